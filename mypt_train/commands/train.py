@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from mypt_cli.command import Command
 from mypt_cli.inputs import tools_of
-from mypt_cli.parser import Parser
+from mypt_cli.parser import Parser, positive
+from mypt_cli.store.kept import Cache
 
 DONE = 0
 
@@ -37,7 +39,7 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add(
         "--data DIR",
-        "a folder that mypt-prepare has made; may be repeated",
+        "a folder that mypt-prepare has made, or its URL in a store (s3://...); may be repeated",
         action="append",
         required=True,
     )
@@ -78,6 +80,8 @@ def _options(out: Parser) -> None:
         "threads on the CPU (default: by the size of the model and the cores)",
         type=int,
     )
+    add("--cache DIR", "where shards of stores are kept (default: ~/.cache/mypt-tags/shards)")
+    add("--cache-gb N", "how much is kept there (default: 64)", type=positive)
     add("--no-verify", "do not compare the SHA-256 of all data files first")
 
 
@@ -99,7 +103,7 @@ def _run(chosen: argparse.Namespace) -> int:
     report = train(
         chosen.data, config, chosen.out, steps=chosen.steps, phases=_phases(chosen.phases),
         init_from=chosen.init_from, resume=chosen.resume, tools=tools_of(chosen.tools),
-        verify=not chosen.no_verify, quiet=chosen.quiet,
+        verify=not chosen.no_verify, cache=_cache(chosen), quiet=chosen.quiet,
     )  # fmt: skip
     if report.first and sys.stdout.isatty():  # a person has seen the rest as progress
         print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")
@@ -116,6 +120,11 @@ def _run(chosen: argparse.Namespace) -> int:
             )
         )
     return DONE
+
+
+def _cache(chosen: argparse.Namespace) -> Cache:
+    folder = Path(chosen.cache) if chosen.cache else None
+    return Cache(folder, chosen.cache_gb << 30) if chosen.cache_gb else Cache(folder)
 
 
 def _phases(text: str | None) -> list[int] | None:

@@ -1,14 +1,15 @@
 """Reads a prepared data set, and refuses a folder that is none.
 
-Input: a folder that `mypt-prepare` wrote. Output: its shards, mapped from the disk, and the dialect
-that they were prepared with. All that could let a model train on wrong tokens is checked here,
-once.
+Input: a folder that `mypt-prepare` wrote, here or in a store. Output: its shards, mapped from the
+disk, and the dialect that they were prepared with. All that could let a model train on wrong tokens
+is checked here, once.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,8 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.store import StoreError, is_url
+from mypt_cli.store.kept import Cache, CacheError, Kept
 from mypt_spec.dialect import copied_to
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
 from mypt_train.data import durable, manifest
@@ -26,6 +29,8 @@ from mypt_train.data.formats import parquet, trainer_of
 from mypt_train.data.integrity import miscounted, misplaced, missummed
 from mypt_train.data.kinds import BAD, KINDS
 from mypt_train.data.shards import INDEX
+
+_TRIES = 3
 
 
 class ShardError(Exception):
@@ -65,22 +70,35 @@ class ShardReader:
     """Reads a data set that `mypt-prepare` has made.
 
     `manifest` is its manifest, `dialect` the dialect on the vocabulary of the data set, `mask` the
-    name of the mask by which tokens are targets (`mypt_spec.encoder.MASKS`).
+    name of the mask by which tokens are targets (`mypt_spec.encoder.MASKS`). `folder` is where its
+    files are here, `name` what messages call it.
+
+    The folder may be a URL (`s3://bucket/sft`, and what else `mypt_cli.store` reads). Shards are
+    then fetched into `cache` when they are used, checked by their SHA-256, and what was used
+    longest ago goes when there is no room.
 
     Raises ShardError for a folder without a manifest, for a file that is missing, short or altered,
     and for another version, grammar or vocabulary than the installed one. With `verify`, reads all
-    files and compares their SHA-256; without it, their sizes.
+    files and compares their SHA-256; without it, their sizes. Files of a store are compared when
+    they are fetched; with `verify` also those that were fetched before.
     """
 
-    def __init__(self, folder: str | Path, *, verify: bool = False) -> None:
-        self.folder = Path(folder)
+    def __init__(
+        self, folder: str | Path, *, verify: bool = False, cache: Cache | None = None
+    ) -> None:
+        self.name, self.folder = str(folder), Path(folder)
+        self._kept: Kept | None = None
+        if is_url(self.name):
+            self.name = self.name.rstrip("/")
+            self._kept = _kept(self.name, cache or Cache(), verify=verify)
+            self.folder = self._kept.folder
         self.manifest = self._manifest()
         self.mask: str = self.manifest["options"].get("mask", "model")
         self._refuse_rows()
         self.dialect = self._dialect()
         if self.manifest["spec_fingerprint"] != self.dialect.fingerprint:
             raise ShardError(
-                f"{self.folder}: was prepared with another grammar of {self.dialect.name} "
+                f"{self.name}: was prepared with another grammar of {self.dialect.name} "
                 f"({self.manifest['spec_fingerprint'][:12]}, "
                 f"installed is {self.dialect.fingerprint[:12]}); prepare it again"
             )
@@ -92,7 +110,7 @@ class ShardReader:
         ):
             if self.manifest[key] != number:
                 raise ShardError(
-                    f"{self.folder / MANIFEST}: {key} is {self.manifest[key]}, {self.dialect.name} "
+                    f"{self.name}/{MANIFEST}: {key} is {self.manifest[key]}, {self.dialect.name} "
                     f"has {number}; prepare the data again"
                 )
         for split in self.manifest["splits"].values():
@@ -100,31 +118,59 @@ class ShardReader:
                 for name, entry in shard["files"].items():
                     self._check(name, entry, verify=verify)
 
+    @property
+    def size(self) -> int:
+        """Returns the bytes of all shards."""
+        splits = self.manifest["splits"].values()
+        entries = [entry for split in splits for entry in split["shards"]]
+        return sum(file["bytes"] for entry in entries for file in entry["files"].values())
+
     def shards(self, split: str = "train", *, check: bool = True) -> Iterator[Shard]:
         """Yields the shards of a split, "train" or "val", in order.
 
         Raises KeyError for another split, and ShardError for a file that cannot be read. With
         `check`, also raises ShardError for an index, mask, id or count that no preparation writes.
         """
-        options, made = self.manifest["options"], self.manifest["splits"][split]
+        made = self.manifest["splits"][split]
         for why in missummed(made) if check else ():
-            raise ShardError(f"{self.folder / MANIFEST}: {split}: {why}; prepare the data again")
+            raise ShardError(f"{self.name}/{MANIFEST}: {split}: {why}; prepare the data again")
         for entry in made["shards"]:
-            base = self.folder / entry["name"]
-            ids, mask, index = self._arrays(base, entry)
-            kinds = None
-            if options.get("preferences"):
-                path = base.with_name(f"{base.name}_kinds.npy")
-                kinds = _saved(path, KINDS, entry["episodes"])
-            weights = None
-            if "weights_dtype" in self.manifest:
-                path = base.with_name(f"{base.name}_weights.bin")
-                weights = _mapped(path, np.dtype("<f4"), entry["tokens"])
-            row_length = options["context_length"] if options["pack"] else 0
-            shard = Shard(entry["name"], ids, mask, index, row_length, kinds, weights)
+            shard = self._shard(entry)
             if check:
                 self._refuse(shard, entry)
             yield shard
+
+    def _shard(self, entry: dict[str, Any]) -> Shard:
+        """Returns a shard, fetched first if it is in a store."""
+        for _ in range(_TRIES if self._kept else 0):
+            paths = [self._fetched(name, file) for name, file in entry["files"].items()]
+            try:
+                return self._loaded(entry)
+            except ShardError:
+                # Another process may have needed the room of a file before it was mapped.
+                if all(path.exists() for path in paths):
+                    raise
+        return self._loaded(entry)
+
+    def _fetched(self, name: str, entry: dict[str, Any]) -> Path:
+        assert self._kept is not None
+        with _refusing():
+            return self._kept.fetch(name, entry)
+
+    def _loaded(self, entry: dict[str, Any]) -> Shard:
+        """Returns a shard whose files are here."""
+        options, base = self.manifest["options"], self.folder / entry["name"]
+        ids, mask, index = self._arrays(base, entry)
+        kinds = None
+        if options.get("preferences"):
+            path = base.with_name(f"{base.name}_kinds.npy")
+            kinds = _saved(path, KINDS, entry["episodes"])
+        weights = None
+        if "weights_dtype" in self.manifest:
+            path = base.with_name(f"{base.name}_weights.bin")
+            weights = _mapped(path, np.dtype("<f4"), entry["tokens"])
+        row_length = options["context_length"] if options["pack"] else 0
+        return Shard(entry["name"], ids, mask, index, row_length, kinds, weights)
 
     def _refuse(self, shard: Shard, entry: dict[str, Any]) -> None:
         """Raises ShardError for content that no preparation writes.
@@ -146,7 +192,7 @@ class ShardReader:
         misplaces = (why for *_, why in misplaced(shard, len(self.manifest["inputs"])))
         wrong = wrong or next(chain(misplaces, miscounted(shard, entry)), "")
         if wrong:
-            raise ShardError(f"{self.folder / shard.name}: {wrong}; prepare the data again")
+            raise ShardError(f"{self.name}/{shard.name}: {wrong}; prepare the data again")
 
     def _refuse_rows(self) -> None:
         """Raises ShardError for rows that another trainer reads."""
@@ -159,7 +205,7 @@ class ShardReader:
             own = copied_to(self.folder) or options["dialect"]
             check += f" {own}" + (f" --vocab {self.folder / copy}" if copy else "")
             raise ShardError(
-                f"{self.folder}: holds rows for {trainer}, which are no shards; check them with "
+                f"{self.name}: holds rows for {trainer}, which are no shards; check them with "
                 f"{check}, or prepare the data again with --format bin"
             )
 
@@ -210,7 +256,7 @@ class ShardReader:
                 for files in (dialect.tokenizer.files, expected)
             )
             raise ShardError(
-                f"{self.folder}: was prepared with another vocabulary ({wanted}, found is "
+                f"{self.name}: was prepared with another vocabulary ({wanted}, found is "
                 f"{found}); prepare it again"
             )
         return dialect
@@ -248,20 +294,63 @@ class ShardReader:
     def _check(self, name: str, entry: dict[str, Any], *, verify: bool) -> None:
         path = self.folder / name
         try:
-            size = path.stat().st_size
+            if self._kept is not None:
+                with _refusing():
+                    size = self._kept.size(name)
+            else:
+                size = path.stat().st_size
         except OSError as error:
             raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
         if size != entry["bytes"]:
             raise ShardError(
-                f"{path}: has {size} bytes, expected {entry['bytes']}; copy or prepare it again"
+                f"{self.name}/{name}: has {size} bytes, expected {entry['bytes']}; copy or prepare "
+                "it again"
             )
-        if verify:
+        if verify and self._kept is None:
             digest = durable.sha256(path)
             if digest != entry["sha256"]:
                 raise ShardError(
                     f"{path}: was altered (SHA-256 {digest[:12]}, expected "
                     f"{entry['sha256'][:12]}); copy or prepare it again"
                 )
+
+
+def _kept(url: str, cache: Cache, *, verify: bool) -> Kept:
+    """Returns the folder here of a data set in a store. Raises ShardError."""
+    try:
+        return Kept(url, MANIFEST, cache, leave=_is_log, verify=verify)
+    except StoreError as error:
+        if error.kind != "missing" or MANIFEST not in str(error):
+            raise ShardError(str(error)) from None
+        raise ShardError(
+            f"{url}: has no {MANIFEST}; name a folder that mypt-prepare has made and committed"
+        ) from None
+    except OSError as error:
+        raise _unkept(error) from None
+
+
+def _is_log(name: str) -> bool:
+    """Returns whether a file of a data set only says how it was made."""
+    return name == "plan.json" or name.endswith(".jsonl")
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raises ShardError for faults of a store and of its cache."""
+    try:
+        yield
+    except (StoreError, CacheError) as error:
+        raise ShardError(str(error)) from None
+    except OSError as error:
+        raise _unkept(error) from None
+
+
+def _unkept(error: OSError) -> ShardError:
+    where = f"{error.filename}: " if error.filename else ""
+    return ShardError(
+        f"{where}shards cannot be kept here: {error.strerror or error}; name a folder with room "
+        "for them (mypt-train --cache DIR)"
+    )
 
 
 def _misweighed(weights: npt.NDArray[np.float32], mask: npt.NDArray[np.uint8]) -> str:

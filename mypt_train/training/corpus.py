@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.store import Store, StoreError, is_url
+from mypt_cli.store.kept import Cache
 from mypt_spec import Dialect
 from mypt_spec.lexer import lex_ids
 from mypt_train.data.kinds import CHOSEN, GOOD, REJECTED, SFT
@@ -176,8 +178,17 @@ class Corpus:
         return tuple(np.unique(self.phase).tolist()) if self.dialect.table.phases else ()
 
 
-def expand(folder: str | Path) -> list[Path]:
-    """Returns a prepared folder, or all prepared folders in a folder, sorted by name."""
+def expand(folder: str | Path) -> list[Path] | list[str]:
+    """Returns a prepared folder, or all prepared folders in a folder, sorted by name.
+
+    Of a URL, these are URLs. Raises StoreError.
+    """
+    if is_url(str(folder)):
+        store = Store.at(str(folder))
+        below = [] if store.exists(MANIFEST) else store.glob(f"*/{MANIFEST}")
+        return [store.name(entry.key.removesuffix(f"/{MANIFEST}")) for entry in below] or [
+            str(folder)
+        ]
     folder = Path(folder)
     inside = (
         []
@@ -187,31 +198,46 @@ def expand(folder: str | Path) -> list[Path]:
     return inside or [folder]
 
 
-def open_data(folders: Sequence[str | Path], *, verify: bool = True) -> list[ShardReader]:
+def open_data(
+    folders: Sequence[str | Path], *, verify: bool = True, cache: Cache | None = None
+) -> list[ShardReader]:
     """Returns readers of prepared folders, or folders of these, that may be trained on together.
 
     Raises ShardError for folders that are not whole, that differ in grammar or vocabulary, or in
-    which no token is a target.
+    which no token is a target, and for shards of stores that `cache` cannot hold all at once.
     """
-    readers = [ShardReader(path, verify=verify) for folder in folders for path in expand(folder)]
+    cache = cache or Cache()
+    try:
+        paths = [path for folder in folders for path in expand(folder)]
+    except StoreError as error:
+        raise ShardError(str(error)) from None
+    readers = [ShardReader(path, verify=verify, cache=cache) for path in paths]
     if not readers:
         raise ShardError("name at least one folder that mypt-prepare has made")
+    # Rows are drawn from all shards, so all are mapped at the same time.
+    needed = sum(reader.size for reader in readers if is_url(reader.name))
+    if needed > cache.limit:
+        raise ShardError(
+            f"the shards of {readers[0].name} have {needed} bytes in all, and the cache "
+            f"{cache.root} may hold {cache.limit}; give it more room with --cache-gb, or train on "
+            "a part"
+        )
     first = readers[0]
     for other in readers[1:]:
         for key in ("spec_fingerprint", "vocabulary_sha256", "vocab_size"):
             if other.manifest[key] != first.manifest[key]:
                 raise ShardError(
-                    f"{other.folder}: {key} is {other.manifest[key]}, {first.folder} has "
+                    f"{other.name}: {key} is {other.manifest[key]}, {first.name} has "
                     f"{first.manifest[key]}; prepare both alike"
                 )
         if other.mask != first.mask:
             raise ShardError(
-                f"{other.folder}: is masked by {other.mask!r}, {first.folder} by {first.mask!r}; "
+                f"{other.name}: is masked by {other.mask!r}, {first.name} by {first.mask!r}; "
                 "prepare both alike (mypt-prepare --mask)"
             )
     if not sum(reader.manifest["splits"]["train"]["trained_tokens"] for reader in readers):
         raise ShardError(
-            f"{first.folder}: no token of the data is a target, so there is nothing to learn; look "
+            f"{first.name}: no token of the data is a target, so there is nothing to learn; look "
             "at it with mypt-view --mask"
         )
     return readers
@@ -234,7 +260,7 @@ def corpus(readers: Sequence[ShardReader], split: str) -> Corpus:
         for shard in reader.shards(split):
             if len(shard.ids) and int(shard.ids.max()) >= vocabulary:
                 raise ShardError(
-                    f"{reader.folder}/{shard.name}: has id {int(shard.ids.max())}, the vocabulary "
+                    f"{reader.name}/{shard.name}: has id {int(shard.ids.max())}, the vocabulary "
                     f"has {vocabulary}; prepare the data again"
                 )
             table = np.zeros(len(shard.index), EPISODE)

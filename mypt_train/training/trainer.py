@@ -34,6 +34,7 @@ import torch
 from torch import nn
 
 from mypt_cli import atomic
+from mypt_cli.store.kept import Cache
 from mypt_model.folder import checkpoints, newest
 from mypt_model.pieces import is_sharded
 from mypt_model.pretrained import Net
@@ -109,6 +110,7 @@ def train(
     resume: bool = False,
     tools: Sequence[Mapping[str, Any]] | None = None,
     verify: bool = True,
+    cache: Cache | None = None,
     quiet: bool = True,
 ) -> Report:
     """Trains a model on one or several prepared folders, into the folder `out`.
@@ -120,6 +122,7 @@ def train(
     - `tools`: the tools that may be called when legality is measured, as JSON schemas; by default
       those that the validation data calls.
     - `verify`: compare the SHA-256 of all data files first.
+    - `cache`: where the shards of folders in stores are kept.
 
     Raises TrainError, ConfigError, ModelError, ShardError or CheckpointError, all before anything
     is written; later only for a step that fails, a disk that is full or a process that is gone
@@ -129,8 +132,9 @@ def train(
     folders = [data] if isinstance(data, str | Path) else list(data)
     with joined(timeout=made.train.timeout) as world:
         run = _Run(
-            folders, made, out, phases, init_from, world, tools, resume=resume, verify=verify
-        )
+            folders, made, out, phases, init_from, world, tools, resume=resume, verify=verify,
+            cache=cache,
+        )  # fmt: skip
         last = made.train.steps if steps is None else steps
         if not 0 < last <= made.train.steps:
             raise ConfigError(
@@ -151,6 +155,7 @@ class _Run:
         self, folders: Sequence[str | Path], config: Config, out: Path,
         phases: Iterable[int] | None, init_from: str | Path | None,
         world: World, tools: Sequence[Mapping[str, Any]] | None, *, resume: bool, verify: bool,
+        cache: Cache | None,
     ) -> None:  # fmt: skip
         self.config, self.out, self.world, self.tools = config, out, world, tools
         c = config.train
@@ -163,14 +168,14 @@ class _Run:
                 f"train.batch_rows is {c.batch_rows}, which {world.size} processes cannot share "
                 "evenly"
             )
-        self.readers = open_data(folders, verify=verify)
+        self.readers = open_data(folders, verify=verify, cache=cache)
         self.train, self.val = corpus(self.readers, "train"), corpus(self.readers, "val")
         self.notes: list[str] = []
         self.stages = self._stages([None] if phases is None else list(phases))
         self.val_rows = _rows(self.val, c)[: c.val_rows]
         if c.patience and not self.val_rows:
             raise TrainError(
-                f"{self.readers[0].folder}: train.patience needs a validation split; prepare the "
+                f"{self.readers[0].name}: train.patience needs a validation split; prepare the "
                 "data with --val-fraction"
             )
         last = _last_checkpoint(out, resume=resume)
@@ -265,7 +270,7 @@ class _Run:
                     c.objective, "episodes"
                 )
                 raise TrainError(
-                    f"{self.readers[0].folder}: the data has no "
+                    f"{self.readers[0].name}: the data has no "
                     f"{what}{f' of phase {phase}' if phase is not None else ''} to train on{have}"
                 )
             pools.append((phase, rows))

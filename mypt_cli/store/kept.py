@@ -1,0 +1,196 @@
+"""Keeps objects of a store on the disk, within a bound, for all processes of a machine.
+
+Input: a folder of a store, in which one object describes the others. Output: a folder here with the
+same names, whose files are whole and have the SHA-256 that is expected. What was used longest ago
+goes first when room is needed. Files take their names when they are complete, so a kill leaves
+nothing that is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mypt_cli.store.store import Store
+
+try:
+    import fcntl
+except ImportError:  # processes then may fetch the same file twice
+    fcntl = None  # type: ignore[assignment]
+
+LIMIT = 64 << 30
+_PART = ".part"
+_STALE = 3600.0  # seconds after which a part that nobody writes was left by a kill
+_LOCKS = 64  # files that different processes fetch at once wait for one another by chance alone
+_PIECE = 1 << 20
+
+
+class CacheError(Exception):
+    """An object cannot be kept here; the message names it and what to do."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Where objects of stores are kept, and how many bytes of them.
+
+    `folder` is by default `mypt-tags/shards` in the user's cache folder. Other processes may use it
+    at the same time, with the same limit. Files that a process has mapped when they go keep their
+    room on the disk until it ends.
+    """
+
+    folder: Path | None = None
+    limit: int = LIMIT
+
+    @property
+    def root(self) -> Path:
+        """Returns the folder of the cache."""
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return self.folder or Path(home, "mypt-tags", "shards")
+
+
+class Kept:
+    """A folder of a store, as a folder here.
+
+    What is in no folder of its own comes at once and stays, but for the names that `leave` leaves
+    out; the rest comes when it is used. `manifest` is
+    the object whose bytes decide the others: another manifest is another folder here. Raises
+    StoreError, CacheError and OSError.
+    """
+
+    def __init__(
+        self, url: str, manifest: str, cache: Cache, *, leave: Callable[[str], bool], verify: bool
+    ) -> None:
+        self.store, self.cache, self.verify = Store.at(url), cache, verify
+        self._sound: set[str] = set()
+        entry = self.store.head(manifest)
+        data = self.store.read(manifest, etag=entry.etag)
+        self.folder = cache.root / hashlib.sha256(data).hexdigest()[:32]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        listed = self.store.entries()
+        self.sizes = {entry.key: entry.size for entry in listed}
+        for entry in listed:
+            if "/" not in entry.key and not leave(entry.key):
+                self._copy(entry.key, entry.size, entry.etag)
+
+    def size(self, name: str) -> int:
+        """Returns the bytes of an object."""
+        if name not in self.sizes:  # stores may list late
+            self.sizes[name] = self.store.head(name).size
+        return self.sizes[name]
+
+    def fetch(self, name: str, entry: Mapping[str, Any]) -> Path:
+        """Returns the file of an object, fetched if it is not here, with these bytes and SHA-256.
+
+        With `verify`, a file that is here is read once more when it is first used.
+        """
+        path = self.folder / name
+        if name in self._sound and _touched(path, entry["bytes"]):
+            return path
+        with _locked(self.cache.root / f".lock{hash_of(name) % _LOCKS}"):
+            here = _touched(path, entry["bytes"])
+            if here and self.verify and _sha256(path) != entry["sha256"]:
+                here = False  # damaged on this disk, so it is fetched again
+            if not here:
+                self._fetch(name, path, entry)
+        self._sound.add(name)
+        return path
+
+    def _fetch(self, name: str, path: Path, entry: Mapping[str, Any]) -> None:
+        size: int = entry["bytes"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part, out = self._room(path, size)
+        digest = hashlib.sha256()
+        try:
+            with out, self.store.open(name) as data:
+                while piece := data.read(_PIECE):
+                    digest.update(piece)
+                    out.write(piece)
+            if digest.hexdigest() != entry["sha256"]:
+                raise CacheError(
+                    f"{self.store.name(name)}: was altered (SHA-256 {digest.hexdigest()[:12]}, "
+                    f"expected {entry['sha256'][:12]}); copy or prepare it again"
+                )
+            os.replace(part, path)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink()
+            raise
+
+    def _room(self, path: Path, size: int) -> tuple[Path, BinaryIO]:
+        """Returns a new file for `size` bytes, after what was used longest ago has made room."""
+        root, limit = self.cache.root, self.cache.limit
+        if size > limit:
+            raise CacheError(
+                f"{self.store.name(path.relative_to(self.folder).as_posix())}: has {size} bytes, "
+                f"and the cache {root} may hold {limit}; give it more room"
+            )
+        with _locked(root / ".lock"):
+            kept, total = [], size
+            for file, status in _files(root):
+                if file.suffix == _PART and time.time() - status.st_mtime > _STALE:
+                    file.unlink(missing_ok=True)
+                elif file.suffix == _PART:  # its name says what it will be
+                    total += int(file.stem.rpartition(".")[2])
+                else:
+                    total += status.st_size
+                    kept.append((status.st_mtime_ns, status.st_size, file))
+            for _, freed, file in sorted(kept):
+                if total <= limit:
+                    break
+                with suppress(OSError):  # a system that deletes no open file
+                    file.unlink()
+                    total -= freed
+            part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.{size}{_PART}")
+            return part, part.open("xb")
+
+    def _copy(self, name: str, size: int, etag: str) -> None:
+        path = self.folder / name
+        if path.exists() and path.stat().st_size == size:
+            return
+        part = path.with_name(f".{name}.{secrets.token_hex(4)}")
+        part.write_bytes(self.store.read(name, etag=etag))
+        os.replace(part, path)
+
+
+def hash_of(name: str) -> int:
+    """Returns a number that is the same in all processes."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def _files(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for file in root.glob("*/*/*"):
+        with suppress(FileNotFoundError):
+            yield file, file.stat()
+
+
+def _touched(path: Path, size: int) -> bool:
+    """Returns whether a file of this size is there, and notes that it is used."""
+    try:
+        if path.stat().st_size != size:
+            return False
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Lets one process in at a time; a lock ends with its process."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,180 @@
+"""Prepared data in a store: read through a cache on the disk, and trained on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mypt_cli.store import Store
+from mypt_cli.store.kept import Cache, CacheError, Kept
+from mypt_train import ShardError, ShardReader
+from tests.support.training import data
+
+MANIFEST = "dataset_metadata.json"
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return data(tmp_path_factory.mktemp("sft") / "sft", tokens_per_shard=600)
+
+
+@pytest.fixture
+def url(s3: str, local: Path) -> str:
+    """The same data set in a bucket."""
+    store = Store.at(f"{s3}/sft")
+    for path in local.rglob("*"):
+        if path.is_file():
+            store.put(path.relative_to(local).as_posix(), path)
+    return f"{s3}/sft"
+
+
+def read(reader: ShardReader) -> list[tuple[str, bytes, bytes, bytes]]:
+    return [
+        (shard.name, shard.ids.tobytes(), shard.mask.tobytes(), shard.index.tobytes())
+        for shard in reader.shards()
+    ]
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("shard_*") if path.is_file())
+
+
+def test_shards_of_a_store_are_those_of_the_folder(
+    url: str, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path)
+    reader = ShardReader(url, cache=cache)
+    assert not files(tmp_path), "shards come when they are used"
+    expected = read(ShardReader(local))
+    assert len(expected) > 2
+    assert read(reader) == expected
+    # What is kept is not fetched again, but checked when that is asked for.
+    kept = files(tmp_path)
+    kept[0].write_bytes(bytes(kept[0].stat().st_size))
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "open", None)
+        with pytest.raises(TypeError):
+            read(ShardReader(url, cache=cache, verify=True))
+    assert read(ShardReader(url, cache=cache, verify=True)) == expected
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "open", None)
+        assert read(ShardReader(url, cache=cache, verify=True)) == expected
+
+
+def test_the_bound_holds_and_the_oldest_goes_first(url: str, local: Path, tmp_path: Path) -> None:
+    reader = ShardReader(local)
+    sizes = [sum(f["bytes"] for f in s["files"].values()) for s in reader.manifest["splits"]["train"]["shards"]]  # fmt: skip
+    cache = Cache(tmp_path, limit=sizes[0] + sizes[1])
+    expected, seen = read(reader), []
+    for shard in ShardReader(url, cache=cache).shards():
+        seen.append((shard.name, shard.ids.tobytes(), shard.mask.tobytes(), shard.index.tobytes()))
+        assert sum(path.stat().st_size for path in files(tmp_path)) <= cache.limit
+    assert seen == expected
+    assert {path.name[:11] for path in files(tmp_path)} == {f"shard_{len(sizes) - i:05}" for i in (1, 2)}  # fmt: skip
+    with pytest.raises(ShardError, match=r"shard_00000.*and the cache .* may hold 10; give it"):
+        read(ShardReader(url, cache=Cache(tmp_path / "small", limit=10)))
+
+
+def test_what_was_altered_is_refused(url: str, tmp_path: Path) -> None:
+    store = Store.at(url)
+    whole = store.read("train/shard_00000.bin")
+    store.put("train/shard_00000.bin", whole[:-2])
+    with pytest.raises(ShardError, match=rf"{url}/train/shard_00000.bin: has .* bytes, expected"):
+        ShardReader(url, cache=Cache(tmp_path))
+    store.put("train/shard_00000.bin", whole[:-1] + b"\xff")
+    reader = ShardReader(url, cache=Cache(tmp_path))
+    with pytest.raises(ShardError, match=rf"{url}/train/shard_00000.bin: was altered \(SHA-256"):
+        read(reader)
+    assert not any(path.suffix == ".part" for path in files(tmp_path))
+    store.delete("train/shard_00000.bin")
+    with pytest.raises(ShardError, match=r"shard_00000.bin: there is no such object"):
+        ShardReader(url, cache=Cache(tmp_path))
+    store.delete(MANIFEST)
+    with pytest.raises(ShardError, match=f"{url}: has no {MANIFEST}; name a folder"):
+        ShardReader(url, cache=Cache(tmp_path))
+
+
+def test_another_process_may_take_the_room(
+    url: str, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file goes between its fetching and its mapping, once."""
+    taken = []
+    fetch = Kept.fetch
+
+    def fetched(self: Kept, name: str, entry: object) -> Path:
+        path = fetch(self, name, entry)  # type: ignore[arg-type]
+        if not taken:
+            taken.append(path)
+            path.unlink()
+        return path
+
+    monkeypatch.setattr(Kept, "fetch", fetched)
+    assert read(ShardReader(url, cache=Cache(tmp_path))) == read(ShardReader(local))
+
+
+def test_processes_share_a_cache(url: str, local: Path, tmp_path: Path) -> None:
+    """Two at once, with room for less than they read: none sees half a file."""
+    code = """
+import sys, hashlib
+from pathlib import Path
+from mypt_train import ShardReader
+from mypt_cli.store.kept import Cache
+digest = hashlib.sha256()
+for _ in range(2):
+    for shard in ShardReader(sys.argv[1], cache=Cache(Path(sys.argv[2]), int(sys.argv[3]))).shards():
+        digest.update(shard.ids.tobytes() + shard.index.tobytes())
+print(digest.hexdigest())
+"""
+    limit = str(max(path.stat().st_size for path in files(local)) * 5)
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, url, str(tmp_path), limit], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]  # fmt: skip
+    said = {process.communicate()[0] for process in running}
+    assert [process.returncode for process in running] == [0, 0]
+    assert len(said) == 1
+    assert sum(path.stat().st_size for path in files(tmp_path)) <= int(limit)
+
+
+def test_what_a_kill_has_left_is_taken_away(url: str, tmp_path: Path) -> None:
+    (tmp_path / "other" / "train").mkdir(parents=True)
+    part = tmp_path / "other" / "train" / "shard_00000.bin.ab12.100.part"
+    part.write_bytes(b"x")
+    entry = {"bytes": len(Store.at(url).read(MANIFEST)), "sha256": "0" * 64}
+    kept = Kept(url, MANIFEST, Cache(tmp_path, 150), leave=lambda _: True, verify=False)
+    with pytest.raises(CacheError, match=rf"{MANIFEST}: has {entry['bytes']} bytes, and the cache"):
+        kept.fetch(MANIFEST, entry)
+    assert part.exists()
+
+    os.utime(part, (1, 1))
+    with pytest.raises(CacheError):
+        Kept(url, MANIFEST, Cache(tmp_path), leave=lambda _: True, verify=False).fetch("train/shard_00000.bin", entry)  # fmt: skip
+    assert not part.exists()
+
+
+def test_a_model_is_trained_on_a_store(
+    url: str, local: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="trains")
+    from mypt_train.commands.train import main
+    from mypt_train.training.corpus import corpus, open_data
+    from mypt_train.training.trainer import train
+    from tests.support.training import config
+
+    cache = Cache(tmp_path / "cache")
+    here, there = (corpus(open_data([where], cache=cache), "train") for where in (local, url))
+    assert list(map(list, here.rows())) == list(map(list, there.rows()))
+    (found,) = (reader.name for reader in open_data([url.rpartition("/")[0]], cache=cache))
+    assert found == url, "a folder of data sets"
+    report = train(url, config(), tmp_path / "run", steps=1, cache=cache)
+    assert np.isfinite(report.loss)
+    with pytest.raises(ShardError, match=r"have \d+ bytes in all, .* may hold 100; .*--cache-gb"):
+        open_data([url], cache=Cache(tmp_path, limit=100))
+    more = ["--config", "tiny", "--cache", str(tmp_path), "--cache-gb", "1"]
+    assert main(["--data", f"{url}/none", *more, "--out", str(tmp_path / "no")]) == 2
+    assert f"{url}/none: has no {MANIFEST}" in capsys.readouterr().err
