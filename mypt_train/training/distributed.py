@@ -77,10 +77,10 @@ def joined(device: str | None = None, *, timeout: float = 1800) -> Iterator[Worl
     try:
         watch = _watched(rank, size, where, timeout)
     except (RuntimeError, ValueError) as error:
-        said = str(error).partition("\n")[0]
+        said = str(error).partition("\n")[0].rstrip(". ")
         raise ProcessLost(
-            f"the {size} processes did not find each other in {timeout:.0f} s: {said}. Start all "
-            "of them with torchrun"
+            f"the {size} processes did not find each other: {said}; start them all at once, with "
+            "torchrun"
         ) from None
     try:
         yield World(rank, size, where, watch)
@@ -102,15 +102,27 @@ _LOST = re.compile(r"gloo|NCCL|[Cc]onnection|Broken pipe|[Tt]imed out|Socket")
 
 def _watched(rank: int, size: int, where: torch.device, timeout: float) -> Watch:
     """Joins the processes; returns the watch over them."""
+    stores: Any = dist
     wait = timedelta(seconds=timeout)
-    dist.init_process_group("nccl" if where.type == "cuda" else "gloo", timeout=wait)
-    # Of this start alone: a launcher keeps its store when it starts the processes again.
+
+    def client() -> Any:
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        return stores.TCPStore(address, port, is_master=False, timeout=wait)
+
+    backend = "nccl" if where.type == "cuda" else "gloo"
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        # The launcher may keep its store when it starts the processes again, with the addresses of
+        # those that have ended.
+        attempt = f"attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+        first = stores.PrefixStore(attempt, client())
+        dist.init_process_group(backend, store=first, rank=rank, world_size=size, timeout=wait)
+    else:
+        dist.init_process_group(backend, timeout=wait)
     run = [secrets.token_hex(4)]
     dist.broadcast_object_list(run, src=0, device=where)
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    stores: Any = dist
-    store = stores.TCPStore(address, port, is_master=False, timeout=wait)
-    return Watch(stores.PrefixStore(run[0], store), rank, size, silent=min(SILENT, timeout)).start()
+    return Watch(
+        stores.PrefixStore(run[0], client()), rank, size, silent=min(SILENT, timeout)
+    ).start()
 
 
 def use_threads(wanted: int | None, hidden_size: int, world: World) -> int | None:

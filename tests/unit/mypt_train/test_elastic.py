@@ -82,7 +82,7 @@ def test_the_others_say_who_was_killed(killed: Run) -> None:
     (said,) = (line for line in first.stderr.splitlines() if "mypt-train: error:" in line)
     assert "process 1 of 2 (" in said
     assert "gone: no sign of life for" in said
-    assert "go on with --resume" in said
+    assert "go on from the last whole checkpoint with --resume" in said
     left = checkpoints(killed.out)
     assert left
     assert int(left[-1].name[5:]) in (2, 4), "whole, as trainer.json says"
