@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.store import Store, StoreError
 from mypt_train.scale import places
 from mypt_train.scale.plan import Plan, read_plan
@@ -29,12 +30,12 @@ class AsideError(UsageError):
 
 
 def make(plan: Plan, number: int) -> UnitReport | None:
-    """Makes a unit; returns None if it is there already.
+    """Makes a unit; returns None if it is there already, or the data set is.
 
     Raises AsideError if it is set aside, and whatever it fails with, which is then logged.
     """
     store = plan.store()
-    if store.exists(places.report(number)):
+    if store.exists(places.report(number)) or store.exists(MANIFEST):
         return None
     if store.exists(places.failed(number, TRIES)):
         raise AsideError(f"unit {number} is set aside: {why(store, number)}")

@@ -7,7 +7,8 @@ there are any, and what is wrong with them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from mypt_lint.report.totals import counted
@@ -19,6 +20,7 @@ from mypt_train.scale.plan import Plan
 # Of English chats: tokens of a byte of input, and bytes that a core prepares in a second.
 _TOKENS, _SPEED = 0.2, 10e6
 _SHOWN = 3
+_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,9 @@ def estimated(plan: Plan, sample: int = 0) -> Estimate:
     reasons: list[str] = []
     took = 0.0
     encoders: dict[object, Encoder] = {}
-    for number, piece in sorted(begins.items()) if sample > 0 else ():
+    wanted = sorted(begins.items()) if sample > 0 else []
+    for number, lines in _beginnings(plan, wanted, sample):
         source = plan.inputs[number]
-        lines = list(_first(source, piece, sample))
         if source.rules not in encoders:
             encoders[source.rules] = Encoder(plan.options, source.rules)
             plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded before it is timed
@@ -83,9 +85,22 @@ def estimated(plan: Plan, sample: int = 0) -> Estimate:
     )
 
 
+def _beginnings(
+    plan: Plan, pieces: Sequence[tuple[int, Piece]], most: int
+) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields the first lines of inputs, by their numbers; some inputs are read at a time."""
+
+    def read(item: tuple[int, Piece]) -> tuple[int, list[bytes]]:
+        return item[0], [*_first(plan.inputs[item[0]], item[1], most)]
+
+    with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store
+        for at in range(0, len(pieces), _THREADS):
+            yield from threads.map(read, pieces[at : at + _THREADS])
+
+
 def _first(source: Input, piece: Piece, most: int) -> Iterator[bytes]:
     """Yields the first lines of an input that can be read."""
-    for block in piece_blocks(source, piece):
+    for block in piece_blocks(source, piece, little=True):
         if block.too_long or block.broken:
             continue
         for line in block.lines():

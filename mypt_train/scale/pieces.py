@@ -30,6 +30,8 @@ Cut = Literal["lines", "frames", "rows", "whole"]
 CUTS: tuple[Cut, ...] = ("lines", "frames", "rows", "whole")
 # Bytes on disk that are read at a time.
 BLOCK = 1 << 20
+# Bytes of an object that are fetched at a time where only its beginning is wanted.
+LITTLE = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ class Piece:
 
 
 @contextmanager
-def opened(source: Input) -> Iterator[BinaryIO]:
-    """Opens an input, to be read and sought in.
+def opened(source: Input, *, little: bool = False) -> Iterator[BinaryIO]:
+    """Opens an input, to be read and sought in; `little` says that little of it will be read.
 
     Raises UsageError if it is not there, or is an object that has changed.
     """
@@ -80,17 +82,20 @@ def opened(source: Input) -> Iterator[BinaryIO]:
             raise unreadable(source.path, error) from None
     else:
         store, key = locate(source.path)
-        stream = cast("BinaryIO", store.open(key, etag=source.etag))
+        few: dict[str, int] = {"piece": LITTLE, "ahead": 0} if little else {}
+        found = store.open(key, etag=source.etag, size=source.bytes, **few)
+        stream = cast("BinaryIO", found)
     with stream:
         yield stream
 
 
-def piece_blocks(source: Input, piece: Piece) -> Iterator[Block]:
+def piece_blocks(source: Input, piece: Piece, *, little: bool = False) -> Iterator[Block]:
     """Yields the records of a piece, one a line; their rows count from 1 in the piece.
 
-    Raises UsageError if the input cannot be read.
+    `little` says that only the first of them are wanted. Raises UsageError if the input cannot be
+    read.
     """
-    with opened(source) as stream:
+    with opened(source, little=little) as stream:
         if source.cut == "rows":
             yield from parquet_blocks(
                 Source(source.path, size=source.bytes),

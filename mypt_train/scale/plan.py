@@ -124,7 +124,12 @@ def make_plan(
 
 
 def _refuse_full(out: str) -> None:
-    """Raises PlanError for a folder with something else than a plan in it."""
+    """Raises PlanError for a folder with something else than a plan in it, and for a web server."""
+    if out.startswith(("http://", "https://")):
+        raise PlanError(
+            f"{redacted(out)}: nothing can be written to a web server; name a local folder, or a "
+            "URL of s3://, gs:// or az://"
+        )
     store = Store.at(out)
     if store.exists(MANIFEST):
         raise PlanError(f"{redacted(out)}: holds a data set; name another folder")

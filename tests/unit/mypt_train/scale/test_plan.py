@@ -218,6 +218,7 @@ def test_three_failures_set_a_unit_aside(tmp_path: Path, monkeypatch: pytest.Mon
     assert make(plan, 1) is None
     assert commit(plan).first
     assert not commit(plan).first
+    assert make(plan, 1) is None
     assert not (tmp_path / "out" / ".work").exists()
     with pytest.raises(PlanError, match="a data set of another plan is there"):
         commit(replace(plan, sha256="0"))

@@ -63,6 +63,7 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "a.jsonl", "--out", "x", "--unit-size", "0"], "--unit-size is 0, expected 1"),
         (["plan", "a.jsonl", "--out", "."], ".: is not empty; name another folder"),
         (["plan", "a.jsonl", "--out", "sft", "--seed", "1"], "another plan is there"),
+        (["plan", "a.jsonl", "--out", "https://h/x"], "nothing can be written to a web server"),
         (["plan", "empty.jsonl", "--out", "x"], "nothing to prepare: all inputs are empty"),
         (["plan", "bad.jsonl", "--out", "x", "--sample", "3"], "1 of 1 records of the sample are"),
         (["a.jsonl", "--out", "sft", "--resume"], "is planned for several machines; go on with"),
