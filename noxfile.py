@@ -76,6 +76,16 @@ def conversation(session: nox.Session) -> None:
 
 
 @nox.session
+def requests(session: nox.Session) -> None:
+    """10,000 requests with changing tools through decoders of one process: memory stays bounded.
+
+    Ten minutes of the processor; arguments go to bench/requests.py.
+    """
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "bench.requests", *session.posargs)
+
+
+@nox.session
 def schema_suite(session: nox.Session) -> None:
     """JSON-Schema-Test-Suite as arguments of tools; takes the path of its tests/draft2020-12."""
     if not session.posargs:

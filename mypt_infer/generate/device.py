@@ -171,9 +171,22 @@ class DeviceDecoder:
             rows = logits.numpy()
         except (TypeError, RuntimeError):
             # The logits are on another device, of a type that NumPy lacks, or part of a graph.
-            return self._apply_torch(logits, states)
+            self._apply_torch(logits, states)
+            return logits
         self.decoder.apply(rows, states)
         return logits
+
+    def apply_rows_(self, logits: Tensor, rows: Sequence[int], states: Sequence[int]) -> None:
+        """Sets the logits of refused ids to -inf, in place, in some rows alone.
+
+        `states` has one for each of `rows`.
+        """
+        try:
+            whole = logits.numpy()
+        except (TypeError, RuntimeError):
+            self._apply_torch([logits[row] for row in rows], states)
+            return
+        self.decoder.apply([whole[row] for row in rows], states)
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
         """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""
@@ -191,7 +204,7 @@ class DeviceDecoder:
             2 * ids.nbytes + 256,
         )
 
-    def _apply_torch(self, logits: Tensor, states: Sequence[int]) -> Tensor:
+    def _apply_torch(self, logits: Tensor | list[Tensor], states: Sequence[int]) -> None:
         """Sets the logits of refused ids to -inf as `apply_` does, for tensors that NumPy lacks."""
         for row, state in zip(logits, states, strict=True):
             found = self.decoder.allow(state)
@@ -202,7 +215,6 @@ class DeviceDecoder:
                 kept = row[ids]
                 row.fill_(_REFUSED)
                 row[ids] = kept
-        return logits
 
     def list_of(self, found: AllowSet) -> Tensor:
         """Returns the shorter list of an allow set as a tensor."""

@@ -6,7 +6,7 @@ It imports nothing of that library.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import torch
@@ -26,11 +26,19 @@ class _Path:
     """A row that was seen: its ids, and the states after its first `begun`, `begun` + 1, ... ids.
 
     A state is None after the end, and after an id that is refused. `tensors` are the decoder's.
+    `ahead`: ids that must follow, which were found with those before them.
     """
 
     tensors: DeviceDecoder
     ids: list[int]
     states: list[int | None]
+    ahead: list[int] = field(default_factory=list)
+
+    def go_on(self, token: int) -> None:
+        """Takes one more token."""
+        self.ids.append(token)
+        self.states.append(_after(self.tensors.decoder, self.states[-1], token))
+        self.ahead = self.ahead[1:] if self.ahead[:1] == [token] else []
 
 
 class TagLogitsProcessor:
@@ -81,6 +89,53 @@ class TagLogitsProcessor:
             raise ValueError(f"{len(rows)} rows for {len(self.batch)} decoders, one a prompt")
         tensors = [self.tensors.of[i // each] for i in range(len(rows))]
         bodies = not all(decoder.engine.whole for decoder, _ in self.batch.groups)
+        if not self._went_on(rows, tensors):
+            self._found(rows, tensors, bodies=bodies)
+        if bodies:
+            self._held.states = list(chain.from_iterable(path.states for path in self._paths))
+        size, wide = self.batch.decoders[0].tables.vocabulary, scores.shape[-1]
+        if wide < size:
+            dialect = self.batch.dialect.name
+            raise ValueError(f"the model has {wide} logits, {dialect} has {size} ids")
+        out = scores.clone()
+        known = out[:, :size]  # some models have more logits than there are ids
+        asked: dict[DeviceDecoder, list[tuple[int, int]]] = {}
+        for i, path in enumerate(self._paths):
+            state, decoder = path.states[-1], path.tensors.decoder
+            if state is None or decoder.final(state):
+                kept = out[i, self.eos].item()
+                out[i].fill_(-torch.inf)[self.eos] = kept if kept > -torch.inf else 0.0
+            elif forced := self._forced(path, state):
+                out[i].fill_(-torch.inf)[forced[0]] = 0.0
+            else:
+                self._proved(decoder, state, known[i])
+                asked.setdefault(path.tensors, []).append((i, state))
+        if wide > size:
+            out[[i for pairs in asked.values() for i, _ in pairs], size:] = -torch.inf
+        for own, pairs in asked.items():
+            if len(pairs) == 1:  # a row by itself has a faster way
+                (row, state), *_ = pairs
+                own.apply_(known[row : row + 1], [state])
+            else:
+                own.apply_rows_(known, *zip(*pairs, strict=True))
+        return out
+
+    def _went_on(self, rows: list[list[int]], tensors: list[DeviceDecoder]) -> bool:
+        """Takes one more token in each row, if each is the same row as before with one more.
+
+        So it is without search and drafts. Returns whether it was so.
+        """
+        same = len(rows) == len(self._paths) and all(
+            path.tensors is own and len(row) == len(path.ids) + 1 and row[:-1] == path.ids
+            for path, row, own in zip(self._paths, rows, tensors, strict=True)
+        )
+        if same:
+            for path, row in zip(self._paths, rows, strict=True):
+                path.go_on(row[-1])
+        return same
+
+    def _found(self, rows: list[list[int]], tensors: list[DeviceDecoder], *, bodies: bool) -> None:
+        """Finds the path of each row among those that were seen, or begins anew."""
         paths: list[_Path | None] = []
         for pair in zip(rows, tensors, strict=True):
             paths.append(path := self._continued(*pair))
@@ -93,26 +148,6 @@ class TagLogitsProcessor:
                 for own, row in zip(tensors, rows, strict=True)
             ]
         self._paths = [path for path in paths if path is not None]
-        if bodies:
-            self._held.states = list(chain.from_iterable(path.states for path in self._paths))
-        size, wide = self.batch.decoders[0].tables.vocabulary, scores.shape[-1]
-        if wide < size:
-            dialect = self.batch.dialect.name
-            raise ValueError(f"the model has {wide} logits, {dialect} has {size} ids")
-        out = scores.clone()
-        known = out[:, :size]  # some models have more logits than there are ids
-        for i, path in enumerate(self._paths):
-            state, decoder = path.states[-1], path.tensors.decoder
-            if state is None or decoder.final(state):
-                kept = out[i, self.eos].item()
-                out[i].fill_(-torch.inf)[self.eos] = kept if kept > -torch.inf else 0.0
-            elif forced := self._forced(decoder, state, path.ids):
-                out[i].fill_(-torch.inf)[forced[0]] = 0.0
-            else:
-                out[i, size:] = -torch.inf
-                self._proved(decoder, state, known[i])
-                path.tensors.apply_(known[i : i + 1], [state])
-        return out
 
     def _start(self, tensors: DeviceDecoder, row: Sequence[int]) -> int:
         at = next((i for i, token in enumerate(row) if token != self.pad), len(row))
@@ -134,8 +169,10 @@ class TagLogitsProcessor:
             return None  # more than a token that was refused: the next prompt of a conversation
         return _Path(tensors, row, states)
 
-    def _forced(self, decoder: Decoder, state: int, ids: list[int]) -> list[int]:
-        return decoder.forced(state, ids[-TAIL:]) if self.jump_forward else []
+    def _forced(self, path: _Path, state: int) -> list[int]:
+        if self.jump_forward and not path.ahead:
+            path.ahead = path.tensors.decoder.forced(state, path.ids[-TAIL:])
+        return path.ahead
 
     def _proved(self, decoder: Decoder, state: int, scores: Tensor) -> None:
         """Refuses ids that the decoder allows but would not take.

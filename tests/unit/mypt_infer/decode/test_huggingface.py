@@ -141,3 +141,22 @@ def test_searches_inside_bodies_that_llguidance_reads(how: str) -> None:
     assert processor.starts == (3 if "beams" in how else 1)
     assert len(new) <= budget
     assert complete(made, ids + new), made.dialect.tokenizer.decode(new)
+
+
+def test_rows_that_go_on_together_are_masked_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass over the rows of a decoder, and no search for what a row goes on from."""
+    made = decoder("mypt", think=5, call=64)
+    first = made.ids_of(prompt("mypt"))
+    rows = torch.tensor([first, first])
+    together = TagLogitsProcessor(made, max_new_tokens=14)
+    alone = [TagLogitsProcessor(made, max_new_tokens=14) for _ in rows]
+    monkeypatch.setattr(together, "_continued", lambda *_: None)  # for new prompts
+    for step in range(15):
+        scores = torch.rand(2, 50304, generator=torch.Generator().manual_seed(step))
+        scores[0, 50267] += 3.0  # the first row calls
+        found = together(rows, scores)
+        for i, own in enumerate(alone):
+            assert torch.equal(found[i : i + 1], own(rows[i : i + 1], scores[i : i + 1])), (step, i)
+        rows = torch.cat([rows, found.argmax(-1, keepdim=True)], 1)
+    for row in rows:
+        assert complete(made, first + together.generated(row))

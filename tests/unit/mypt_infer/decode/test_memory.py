@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import random
 import subprocess
 import sys
+from typing import Any
+
+import pytest
+
+from mypt_infer.decode import Decoder, tables
+from mypt_infer.decode.compile import pieces
+from mypt_spec.memo import Memo
+from tests.support.decoding import prompt
 
 GROWTH = """
 import mypt_spec
@@ -29,3 +39,32 @@ def test_tables_of_a_dialect_are_small() -> None:
     peak, after = map(float, done.stdout.split())
     assert peak < 60
     assert after < 40
+
+
+def test_requests_with_changing_tools_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`nox -s requests` does this 10,000 times: what is kept are memos, each within its room."""
+    pytest.importorskip("llguidance")
+    from mypt_infer.decode.llguidance import tools as calls
+
+    small: list[Memo[Any, Any]] = [Memo(2, room=1 << 20), Memo(8, room=1 << 18), Memo(2)]
+    for module, name, memo in zip((tables, pieces, calls), ("_built", "_pieces", "_calls"), small, strict=True):  # fmt: skip
+        monkeypatch.setattr(module, name, memo)
+
+    def alive() -> int:
+        gc.collect()
+        return sum(isinstance(found, Decoder) for found in gc.get_objects())
+
+    chance, before = random.Random(0), alive()
+    for n in range(12):
+        bound = {"type": "string", **({"pattern": f"^[a-f]{{{n}}}$"} if n % 3 == 0 else {})}
+        properties = {"a": {"enum": [f"{n} {i}" for i in range(40)]}, "b": bound}
+        made = Decoder("mypt", [{"name": f"t{n}", "parameters": {"properties": properties}}], engine="auto")  # fmt: skip
+        state = made.run(made.start(prompt("mypt"), max_new_tokens=40), [50261, 50267])
+        for _ in range(5):
+            state = made.next(state, int(chance.choice(made.near_ids(state))))
+    for memo in (found for found in gc.get_objects() if isinstance(found, Memo)):
+        assert memo.size <= memo._room
+        assert len(memo.known) <= memo._entries
+    assert all(memo.known for memo in small)
+    del made
+    assert alive() <= before
