@@ -1,8 +1,9 @@
 """Measures `mypt-serve`: tokens a second of several clients, time to the first token, the grammar.
 
-Run: python -m bench.serve [--rounds N] [--tokens N]. Needs the extra test. The model is small and
-has random weights; what it says is legal, and of no meaning. All ways are taken in turn in one
-process, so the ratios hold where the times do not.
+Run: python -m bench.serve [--rounds N] [--tokens N] [--apart]. Needs the extra test. The model is
+small and has random weights; what it says is legal, and of no meaning. Prompts have one system
+prompt of 200 words and questions of 40; with --apart, they differ from the first word on. All ways
+are taken in turn in one process, so the ratios hold where the times do not.
 """
 
 from __future__ import annotations
@@ -40,12 +41,16 @@ def served(tokens: int) -> Service:
     )
 
 
-def ask(client: Any, seed: int) -> tuple[float, int]:
+def ask(client: Any, seed: int, *, apart: bool) -> tuple[float, int]:
     """Asks for one streamed answer; returns (seconds to its first token, its tokens)."""
+    system = f"{seed if apart else ''} " + "Be kind and brief. " * 50
     began, first, tokens = time.perf_counter(), 0.0, 0
     for chunk in client.chat.completions.create(
         model=NAME,
-        messages=[{"role": "system", "content": "S"}, {"role": "user", "content": "Hi " * 40}],
+        messages=[
+            {"role": "system", "content": system},
+            {"role": "user", "content": f"{seed} " + "Hi " * 40},
+        ],
         tools=[FIND],
         seed=seed,
         stream=True,
@@ -56,13 +61,14 @@ def ask(client: Any, seed: int) -> tuple[float, int]:
     return first, tokens
 
 
-def together(server: Running, clients: int, answers: int) -> tuple[float, float]:
+def together(server: Running, clients: int, answers: int, *, apart: bool) -> tuple[float, float]:
     """Asks from several clients at once; returns (tokens a second, median first token)."""
     found: list[tuple[float, int]] = []
 
     def one(number: int) -> None:
         with server.client() as client:
-            found.extend(ask(client, number * 1000 + at) for at in range(answers // clients))
+            seeds = (number * 1000 + at for at in range(answers // clients))
+            found.extend(ask(client, seed, apart=apart) for seed in seeds)
 
     threads = [threading.Thread(target=one, args=(n,)) for n in range(clients)]
     began = time.perf_counter()
@@ -79,18 +85,20 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--apart", action="store_true")
     chosen = parser.parse_args(words)
     made = served(chosen.tokens)
     speed: dict[int, list[float]] = {n: [] for n in CLIENTS}
     first: dict[int, list[float]] = {n: [] for n in CLIENTS}
     shares: dict[int, list[float]] = {n: [] for n in CLIENTS}
     with running(made) as server:
-        together(server, 1, 1)  # tools are compiled
+        together(server, 1, 1, apart=chosen.apart)  # tools are compiled
         for _ in range(chosen.rounds):
             for clients in CLIENTS:
                 counts = made.rows.counts
                 before = counts.model, counts.constraint, counts.drawing
-                rate, wait = together(server, clients, max(8, clients))
+                answers = max(8, clients)
+                rate, wait = together(server, clients, answers, apart=chosen.apart)
                 model, constraint, drawing = (
                     now - then
                     for now, then in zip(

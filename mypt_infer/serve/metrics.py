@@ -37,6 +37,8 @@ class Metrics:
             ("mypt_running", "answers that are drawn now", lambda: counts.running),
             ("mypt_waiting", "answers that wait for a row", lambda: counts.waiting),
             ("mypt_steps", "steps of the model so far", lambda: counts.steps),
+            ("mypt_read", "ids that the model has read", lambda: counts.read),
+            ("mypt_reused", "ids of prompts that another row had read", lambda: counts.reused),
             ("mypt_model_seconds", "time in the model so far", lambda: counts.model),
             ("mypt_constraint_seconds", "time in the grammar so far", lambda: counts.constraint),
             ("mypt_drawing_seconds", "time in sampling so far", lambda: counts.drawing),

@@ -4,9 +4,10 @@ Input: jobs, from any thread. Output: what each is told, from one thread, which 
 decoders.
 
 Theory of operation. A step first ends rows that nobody waits for, then lets jobs that wait take the
-free rows. Each row has ids that the model has not read: of a new row the whole prompt, else the id
-that was drawn and what the grammar forces after it. Long ones are read alone, a part a step, so
-that one long prompt does not hold up all others; the rest is one call of the model. Of each row
+free rows. Each row has ids that the model has not read: of a new row its prompt, less what another
+row has read of it, else the id that was drawn and what the grammar forces after it. Prompts are
+read together, apart from rows that draw, a part a step, so that one long prompt does not hold up
+all others; the rest is one call of the model. Of each row
 that was read to its end the next id is drawn under its own decoder, which is told to keep the
 state that the row is in.
 """
@@ -17,6 +18,7 @@ import random
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,9 +30,9 @@ from mypt_infer.generate.loop import positions
 from mypt_infer.generate.sample import draw
 from mypt_infer.serve.asked.forcing import call_ids
 from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, Taken, TooLate
-from mypt_infer.serve.slots import Slots
+from mypt_infer.serve.slots import Slots, same
 
-# Longer pieces are read alone, and at most so many ids of them in a step.
+# Longer pieces are not read with those of rows that draw; at most so many ids of one in a step.
 _TOGETHER, _PART = 24, 256
 
 
@@ -52,6 +54,7 @@ class Counts:
     steps: int = 0
     ids: int = 0
     read: int = 0
+    reused: int = 0
     running: int = 0
     waiting: int = 0
 
@@ -67,7 +70,7 @@ class _Row:
         self.ids: list[int] = []
         self.unread = list(job.prompt.ids)
         self.forced: deque[int] = deque()
-        self.narrowed = False
+        self.begun = self.narrowed = False
         self._states = [state]
         self._held = job.ready.decoder.hold(self._states)
 
@@ -137,7 +140,7 @@ class Rows:
             self._step()
         for job in [*(row.job for row in self._rows), *self._waiting]:
             _tell(job, Failed(Closed("the server is shutting down")))
-        self._rows, self._slots.filled = [], []
+        self._rows, self._slots.count = [], 0
         self._waiting.clear()
         self.counts.running = self.counts.waiting = 0
 
@@ -215,25 +218,37 @@ class Rows:
 
     def _read(self) -> None:
         """Lets the model read what it has not, and draws for each row that was read to its end."""
-        long = [at for at, row in enumerate(self._rows) if len(row.unread) > _TOGETHER]
         logits: dict[int, Tensor] = {}
         began = time.perf_counter()
-        for at in long:
-            row = self._rows[at]
-            part, row.unread = row.unread[:_PART], row.unread[_PART:]
-            found = self._slots.read(range(at, at + 1), [part])
-            self.counts.read += len(part)
-            if not row.unread:
-                logits[at] = found[0]
-        short = [[] if at in long else row.unread for at, row in enumerate(self._rows)]
-        if any(short):
-            found = self._slots.read(range(len(self._rows)), short)
-            self.counts.read += sum(map(len, short))
-            logits |= {at: found[at] for at, part in enumerate(short) if part}
+        self._begin()
+        parts = [row.unread[:_PART] if row.begun else [] for row in self._rows]
+        for span, read in calls(parts):
+            found = self._slots.read(span, read)
+            for at, part, last in zip(span, read, found, strict=True):
+                row = self._rows[at]
+                row.unread = row.unread[len(part) :]
+                self.counts.read += len(part)
+                if part and not row.unread:
+                    logits[at] = last
         self.counts.model += time.perf_counter() - began
         for at in sorted(logits, reverse=True):  # ending a row moves the last one
-            self._rows[at].unread = []
             self._draw(at, logits[at])
+
+    def _begin(self) -> None:
+        """Begins new rows with what others have read of their prompts.
+
+        A prompt that begins as one that is being read waits until that is read.
+        """
+        for at, row in enumerate(self._rows):
+            if row.begun:
+                continue
+            known = self._slots.known(row.unread)
+            others = (r for r in self._rows if r.begun and len(r.unread) > _TOGETHER)
+            if any(same(r.job.prompt.ids, row.unread) > known + _TOGETHER for r in others):
+                continue
+            size = self._slots.begin(at, row.unread)
+            self.counts.reused += size
+            row.unread, row.begun = row.unread[size:], True
 
     def _draw(self, at: int, logits: Tensor) -> None:
         """Draws the next id of a row, and takes what is forced after it."""
@@ -291,6 +306,30 @@ class Rows:
         row.unread += ids
         self.counts.ids += len(ids)
         _tell(row.job, Taken(ids, logprobs))
+
+
+def calls(parts: Sequence[Sequence[int]]) -> Iterator[tuple[range, list[list[int]]]]:
+    """Yields calls of the model: some rows side by side, and what each reads, perhaps nothing.
+
+    Shorter parts are padded to the longest one. Long ones are read together where at least half of
+    the call is no padding, else alone; short ones are read together.
+
+    >>> [(list(rows), [len(part) for part in read]) for rows, read in calls([[1], [1] * 99, [1]])]
+    [([1], [99]), ([0, 1, 2], [1, 0, 1])]
+    """
+    left = [list(part) for part in parts]
+    long = [at for at, part in enumerate(left) if len(part) > _TOGETHER]
+    spans = [range(at, at + 1) for at in long]
+    if long:
+        near = left[long[0] : long[-1] + 1]
+        if len(near) * max(map(len, near)) <= 2 * sum(map(len, near)):
+            spans = [range(long[0], long[-1] + 1)]
+    for span in spans:
+        yield span, [left[at] for at in span]
+        for at in span:
+            left[at] = []
+    if any(left):
+        yield range(len(left)), left
 
 
 def logprob(logits: Tensor, token: int, top: int) -> Logprob:

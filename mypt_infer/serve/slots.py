@@ -2,7 +2,8 @@
 
 Input: rows by number, 0 to count - 1, and ids for each. Output: logits. The rows in use are always
 the first ones, so a step reads a view of the cache: as many rows, and as many places, as there are.
-Rows and places are doubled when they are used up.
+Rows and places are doubled when they are used up. A row that has ended keeps what it has read until
+another one takes its place: prompts that begin as one that is there begin with a copy of it.
 """
 
 from __future__ import annotations
@@ -23,44 +24,63 @@ class Slots:
 
     def __init__(self, model: Llama, rows: int, device: torch.device | str = "cpu") -> None:
         self.model, self.rows, self.device = model, rows, device
-        self.filled: list[int] = []
+        self.count = 0  # the number of rows in use
+        self._held: list[list[int]] = []  # the ids that each row has read, also those not in use
         self._cache: Cache = model.begin(_ROWS, _PLACES)
 
-    @property
-    def count(self) -> int:
-        """Returns the number of rows in use."""
-        return len(self.filled)
-
     def add(self) -> int:
-        """Returns the number of a new, empty row."""
-        self.filled.append(0)
+        """Returns the number of a new row. Before it reads, `begin` it."""
+        self.count += 1
+        if len(self._held) < self.count:
+            self._held.append([])
+        self._grow(0)
         return self.count - 1
 
-    def drop(self, row: int) -> None:
-        """Ends a row. The last row takes its number."""
-        last = self.count - 1
-        if row != last:
-            size = self.filled[last]
+    def known(self, ids: Sequence[int]) -> int:
+        """Returns the number of ids with which `begin` would begin a row."""
+        return min(len(ids) - 1, max(same(held, ids) for held in self._held))
+
+    def begin(self, row: int, ids: Sequence[int]) -> int:
+        """Begins a row with what some row has read of ids; returns the number of these.
+
+        That is less than all of them, because the logits after the last one are still to be had.
+        """
+        sizes = [same(held, ids) for held in self._held]
+        best = max(range(len(sizes)), key=lambda other: (sizes[other], other == row))
+        size = min(sizes[best], len(ids) - 1)
+        if best != row:
             for part in (self._cache.keys, self._cache.values):
-                part[:, row, :, :size] = part[:, last, :, :size]
-            self.filled[row] = self.filled[last]
-        self.filled.pop()
+                part[:, row, :, :size] = part[:, best, :, :size]
+        self._held[row] = list(ids[:size])
+        return size
+
+    def drop(self, row: int) -> None:
+        """Ends a row: it changes its place with the last row, which takes its number."""
+        last, held = self.count - 1, self._held
+        if row != last:
+            size = max(len(held[row]), len(held[last]))
+            for part in (self._cache.keys, self._cache.values):
+                part[:, [row, last], :, :size] = part[:, [last, row], :, :size]
+            held[row], held[last] = held[last], held[row]
+        self.count -= 1
 
     def read(self, rows: range, ids: Sequence[Sequence[int]]) -> Tensor:
         """Returns the logits after the next ids of each of some rows: (rows, vocabulary).
 
         A row without ids stays as it is, and its logits mean nothing.
         """
-        after = [self.filled[row] + len(part) for row, part in zip(rows, ids, strict=True)]
-        self._grow(max(after))
-        places = max(after) + 1  # the last one takes the padding of chunks, and is read by no row
+        held = self._held[rows.start : rows.stop]
+        longest = max(len(read) + len(part) for read, part in zip(held, ids, strict=True))
+        self._grow(longest)
+        places = longest + 1  # the last one takes the padding of chunks, and is read by no row
         view = Cache(
             self._cache.keys[:, rows.start : rows.stop, :, :places],
             self._cache.values[:, rows.start : rows.stop, :, :places],
-            torch.tensor([self.filled[row] for row in rows], device=self.device),
+            torch.tensor([len(read) for read in held], device=self.device),
         )
         out = read(self.model, ids, view, self.device)
-        self.filled[rows.start : rows.stop] = after
+        for read_before, part in zip(held, ids, strict=True):
+            read_before += part
         return out
 
     def _grow(self, places: int) -> None:
@@ -80,3 +100,15 @@ class Slots:
         ):
             new[:, : old.shape[1], :, : old.shape[3]] = old
         self._cache = grown
+
+
+def same(held: Sequence[int], ids: Sequence[int]) -> int:
+    """Returns the number of ids with which both begin."""
+    low, high = 0, min(len(held), len(ids))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if held[low:middle] == ids[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -58,6 +58,7 @@ def test_64_clients_at_once(server: Running) -> None:
     assert together == alone * 8
     counts = server.service.rows.counts
     assert counts.ids - ids > 2 * (counts.steps - steps), "rows were drawn together"
+    assert counts.reused > 72 * 8, "what one row had read of a prompt, the others did not"
     assert (counts.running, counts.waiting) == (0, 0)
 
 
