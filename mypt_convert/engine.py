@@ -19,6 +19,7 @@ from mypt_convert.steps import IDENTITY, IDS, Bridge, Conversation, Step
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_records.shapes import SHAPES
+from mypt_spec.adapters.template_options import KEY as OPTIONS
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.dialect import Dialect, dialect, dialects, is_folder
 from mypt_spec.episode import Episode
@@ -134,6 +135,7 @@ class Converter:
             Finding("MYP114", f"{loss.field}: {loss.reason}", loss.pointer)
             for loss in as_given(out.losses, findings)
         ]
+        lost += [_without_effect(f, self.target) for f in findings if f.pointer == f"/{OPTIONS}"]
         found = chat.placed([*out.findings, *out.said, *lost], value, self.source)
         return (None if out.record is None else self.target.read(out.record)[0]), found
 
@@ -319,6 +321,12 @@ class _Apart:
         left_out = _left_out(value, canonical, self.source, [f.pointer for f in findings])
         steps = self.bridge.steps(canonical, self.source.table)
         return steps, unknown, [*left_out, *moved]
+
+
+def _without_effect(unknown: Finding, target: Dialect) -> Finding:
+    """Returns a finding about options of a template, which are an unknown key of the target."""
+    what = f'"{OPTIONS}" has no effect: {target.name} has no options'
+    return Finding("MYP361", what, unknown.pointer, on_key=True, help="leave it out")
 
 
 def _against(judge: Judge, findings: Iterable[Finding], counting: Sequence[str]) -> list[Finding]:

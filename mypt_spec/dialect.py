@@ -221,8 +221,8 @@ class Dialect:
         in it, are not checked again. Implements "Loss" and "Ids" of each grammar/*/SPEC.md.
         """
         events = self._encodable(episode, partial, proved)
-        weights = weights_of(episode.messages, self.table)
-        return encode_events(events, self.table, self.tokenizer, Mask.of(mask), weights)
+        weights, chosen = weights_of(episode.messages, self.table), self.mask(episode, mask)
+        return encode_events(events, self.table, self.tokenizer, chosen, weights)
 
     def segments(
         self, episode: Episode, *, partial: bool = False, mask: str = "model"
@@ -232,8 +232,12 @@ class Dialect:
         Raises ValueError where `encode` does.
         """
         events = self._encodable(episode, partial)
-        weights = weights_of(episode.messages, self.table)
-        return list(segments(events, self.table, self.tokenizer, Mask.of(mask), weights))
+        weights, chosen = weights_of(episode.messages, self.table), self.mask(episode, mask)
+        return list(segments(events, self.table, self.tokenizer, chosen, weights))
+
+    def mask(self, episode: Episode, name: str) -> Mask:
+        """Returns the mask of a name for an Episode. Raises ValueError where `encode` does."""
+        return replace(Mask.of(name), prompted=self.adapter.prompted(episode.meta))
 
     def trained(self, episode: Episode, *, history: str) -> list[Episode]:
         """Returns the episodes that a policy of `mypt_spec.history.HISTORIES` makes of one.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mypt_spec.episode import Event, Message, blocks_of
@@ -43,11 +44,14 @@ class Mask:
       the opening tag. Marks are as the table says in each.
     - `last`: of these, only what comes after the last block that opens a turn.
     - `thoughts`: whether blocks of the role "thought" are trained, tags included.
+    - `prompted`: kinds of block that are the prompt's where they are empty: "model" does not train
+      these. It is no part of a mask's name, as an episode says it.
     """
 
     blocks: str = "model"
     last: bool = False
     thoughts: bool = True
+    prompted: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, name: str) -> Mask:
@@ -167,7 +171,8 @@ def _segments(
     """Yields all segments by the `blocks` of a mask."""
     if table.glue:
         events = list(events)
-        usual = [loss for _, loss, _ in _losses(events, table, MODEL)]  # ids are those of any mask
+        # Ids are those of any mask.
+        usual = [loss for _, loss, _ in _losses(events, table, Mask(prompted=mask.prompted))]
         ids = iter(_glued(events, usual, table, tokenizer))
     for event, loss, shown in _losses(events, table, mask):
         terminal = table.terminals.get(event.terminal)
@@ -190,7 +195,9 @@ def _losses(
     for kind in inside:
         stack = next(reversed(within))
         within[*stack, kind] = within[stack] & table.openers[kind].body_loss
-    for event in events:
+    events = list(events) if mask.prompted else events
+    given = _prompted(events, table, mask) if isinstance(events, list) and not whole else ()
+    for number, event in enumerate(events):
         terminal = table.terminals.get(event.terminal)
         if terminal is None:
             yield event, within[inside], inside
@@ -204,9 +211,21 @@ def _losses(
             loss = body = outer & int(opener.by_model or opener.body_loss)
         elif whole and terminal.opens:
             loss = body & headers
+        elif number in given:
+            loss = 0
         if terminal.opens:
             within[inside] = body
         yield event, loss, inside if terminal.opens else around
+
+
+def _prompted(events: Sequence[Event], table: TokenTable, mask: Mask) -> set[int]:
+    """Returns the numbers of the tags of empty blocks that are the prompt's."""
+    out: set[int] = set()
+    for number, both in enumerate(pairwise(events) if mask.prompted else ()):
+        opener, closer = (table.terminals.get(event.terminal) for event in both)
+        if opener and closer and opener.opens in mask.prompted and opener.opens in closer.ends:
+            out |= {number, number + 1}
+    return out
 
 
 def _glued(
@@ -250,11 +269,11 @@ def _glued(
 
 
 def runs(
-    found: Sequence[Segment], table: TokenTable, tokenizer: Tokenizer
+    found: Sequence[Segment], table: TokenTable, tokenizer: Tokenizer, mask: Mask = MODEL
 ) -> list[tuple[str | list[int], int]] | None:
     """Returns (a text that is encoded by itself, or ids; loss) for segments of whole messages.
 
-    None where a text would have two losses.
+    `mask` is that of the segments. None where a text would have two losses.
     """
     out: list[tuple[str | list[int], int]] = []
     if not table.glue:
@@ -264,7 +283,8 @@ def runs(
             out.append((segment.event.text if plain else segment.ids[:cut], segment.loss))
             out += [(segment.ids[cut:], 0)] if segment.trailing else []
         return out
-    usual = [loss for _, loss, _ in _losses([s.event for s in found], table, MODEL)]
+    events, usually = [s.event for s in found], Mask(prompted=mask.prompted)
+    usual = [loss for _, loss, _ in _losses(events, table, usually)]
     text, losses, last = "", set[int](), -1
     for segment, now in zip(found, usual, strict=True):
         terminal = table.terminals.get(segment.event.terminal)

@@ -26,6 +26,7 @@ from mypt_convert.steps import (
 )
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.messages import Messages
+from mypt_spec.adapters.template_options import KEY
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.dialect import Dialect
 from mypt_spec.table import TEXT, TokenTable
@@ -57,7 +58,7 @@ class MessageBridge:
             return cls()
         paths = dialect.adapter.paths
         kinds = {_KINDS.get(piece, piece) for piece in paths} - {"tools", "said"}
-        extras = frozenset({"tools"} if dialect.adapter.told else {"tools"} & set(paths))
+        extras = frozenset({KEY, "tools"} if dialect.adapter.told else {KEY, *{"tools"} & {*paths}})
         together = dialect.adapter.listed or (
             len(paths.get("call", ())) > 1 and not dialect.table.closers[paths["call"][-1]].both
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.bodies.json_body import calls_of
-from mypt_spec.encoder import tag_ids, trail_ids
+from mypt_spec.encoder import run_ids, tag_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
 from mypt_spec.parser import messages_of
@@ -116,9 +116,24 @@ def _bound(
 
 
 def prompt_ids(dialect: Dialect, prompt: Episode) -> list[int]:
-    """Returns the ids of a partial Episode, with the header that the model writes after."""
+    """Returns the ids of a partial Episode, with the header that the model writes after.
+
+    What the options of the Episode's record put after that header is there, too.
+    """
     ids = [int(i) for i in dialect.encode(prompt, partial=True).ids]
-    return ids + opening(dialect, ids)
+    header = opening(dialect, ids)
+    kinds = dialect.adapter.prompted(prompt.meta) if header else frozenset[str]()
+    return ids + header + [i for kind in sorted(kinds) for i in _empty(dialect, kind)]
+
+
+def _empty(dialect: Dialect, kind: str) -> list[int]:
+    """Returns the ids of an empty block, at the beginning of what the model writes."""
+    table = dialect.table
+    tags = (table.openers[kind], table.closers[kind])
+    events = [Event(tag.name, tag.spell()) for tag in tags]
+    found = run_ids(events, (), table, dialect.tokenizer)
+    trail = trail_ids(found[-1][-1], table, dialect.tokenizer)
+    return [i for ids in found for i in ids] + trail
 
 
 def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:

@@ -161,7 +161,8 @@ class Service:
         ready = self.decoders.known(wanted)
         loop = asyncio.get_running_loop()
         messages = names.messages(asked.messages)
-        prompt = await loop.run_in_executor(self._prompts, self.prompter.prompt, messages, tools)
+        given = (messages, tools, asked.chat_template_kwargs)
+        prompt = await loop.run_in_executor(self._prompts, self.prompter.prompt, *given)
         if ready is None:
             ready = await loop.run_in_executor(self._compiles, self.decoders.get, wanted)
         most = asked.max_completion_tokens or asked.max_tokens

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
@@ -58,6 +58,17 @@ class Adapter(ABC):
     def metadata(self, record: dict[str, Any]) -> dict[str, Any]:
         """Returns what an Episode keeps of a checked record besides its text."""
         return metadata(record)
+
+    def prompted(self, meta: Mapping[str, Any]) -> frozenset[str]:
+        """Returns the kinds of block that a prompt ends with, empty, where an Episode has this
+        metadata: the model writes after them, so they are not trained.
+        """
+        return frozenset()
+
+    @property
+    def prompting(self) -> tuple[dict[str, Any], ...]:
+        """Returns the metadata for which `prompted` has kinds, each with others than before."""
+        return ()
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings about an Episode, completed by what a record says about its text."""

@@ -14,12 +14,14 @@ from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES
 from mypt_spec.adapters.objects import Objects
+from mypt_spec.adapters.template_options import KEY
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import (
     LANGUAGE,
     LIST,
+    OBJECT,
     ROLE,
     STRING,
     Field,
@@ -76,6 +78,7 @@ def shape_of(roles: frozenset[str], *, tools: bool, calls: bool, thoughts: bool)
     if "system" in roles and "developer" not in roles:
         aliases["developer"] = "system"
     top = {"messages": Field(LIST)} | ({"tools": _LIST} if tools else {})
+    top[KEY] = Field(OBJECT, required=False)
     top["language"] = Field(LANGUAGE, required=False)
     return RecordSchema(top, fields, aliases=aliases)
 
@@ -108,7 +111,7 @@ def _without_nulls(record: Any) -> Any:
     """Returns a record without keys that are null, and with tools that were JSON text."""
     if not isinstance(record, dict):
         return record
-    record = {k: v for k, v in record.items() if v is not None or k != "tools"}
+    record = {k: v for k, v in record.items() if v is not None or k not in ("tools", KEY)}
     if isinstance(record.get("tools"), str):
         try:
             found = loads(record["tools"])

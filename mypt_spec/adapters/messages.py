@@ -20,6 +20,8 @@ The `records.toml` of a dialect says which block each piece of a record becomes:
     [tools]
     before = "Use these functions: "    # with the definitions, before the text of the first user
 
+Options of a format's template are `[options]` and `[[option]]`; see `template_options`.
+
 A piece that is left out, and `developer`, is nothing that a record of the dialect can have. Pieces
 that are inside of the same block share it within a message; results that follow one another do,
 too. Where results are in the block of the answer, one block has all from a user to the next. A
@@ -30,13 +32,14 @@ has no place for, such as ids, is metadata of the Episode, so it returns to the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of
 from mypt_spec.adapters.message_skeleton import divided, marked, skeleton
+from mypt_spec.adapters.template_options import KEY, TemplateOptions, options_of
 from mypt_spec.bodies.definitions import (
     lost_in,
     read_definitions,
@@ -62,6 +65,7 @@ _IDS, _NOTES = "call ids", "results"
 # All this of each message, where one block has several.
 _SAID = "messages"
 _TOOLS = "tools"  # definitions of tools of which their text keeps less
+_CALLED = "role"  # of a message whose block another role has by itself
 
 Path = tuple[str, ...]
 
@@ -102,8 +106,10 @@ class Messages(Adapter):
         *,
         last: bool = False,
         told: str = "",
+        options: TemplateOptions | None = None,
     ) -> None:
         self.paths, self.table = paths, table
+        self.options = options or TemplateOptions()
         self.begin, self.finish = begin, finish
         self.told = told  # what comes before definitions that are part of a question
         self.last = last  # tools are before the last user, not before the first
@@ -134,7 +140,26 @@ class Messages(Adapter):
     def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
         """Returns a record whose messages are `Said`, the findings, and ""."""
         whole = "tools" not in self.paths or self._opener("tools").body != "namespace"
-        return check_messages(record, self.SCHEMA, ordered=self.ordered, whole=whole)
+        checked, findings, lifted = check_messages(
+            record, self.SCHEMA, ordered=self.ordered, whole=whole
+        )
+        found = self.options.findings((checked or {}).get(KEY, {}), self.table.name)
+        refused = any(finding.severity == "error" for finding in found)
+        return None if refused else checked, [*findings, *found], lifted
+
+    def metadata(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Returns the metadata of a record, and its options."""
+        return super().metadata(record) | ({KEY: record[KEY]} if KEY in record else {})
+
+    def prompted(self, meta: Mapping[str, Any]) -> frozenset[str]:
+        """Returns the kind of thoughts where the options of an Episode end prompts with one."""
+        empty = self.options.empty_thought(meta.get(KEY, {}))
+        return frozenset({self.paths["thought"][-1]} if empty else ())
+
+    @property
+    def prompting(self) -> tuple[dict[str, Any], ...]:
+        """Returns the options with which prompts end with an empty thought, as metadata."""
+        return self.options.prompting
 
     def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
         """Returns the rests of a record, its free texts and its metadata values."""
@@ -158,10 +183,17 @@ class Messages(Adapter):
         """Returns the messages of a record that `check` let through."""
         blocks: list[_Block] = []
         said: list[Said] = record[self.SCHEMA.messages]
+        given = record.get(KEY, {})
+        head = self.options.text(given, tools="tools" in record)
+        if head:
+            said = self._with_options(blocks, head, said, reader)
+        last, empty = said[-1], self.options.empty_thought(given)
+        if empty and last.role == "assistant" and last.thought is None:
+            said = [*said[:-1], replace(last, thought=("", ROLE))]
         heads = self._tools_before(said)
         turn = 0
         for i, message in enumerate(said):
-            told = ""
+            told = head if i == 0 and message.role == self.options.block else ""
             if i == heads and "tools" in record and self.told:
                 told = self.told + write_indented(record["tools"], reader.table.literals)
             elif i == heads:
@@ -186,6 +218,21 @@ class Messages(Adapter):
             *(Message(b.role, tuple(b.parts), b.attrs, b.at, b.meta, b.name_at) for b in blocks),
             *end,
         ]
+
+    def _with_options(
+        self, blocks: list[_Block], head: str, said: list[Said], reader: Reader
+    ) -> list[Said]:
+        """Returns the messages, the first one in another block where the text of options has its.
+
+        Where no message shares its block with that text, it gets one.
+        """
+        block, other, first = self.options.block, self.options.system, said[0]
+        if first.role == block and not other:
+            return said
+        self._add(blocks, _Piece(block, head, reader.top(KEY)), "head", Place())
+        if first.role != "system":
+            return said
+        return [replace(first, role=other, meta=first.meta | {_CALLED: "system"}), *said[1:]]
 
     def _tools_before(self, said: list[Said]) -> int:
         """Returns the index of the message before which the tools are."""
@@ -356,9 +403,11 @@ class Messages(Adapter):
                 own = {ROLE: self.pieces[message.role, "text"], "content": ""}
                 out.append(own)
             if own is not None:
-                own |= meta
+                own |= meta  # with the role that the message had
         if self.last and asked > 1:
             raise ValueError("no record can say this: the tools are not before the last question")
+        given = episode.meta.get(KEY, {})
+        out = self.options.left_out(out, given, tools="tools" in top)
         return {self.SCHEMA.messages: [_ordered(m) for m in out]} | top
 
     def _asked_with(self, text: str) -> tuple[list[dict[str, Any]], str]:
@@ -479,7 +528,10 @@ def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) 
             raise SpecError(f"{where}: {entry}: {what}")
 
     known_keys(
-        source, {"shape", "begin", "finish", "tools_before", "blocks", "tools"}, "the file", need
+        source,
+        {"shape", "begin", "finish", "tools_before", "blocks", "tools", "options", "option"},
+        "the file",
+        need,
     )
     blocks = source.get("blocks")
     begin, finish = source.get("begin", ""), source.get("finish", "")
@@ -511,4 +563,5 @@ def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) 
     need(fine and set(tools) <= {"before"}, "[tools]", 'expected "before", a text')
     told = tools.get("before", "")
     need(not (told and "tools" in paths), "[tools]", "[blocks] has a block for them")
-    return Messages(paths, table, begin, finish, last=first == "last", told=told)
+    options = options_of(source, paths, need)
+    return Messages(paths, table, begin, finish, last=first == "last", told=told, options=options)

@@ -16,6 +16,8 @@ from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
 from mypt_lint.options import add_dialect, add_ignore, add_records, add_settings, add_system
+from mypt_lint.report.totals import counted
+from mypt_spec.findings import RULES
 from mypt_train.data.formats import FORMATS, trainer_of
 
 if TYPE_CHECKING:
@@ -225,6 +227,8 @@ def summary(
                 f"{split['trained_tokens']} trained, {padding:.2%} padding"
             )
 
+    for code, count in manifest.get("warnings", {}).items():
+        say(f"{code} {RULES[code].name}: {counted(count, 'warning')} in lines that were written")
     for line in said(options, manifest):
         say(line)
 

@@ -66,7 +66,8 @@ class Sample:
 class LineOutcome:
     """The outcome for a line: written as samples, refused with findings, or too long.
 
-    `tags` counts the terminals in the samples, `history` what a policy made of the conversation.
+    `tags` counts the terminals in the samples, `history` what a policy made of the conversation,
+    `warned` the warnings about a line that was written, by code.
     """
 
     status: str
@@ -74,6 +75,7 @@ class LineOutcome:
     findings: tuple[Finding, ...] = ()
     tags: Counter[str] | None = None
     history: Counter[str] | None = None
+    warned: Counter[str] | None = None
 
 
 class Encoder:
@@ -188,7 +190,14 @@ class Encoder:
         against = self._against([*about, *findings])
         if episode is None or against:
             return _refused(*(map(told, against) if self.checker.shape else against))
-        return self._outcome(record, episode)
+        warned = Counter(
+            graded.code
+            for f in (*about, *findings)
+            if self.checker.selects(f.code)
+            and (graded := self.checker.graded(f)).severity == "warning"
+        )
+        outcome = self._outcome(record, episode)
+        return replace(outcome, warned=warned) if warned else outcome
 
     def _outcome(self, record: Any, episode: Episode, *, proved: bool = False) -> LineOutcome:
         """Returns the outcome of a record that nothing is against."""

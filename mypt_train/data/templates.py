@@ -168,7 +168,8 @@ class Templates:
             return None
         tokenizer = self.dialect.tokenizer
         segments = self.dialect.segments(episode, mask=self.mask)
-        found = runs(segments, self.dialect.table, tokenizer)
+        mask = self.dialect.mask(episode, self.mask)
+        found = runs(segments, self.dialect.table, tokenizer, mask)
         if found is None:
             return None
         texts: list[Text] = []

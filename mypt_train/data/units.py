@@ -205,6 +205,7 @@ class Encoded:
         self.weights: dict[int, npt.NDArray[np.float32]] = {}  # of samples that have some
         self.weighed = 0
         self.history: Counter[str] = Counter()
+        self.warned: Counter[str] = Counter()
 
     def add(self, lines: list[bytes], first: int, *, begins: bool) -> None:
         """Encodes lines; `first` is the row of the first, `begins` if row 1 begins the file."""
@@ -241,6 +242,8 @@ class Encoded:
             self.tagged.setdefault(id(outcome.tags), [outcome.tags, 0])[1] += 1
         if outcome.history:
             self.history.update(outcome.history)
+        if outcome.warned:
+            self.warned.update(outcome.warned)
         for sample in outcome.samples:
             self.lengths.append(len(sample.ids))
             self.rows.append(row)
@@ -270,6 +273,8 @@ class Encoded:
             head |= {"weighed": self.weighed, "weights": bool(self.weights)}
         if self.history:
             head["history"] = dict(sorted(self.history.items()))
+        if self.warned:
+            head["warnings"] = dict(sorted(self.warned.items()))
         return head
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,12 +92,19 @@ def _mask(
     policy: str,
     weighed: bool,
 ) -> list[Finding]:
-    wanted = dialect.encode(episode, mask=policy).loss
-    wanted[:1] = 0
-    if weighed and len(wanted) == len(mask):
-        _silence(dialect, episode, wanted, mask)
+    def masked(meta: dict[str, Any]) -> npt.NDArray[np.uint8]:
+        """Returns the mask of the episode of a record with these options."""
+        wanted = dialect.encode(replace(episode, meta=meta), mask=policy).loss
+        wanted[:1] = 0
+        if weighed and len(wanted) == len(mask):
+            _silence(dialect, episode, wanted, mask)
+        return wanted
+
+    wanted = masked({})
     differs = np.flatnonzero(wanted != mask) if len(wanted) == len(mask) else np.zeros(1, int)
-    if not len(differs):
+    # Ids do not say what the options of a record were.
+    options = dialect.adapter.prompting if len(differs) else ()
+    if not len(differs) or any(np.array_equal(masked(meta), mask) for meta in options):
         return []
     at = int(differs[0])
     message = (

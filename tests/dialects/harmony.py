@@ -10,7 +10,7 @@ from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import lost, write_signatures
 from mypt_spec.bodies.typescript import NamespaceError
 from tests.dialects.chatml import text
-from tests.support.strategies import Record, any_text, json_values, with_notes
+from tests.support.strategies import Record, any_text, json_values, with_notes, with_options
 
 NAME = "harmony"
 NAMES = ["f", "get_weather", "workspace.search"]
@@ -99,4 +99,14 @@ def records(draw: st.DrawFn, clean: bool = True) -> Record:
     if "tools" in record:  # beside them an empty text says nothing
         spoken = [m for m in messages if m["role"] != "developer" or m["content"]]
         record["messages"] = spoken
+    first = record["messages"][0]
+    if len(heads) < 2 and (first["role"] != "system" or first["content"]):
+        with_options(
+            draw,
+            record,
+            reasoning_effort=st.sampled_from(["low", "medium", "high"]),
+            model_identity=said,
+            conversation_start_date=st.just("2025-06-28"),
+            builtin_tools=st.lists(st.sampled_from(["browser", "python"]), unique=True),
+        )
     return record

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.dialects.chatml import text
 from tests.dialects.qwen3 import TOOL_NAMES, tool
-from tests.support.strategies import Record, any_text, json_values, with_notes
+from tests.support.strategies import Record, any_text, json_values, with_notes, with_options
 
 NAME = "llama3"
 
@@ -46,5 +46,7 @@ def chats(draw: st.DrawFn, clean: bool) -> Record:
     return with_notes(draw, messages, values, tools=[tool(name) for name in TOOL_NAMES])
 
 
-def records(clean: bool = True) -> st.SearchStrategy[Record]:
-    return chats(clean)
+@st.composite
+def records(draw: st.DrawFn, clean: bool = True) -> Record:
+    dates = st.just("26 Jul 2024") | text(NAME, clean=clean)
+    return with_options(draw, draw(chats(clean)), date_string=dates, tools_in_user_message=st.just(True))  # fmt: skip

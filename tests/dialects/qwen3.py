@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.dialects.chatml import text
-from tests.support.strategies import Record, any_text, json_values, with_notes
+from tests.support.strategies import Record, any_text, json_values, with_notes, with_options
 
 NAME = "qwen3"
 TOOL_NAMES = ("f", "get_weather")
@@ -71,5 +71,6 @@ def _steps(draw: st.DrawFn, content: Any, arguments: Any, ids: Any) -> list[Reco
     ]
 
 
-def records(clean: bool = True) -> st.SearchStrategy[Record]:
-    return tool_chats(NAME, clean)
+@st.composite
+def records(draw: st.DrawFn, clean: bool = True) -> Record:
+    return with_options(draw, draw(tool_chats(NAME, clean)), enable_thinking=st.booleans())

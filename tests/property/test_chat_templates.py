@@ -41,7 +41,8 @@ LLAMA31 = (
     "{% set ns = namespace(tools=tools) %}{{ bos_token }}"
     "{{ '<|start_header_id|>system<|end_header_id|>\n\n' }}"
     "{% if tools is not none %}{{ 'Environment: ipython\n' }}{% endif %}"
-    "{{ 'Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n' }}"
+    "{{ 'Cutting Knowledge Date: December 2023\nToday Date: ' }}"
+    "{{ (date_string or '26 Jul 2024') + '\n\n' }}"
     "{% if messages[0].role == 'system' %}{{ messages[0].content | trim }}{% endif %}<|eot_id|>"
     "{% for message in messages if message.role != 'system' %}"
     "{{ '<|start_header_id|>' + ('ipython' if message.role == 'tool' else message.role) }}"
@@ -134,17 +135,14 @@ def test_llama3_trims_content() -> None:
     assert kept.count("\n\n u\n<|eot_id|>") == 1
 
 
-DATES = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
+DATE = "26 Jul 2024"  # of the template, where it is given none
 
 
 def llama_3_1(record: Record) -> Record:
-    """A record as the template of Llama 3.1 has it: with its dates, and nothing to be trimmed."""
+    """A record as the template of Llama 3.1 has it: with a date, and nothing to be trimmed."""
     messages = [m | {"content": m["content"].strip()} if "content" in m else m for m in record["messages"]]  # fmt: skip
-    if messages[0]["role"] != "system":
-        messages.insert(0, {"role": "system", "content": ""})
-    before = "Environment: ipython\n" * ("tools" in record) + DATES
-    messages[0] = messages[0] | {"content": before + messages[0]["content"]}
-    return record | {"messages": messages}
+    options = {"date_string": DATE} | record.get("chat_template_kwargs", {})
+    return record | {"messages": messages, "chat_template_kwargs": options}
 
 
 @pytest.mark.parametrize("name", ["written here: llama3_1", "llama3_1"])
@@ -161,12 +159,15 @@ def test_tools_are_those_of_llama_3_1(name: str, data: st.DataObject) -> None:
         if message["role"] == "tool":
             message["content"] = str(data.draw(st.integers()))
     shown = [m | {"content": int(m["content"])} if m["role"] == "tool" else m for m in record["messages"]]  # fmt: skip
-    episode, _ = d.read(llama_3_1(record))
+    made = llama_3_1(record)
+    episode, _ = d.read(made)
     assert episode is not None
     text = d.serialize(episode)
+    assert d.read(d.write(episode))[0] == episode
     assert d.parse(text) == (episode, [])
     plain = text.replace("<|python_tag|>", "").replace("<|eom_id|>", "<|eot_id|>")
-    assert plain == rendered(name, shown, tools=record.get("tools"))
+    options = made["chat_template_kwargs"]
+    assert plain == rendered(name, shown, tools=record.get("tools"), **options)
 
 
 @pytest.mark.parametrize("name", ["written here: llama3_1", "llama3_1"])

@@ -79,11 +79,29 @@ def _toml(value: Any) -> str:
     return f"'''{value}'''"
 
 
+def _system(module: Any, options: dict[str, Any]) -> Any:
+    """The library's system block with some options, which it has as methods."""
+    found = module.SystemContent.new()
+    for name in ("model_identity", "conversation_start_date"):
+        if name in options:
+            found = getattr(found, f"with_{name}")(options[name])
+    if "reasoning_effort" in options:
+        found = found.with_reasoning_effort(module.ReasoningEffort(options["reasoning_effort"].capitalize()))  # fmt: skip
+    for tool in options.get("builtin_tools", ()):
+        found = getattr(found, f"with_{tool}_tool")()
+    return found
+
+
 def theirs(record: dict[str, Any]) -> list[Any]:
     """The messages of a record as the library's."""
     module = pytest.importorskip("openai_harmony", reason="is the yardstick")
     role, message = module.Role, module.Message.from_role_and_content
     out = []
+    options = record.get("chat_template_kwargs", {})
+    if options:  # they write the system block
+        said = [m | {"role": "developer"} if m["role"] == "system" else m for m in record["messages"]]  # fmt: skip
+        record = record | {"messages": said}
+        out.append(message(role.SYSTEM, _system(module, options)))
     texts = [said["content"] for said in record["messages"] if said["role"] == "developer"]
     if texts or "tools" in record:
         content = module.DeveloperContent.new()

@@ -138,6 +138,13 @@ def with_notes(
     return record
 
 
+def with_options(draw: st.DrawFn, record: Record, **options: st.SearchStrategy[Any]) -> Record:
+    """A record, here and there with options of its format's template."""
+    if draw(st.integers(0, 4)) == 0:
+        record["chat_template_kwargs"] = draw(st.fixed_dictionaries({}, optional=options))
+    return record
+
+
 @st.composite
 def mypt_records(draw: st.DrawFn, clean: bool = True, phase: int = 5) -> Record:
     text = clean_text("mypt", blank=not clean)

@@ -84,6 +84,7 @@ class Chat(Asked, frozen=True, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: int | None = None
     reasoning_effort: Literal["none"] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
 
 
 class Completion(Asked, frozen=True, kw_only=True):

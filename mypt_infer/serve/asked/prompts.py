@@ -17,11 +17,12 @@ from mypt_infer.decode.prompt import prompt_ids
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.errors import ApiError, place_of
 from mypt_spec import Dialect, Finding
+from mypt_spec.adapters.template_options import KEY
 from mypt_spec.episode import Episode
 from mypt_spec.lexer import lex_ids
 
 _SHAPE = "openai"
-_LOST = "MYP114"
+_LOST, _UNKNOWN = "MYP114", "MYP361"
 # A prompt has no end, and nothing that is trained.
 _OF_PROMPTS = {"MYP218", "MYP252", "MYP501"}
 _PROMPTS = ("system", "developer")
@@ -65,8 +66,10 @@ class Prompter:
         self._system = system
         self._convert = Converter(_SHAPE, name, system=system, judge=_Judge(dialect))
 
-    def prompt(self, messages: Sequence[Any], tools: Sequence[Any]) -> Prompt:
-        """Returns the prompt of a conversation.
+    def prompt(
+        self, messages: Sequence[Any], tools: Sequence[Any], options: dict[str, Any] | None = None
+    ) -> Prompt:
+        """Returns the prompt of a conversation, with `options` of the format's template.
 
         Raises ApiError saying what cannot be read, or what the model could not see.
         """
@@ -75,15 +78,18 @@ class Prompter:
             for m in messages
         ]
         record: dict[str, Any] = {"messages": said} | ({"tools": list(tools)} if tools else {})
+        record |= {KEY: options} if options else {}
         conversation, _, read = chat.read(record, _SHAPE)
         if conversation is not None:
-            for finding in chat.unknown(read, frozenset()):
+            for finding in chat.unknown(read, frozenset({KEY})):
                 key = finding.pointer.rpartition("/")[2]
                 raise _refused(f"{self.dialect.name} has no place for {key!r}", finding.pointer)
         episode, findings = self._convert.read(record)
         for finding in findings:
             if finding.code == _LOST and finding.pointer.startswith("/tools"):
                 continue
+            if finding.code == _UNKNOWN:
+                raise ApiError(f"{finding.message}; {finding.help}", param=KEY, code=finding.code)
             if finding.code == _LOST or finding.severity == "error" or episode is None:
                 raise _refused(finding.message, finding.pointer, finding.code)
         if episode is None:

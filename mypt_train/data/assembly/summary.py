@@ -80,6 +80,8 @@ def manifest(
             for name, shards in splits.items()
         },
     }
+    if totals.warnings:
+        out["warnings"] = dict(sorted(totals.warnings.items()))
     if totals.weighed:
         out["weighed"] = totals.weighed
     if totals.history:

@@ -40,6 +40,7 @@ class Totals:
     accounts: dict[int, Account] = field(default_factory=dict)
     tags: Counter[str] = field(default_factory=Counter)
     history: Counter[str] = field(default_factory=Counter)
+    warnings: Counter[str] = field(default_factory=Counter)
     weighed: int = 0
     weights: bool = False
 
@@ -58,6 +59,7 @@ class Totals:
         account.long += head["statuses"].get(LONG, 0)
         self.tags.update(head["tags"])
         self.history.update(head.get("history", {}))
+        self.warnings.update(head.get("warnings", {}))
         self.weighed += head.get("weighed", 0)
         self.weights |= head.get("weights", False)
         return account
@@ -81,6 +83,7 @@ class Totals:
             "accounts": {str(n): account.as_dict() for n, account in self.accounts.items()},
             "tags": dict(self.tags),
             "history": dict(self.history),
+            "warnings": dict(self.warnings),
             "weighed": self.weighed,
             "weights": self.weights,
         }
@@ -91,5 +94,6 @@ class Totals:
             self.of(int(number)).add(account)
         self.tags.update(more["tags"])
         self.history.update(more["history"])
+        self.warnings.update(more["warnings"])
         self.weighed += more["weighed"]
         self.weights |= more["weights"]
