@@ -117,6 +117,14 @@ def test_another_process_may_take_the_room(
     assert read(ShardReader(url, cache=Cache(tmp_path))) == read(ShardReader(local))
 
 
+def test_what_is_listed_late_is_read(
+    url: str, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = Store.entries
+    monkeypatch.setattr(Store, "entries", lambda self: entries(self)[:3])
+    assert read(ShardReader(url, cache=Cache(tmp_path))) == read(ShardReader(local))
+
+
 def test_processes_share_a_cache(url: str, local: Path, tmp_path: Path) -> None:
     """Two at once, with room for less than they read: none sees half a file."""
     code = """
@@ -173,6 +181,8 @@ def test_a_model_is_trained_on_a_store(
     assert found == url, "a folder of data sets"
     report = train(url, config(), tmp_path / "run", steps=1, cache=cache)
     assert np.isfinite(report.loss)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(b"-of-tests" in path.read_bytes() for path in written), "no credentials"
     with pytest.raises(ShardError, match=r"have \d+ bytes in all, .* may hold 100; .*--cache-gb"):
         open_data([url], cache=Cache(tmp_path, limit=100))
     more = ["--config", "tiny", "--cache", str(tmp_path), "--cache-gb", "1"]

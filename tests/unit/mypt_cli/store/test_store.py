@@ -226,11 +226,26 @@ def test_nothing_between_scheme_and_at_is_shown(user: str, query: str) -> None:
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[str]:
-    """The address of a plain web server, which knows neither ranges nor conditions."""
+    """The address of a plain web server, which knows ranges of the file of this name alone."""
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             pass
+
+        def do_GET(self) -> None:
+            if self.path != "/ranges" or "Range" not in self.headers:
+                super().do_GET()
+                return
+            first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+            data = (tmp_path / "ranges").read_bytes()
+            part = data[first : last + 1]
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")
+            self.send_header("Content-Length", str(len(part)))
+            modified = self.date_time_string(int((tmp_path / "ranges").stat().st_mtime))
+            self.send_header("Last-Modified", modified)
+            self.end_headers()
+            self.wfile.write(part)
 
         def __init__(self, *given: object) -> None:
             super().__init__(*given, directory=str(tmp_path))  # type: ignore[arg-type]
@@ -242,7 +257,16 @@ def web(tmp_path: Path) -> Iterator[str]:
     server.server_close()
 
 
-def test_a_web_server(web: str, tmp_path: Path) -> None:
+def test_a_web_server_with_ranges(web: str, tmp_path: Path) -> None:
+    pytest.importorskip("obstore", reason="stores need obstore")
+    (tmp_path / "ranges").write_bytes(CONTENT)
+    store, (entry,) = find(f"{web}/ranges")
+    assert store.read("ranges", 2, 5, etag=entry.etag) == CONTENT[2:5]
+    with store.open("ranges", piece=3) as file:
+        assert file.read() == CONTENT
+
+
+def test_a_web_server_without_them(web: str, tmp_path: Path) -> None:
     pytest.importorskip("obstore", reason="stores need obstore")
     (tmp_path / "a").write_bytes(CONTENT)
     store, (entry,) = find(f"{web}/a")
