@@ -74,6 +74,11 @@ def _options(out: Parser) -> None:
     add = out.group("output")
     add("-o --out DIR", "checkpoints and log; an empty folder, or a new one", required=True)
     add("--resume", "go on from the last checkpoint in --out")
+    add(
+        "--mirror URL",
+        "copy each checkpoint to this folder of a store too (s3://, gs://, az://); --resume brings "
+        "the last one from there if --out has none",
+    )
     add = out.group("performance")
     add(
         "--threads N",
@@ -103,7 +108,7 @@ def _run(chosen: argparse.Namespace) -> int:
     report = train(
         chosen.data, config, chosen.out, steps=chosen.steps, phases=_phases(chosen.phases),
         init_from=chosen.init_from, resume=chosen.resume, tools=tools_of(chosen.tools),
-        verify=not chosen.no_verify, cache=_cache(chosen), quiet=chosen.quiet,
+        mirror=chosen.mirror, verify=not chosen.no_verify, cache=_cache(chosen), quiet=chosen.quiet,
     )  # fmt: skip
     if report.first and sys.stdout.isatty():  # a person has seen the rest as progress
         print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")

@@ -126,6 +126,14 @@ def choose(corpus: Corpus, count: int, seed: int) -> list[tuple[int, list[int]]]
     return out
 
 
+def shown(found: Mapping[str, Any]) -> str:
+    """Returns what `legality_of` has found as people read it."""
+    if "failed" in found:
+        return f"legality was not measured: {found['failed']}"
+    free, bound = (found[how]["legal"] for how in ("unconstrained", "constrained"))
+    return f"{free:.1%} legal by itself, {bound:.1%} constrained"
+
+
 def _episodes(corpus: Corpus) -> list[Episode]:
     found = (
         corpus.dialect.parse_ids(corpus.tokens(number)[0])[0]

@@ -60,6 +60,7 @@ from mypt_train.training.meter import Meter
 from mypt_train.training.objective import Objective
 from mypt_train.training.parts import lora
 from mypt_train.training.parts.optimizer import adamw, rate
+from mypt_train.training.sharded.mirror import Mirror
 from mypt_train.training.sharded.read import restore
 from mypt_train.training.sharded.write import Saver
 from mypt_train.training.validation import validate
@@ -109,6 +110,7 @@ def train(
     init_from: str | Path | None = None,
     resume: bool = False,
     tools: Sequence[Mapping[str, Any]] | None = None,
+    mirror: str | None = None,
     verify: bool = True,
     cache: Cache | None = None,
     quiet: bool = True,
@@ -121,6 +123,8 @@ def train(
     - `resume`: continue from the last checkpoint in `out`, with the same data and config.
     - `tools`: the tools that may be called when legality is measured, as JSON schemas; by default
       those that the validation data calls.
+    - `mirror`: the URL of a store, or a folder, to which checkpoints are copied; `resume` brings
+      the last one from there if `out` has none.
     - `verify`: compare the SHA-256 of all data files first.
     - `cache`: where the shards of folders in stores are kept.
 
@@ -131,9 +135,13 @@ def train(
     made, out = Config.of(config), Path(out)
     folders = [data] if isinstance(data, str | Path) else list(data)
     with joined(timeout=made.train.timeout) as world:
+        store = None if mirror is None else Mirror(mirror)
+        if store is not None and world.first:
+            store.begin(out, resume=resume)
+        world.wait()
         run = _Run(
-            folders, made, out, phases, init_from, world, tools, resume=resume, verify=verify,
-            cache=cache,
+            folders, made, out, phases, init_from, world, tools, store, resume=resume,
+            verify=verify, cache=cache,
         )  # fmt: skip
         last = made.train.steps if steps is None else steps
         if not 0 < last <= made.train.steps:
@@ -154,8 +162,8 @@ class _Run:
     def __init__(
         self, folders: Sequence[str | Path], config: Config, out: Path,
         phases: Iterable[int] | None, init_from: str | Path | None,
-        world: World, tools: Sequence[Mapping[str, Any]] | None, *, resume: bool, verify: bool,
-        cache: Cache | None,
+        world: World, tools: Sequence[Mapping[str, Any]] | None, store: Mirror | None, *,
+        resume: bool, verify: bool, cache: Cache | None,
     ) -> None:  # fmt: skip
         self.config, self.out, self.world, self.tools = config, out, world, tools
         c = config.train
@@ -213,7 +221,7 @@ class _Run:
         self.optimizer = adamw(model, c)
         if last is not None:
             restore(last, model, self.optimizer, world)
-        self.saver = Saver(out, model, self.optimizer, c, world, self.train.dialect.kept)
+        self.saver = Saver(out, model, self.optimizer, c, world, self.train.dialect.kept, store)
         self.best = math.inf if before is None else before.get("best", math.inf)
         self.stale = 0  # validations since the best one
         self.result = Report(self.begin, math.nan, last or out, world.first)
@@ -409,7 +417,7 @@ class _Run:
             self.saver.save(step, self.facts | best)
         self._tell_saved(log)
         if _due(c.legality_every, step, last) and len(self.val.episodes):
-            from mypt_train.training.legality import legality_of
+            from mypt_train.training.legality import legality_of, shown
 
             found = legality_of(
                 self.model,
@@ -421,17 +429,8 @@ class _Run:
                 seed=c.seed,
             )
             self.result = replace(self.result, legality=found)
-            if "failed" in found:
-                log.tell(
-                    "legality",
-                    step,
-                    f"step {step}: legality was not measured: {found['failed']}",
-                    **found,
-                )
-            elif found:
-                free, bound = (found[how]["legal"] for how in ("unconstrained", "constrained"))
-                text = f"{free:.1%} legal by itself, {bound:.1%} constrained"
-                log.tell("legality", step, f"step {step}: {text}", **found)
+            if found:
+                log.tell("legality", step, f"step {step}: {shown(found)}", **found)
 
     def _tell_saved(self, log: Log) -> None:
         for step, path in self.saver.written():

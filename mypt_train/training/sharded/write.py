@@ -37,6 +37,7 @@ from mypt_model.pretrained import Net
 from mypt_train.training import checkpoint
 from mypt_train.training.config import ConfigError, TrainConfig
 from mypt_train.training.distributed import World, own
+from mypt_train.training.sharded.mirror import Mirror
 
 # Of processes that share their weights, a checkpoint of more bytes than this is written in pieces.
 WHOLE = 4 << 30
@@ -49,21 +50,22 @@ class Saver:
     """Writes the checkpoints of a run into the folder `out`; all processes have one, used alike.
 
     It is a context: its end waits for what is being written. `beside` are further files, by name.
+    Each checkpoint is then copied to the `mirror`, which counts as writing it.
     """
 
     def __init__(
         self, out: Path, model: Net, optimizer: torch.optim.Optimizer, config: TrainConfig,
-        world: World, beside: Mapping[str, bytes],
+        world: World, beside: Mapping[str, bytes], mirror: Mirror | None = None,
     ) -> None:  # fmt: skip
         self.out, self.model, self.optimizer, self.world = out, model, optimizer, world
-        self.keep, self.beside = config.keep, beside
+        self.keep, self.beside, self.mirror = config.keep, beside, mirror
         self.sharded = _sharded(config, model, world)
         self.pending: tuple[int, Future[Path]] | None = None
         self.found: list[tuple[int, Path]] = []
         if self.sharded:
             # Of the threads alone: what training sums meanwhile must not meet what they exchange.
             self.group = dist.new_group(backend="gloo") if world.size > 1 else None
-            self.thread = ThreadPoolExecutor(1, "checkpoint")
+        self.thread = ThreadPoolExecutor(1, "checkpoint")
 
     def __enter__(self) -> Saver:
         return self
@@ -72,8 +74,7 @@ class Saver:
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        if self.sharded:
-            self.thread.shutdown(wait=True)
+        self.thread.shutdown(wait=True)
 
     def save(self, step: int, facts: dict[str, Any]) -> None:
         """Writes the checkpoint after `step` steps, or begins to.
@@ -81,14 +82,17 @@ class Saver:
         Deletes all but the last ones when it is on the disk. Raises CheckpointError for weights
         that are not finite, and if it or the checkpoint before it could not be written.
         """
+        self.settle()
         if not self.sharded:
             path = checkpoint.save(
                 self.out, step, self.model, self.optimizer, facts, self.world, keep=self.keep,
                 beside=self.beside,
             )  # fmt: skip
-            self.found.append((step, path))
+            if self.mirror is None:
+                self.found.append((step, path))
+            else:
+                self.pending = step, self.thread.submit(self._copied, path)
             return
-        self.settle()
         weights: dict[str, Tensor] = {n: w.detach() for n, w in self.model.named_parameters()}
         checkpoint.refuse_spoilt(self.out, step, self._spoilt(weights))
         files = dict.fromkeys(weights, OF_WEIGHTS)
@@ -162,6 +166,12 @@ class Saver:
                 checkpoint.drop_old(self.out, self.keep)
         except (OSError, SafetensorError) as error:
             raise checkpoint.unwritten(path, error) from None
+        return self._copied(path)
+
+    def _copied(self, path: Path) -> Path:
+        """Copies a checkpoint to the store, if there is one; returns its path."""
+        if self.mirror is not None and self.world.first:
+            self.mirror.push(path, self.keep)
         return path
 
     def _collected(self, mine: checkpoint.Files) -> checkpoint.Files:

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.training import config, data
+from tests.support.training import config, data, log
 
 torch = pytest.importorskip("torch")
 from torch.distributed.checkpoint import HuggingFaceStorageWriter  # noqa: E402
 
+from mypt_cli.store import Store, StoreError  # noqa: E402
 from mypt_model.folder import checkpoints, read_weights  # noqa: E402
 from mypt_model.shape import ModelError  # noqa: E402
 from mypt_train.commands.export import main as exports  # noqa: E402
@@ -160,6 +161,47 @@ def test_others_read_it(runs: Path, sft: Path, tmp_path: Path) -> None:
     assert exports([str(runs / "whole"), str(tmp_path / "wanted")]) == 0
     mine, theirs = (tmp_path / name / "model.safetensors" for name in ("exported", "wanted"))
     assert mine.read_bytes() == theirs.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["whole", "sharded"])
+def test_a_mirror_has_what_the_folder_has(
+    kind: str, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy that stops before its last file is not taken; the one before it is brought back."""
+    made, url = config(steps=4, save_every=1, checkpoint=kind), str(tmp_path / "store")
+    train(sft, made, tmp_path / "run", mirror=url, steps=3)
+    assert contents(tmp_path / "store") == contents(tmp_path / "run")
+    assert [p.name for p in checkpoints(tmp_path / "store")] == ["step_000002", "step_000003"]
+    with pytest.raises(CheckpointError, match=r"store: holds step_000003 of an earlier run"):
+        train(sft, made, tmp_path / "other", mirror=url)
+    assert not (tmp_path / "other").exists()
+    real = Store.put
+
+    def put(self: Store, key: str, given: Any) -> None:
+        if key == f"{LAST}/trainer.json":
+            raise StoreError(f"{key}: is denied", "denied")
+        real(self, key, given)
+
+    monkeypatch.setattr(Store, "put", put)
+    with pytest.raises(StoreError, match=r"step_000004/trainer.json: is denied"):
+        train(sft, made, tmp_path / "run", mirror=url, resume=True)
+    monkeypatch.undo()
+    assert (tmp_path / "store" / LAST / "config.json").exists()
+    report = train(sft, made, tmp_path / "other", mirror=url, resume=True)
+    assert json.loads((tmp_path / "other" / "log.jsonl").read_text().splitlines()[-1])["step"] == 4
+    mine, theirs = read_weights(report.folder), read_weights(tmp_path / "run" / LAST)
+    assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    (begun,) = [e for e in log(tmp_path / "other") if e["event"] == "begin" and e["step"]]
+    assert begun["step"] == 3
+    assert contents(tmp_path / "store") == contents(tmp_path / "other")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.glob("step_*/**/*"))
+        if path.is_file()
+    }
 
 
 def test_configs_that_cannot_be() -> None:
