@@ -57,6 +57,7 @@ class ChatAnswer:
         self._logged: list[Json] = []
         self._said: dict[str, list[str]] = {SAID: [], THOUGHT: [], CITED: []}
         self._calls: list[Json] = []
+        self._whole = False  # whether a call is complete
 
     def take(self, told: Taken | Ended) -> list[Json]:
         out: list[Json] = []
@@ -65,7 +66,7 @@ class ChatAnswer:
             for token in told.ids:
                 self.ids.append(token)
                 self._add([d for delta in self._reader.push(token) for d in self._of(delta)], out)
-                if self._stopper.stopped or (self._single and self._calls):
+                if self._stopper.stopped or (self._single and self._whole):
                     self.reason = "tool_calls" if self._calls else "stop"
                     break
         else:
@@ -101,7 +102,8 @@ class ChatAnswer:
         if delta.kind == SAID:
             return self._text(self._stopper.push(delta.text), self._entries(delta))
         if delta.kind == CALLED:
-            return [_chunk({CALLED: [self._call(call)]}) for call in delta.calls]
+            self._whole = self._whole or delta.ended
+            return [_chunk({CALLED: [piece]}) for piece in self._of_calls(delta)]
         self._said[delta.kind].append(delta.text)
         return [_chunk({delta.kind: [delta.text] if delta.kind == CITED else delta.text})]
 
@@ -112,16 +114,26 @@ class ChatAnswer:
         self._said[SAID].append(text)
         return [_chunk({SAID: text}, {"content": logged, "refusal": None} if self._wants else None)]
 
-    def _call(self, call: Any) -> Json:
-        """Returns a call as a chunk tells it, and keeps it for the message."""
-        arguments = json.dumps(call.arguments, ensure_ascii=False)
-        made = {
-            "id": call.id or f"call_{secrets.token_hex(12)}",
+    def _of_calls(self, delta: Delta) -> list[Json]:
+        """Returns what a delta says of calls, as chunks tell it, and keeps it for the message."""
+        if delta.text:
+            self._calls[-1]["function"]["arguments"] += delta.text
+            return [{"index": len(self._calls) - 1, "function": {"arguments": delta.text}}]
+        if delta.name:
+            return [self._begun(delta.name)]
+        return [
+            self._begun(call.name, json.dumps(call.arguments, ensure_ascii=False), call.id)
+            for call in delta.calls
+        ]
+
+    def _begun(self, name: str, arguments: str = "", written_id: str = "") -> Json:
+        made: Json = {
+            "id": written_id or f"call_{secrets.token_hex(12)}",
             "type": "function",
-            "function": {"name": self._names.back(call.name), "arguments": arguments},
+            "function": {"name": self._names.back(name), "arguments": arguments},
         }
         self._calls.append(made)
-        return {"index": len(self._calls) - 1, **made}
+        return {"index": len(self._calls) - 1, **made, "function": dict(made["function"])}
 
     def _entries(self, delta: Delta) -> list[Json]:
         """Returns the log-probabilities of the ids of a text."""

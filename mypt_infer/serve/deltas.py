@@ -1,7 +1,8 @@
 """Turns the ids of an answer into what the API has names for: texts, thoughts, calls, citations.
 
-Input: ids, as they are drawn. Output: a `Delta` as soon as it is certain. A call is certain when
-its block is closed; one block may hold several.
+Input: ids, as they are drawn. Output: a `Delta` as soon as it is certain. A call begins with its
+name, and its arguments come in pieces; where one block may hold several, they come when it is
+closed, because the id of a call may be its last member.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mypt_infer.run_format import Format, ToolCall
+from mypt_infer.serve.call_stream import CallStream
 from mypt_infer.stream_parser import Piece, StreamParser
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_ids
-from mypt_spec.table import TEXT
+from mypt_spec.table import LISTS, TEXT
 
 SAID, THOUGHT, CITED, CALLED = "content", "reasoning_content", "citations", "tool_calls"
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of an answer: its kind, its text or its calls, and how many ids there are up to it.
+    """A piece of an answer: its kind, its text, and how many ids there are up to it.
 
-    `begin` is the number of ids before it.
+    `begin` is the number of ids before it. Of calls, the text is a piece of the arguments; `name`
+    begins a call, `calls` are whole ones, and `ended` is said of the last piece.
     """
 
     kind: str
@@ -31,6 +34,8 @@ class Delta:
     begin: int
     end: int
     calls: tuple[ToolCall, ...] = ()
+    name: str = ""
+    ended: bool = False
 
 
 class DeltaReader:
@@ -40,6 +45,7 @@ class DeltaReader:
         self.format, self._parser = form, StreamParser(form.dialect)
         self._blocks = Blocks(form.dialect.table)
         self._opener: Event | None = None  # of the block of a call
+        self._stream: CallStream | None = None  # of a block with one call
         self._held: list[str] = []  # the text of a call, or of a citation
         self._last = 0
         table, tokenizer = form.dialect.table, form.dialect.tokenizer
@@ -66,6 +72,7 @@ class DeltaReader:
         if event.terminal == TEXT:
             if kind in self.format.calls or kind in self.format.citing:
                 self._held.append(event.text)
+                yield from self._streamed(event.text, begin, piece.end)
             elif kind in self.format.thinking:
                 yield Delta(THOUGHT, event.text, begin, piece.end)
             else:
@@ -76,13 +83,33 @@ class DeltaReader:
             body, self._held = "".join(self._held), []
             if kind in self.format.citing:
                 yield Delta(CITED, body, begin, piece.end)
+            elif self._stream is not None:
+                yield Delta(CALLED, "", begin, piece.end, ended=True)
             elif kind in self.format.calls and self._opener is not None:
                 raw = (self._opener.text + body + event.text).strip()
                 calls, _ = self.format.read_calls(self._opener, body, raw)
-                yield Delta(CALLED, "", begin, piece.end, tuple(calls))
+                yield Delta(CALLED, "", begin, piece.end, tuple(calls), ended=True)
+            self._stream = None
         self._blocks.read(event.terminal)
         if terminal is not None and terminal.opens in self.format.calls:
             self._opener, self._held = event, []
+            if terminal.body not in LISTS:
+                self._stream = CallStream(terminal.body, "")
+                yield from self._streamed("", begin, piece.end)
+
+    def _streamed(self, text: str, begin: int, end: int) -> Iterator[Delta]:
+        """Yields what a piece of a call's body says; of an opening tag, the name in it."""
+        stream = self._stream
+        if stream is None or self._opener is None:
+            return
+        known = stream.name
+        if not known and not text:
+            stream.name = dict(self._opener.attrs).get("name", "")
+        arguments = stream.push(text)
+        if stream.name != known:
+            yield Delta(CALLED, "", begin, end, name=stream.name)
+        if arguments:
+            yield Delta(CALLED, arguments, begin, end)
 
 
 class Stopper:

@@ -156,13 +156,21 @@ def test_a_stream_says_what_the_whole_answer_says(client: Any, more: dict[str, A
     whole = ask(client, **more)
     found: list[dict[str, Any]] = [{"content": "", "reasoning_content": ""} for _ in whole.choices]
     calls: list[Any] = []
+    pieces = 0
     ends, usage, logged = {}, None, [0, 0]
     for chunk in ask(client, stream=True, stream_options={"include_usage": True}, **more):
         usage = chunk.usage or usage
         for choice in chunk.choices:
             for key in found[choice.index]:
                 found[choice.index][key] += getattr(choice.delta, key, None) or ""
-            calls += choice.delta.tool_calls or ()
+            for piece in choice.delta.tool_calls or ():
+                if piece.id:
+                    assert piece.index == len(calls)
+                    calls.append(piece)
+                    continue
+                assert piece.function.name is None
+                calls[piece.index].function.arguments += piece.function.arguments
+                pieces += 1
             logged[choice.index] += len(choice.logprobs.content) if choice.logprobs else 0
             ends |= {choice.index: choice.finish_reason} if choice.finish_reason else {}
     assert usage == whole.usage
@@ -173,6 +181,9 @@ def test_a_stream_says_what_the_whole_answer_says(client: Any, more: dict[str, A
         assert ends[at] == choice.finish_reason
         assert logged[at] == (len(choice.logprobs.content) if choice.logprobs else 0)
     wanted = whole.choices[0].message.tool_calls or []
+    assert (pieces > len(calls)) == bool(wanted)  # the name first, then the arguments
+    for call in wanted:
+        json.loads(call.function.arguments)
     assert [(c.function.name, c.function.arguments) for c in calls] == [
         (c.function.name, c.function.arguments) for c in wanted
     ]

@@ -1,0 +1,95 @@
+r"""Reads a call while it is written: its name, then its arguments, piece by piece.
+
+Input: the text of a call's body as it comes. Output: the name as soon as it is whole, and pieces of
+the arguments as JSON: the pieces are those of a stream in OpenAI's API. Keys and values stay as the model spells them, but for the white space
+between members, and the argument that a format writes as `name_` beside the name of the tool.
+
+>>> call = CallStream("call", "")
+>>> [call.push(text) for text in ('{"name": "f', '", "x": [1', ", 2]}")]
+['', '{"x": [1', ', 2]}']
+>>> call.name
+'f'
+"""
+
+from __future__ import annotations
+
+import json
+
+from mypt_spec.bodies.json_body import KEYS, NAME, given_key
+
+
+class CallStream:
+    """Follows the body of one call. `kind` is the body, `name` that of the tool, if a tag says it.
+
+    Nothing of the arguments is told before the name is known.
+    """
+
+    def __init__(self, kind: str, name: str) -> None:
+        self.name = name
+        self._kind, self._depth, self._string, self._escaped = kind, 0, False, False
+        self._key = self._value = ""  # of the member of the outermost object
+        self._valued = False  # whether its value is being written
+        self._held: list[str] = []
+        self._members = 0
+
+    def push(self, text: str) -> str:
+        """Takes a piece of the body; returns the piece of the arguments that it is."""
+        for character in text:
+            self._take(character)
+        if not self.name:
+            return ""
+        out, self._held = "".join(self._held), []
+        return out
+
+    def _take(self, character: str) -> None:
+        plain = not self._string
+        if self._escaped:
+            self._escaped = False
+        elif self._string and character == "\\":
+            self._escaped = True
+        elif character == '"':
+            self._string = not self._string
+        self._depth += plain and character in "{["
+        if plain and character.isspace() and self._depth < 2:
+            pass
+        elif self._kind == "arguments":
+            self._held += character if self._depth else ""
+        elif self._depth == 1:
+            self._outermost(character, plain)
+        elif self._depth > 1:
+            self._of_value(character)
+        self._depth -= plain and character in "}]"
+
+    def _outermost(self, character: str, plain: bool) -> None:
+        """Takes a character of the outermost object that is in no inner one."""
+        if plain and character in ",}":
+            self._end(last=character == "}")
+        elif plain and character == ":":
+            self._valued = True
+            self._begin()
+        elif self._valued:
+            self._of_value(character)
+        elif character != "{" or not plain:
+            self._key += character
+
+    def _begin(self) -> None:
+        key = json.loads(self._key)
+        self._key = key
+        if self._kind == "call" and key != NAME:
+            before = ", " if self._members else "{"
+            self._held.append(f"{before}{json.dumps(given_key(key), ensure_ascii=False)}: ")
+            self._members += 1
+
+    def _of_value(self, character: str) -> None:
+        if self._key == NAME:
+            self._value += character
+        elif self._kind == "call" or self._key == KEYS[self._kind]:
+            self._held.append(character)
+
+    def _end(self, *, last: bool) -> None:
+        """Ends a member, or the object."""
+        if self._key == NAME and self._valued:
+            self.name = json.loads(self._value)
+        self._key, self._value, self._valued = "", "", False
+        if last and self._kind == "call":
+            self._held.append("}" if self._members else "{}")

@@ -1,0 +1,44 @@
+"""Calls that are told while they are written."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mypt_infer.decode.compile.call_graph import body_of
+from mypt_infer.serve.call_stream import CallStream
+from mypt_spec.bodies.json_body import KEYS
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+KEY = st.text() | st.sampled_from(["name", "name_", "arguments", "parameters"])
+
+
+@pytest.mark.parametrize("kind", ["arguments", "call", *KEYS])
+@given(
+    arguments=st.dictionaries(KEY, JSON, max_size=4),
+    name=st.text(min_size=1),
+    cuts=st.lists(st.integers(0, 80), max_size=6),
+)
+def test_pieces_are_the_whole_call(
+    kind: str, arguments: dict[str, Any], name: str, cuts: list[int]
+) -> None:
+    """However the body is cut: the name comes first, and the pieces are its arguments."""
+    body = body_of(kind, name, arguments, re.compile(r"(?!)")) + "\n"
+    call = CallStream(kind, name if kind == "arguments" else "")
+    told, places = "", sorted({0, len(body), *(c for c in cuts if c < len(body))})
+    for begin, end in pairwise(places):
+        piece = call.push(body[begin:end])
+        assert not piece or call.name == name
+        told += piece
+    assert call.name == name
+    assert json.loads(told) == arguments
