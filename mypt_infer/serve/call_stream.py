@@ -1,8 +1,9 @@
 r"""Reads a call while it is written: its name, then its arguments, piece by piece.
 
 Input: the text of a call's body as it comes. Output: the name as soon as it is whole, and pieces of
-the arguments as JSON: the pieces are those of a stream in OpenAI's API. Keys and values stay as the model spells them, but for the white space
-between members, and the argument that a format writes as `name_` beside the name of the tool.
+the arguments as JSON, as streams of OpenAI's API have them. Keys and values stay as the model
+spells them, but for white space between members, and the argument that a format writes as `name_`
+beside the name of the tool.
 
 >>> call = CallStream("call", "")
 >>> [call.push(text) for text in ('{"name": "f', '", "x": [1', ", 2]}")]

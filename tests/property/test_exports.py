@@ -134,6 +134,8 @@ def ids_in_calls(d: mypt_spec.Dialect) -> bool:
 
 # What no grammar of a server sees: docs/templates.md says why.
 UNSEEN = {"MYP004", "MYP005", "MYP306", "MYP307"}
+# In praxis a line end before the tag is the tag's: an answer of a line end alone is empty.
+UNSEEN_IN = {"praxis": {"MYP214"}}
 
 
 def end(name: str) -> str:
@@ -203,7 +205,7 @@ def test_grammars_take_what_is_legal_and_refuse_the_rest(
         for _ in range(3):
             ids = mutated(d, rollout, rng)
             found = faults(d, rollout, ids)
-            if found and not found & UNSEEN:
+            if found and not found & (UNSEEN | UNSEEN_IN.get(name, set())):
                 assert not accepts(name, ids), (found, d.tokenizer.decode(ids))
 
 
