@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-SCHEMES = ("s3", "gs", "az", "http", "https")
+BUCKETS = ("s3", "gs", "az")
+SCHEMES = (*BUCKETS, "http", "https")
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://([^/?#]*)/*([^?#]*)(\?[^#]*)?(#.*)?\Z", re.DOTALL)
 _WILD = re.compile(r"[*?\[]")
 
@@ -30,7 +31,8 @@ def redacted(url: str) -> str:
     after = rest[len(place) :]
     if not at and "@" in after and ":" in place and not place.rpartition(":")[2].isdecimal():
         return f"{scheme}://***"
-    path = re.split(r"[?#]", after, maxsplit=1)[0]
+    # The key of an object may hold a #; of other URLs it begins what no server sees.
+    path = re.split("[?]" if scheme in BUCKETS else "[?#]", after, maxsplit=1)[0]
     return f"{scheme}://{'***@' if user or at else ''}{host}{path}{'?***' * ('?' in after)}"
 
 
@@ -46,12 +48,14 @@ def parts(url: str) -> tuple[str, str, str]:
         raise ValueError(f"{scheme}:// is no store that is known: name {known} or a local path")
     if found is None or not found[2]:
         raise ValueError(f"names no {'host' if scheme.startswith('http') else 'bucket'}")
+    if _WILD.search(found[2]) and scheme in BUCKETS:
+        raise ValueError("a pattern is for the part after the bucket; name the bucket whole")
     if "@" in found[2] or found[4]:
         raise ValueError(
             "holds a user or a query (?), which may be credentials; name the object alone, or use "
             "* in a pattern: credentials are read from the environment"
         )
-    return scheme, found[2], found[3]
+    return scheme, found[2], found[3] + (found[5] or "" if scheme in BUCKETS else "")
 
 
 def is_pattern(key: str) -> bool:

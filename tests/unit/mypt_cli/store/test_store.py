@@ -126,6 +126,19 @@ def test_paths_name_an_object_a_folder_or_what_matches(root: str) -> None:
         assert str(caught.value).startswith(path)
 
 
+def test_keys_of_all_kinds(root: str) -> None:
+    keys = ["a b#c.txt", "ü%20+&=.txt", "日本/x.txt", "~'(!)*.txt", "x@y:z.txt"]
+    store = Store.at(root)
+    for key in keys:
+        store.put(key, key.encode())
+    assert sorted(entry.key for entry in store.entries()) == sorted(keys)
+    for key in keys:
+        assert store.read(key) == key.encode()
+        if "*" not in key:
+            where, (entry,) = find(store.name(key))
+            assert where.read(entry.key) == key.encode()
+
+
 CONTENT = b"0123456789"
 
 
@@ -182,6 +195,7 @@ def test_faults_of_a_bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"{s3}/a", "there is no such object"),
         ("ftp://h/a", r"ftp:// is no store .* name s3://, gs://, az://, http://, https:// or"),
         ("s3:///a", "names no bucket"),
+        ("s3://b*/a", "name the bucket whole"),
     ):
         with pytest.raises(StoreError, match=why):
             find(path)
