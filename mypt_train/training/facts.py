@@ -42,6 +42,9 @@ _FREE = (
 _LATER = ("checkpoint", "timeout")
 
 
+USUAL_MASK = "model"  # of data, and of a checkpoint that says none
+
+
 def facts_of_run(
     readers: Sequence[ShardReader], config: Config, stages: Sequence[Stage]
 ) -> dict[str, Any]:
@@ -60,6 +63,8 @@ def facts_of_run(
         "vocab_size": first["vocab_size"],
         "fingerprint": hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest(),
     }
+    if (mask := readers[0].mask) != USUAL_MASK:
+        data["mask"] = mask
     return {
         "data": data,
         "config": _told(config),
@@ -128,6 +133,19 @@ def check_grammar(folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]
                 f"{folder}: was trained with another {what} ({shown[0]}, the data has "
                 f"{shown[1]}); prepare the data with the same"
             )
+
+
+def other_mask(facts: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """Returns how the masks of a model's data and of a run differ, for people; "" if they do not.
+
+    `facts` and `run` are those of `check_same`; of another program's model nothing is known.
+    """
+    was, now = ((f.get("data") or {}).get("mask", USUAL_MASK) for f in (facts, run))
+    if not facts or was == now:
+        return ""
+    return (
+        f"the model was trained with the mask {was}, the data has {now}: other tokens are trained"
+    )
 
 
 def _with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:

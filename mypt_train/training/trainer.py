@@ -54,7 +54,7 @@ from mypt_train.training.distributed import (
     use_threads,
     whole,
 )
-from mypt_train.training.facts import check_grammar, check_same, facts_of_run
+from mypt_train.training.facts import check_grammar, check_same, facts_of_run, other_mask
 from mypt_train.training.log import BOARD, LOG, Log
 from mypt_train.training.meter import Meter
 from mypt_train.training.objective import Objective
@@ -196,7 +196,9 @@ class _Run:
         if last is not None and before is not None:
             self.begin = check_same(last, before, self.facts)
         elif source is not None:
-            check_grammar(source, checkpoint.facts_of(source, world), self.facts)
+            theirs = checkpoint.facts_of(source, world)
+            check_grammar(source, theirs, self.facts)
+            self.notes += filter(None, [other_mask(theirs, self.facts)])
         if c.lora_rank:
             self.facts["base"] = self._base(source, last, before)
         ids = int(self.facts["data"]["vocab_size"])

@@ -16,6 +16,7 @@ from mypt_train import Options, ShardError, ShardReader
 from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.training.corpus import open_data
+from mypt_train.training.facts import other_mask
 from mypt_view.cli import main as view
 from tests.support.strategies import DIALECTS, records
 
@@ -102,3 +103,13 @@ def test_templates_have_the_loss_of_the_mask(name: str, data: st.DataObject) -> 
     loss = mypt_spec.dialect(name).encode(episode, mask=mask).loss.tolist()
     for outcome in outcomes:
         assert outcome.samples[0].mask.tolist() == [0, *loss[1:]]
+
+
+def test_a_model_of_another_mask_is_said() -> None:
+    """Of checkpoints that say no mask, it is the usual one; of other programs' models, nothing."""
+    model, last = {"data": {}}, {"data": {"mask": "last"}}
+    assert other_mask(model, last) == (
+        "the model was trained with the mask model, the data has last: other tokens are trained"
+    )
+    assert "mask last, the data has model" in other_mask(last, model)
+    assert [other_mask(a, b) for a, b in ((model, model), (last, last), ({}, last))] == ["", "", ""]
