@@ -234,3 +234,20 @@ def test_a_table_without_turns_has_no_per_turn(tmp_path: Path) -> None:
         d.trained(episode, history="per-turn")
     with pytest.raises(ValueError, match="no history 'none'; known are keep, official, per-turn"):
         d.trained(episode, history="none")
+
+
+@pytest.mark.parametrize("name", ["llama3", "mistral-v13"])
+@given(data=st.data())
+def test_formats_that_leave_nothing_out(name: str, data: st.DataObject) -> None:
+    """The template of Llama 3.1 has no thoughts, and mistral-common keeps those of all turns, so
+    official is keep, and per-turn only cuts.
+    """
+    d = mypt_spec.dialect(name)
+    record = data.draw(records(name))
+    episode, _ = d.read(record)
+    assert episode is not None
+    assert d.table.history.drops == ()
+    assert d.trained(episode, history="official") == [episode]
+    cut = [d.read(part)[0] for part in parts(record)]
+    assert d.trained(episode, history="per-turn")[-1] == cut[-1] == episode
+    assert all(part in cut for part in d.trained(episode, history="per-turn"))
