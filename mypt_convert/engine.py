@@ -7,6 +7,7 @@ not come back is lost. So a loss that nobody thought of is reported too.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from mypt_convert.steps import IDENTITY, IDS, Bridge, Conversation, Step
 from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_records.shapes import SHAPES
+from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY as OPTIONS
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.dialect import Dialect, dialect, dialects, is_folder
@@ -54,7 +56,8 @@ class Converted:
 
     Pointers are those of the source record. `losses` are in the order of the source. `kept` points
     to the unknown keys that are metadata of the new record, under a name that begins with `_`.
-    `said` is what else is found in the new record.
+    `said` is what else is found in the new record. `named` is the number of calls that got an id,
+    because the format needs one.
     """
 
     record: dict[str, Any] | None
@@ -62,6 +65,7 @@ class Converted:
     findings: tuple[Finding, ...] = ()
     kept: tuple[str, ...] = ()
     said: tuple[Finding, ...] = ()
+    named: int = 0
 
 
 def readable() -> tuple[str, ...]:
@@ -132,7 +136,7 @@ class Converter:
             first, *rest = out.findings
             out = replace(out, findings=(replace(first, help=hint), *rest))
         lost = [
-            Finding("MYP114", f"{loss.field}: {loss.reason}", loss.pointer)
+            Finding("MYP114", f"{_own_key(loss)}: {loss.reason}", loss.pointer)
             for loss in as_given(out.losses, findings)
         ]
         lost += [_without_effect(f, self.target) for f in findings if f.pointer == f"/{OPTIONS}"]
@@ -151,7 +155,10 @@ class Converter:
     ) -> Converted:
         """Returns the outcome for a conversation, with `system` as its prompt if it has none."""
         conversation, fitted = self._fit(conversation, system)
-        losses = [*losses, *fitted]
+        losses, named = [*losses, *fitted], 0
+        if self.bridge.NEEDS_IDS:
+            steps, named = _named(conversation.steps)
+            conversation = replace(conversation, steps=steps)
         built = self.bridge.record(conversation, self.target.table)
         built |= {
             k: v
@@ -176,7 +183,7 @@ class Converter:
                 f"{invented[0].kind} {str(invented[0].value)[:80]!r}"
             )
             return Converted(None, tuple(losses), (Finding("MYP903", message, invented[0].at),))
-        return Converted(written, (*losses, *lost), said=said)
+        return Converted(written, (*losses, *lost), said=said, named=named)
 
     def _fit(
         self, conversation: Conversation, system: str | None
@@ -323,6 +330,12 @@ class _Apart:
         return steps, unknown, [*left_out, *moved]
 
 
+def _own_key(loss: Loss) -> str:
+    """Returns what the record itself calls what is lost: `reasoning_content`, not a thought."""
+    key = (loss.pointer.split("/") + [""] * 4)[3]
+    return key if key in (*THOUGHTS, "tool_calls", "function_call") else loss.field
+
+
 def _without_effect(unknown: Finding, target: Dialect) -> Finding:
     """Returns a finding about options of a template, which are an unknown key of the target."""
     what = f'"{OPTIONS}" has no effect: {target.name} has no options'
@@ -396,6 +409,29 @@ def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:
             placed.add(mine)
             order.append(mine)
     return [steps[i] for i in order], moved
+
+
+def _named(steps: Sequence[Step]) -> tuple[tuple[Step, ...], int]:
+    """Returns steps in which each call has an id, as has its result, and how many ids are new.
+
+    They have nine letters and digits, as Mistral wants them.
+    """
+    taken = {step.id for step in steps if step.kind == "call"}
+    fresh = (name for i in itertools.count() if (name := f"call{i:05}") not in taken)
+    waiting: list[tuple[str, str]] = []  # (name of the tool, id) of calls that got one
+    out, new = [], 0
+    for step in steps:
+        if step.kind == "call" and not step.id:
+            step = replace(step, id=next(fresh))
+            waiting.append((step.name, step.id))
+            new += 1
+        elif step.kind == "result" and not step.id:
+            own = next((both for both in waiting if both[0] == step.name), None)
+            if own is not None:
+                waiting.remove(own)
+                step = replace(step, id=own[1])
+        out.append(step)
+    return tuple(out), new
 
 
 def _ids(value: Any, count: int) -> bool:

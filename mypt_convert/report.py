@@ -27,6 +27,7 @@ class Report:
         self.records: Counter[str] = Counter()  # field -> records that lost it
         self.values: Counter[str] = Counter()  # field -> times it was lost
         self.kept: Counter[str] = Counter()  # key -> written records with it as metadata
+        self.named = 0  # calls that got an id
         self.hints: list[str] = []
 
     def misnamed(self, path: str, source: str, formats: Sequence[str]) -> None:
@@ -47,6 +48,7 @@ class Report:
             self._refuse(line, first.code, first.pointer, first.message + more)
         elif not outcome.losses:
             self.whole += 1
+            self.named += outcome.named
             self.kept.update({at.rpartition("/")[2] for at in outcome.kept})
             return outcome.record
         elif self.on_loss == "error":
@@ -63,6 +65,7 @@ class Report:
 
     def _lossy(self, line: Line, outcome: Converted) -> dict[str, Any] | None:
         self.with_losses += 1
+        self.named += outcome.named
         self.kept.update({at.rpartition("/")[2] for at in outcome.kept})
         self._count(outcome)
         if self.on_loss == "warn":
@@ -106,6 +109,9 @@ class Report:
         for key, count in sorted(self.kept.items()):
             where = f'key "{key}" kept as "_{key}" in {counted(count, "record")}'
             yield self.display.line(f"  {where}: metadata, which has no effect")
+        if self.named:
+            what = f"{counted(self.named, 'call')} and the results got ids"
+            yield f"  {what}: the format has them, and the records had none"
         yield from self.hints
 
     def as_dict(self) -> dict[str, Any]:
@@ -116,6 +122,7 @@ class Report:
             "with_losses": self.with_losses,
             "refused": self.refused,
             "kept_as_metadata": dict(sorted(self.kept.items())),
+            "calls_with_new_ids": self.named,
             "refused_by": dict(sorted(self.reasons.items())),
             "lost": {
                 name: {"records": self.records[name], "values": self.values[name]}

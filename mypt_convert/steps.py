@@ -63,13 +63,15 @@ class Bridge(Protocol):
 
     These are bridges/<folder>.py. `KINDS` are the steps that it can hold somewhere; `EXTRAS` are
     top-level keys other than metadata and `language`; `HAS_IDS` says whether calls may have ids,
-    and `PARALLEL` whether a call may come between a call and its result.
+    `PARALLEL` whether a call may come between a call and its result, and `NEEDS_IDS` whether no
+    result can be without one.
     """
 
     KINDS: frozenset[str]
     EXTRAS: frozenset[str]
     HAS_IDS: bool
     PARALLEL: bool
+    NEEDS_IDS: bool
 
     def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
         """Returns a canonical record as steps."""

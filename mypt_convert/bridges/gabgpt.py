@@ -17,7 +17,7 @@ from mypt_spec.table import TokenTable
 
 KINDS = frozenset({"user", "think", "text"})
 EXTRAS: frozenset[str] = frozenset()
-HAS_IDS = PARALLEL = False
+HAS_IDS = PARALLEL = NEEDS_IDS = False
 
 
 def steps(record: dict[str, Any], table: TokenTable) -> Conversation:

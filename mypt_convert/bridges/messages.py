@@ -50,6 +50,7 @@ class MessageBridge:
     PARALLEL: bool = False
     named: bool = False
     said: bool = True
+    NEEDS_IDS: bool = False
 
     @classmethod
     def of(cls, dialect: Dialect) -> MessageBridge:
@@ -65,7 +66,8 @@ class MessageBridge:
         said = "call" not in paths or "said" in paths or _follows_text(paths["call"][-1], dialect)
         result = dialect.table.openers[paths["result"][-1]] if "result" in paths else None
         named = result is not None and "name" in result.patterns
-        return cls(frozenset(kinds), extras, "call" in paths, together, named, said)
+        with_id = result is not None and "id" in result.patterns
+        return cls(frozenset(kinds), extras, "call" in paths, together, named, said, with_id)
 
     def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
         """Returns a canonical record as steps."""

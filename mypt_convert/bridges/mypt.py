@@ -15,7 +15,7 @@ KINDS = frozenset(
     {"system", "context", "user", "assistant_context", "think", "text", "cite", "call", "result"}
 )
 EXTRAS: frozenset[str] = frozenset()
-HAS_IDS = PARALLEL = False
+HAS_IDS = PARALLEL = NEEDS_IDS = False
 _RESULT = "toolresult"
 
 

@@ -10,7 +10,7 @@ from mypt_spec.table import TokenTable
 
 KINDS = frozenset({"system", "context", "user", "text", "call", "result"})
 EXTRAS: frozenset[str] = frozenset()
-HAS_IDS = PARALLEL = False
+HAS_IDS = PARALLEL = NEEDS_IDS = False
 _RESULT = "tool_result"
 
 

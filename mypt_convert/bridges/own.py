@@ -33,6 +33,7 @@ class OwnBridge:
     KINDS: frozenset[str]
     EXTRAS: frozenset[str] = frozenset()
     HAS_IDS: bool = False
+    NEEDS_IDS: bool = False
     PARALLEL: bool = False
 
     @classmethod

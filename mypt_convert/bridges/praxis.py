@@ -18,7 +18,7 @@ from mypt_spec.table import TokenTable
 
 KINDS = frozenset({"system", "developer", "user", "text", "call", "result", "eos"})
 EXTRAS: frozenset[str] = frozenset()
-HAS_IDS = PARALLEL = False
+HAS_IDS = PARALLEL = NEEDS_IDS = False
 
 
 def steps(record: dict[str, Any], table: TokenTable) -> Conversation:

@@ -34,6 +34,7 @@ EXTRAS = frozenset({
     "citations_enabled", "self_reflection_enabled", "reasoning_effort", "thinking_budget", "label",
 })  # fmt: skip
 HAS_IDS = PARALLEL = True
+NEEDS_IDS = False
 _ITEMS = {"reasoning": "think", "text": "text", "self_reflection": "reflection"}
 _TYPES = {kind: name for name, kind in _ITEMS.items()}
 

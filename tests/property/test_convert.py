@@ -59,7 +59,20 @@ def test_there_and_back(source: str, target: str, data: st.DataObject) -> None:
         return
     back = Converter(target, source).record(there.record)
     assert (back.findings, back.losses) == ((), ())
-    assert json.dumps(back.record, sort_keys=True) == json.dumps(canonical, sort_keys=True)
+    found: Any = back.record
+    if there.named:  # a format that needs ids has made some
+        found, canonical = without_ids(found), without_ids(canonical)
+    assert json.dumps(found, sort_keys=True) == json.dumps(canonical, sort_keys=True)
+
+
+def without_ids(value: Any) -> Any:
+    """A record without the ids of its calls and results."""
+    if isinstance(value, list):
+        return [without_ids(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ids = ("id", "tool_call_id", "_tool_call_ids")
+    return {key: without_ids(item) for key, item in value.items() if key not in ids}
 
 
 @pytest.mark.parametrize("source", DIALECTS)

@@ -169,3 +169,38 @@ def test_keys_of_openai_are_counted_by_field(
     assert said.splitlines()[1:] == [
         '  key "name" kept as "_name" in 1 record: metadata, which has no effect'
     ]
+
+
+def test_calls_without_ids_get_some_where_the_format_needs_them() -> None:
+    """Mistral's have nine characters. They are the same each time, and differ within a record."""
+    said: list[dict[str, Any]] = [{"role": "user", "content": "u"}]
+    for number in range(2):
+        call = {"role": "assistant_toolcall", "name": "f", "arguments": {"n": number}}
+        said += [call, {"role": "toolresult", "name": "f", "content": number}]
+    record = {"system": "S", "messages": [*said, {"role": "assistant", "content": "a"}]}
+    converter = Converter("mypt", "mistral")
+    out = converter.record(record)
+    assert out.record is not None
+    assert out.losses == ()
+    assert out.named == 2
+    calls = [c["id"] for m in out.record["messages"] for c in m.get("tool_calls", ())]
+    assert calls == ["call00000", "call00001"]
+    results = [m["tool_call_id"] for m in out.record["messages"] if m["role"] == "tool"]
+    assert results == calls
+    assert converter.record(record) == out
+    back = Converter("mistral", "mypt").record(out.record)
+    assert back.record is not None
+    assert back.record["messages"] == record["messages"]
+
+
+def test_calls_keep_the_ids_that_they_have() -> None:
+    function = {"name": "f", "arguments": "{}"}
+    calls = [{"id": "call00000", "function": function}, {"function": function}]
+    asked = {"role": "assistant", "tool_calls": [{"type": "function"} | c for c in calls]}
+    results = [{"role": "tool", "tool_call_id": "call00000", "content": "1"}, {"role": "tool", "name": "f", "content": "2"}]  # fmt: skip
+    messages = [{"role": "user", "content": "u"}, asked, *results, {"role": "assistant", "content": "a"}]  # fmt: skip
+    out = Converter("openai", "mistral").record({"messages": messages})
+    assert out.record is not None, out.findings
+    ids = [m["tool_call_id"] for m in out.record["messages"] if m["role"] == "tool"]
+    assert ids == ["call00000", "call00001"]
+    assert out.named == 1

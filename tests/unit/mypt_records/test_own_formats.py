@@ -52,7 +52,7 @@ def test_what_the_format_cannot_say_is_found(own: Path, capsys: pytest.CaptureFi
     path = written(own, record)
     lint([path, "--dialect", f"{own}/", "--records", "openai", "--format", "concise"])
     found = capsys.readouterr().out
-    assert "MYP114 not-in-the-format: call: my-format has no place for it" in found
+    assert "MYP114 not-in-the-format: tool_calls: my-format has no place for it" in found
     assert "think" not in found
 
 
