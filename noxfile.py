@@ -108,7 +108,7 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "bench.lint", *session.posargs)
     session.run("python", "-m", "bench.findings")
     session.install("xgrammar")  # only measured against
-    for name in ("dialects", "prepare", "memory", "decode", "append", "train", "serve"):
+    for name in ("dialects", "chats", "prepare", "memory", "decode", "append", "train", "serve"):
         session.run("python", "-m", f"bench.{name}")
 
 

@@ -1,0 +1,163 @@
+"""Times the formats of models on made-up chats: linting and encoding, each against its yardstick.
+
+    python -m bench.chats [--mb 16] [--rounds 7] [--only qwen3 ...] [--what lint prepare]
+
+Linting against parsing alone; encoding of a file's records, in one process and without files,
+against the faster of tiktoken and tokenizers on the texts of these records, which neither read JSON
+nor check nor make a mask. Where the package dashscope is installed, qwen3 is on Qwen's vocabulary,
+too. Interleaved in one process; medians of the ratios of processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tiktoken
+
+import mypt_spec
+from bench.data import text
+from bench.lint import lint, parse_only
+from bench.records import TOOL
+from mypt_lint.check.checker import Checker
+from mypt_spec import Dialect
+from mypt_spec.tokenizer.tokenizer import gpt2
+
+# What each format has: chats, thoughts before answers, calls of a tool with their results.
+FORMATS = {
+    "chatml": ("chats",),
+    "llama3": ("chats", "calls"),
+    "qwen3": ("chats", "thoughts", "calls"),
+    "mistral": ("chats", "calls"),
+    "harmony": ("chats", "thoughts", "calls"),
+}
+QWEN = "qwen3 on Qwen's"
+
+
+def record(rng: random.Random, kind: str, *, ids: bool) -> dict[str, Any]:
+    """Returns a record of one to four turns. With `ids` calls have ids of nine characters."""
+    messages: list[dict[str, Any]] = [{"role": "system", "content": text(rng, "en", 60)}]
+    for turn in range(rng.randint(1, 4)):
+        messages.append({"role": "user", "content": text(rng, "en", 100)})
+        if kind == "calls":
+            call: dict[str, Any] = {"id": f"call{turn:05}"} if ids else {}
+            arguments = {"q": text(rng, "en", 20), "top_k": rng.randint(1, 9)}
+            call |= {"type": "function", "function": {"name": "find", "arguments": arguments}}
+            messages.append({"role": "assistant", "tool_calls": [call]})
+            named = {"tool_call_id": call["id"]} if ids else {"name": "find"}
+            messages.append({"role": "tool", **named, "content": text(rng, "en", 200)})
+        thought = {"reasoning_content": text(rng, "en", 200)} if kind == "thoughts" else {}
+        messages.append({"role": "assistant", **thought, "content": text(rng, "en", 400)})
+    return {"messages": messages} | ({"tools": [TOOL]} if kind == "calls" else {})
+
+
+def write(path: Path, size: int, kind: str, *, ids: bool) -> Path:
+    """Writes about `size` bytes of records; the same arguments make the same bytes."""
+    rng = random.Random(7)
+    with path.open("w") as out:
+        while out.tell() < size:
+            out.write(json.dumps(record(rng, kind, ids=ids)) + "\n")
+    return path
+
+
+def ratio(sides: dict[str, Callable[[], Any]], mine: str, rounds: int) -> float:
+    """Returns the speed of `mine` over that of the fastest other side; the first round warms up."""
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(rounds + 1):
+        for name, side in sides.items():
+            began = time.process_time()
+            side()
+            if number:
+                found[name].append(time.process_time() - began)
+    best = min((statistics.median(t), name) for name, t in found.items() if name != mine)[1]
+    return statistics.median(b / a for a, b in zip(found[mine], found[best], strict=True))
+
+
+def encode(name: str, vocabulary: str | None, lines: list[bytes]) -> None:
+    """Encodes lines as a worker of mypt-prepare does."""
+    from mypt_train.data.encode_line import WRITTEN, Encoder
+    from mypt_train.data.options import Options
+
+    options = Options(dialect=name, context_length=1 << 14, vocabulary=vocabulary)
+    encoder = Encoder(options)
+    for begin in range(0, len(lines), 500):
+        assert all(o.status == WRITTEN for o in encoder.lines(lines[begin : begin + 500]))
+
+
+def encoders(
+    d: Dialect, plain: tiktoken.Encoding, library: Any, lines: list[bytes], folder: Path
+) -> dict[str, Callable[[], Any]]:
+    """Returns what encodes some records: ours, and the libraries on their texts."""
+    texts = [d.serialize(d.read(json.loads(line))[0]) for line in lines]  # type: ignore[arg-type]
+    sides: dict[str, Callable[[], Any]] = {
+        "tiktoken": lambda: [plain.encode_ordinary(text) for text in texts],
+        "prepare": partial(encode, d.name, str(folder) if library is not None else None, lines),
+    }
+    if library is not None:
+        sides["tokenizers"] = partial(library.encode_batch, texts, add_special_tokens=False)
+    return sides
+
+
+def qwen(folder: Path) -> tuple[Dialect, tiktoken.Encoding, Any] | None:
+    """Returns the dialect on Qwen's vocabulary, and both libraries with it; None without it."""
+    found = importlib.util.find_spec("dashscope")
+    if found is None or importlib.util.find_spec("tokenizers") is None:
+        return None
+    from tokenizers import Tokenizer
+
+    from tests.unit.mypt_spec.test_real_vocabularies import RANKS, content, ranks
+
+    (folder / "tokenizer.json").write_text(json.dumps(content("qwen", every=True)))
+    plain = tiktoken.Encoding(
+        "qwen", pat_str=RANKS["qwen"][2], mergeable_ranks=ranks("qwen"), special_tokens={}
+    )
+    library = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    return mypt_spec.dialect("qwen3", vocabulary=folder), plain, library
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--mb", type=float, default=16)
+    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--only", nargs="*", default=[*FORMATS, QWEN])
+    options.add_argument("--what", nargs="*", default=["lint", "prepare"])
+    chosen = options.parse_args()
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        print("speed of lint against parsing alone, of prepare against the faster tokenizer")
+        for name in chosen.only:
+            d, plain, library = mypt_spec.dialect(name.split()[0]), gpt2(), None
+            if name == QWEN:
+                found = qwen(folder) if "prepare" in chosen.what else None
+                if found is None:
+                    continue
+                d, plain, library = found
+            for kind in FORMATS[name.split()[0]]:
+                ids = d.name.startswith("mistral")
+                path = write(folder / "chats.jsonl", int(chosen.mb * 2**20), kind, ids=ids)
+                shown = f"{name:16} {kind:9}"
+                if "lint" in chosen.what and name != QWEN:
+                    sides: dict[str, Callable[[], Any]] = {
+                        "parse": partial(parse_only, path),
+                        "lint": partial(lint, Checker(d), path, 1),
+                    }
+                    shown += f"  lint {ratio(sides, 'lint', chosen.rounds):5.2f}"
+                if "prepare" in chosen.what:
+                    sides = encoders(d, plain, library, path.read_bytes().splitlines(), folder)
+                    shown += f"  prepare {ratio(sides, 'prepare', chosen.rounds):5.2f}"
+                print(shown, flush=True)
+
+
+if __name__ == "__main__":
+    main()
