@@ -5,7 +5,8 @@ rest, its free texts, of which rules see only whether they are clean, and its me
 record of each rest is put before the checker; if that is clean, so is every other with clean texts.
 Its strings are counted, too: but for metadata, every other has as many. An adapter that divides
 records has a rest for the head and for each turn; then turns are put before the checker, each in a
-record with the same head, and the strings of head and turns are added up.
+record with the same head, and the strings of head and turns are added up. A record whose outline
+(`Adapter.outline`) was seen in a clean one is not split at all.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from mypt_spec.memo import Memo
 
 _ENTRIES = 20_000  # rests that are remembered ...
 _LONG = 200  # ... by digest, where they have more bytes
+_LONGEST, _ROOM = 20_000, 16 << 20  # bytes of an outline that is remembered, and of all
 
 
 class AdapterScan:
@@ -32,7 +34,9 @@ class AdapterScan:
         self.checker, self.texts, self.longest = checker, texts, longest
         self.known = Memo[bytes, int](_ENTRIES)  # strings of a record; -1: not clean
         self.adapter = checker.dialect.adapter
-        self.skeleton = self.adapter.skeleton
+        self.skeleton, self.outline = self.adapter.skeleton, self.adapter.outline
+        # Outlines of clean records: (strings, keys of the rests).
+        self.outlines = Memo[bytes, tuple[int, tuple[bytes, ...]]](_ENTRIES, room=_ROOM)
         self.divides = self.adapter.divides
         self.keys: tuple[bytes, ...] = ()  # of the rests of the line at hand
         self.strings = self._in_pieces if self.divides else self._whole
@@ -53,9 +57,22 @@ class AdapterScan:
         bad, values, strings = [], [], 0
         for i, raw in enumerate(lines):
             count, found, self.keys = -1, None, ()
+            outline = b""
             try:
                 record = self.decode(raw)
                 opts_out = record.__class__ is not dict or OPT_OUT in record
+                free = self.outline(record) if self.divides and not opts_out else None
+                if free is not None:
+                    outline = self.encode(record)
+                    known = self.outlines.known.get(outline)
+                    if known is not None and self._clean(raw, free[0]):
+                        count, self.keys = known
+                        strings += count
+                        values += free[1]
+                        if kept is not None:
+                            kept.append((self.keys, record, free[0]))
+                        continue
+                    record = self.decode(raw)
                 found = None if opts_out else self.skeleton(record)
                 if found is not None and self._clean(raw, found[1]):
                     count = self.strings(raw, record, found[0], found[2])
@@ -69,6 +86,9 @@ class AdapterScan:
             else:
                 strings += count
                 values += found[2]
+                if outline and len(outline) < _LONGEST:
+                    size = len(outline) + sum(map(len, self.keys))
+                    self.outlines.keep(outline, (count, self.keys), size)
         return bad, strings, values
 
     def _clean(self, raw: bytes, texts: list[str]) -> bool:

@@ -86,6 +86,14 @@ class Adapter(ABC):
         """
         return None
 
+    def outline(self, record: Any) -> tuple[list[str], list[Any]] | None:
+        """Puts signs into a record in place of its free texts and values, and returns (texts,
+        metadata values) as `skeleton` does; None where that is not faster than a skeleton.
+
+        Records that are equal afterwards have equal rests, and texts in the same places.
+        """
+        return None
+
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
         """Returns (a record, what it adds to those before) for each rest of a skeleton.
 

@@ -23,6 +23,7 @@ from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
 from mypt_spec.adapters.message_shape import RESULTS, THOUGHTS
 
 _SPOKEN = frozenset({"content", *THOUGHTS})
+_SIGN = "x"  # where a text was; any other text is "", and empty
 _SAFE = 1 << 53  # integers from here on have findings
 _ASKED, _ANSWERED = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_ASKED, _ANSWERED], "assistant": [_ANSWERED]}
@@ -98,6 +99,75 @@ def marked(record: dict[str, Any], marks: Iterator[str]) -> dict[str, Any] | Non
         for message in messages
     ]
     return record | {"messages": made}
+
+
+def outline(record: Any) -> tuple[list[str], list[Any]] | None:
+    """Puts signs in place of what is free in a record, which only the caller has.
+
+    Returns (texts, metadata values) as `skeleton` does of the record before; records that are then
+    equal have equal rests. None: only the whole record tells.
+    """
+    texts: list[str] = []
+    notes: list[Any] = []
+    ids: dict[str, str] = {}
+    try:
+        for message in record["messages"]:
+            if len(message) == 2:
+                text = message.get("content")
+                if text.__class__ is str and text:
+                    texts.append(text)
+                    message["content"] = _SIGN
+                    continue
+            _outline(message, texts, notes, ids)
+        for key, value in record.items():
+            if key[:1] == "_":
+                shallow(value)
+                notes.append(value)
+                record[key] = 0
+    except (WholeRecord, AttributeError, TypeError, ValueError, KeyError, RecursionError):
+        return None
+    return texts, notes
+
+
+def _outline(
+    message: dict[str, Any], texts: list[str], notes: list[Any], ids: dict[str, str]
+) -> None:
+    """Puts signs into a message of more than a role and a text; `ids` has those of ids."""
+    thought = None
+    for key, value in message.items():
+        if key == "content":
+            if value.__class__ is str and value:
+                texts.append(value)
+                message[key] = _SIGN
+        elif key == "tool_call_id":
+            message[key] = _sign(value, ids)
+        elif key == "tool_calls" and value.__class__ is list:
+            for call in value:
+                if "id" in call:
+                    call["id"] = _sign(call["id"], ids)
+                function = call["function"]
+                function["arguments"] = _arguments(function["arguments"], texts)
+        elif key in THOUGHTS:
+            if thought is not None:
+                raise WholeRecord  # two are compared
+            thought = key
+            if value.__class__ is str and value:
+                texts.append(value)
+                message[key] = _SIGN
+        elif key[:1] == "_":
+            shallow(value)
+            notes.append(value)
+            message[key] = 0
+
+
+def _sign(value: Any, ids: dict[str, str]) -> Any:
+    """Returns a sign for an id, the same for the same."""
+    if value.__class__ is not str or not value:
+        return value
+    known = ids.get(value)
+    if known is None:
+        known = ids[value] = f"{len(ids)}"
+    return known
 
 
 def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:

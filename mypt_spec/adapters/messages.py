@@ -38,7 +38,7 @@ from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of
-from mypt_spec.adapters.message_skeleton import divided, marked, skeleton
+from mypt_spec.adapters.message_skeleton import divided, marked, outline, skeleton
 from mypt_spec.adapters.template_options import KEY, TemplateOptions, options_of
 from mypt_spec.bodies.definitions import (
     lost_in,
@@ -164,6 +164,10 @@ class Messages(Adapter):
     def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
         """Returns the rests of a record, its free texts and its metadata values."""
         return skeleton(record)
+
+    def outline(self, record: Any) -> tuple[list[str], list[Any]] | None:
+        """Puts signs in place of what is free in a record; returns its texts and metadata."""
+        return outline(record)
 
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
         """Returns the head of a record, and a record for each of its turns, with what each adds."""
