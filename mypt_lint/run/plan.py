@@ -33,6 +33,7 @@ from mypt_spec.dialect import Dialect
 from mypt_spec.rules.context import ToolSchema
 
 AUTO = "auto"
+_THREADS = 32  # that wait for a store
 _SUFFIXES = {
     "text": (".txt", ".text", ".log"),
     "generation": (".txt", ".text", ".jsonl", ".ndjson"),
@@ -230,7 +231,7 @@ class Plan:
 
         Raises UsageError, which says `what` holds one dialect, where they have several.
         """
-        found = [self.dialect_of(source, say) for source in sources]
+        found = self._dialects_of(sources, say)
         first: dict[Dialect, str] = {}
         for (name, _, _), source in zip(found, sources, strict=True):
             first.setdefault(named_dialect(name), source.path)
@@ -239,6 +240,25 @@ class Plan:
             raise UsageError(f"{what} holds one dialect: {named}; choose with --dialect")
         (dialect,) = first
         return dialect, [own for _, own, _ in found], [looked for *_, looked in found]
+
+    def _dialects_of(
+        self, sources: Sequence[Source], say: Say
+    ) -> list[tuple[str, Settings, Source]]:
+        """Returns `dialect_of` each source; beginnings of objects in stores come side by side."""
+        here = [self.dialect_of(source, say) for source in sources[:1]]
+        rest = sources[1:]
+        if not any(source.remote for source in rest):
+            return here + [self.dialect_of(source, say) for source in rest]
+        from concurrent.futures import ThreadPoolExecutor  # not loaded at every start
+
+        said: list[list[str]] = [[] for _ in rest]
+        with ThreadPoolExecutor(_THREADS) as threads:
+            tells = [lines.append for lines in said]
+            for one, lines in zip(threads.map(self.dialect_of, rest, tells), said, strict=True):
+                here.append(one)
+                for line in lines:
+                    say(line)
+        return here
 
     def resolved(self, source: Source, say: Say) -> Resolved:
         """Returns how a source is checked; `say` is told what is found."""
