@@ -11,25 +11,23 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.store import Store, StoreError, is_url
-from mypt_train.data.assembly.collection import SPLITS, Collection
+from mypt_train.data.assembly.collection import SPLITS, rejected
 from mypt_train.data.assembly.summary import dumped, manifest, reasons, unwritable
 from mypt_train.data.assembly.totals import Totals
 from mypt_train.data.prepare import REJECTS, settings_of
-from mypt_train.data.units import Part
+from mypt_train.data.units import UnitFile
 from mypt_train.scale import places
-from mypt_train.scale.groups import GroupReport, fetched, report_of
+from mypt_train.scale.groups import GroupReport, report_of
 from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.plan import Plan, PlanError
 from mypt_train.scale.stages import Progress, make_tasks
 from mypt_train.scale.state import Sealed, seal
 
 _THREADS = 16
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +55,21 @@ def commit(
     and OSError.
     """
     store = plan.store()
-    there = _there(plan, store)
-    if there is not None:
-        return Committed(there, first=False)
-    try:
-        sealed = seal(plan, max_failed=max_failed)
-        _refuse_refused(plan, store, sealed)
-        make_tasks(plan, sealed, path, engine, progress)
-        made = _manifest(plan, store, sealed)
-        first = store.put_if_absent(MANIFEST, dumped(made))
-    except (StoreError, OSError):
-        there = _there(plan, store)  # another has committed, and has cleaned up
-        if there is None:
-            raise
-        return Committed(there, first=False)
-    if not first:
-        there = _there(plan, store)
-        return Committed(there or made, first=False)
-    clean(plan, store)
-    return Committed(made, first=True)
+    made, first = _there(plan, store), False
+    if made is None:
+        try:
+            sealed = seal(plan, max_failed=max_failed)
+            _refuse_refused(plan, store, sealed)
+            make_tasks(plan, sealed, path, engine, progress)
+            made = _manifest(plan, store, sealed)
+            first = store.put_if_absent(MANIFEST, dumped(made))
+            made = made if first else _there(plan, store) or made
+        except (StoreError, OSError):
+            made = _there(plan, store)  # another has committed, and has cleaned up
+            if made is None:
+                raise
+    clean(plan, store)  # also after a commit that was killed before it did so
+    return Committed(made, first)
 
 
 def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
@@ -93,9 +87,11 @@ def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
 def _refuse_refused(plan: Plan, store: Store, sealed: Sealed) -> None:
     """Raises PlanError if lines are refused and none may be."""
     if sealed.refused and plan.options.on_error == "fail":
+        found = _rejects(plan, store, sealed)
+        store.put(REJECTS, b"".join(found))
         raise PlanError(
             f"{sealed.refused} of {sealed.lines} lines are refused; repair them and plan again, or "
-            f"plan again with --on-error reject{_first(plan, store, sealed)}"
+            f"plan again with --on-error reject{reasons(found, store.name(REJECTS))}"
         )
 
 
@@ -157,25 +153,19 @@ def _missing(plan: Plan, sealed: Sealed) -> list[dict[str, Any]]:
     ]
 
 
-def _first(plan: Plan, store: Store, sealed: Sealed) -> str:
-    """Returns the first reasons why lines were refused, a line each."""
-    found, before = (
-        Collection([source.path for source in plan.inputs], plan.options),
-        sealed.before(),
-    )
-    with TemporaryDirectory() as room:
-        for unit in range(len(plan.units)):
-            if unit in sealed.missing or not (report := report_of(store, unit)).refused:
-                continue
-            path = fetched(plan, store, report, Path(room))
+def _rejects(plan: Plan, store: Store, sealed: Sealed) -> list[bytes]:
+    """Returns all lines that are refused or too long, as the file of rejects has them."""
+    before, out = sealed.before(), []
+    for unit in range(len(plan.units)):
+        if unit in sealed.missing or not (report := report_of(store, unit)).refused:
+            continue
+        with store.open(places.unit(unit), ahead=0) as stream:
             for part in report.parts:
-                where = before[part.file, part.piece]
-                found.take(Part(path, part.file, part.piece, part.at), where)
-            if len(found.rejects) >= _SHOWN:
-                break
-    if not is_url(plan.out):
-        store.put(REJECTS, b"".join(found.rejects))
-    return reasons(found.rejects, store.name(REJECTS)).rpartition("\n")[0]
+                stream.seek(part.at)
+                name, base = plan.inputs[part.file].path, before[part.file, part.piece]
+                found = UnitFile.read(stream).head["rejects"]
+                out += [rejected(name, base, reject) for reject in found]
+    return out
 
 
 def clean(plan: Plan, store: Store) -> None:

@@ -26,7 +26,7 @@ from mypt_cli.store import Store, is_url, locate, redacted
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data.options import Options
-from mypt_train.data.prepare import impossible, judged
+from mypt_train.data.prepare import REJECTS, impossible, judged
 from mypt_train.scale import places
 from mypt_train.scale.cut import cut_inputs, units_of
 from mypt_train.scale.pieces import CUTS, Input, Piece
@@ -134,7 +134,7 @@ def _refuse_full(out: str) -> None:
     if store.exists(MANIFEST):
         raise PlanError(f"{redacted(out)}: holds a data set; name another folder")
     if not is_url(out) and Path(out).exists():
-        others = {p.name for p in Path(out).iterdir()} - {places.PLAN, places.WORK}
+        others = {p.name for p in Path(out).iterdir()} - {places.PLAN, places.WORK, REJECTS}
         if others:
             raise PlanError(f"{out}: is not empty; name another folder, or empty it")
 
@@ -151,15 +151,22 @@ def write_plan(plan: Plan) -> str:
     The same plan may be there already. Raises PlanError if anything else is there, and StoreError
     for a store that cannot write an object only if there is none.
     """
-    store = plan.store()
-    store.prove_exclusive(places.WORK)
+    store, content = plan.store(), dumped(plan)
     path = store.name(places.PLAN)
-    if (
-        store.put_if_absent(places.PLAN, content := dumped(plan))
-        or store.read(places.PLAN) == content
-    ):
+    if not store.exists(places.PLAN):
+        if store.entries(places.WORK):
+            raise PlanError(
+                f"{store.name(places.WORK)}: has units of another plan; delete it, or name another "
+                "folder"
+            )
+        store.prove_exclusive(places.WORK)
+        if store.put_if_absent(places.PLAN, content):
+            return path
+    if store.read(places.PLAN) == content:
         return path
-    raise PlanError(f"{path}: another plan is there; name another folder, or delete that one")
+    raise PlanError(
+        f"{path}: another plan is there; name another folder, or delete it and {places.WORK}"
+    )
 
 
 def read_plan(path: str) -> Plan:

@@ -7,7 +7,8 @@ refused, and counts. Only the heads of the units are read.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
 
 from mypt_train.data.assembly.totals import Totals
 from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
@@ -46,10 +47,7 @@ class Collection:
         base = base if before is None else before
         account = self.totals.take(file, head)
         for reject in head["rejects"]:
-            entry = {"file": self.names[file], "line": base + reject["row"]} | {
-                key: reject[key] for key in ("status", "findings")
-            }
-            self.rejects.append(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+            self.rejects.append(rejected(self.names[file], base, reject))
         new = self._place(len(self.parts), file, base, unit, repeated)
         self.parts.append(part)
         account.written += sum(new.values())
@@ -90,3 +88,11 @@ class Collection:
         if self.options.dedup:
             self.seen.add(key)
         return "val" if val else "train", fresh
+
+
+def rejected(name: str, base: int, reject: Mapping[str, Any]) -> bytes:
+    """Returns a line of rejects: what a unit says of a line, which `base` lines come before."""
+    entry = {"file": name, "line": base + reject["row"]} | {
+        key: reject[key] for key in ("status", "findings")
+    }
+    return json.dumps(entry, ensure_ascii=False).encode() + b"\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import store as stores
 from mypt_train import Options
+from mypt_train.commands.prepare import main
 from mypt_train.scale.attempts import make
 from mypt_train.scale.commit import commit
 from mypt_train.scale.plan import Plan, make_plan, read_plan, write_plan
@@ -79,6 +81,7 @@ def test_any_order_any_kill(bucket: dict[str, Any], data: st.DataObject) -> None
     memory.dies = 0
     made = commit(plan)
     assert not (first and made.first)
+    assert not [key for key in memory.held if "/.work/" in key]
     assert committed(bucket, "out") == committed(bucket, "want")
     assert made.manifest["lines"]["lines"] == 18 == made.manifest["lines"]["written"]
 
@@ -96,5 +99,26 @@ def test_a_store_with_faults(bucket: dict[str, Any]) -> None:
     plan = read_plan("s3://out/set/plan.json")
     for number in (3, 0, 4, 1, 2, 0):
         run_unit(plan, number)
-    assert commit(plan).first
+    commit(plan)
+    assert not commit(plan).first
     assert committed(bucket, "out") == committed(bucket, "want")
+
+
+def test_what_each_object_holds_is_said_in_order(
+    bucket: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai = b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]}\n'
+    for number in range(9):
+        bucket["in"].held[f"data/{number}.jsonl"] = openai if number % 2 else LINES
+    out = str(tmp_path / "out")
+    assert main(["plan", "s3://in/data/", "--out", out, "--dialect", "mypt"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split("/data/")[1][0] for line in said] == ["1", "3", "5", "7"]
+    plan = read_plan(out)
+    assert [source.path for source in plan.inputs] == [f"s3://in/data/{n}.jsonl" for n in range(9)]
+    assert all(source.etag and not source.sha256 for source in plan.inputs)
+    assert main(["resume", "--plan", out]) == 0
+    assert main(["commit", "--plan", out]) == 2
+    assert "4 of 34 lines are refused; repair them and plan again" in capsys.readouterr().err
+    rejects = (tmp_path / "out" / "rejects.jsonl").read_text().splitlines()
+    assert [json.loads(line)["file"][-7] for line in rejects] == ["1", "3", "5", "7"]

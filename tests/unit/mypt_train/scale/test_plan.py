@@ -130,6 +130,10 @@ def test_a_plan_is_read_back(tmp_path: Path) -> None:
     assert write_plan(plan) == str(tmp_path / "out" / "plan.json")
     with pytest.raises(PlanError, match="another plan is there"):
         write_plan(planned(paths, tmp_path / "out", seed=1))
+    (tmp_path / "out" / "plan.json").unlink()
+    run_unit(plan, 0)
+    with pytest.raises(PlanError, match="work: has units of another plan; delete it"):
+        write_plan(planned(paths, tmp_path / "out", seed=1))
     again = planned(paths, tmp_path / "elsewhere")
     assert [source.sha256 for source in again.inputs] == [source.sha256 for source in plan.inputs]
 
