@@ -181,6 +181,9 @@ class Distinct:
     def inner(self, state: int) -> int | None:
         return self.engine.inner(self._split(state)[0])
 
+    def must(self, state: int) -> bytes:
+        return self.engine.must(self._split(state)[0])
+
     def next(self, state: int, token: int) -> int:
         inner, ids = self._split(state)
         then = self.engine.next(inner, token)

@@ -98,6 +98,9 @@ class Engine(Protocol):
     def inner(self, state: int) -> int | None:
         """Returns the state of the tables in which at least the same bytes follow; None if none."""
 
+    def must(self, state: int) -> bytes:
+        """Returns the bytes that must follow a state for which `inner` knows none; b"" if any."""
+
     def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
         """Calls a method with the engine's states whenever it forgets some."""
 
@@ -134,6 +137,9 @@ class TableEngine:
 
     def inner(self, state: int) -> int | None:
         return state
+
+    def must(self, state: int) -> bytes:
+        return b""
 
     def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
         """Does nothing: tables forget no state."""
@@ -200,6 +206,11 @@ class LlguidanceEngine:
 
     def inner(self, state: int) -> int | None:
         return state if state < self.tables.size else None
+
+    def must(self, state: int) -> bytes:
+        if state < self.tables.size or self.guided.beside(state) is not None:
+            return b""
+        return self.guided.must(state)
 
     def sure(self, state: int) -> bool:
         return state < self.tables.size or self.guided.offered(state).sure

@@ -10,6 +10,9 @@ with the same byte, that byte must come; the token of one byte leads to the next
 The encoder cuts a text into pieces and encodes each by itself. Whatever follows, all pieces but the
 last are known, and the last one, too, if no character that may come next can belong to it.
 
+Inside bodies that llguidance reads, the engine knows the bytes that must come (`Engine.must`), and
+each token is proved when it is taken, as any other.
+
 After `<myPT_toolcall>` with the tool `add(a: int)`, the text `{"name": "add"` and `, "a": ` must
 come. The pieces are `{"`, `name`, `":`, ` "`, `add`, `",`, ` "`, `a`, `":` and ` `; the last one is
 left to the model, because the space may be one token with the digits after it.
@@ -60,7 +63,10 @@ class OneWay:
         `before` are the ids that led to it, the last ones at least.
         """
         inner = self.engine.inner(machine)
-        if inner is None or self.tables.frame[inner]:
+        if inner is None:
+            must = self.engine.must(machine)
+            return self._spell(self._tail(before), _Way(must, _KINDS)) if must else []
+        if self.tables.frame[inner]:
             return []
         tail = self._tail(before)
         key = (inner, *tail)

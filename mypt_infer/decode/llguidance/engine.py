@@ -32,15 +32,14 @@ only `</myPT_toolcall>` may follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.allow_set import AllowSet
 from mypt_infer.decode.call_ids import Ids
 from mypt_infer.decode.compile.call_graph import OPENED
 from mypt_infer.decode.compile.grammar_graph import call_ends
@@ -50,7 +49,7 @@ from mypt_infer.decode.llguidance.grammar import ANY
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.numbered import Numbered
 from mypt_infer.decode.llguidance.position import Position, Reading, last_call
-from mypt_infer.decode.llguidance.proofs import Place, ProvenIds, Prover
+from mypt_infer.decode.llguidance.proofs import Offered, Place, ProvenIds, Prover, cleared
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.llguidance.tools import Calls, Rule, calls_of
 from mypt_infer.decode.tables import DEAD_STATE
@@ -72,8 +71,6 @@ _REFUSALS = 8
 _SLACK = 16
 # Patterns may bind anything.
 _ALL = frozenset([""])
-# The ones in each byte.
-_ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.int64)
 
 
 class _BodyState(NamedTuple):
@@ -84,76 +81,6 @@ class _BodyState(NamedTuple):
     token: int
     companion: int
     ending: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Offered:
-    """The ids that may follow a state, and the tokens from after each to the end of the body.
-
-    `bits`: uint8, a bit for each id, lowest first. `least` is assumed but for `known`, by id, which
-    is proved. `sure`: all ids are proved, or no pattern binds what follows, so that none can be
-    refused for want of an ending.
-    """
-
-    bits: npt.NDArray[np.uint8]
-    size: int
-    assumed: int
-    known: dict[int, int]
-    sure: bool
-
-    @cached_property
-    def count(self) -> int:
-        """Returns how many ids they are."""
-        return int(_ONES[self.bits].sum())
-
-    def has(self, token: int) -> bool:
-        """Returns whether an id is among them."""
-        return 0 <= token < self.size and bool(self.bits[token >> 3] >> (token & 7) & 1)
-
-    @property
-    def flags(self) -> npt.NDArray[np.bool_]:
-        """Returns whether each id is among them: bool, shape (vocabulary,)."""
-        return np.unpackbits(self.bits, bitorder="little")[: self.size].view(np.bool_)
-
-    @property
-    def ids(self) -> Ints:
-        """Returns the ids, sorted."""
-        return np.flatnonzero(self.flags).astype(np.int32)
-
-    @property
-    def set(self) -> AllowSet:
-        """Returns the ids as an allow set."""
-        if 2 * self.count <= self.size:
-            return AllowSet(self.count, self.ids, None)
-        return AllowSet(self.count, None, np.flatnonzero(~self.flags).astype(np.int32))
-
-    @property
-    def most(self) -> int:
-        """Returns the largest of `least`."""
-        known = max(self.known.values(), default=0)
-        return known if len(self.known) >= self.count else max(known, self.assumed)
-
-    def without(self, tokens: Iterable[int]) -> Offered:
-        """Returns all but some ids."""
-        known = {i: least for i, least in self.known.items() if i not in set(tokens)}
-        return replace(self, bits=_cleared(self.bits, tokens), known=known)
-
-    @property
-    def least(self) -> Ints:
-        """Returns the tokens after each id to the end of the body; 0 if it is the end."""
-        ids = self.ids
-        out = np.full(len(ids), self.assumed, dtype=np.int32)
-        for token, count in tuple(self.known.items()):  # another thread may add to them
-            out[np.searchsorted(ids, token)] = count
-        return out
-
-
-def _cleared(bits: npt.NDArray[np.uint8], ids: Iterable[int]) -> npt.NDArray[np.uint8]:
-    """Returns bits without those of some ids."""
-    out = bits.copy()
-    for i in ids:
-        out[i >> 3] &= ~(1 << (i & 7)) & 0xFF
-    return out
 
 
 class Guided:
@@ -277,6 +204,17 @@ class Guided:
                 found = self._offer(state)
                 self._offered.keep(state, found, found.bits.nbytes)
             return found
+
+    def must(self, state: int) -> bytes:
+        """Returns the bytes that must follow, if the companion takes them, as llguidance says."""
+        with self.calls.lock:
+            place, here = self.places[state], self._matcher(state)
+            if here.is_accepting():
+                return b""
+            found: bytes = here.deep_copy().compute_ff_bytes()
+            ground = self._prover_of(place.hole).ground
+            tokens = [ground.search.id_of[byte] for byte in found]
+            return found if ground.lexemes.run(place.companion, tokens) != DEAD_STATE else b""
 
     def proved(self, state: int) -> ProvenIds:
         """Returns what may follow a state with a proven ending, within a bound of work."""
@@ -434,11 +372,11 @@ class Guided:
         else:
             bits, _ = self._companions(here.hole, place.companion)
             bits = bits & self.ground.bitmask.packed(place.matcher)
-            bits = _cleared(bits, self._refused.get(state, ()))
+            bits = cleared(bits, self._refused.get(state, ()))
             if here.before < 0:
-                bits = _cleared(bits, self.calls.taken.tolist())
+                bits = cleared(bits, self.calls.taken.tolist())
         if place.at.key and not place.closed:
-            bits = _cleared(bits, self._ends_a_known_key(state))
+            bits = cleared(bits, self._ends_a_known_key(state))
         bits[own >> 3] |= 1 << (own & 7)
         return bits
 

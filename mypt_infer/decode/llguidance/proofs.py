@@ -1,7 +1,8 @@
 """Proves that bodies can be ended: which ids may follow a place, with an ending after each.
 
-Input: a Place in a body. Output: endings, as tokens that complete the body. llguidance knows the
-schema and the companion how JSON is written; only an ending that both read shows that they agree.
+Input: a Place in a body. Output: endings, as tokens that complete the body, and the ids that are
+offered or proved because of them. llguidance knows the schema and the companion how JSON is
+written; only an ending that both read shows that they agree.
 
 Theory of operation. What was proved for the place before is tried first: its ending without the
 first token, the whole ending (the token only made a string longer), nothing at all (the token ended
@@ -14,12 +15,14 @@ what the work bound does not reach is left out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.allow_set import AllowSet
 from mypt_infer.decode.call_ids import Ids
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.completion import EXPANSIONS
@@ -34,6 +37,8 @@ _FREE = 1000
 _TRIES, _MORE = 4000, EXPANSIONS // 2
 # The same for an offer, which is asked for at each step.
 _SOON, _NEAR = 250, 20
+# The ones in each byte.
+_ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.int64)
 
 
 class Place(NamedTuple):
@@ -82,6 +87,76 @@ class ProvenIds:
     def size(self) -> int:
         """Returns the bytes that it takes, about."""
         return 3 * self.ids.nbytes + sum(8 * len(e) + 64 for e in self.endings)
+
+
+@dataclass(frozen=True, eq=False)
+class Offered:
+    """The ids that may follow a state, and the tokens from after each to the end of the body.
+
+    `bits`: uint8, a bit for each id, lowest first. `least` is assumed but for `known`, by id, which
+    is proved. `sure`: all ids are proved, or no pattern binds what follows, so that none can be
+    refused for want of an ending.
+    """
+
+    bits: npt.NDArray[np.uint8]
+    size: int
+    assumed: int
+    known: dict[int, int]
+    sure: bool
+
+    @cached_property
+    def count(self) -> int:
+        """Returns how many ids they are."""
+        return int(_ONES[self.bits].sum())
+
+    def has(self, token: int) -> bool:
+        """Returns whether an id is among them."""
+        return 0 <= token < self.size and bool(self.bits[token >> 3] >> (token & 7) & 1)
+
+    @property
+    def flags(self) -> npt.NDArray[np.bool_]:
+        """Returns whether each id is among them: bool, shape (vocabulary,)."""
+        return np.unpackbits(self.bits, bitorder="little")[: self.size].view(np.bool_)
+
+    @property
+    def ids(self) -> Ints:
+        """Returns the ids, sorted."""
+        return np.flatnonzero(self.flags).astype(np.int32)
+
+    @property
+    def set(self) -> AllowSet:
+        """Returns the ids as an allow set."""
+        if 2 * self.count <= self.size:
+            return AllowSet(self.count, self.ids, None)
+        return AllowSet(self.count, None, np.flatnonzero(~self.flags).astype(np.int32))
+
+    @property
+    def most(self) -> int:
+        """Returns the largest of `least`."""
+        known = max(self.known.values(), default=0)
+        return known if len(self.known) >= self.count else max(known, self.assumed)
+
+    def without(self, tokens: Iterable[int]) -> Offered:
+        """Returns all but some ids."""
+        known = {i: least for i, least in self.known.items() if i not in set(tokens)}
+        return replace(self, bits=cleared(self.bits, tokens), known=known)
+
+    @property
+    def least(self) -> Ints:
+        """Returns the tokens after each id to the end of the body; 0 if it is the end."""
+        ids = self.ids
+        out = np.full(len(ids), self.assumed, dtype=np.int32)
+        for token, count in tuple(self.known.items()):  # another thread may add to them
+            out[np.searchsorted(ids, token)] = count
+        return out
+
+
+def cleared(bits: npt.NDArray[np.uint8], ids: Iterable[int]) -> npt.NDArray[np.uint8]:
+    """Returns bits without those of some ids."""
+    out = bits.copy()
+    for i in ids:
+        out[i >> 3] &= ~(1 << (i & 7)) & 0xFF
+    return out
 
 
 class Proof(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import cache
 from typing import Any
 
 import pytest
@@ -49,13 +50,21 @@ def call_ids(name: str, tool: str, arguments: dict[str, Any]) -> list[int]:
     return [i for ids in run_ids(d.lex(tags % text), (), d.table, d.tokenizer) for i in ids]
 
 
+@cache
+def read_by(name: str, engine: str) -> Decoder:
+    if engine == "llguidance":
+        pytest.importorskip("llguidance", reason="it reads the bodies of calls")
+    return Decoder(name, TOOLS, engine=engine)
+
+
 @pytest.mark.parametrize("name", CALLERS)
 @pytest.mark.parametrize(("tool", "arguments"), ARGUMENTS)
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
 def test_a_call_is_spelled_as_the_encoder_spells_it(
-    name: str, tool: str, arguments: dict[str, Any]
+    name: str, tool: str, arguments: dict[str, Any], engine: str
 ) -> None:
     """With the model's own tokens those of the encoder, so are those that it is not asked for."""
-    made, ids = decoder(name), call_ids(name, tool, arguments)
+    made, ids = read_by(name, engine), call_ids(name, tool, arguments)
     before = made.ids_of(prompt(name))
     state, out, asked = made.start(before, max_new_tokens=300), list[int](), 0
     while not made.final(state):
