@@ -20,7 +20,7 @@ replayed from the first phase:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -68,7 +68,15 @@ class Batch:
     @property
     def tokens(self) -> int:
         """Returns the number of tokens in all episodes, without padding."""
-        return sum(map(sum, self.lengths))
+        return sum(map(sum, self.lengths)) if self.rows else 0
+
+
+def idle(corpus: Corpus, row: Row) -> Batch:
+    """Returns a batch that counts for nothing, for a process that has no rows when others have."""
+    found = batch(corpus, [row])
+    empty = found.places[:0]
+    weights = None if found.weights is None else found.weights[:0]
+    return replace(found, places=empty, targets=empty, owner=empty, rows=(), weights=weights)
 
 
 def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
@@ -191,7 +199,11 @@ def stages(
 
 
 def share(rows: Sequence[Row], rank: int, world_size: int, micro: int) -> list[list[Row]]:
-    """Returns the rows of a step that one process reads, in lists of at most `micro`."""
-    each = len(rows) // world_size
-    own = rows[rank * each : (rank + 1) * each]
-    return [list(own[i : i + micro]) for i in range(0, len(own), micro)]
+    """Returns the rows of a step that one process reads, in lists of at most `micro`.
+
+    All processes have equally many lists, since they run the model together; where rows cannot be
+    shared evenly, the last lists of some are empty.
+    """
+    own = rows[rank * len(rows) // world_size : (rank + 1) * len(rows) // world_size]
+    most = -(-len(rows) // world_size)
+    return [list(own[i : i + micro]) for i in range(0, most, micro)]

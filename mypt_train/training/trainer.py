@@ -41,7 +41,7 @@ from mypt_model.pretrained import Net
 from mypt_train.data.kinds import BAD, GOOD
 from mypt_train.data.reader import ShardError
 from mypt_train.training import checkpoint
-from mypt_train.training.batches import Batch, Stage, batch, share, stages
+from mypt_train.training.batches import Batch, Stage, batch, idle, share, stages
 from mypt_train.training.begin import begun, name_tags, new_tags, shaped
 from mypt_train.training.checkpoint import CheckpointError
 from mypt_train.training.config import Config, ConfigError, TrainConfig
@@ -171,10 +171,9 @@ class _Run:
             from mypt_train.training.legality import check_tools
 
             check_tools(tools)
-        if c.batch_rows % world.size:
+        if c.batch_rows < world.size:
             raise ConfigError(
-                f"train.batch_rows is {c.batch_rows}, which {world.size} processes cannot share "
-                "evenly"
+                f"train.batch_rows is {c.batch_rows}, fewer than the {world.size} processes"
             )
         self.readers = open_data(folders, verify=verify, cache=cache)
         self.train, self.val = corpus(self.readers, "train"), corpus(self.readers, "val")
@@ -349,7 +348,11 @@ class _Run:
             rows = next(s for s in self.stages if s.begin <= step < s.end).rows(step, c.batch_rows)
             mine = share(rows, self.world.rank, self.world.size, c.micro_rows)
             batches = [
-                batch(self.train, part, every=c.train_on == "all").to(self.world.device)
+                (
+                    batch(self.train, part, every=c.train_on == "all")
+                    if part
+                    else idle(self.train, rows[0])
+                ).to(self.world.device)
                 for part in mine
             ]
             for group in self.optimizer.param_groups:

@@ -28,7 +28,7 @@ SILENT = 60.0
 """Seconds without a sign of life after which a process counts as gone."""
 HURRIED, EVERY, GRACE = 5.0, 1.0, 10.0
 _VERDICT, _HURRY = "verdict", "hurry"
-_ADVICE = "the last checkpoint is whole: go on with --resume, with as many processes as there are"
+_ADVICE = "go on from the last whole checkpoint with --resume, with as many processes as there are"
 
 
 class Watch:

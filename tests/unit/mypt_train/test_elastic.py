@@ -14,19 +14,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.training import config, data, log, processes
 
-pytest.importorskip("torch")
-from torch.distributed import HashStore
+torch = pytest.importorskip("torch")
+from torch.distributed import HashStore  # noqa: E402
 
-from mypt_model.folder import checkpoints, read_weights
-from mypt_train.training.trainer import train
-from mypt_train.training.watch import HURRIED, SILENT, Watch
+from mypt_model.folder import checkpoints, read_weights  # noqa: E402
+from mypt_model.llama import random_transformer  # noqa: E402
+from mypt_model.shape import LlamaConfig  # noqa: E402
+from mypt_train.training.batches import idle, share  # noqa: E402
+from mypt_train.training.config import Config  # noqa: E402
+from mypt_train.training.corpus import corpus, open_data  # noqa: E402
+from mypt_train.training.distributed import World as Ranks  # noqa: E402
+from mypt_train.training.objective import Objective  # noqa: E402
+from mypt_train.training.trainer import train  # noqa: E402
+from mypt_train.training.watch import HURRIED, SILENT, Watch  # noqa: E402
 
 STEPS, KILLED = 8, 5
 MADE = config(
-    steps=STEPS, batch_rows=6, save_every=2, log_every=1, parallel="fsdp", checkpoint="sharded"
+    steps=STEPS, batch_rows=4, save_every=2, log_every=1, parallel="fsdp", checkpoint="sharded"
 )
 DIES = f"""
 import os, signal, sys
@@ -97,7 +106,10 @@ def test_the_others_say_who_was_killed(killed: Run) -> None:
 def test_any_number_of_processes_goes_on(
     count: int, killed: Run, alone: Path, tmp_path: Path
 ) -> None:
-    """They read the same rows: each step counts the same targets, and has the same loss."""
+    """They read the same rows: each step counts the same targets, and has the same loss.
+
+    Three cannot share four rows evenly.
+    """
     shutil.copytree(killed.out, tmp_path / "run")
     if count == 1:
         train(killed.sft, MADE, tmp_path / "run", resume=True)
@@ -113,6 +125,32 @@ def test_any_number_of_processes_goes_on(
     ours, wanted = (read_weights(run / last) for run in (tmp_path / "run", alone))
     assert set(ours) == set(wanted)
     assert max(float((ours[name] - wanted[name]).abs().max()) for name in wanted) < 1e-4
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 9))
+def test_each_row_is_read_once(count: int, size: int, micro: int) -> None:
+    rows = [np.array([number]) for number in range(count)]
+    shares = [share(rows, rank, size, micro) for rank in range(size)]
+    assert [row for part in shares for some in part for row in some] == rows
+    assert len({len(part) for part in shares}) == 1, "all run the model equally often"
+    assert all(len(some) <= micro for part in shares for some in part)
+    read = [sum(map(len, part)) for part in shares]
+    assert max(read) - min(read) <= 1
+
+
+@pytest.mark.parametrize("objective", ["sft", "orpo", "dpo", "kto"])
+def test_a_batch_without_rows_counts_for_nothing(objective: str, killed: Run) -> None:
+    """Its loss is 0, and so are all gradients; every weight has one."""
+    made = Config.of({"model": MADE["model"], "train": {"objective": objective}}).train
+    seen = corpus(open_data([killed.sft]), "train")
+    model = random_transformer(LlamaConfig(vocab_size=50304, **MADE["model"]), 1)
+    frozen = random_transformer(model.config, 2).requires_grad_(False)
+    objective_ = Objective(made, seen, Ranks(0, 1, torch.device("cpu")), frozen)
+    nothing = idle(seen, seen.rows()[0])
+    assert objective_.count([nothing]) == nothing.tokens == 0
+    loss = objective_.step(model, [nothing], 1)
+    assert float(loss) == 0
+    assert all(w.grad is not None and not w.grad.any() for w in model.parameters())
 
 
 class World:
