@@ -166,14 +166,22 @@ def _committing(out: Parser) -> None:
 
 
 def _plan(chosen: argparse.Namespace) -> int:
+    from mypt_cli.progress import Bar
     from mypt_train.scale.estimate import estimated
     from mypt_train.scale.plan import make_plan, write_plan
 
     say = saying(PROG + "plan", quiet=chosen.quiet)
     sources, rules, options = asked(chosen, say)
-    plan = make_plan(
-        sources, rules, options, chosen.out, unit=chosen.unit_size, group=chosen.group_size
-    )
+    with Bar(sources, quiet=chosen.quiet) as bar:
+        plan = make_plan(
+            sources,
+            rules,
+            options,
+            chosen.out,
+            unit=chosen.unit_size,
+            group=chosen.group_size,
+            progress=bar.at,
+        )
     found = estimated(plan, chosen.sample)
     if found.refused and options.on_error == "fail":
         raise UsageError(
@@ -212,6 +220,7 @@ def _resume(chosen: argparse.Namespace) -> int:
 
 def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
     """Makes units, or has them made; returns the exit status."""
+    from mypt_cli.progress import Bar
     from mypt_train.scale.drive import drive
     from mypt_train.scale.launch.choice import engine_of
 
@@ -221,9 +230,17 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
         return DONE
     say = saying((PROG + "run").strip(), quiet=chosen.quiet)
     ray = engine_of("ray", _jobs(chosen, 0)) if chosen.launcher == "ray" else None
-    made = drive(
-        plan, chosen.plan, units, jobs=_jobs(chosen, 1), again=chosen.again, engine=ray, say=say
-    )
+    with Bar(len(units), unit="units", quiet=chosen.quiet) as bar:
+        made = drive(
+            plan,
+            chosen.plan,
+            units,
+            jobs=_jobs(chosen, 1),
+            again=chosen.again,
+            engine=ray,
+            say=say,
+            progress=bar.at,
+        )
     if not chosen.quiet:
         print(f"{plan.out}: {made.said()}")
     return REFUSED if made.aside else DONE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import BinaryIO
 
@@ -29,9 +29,15 @@ _READ = 1 << 20
 
 
 def cut_inputs(
-    sources: Sequence[Source], rules: Sequence[Settings], *, size: int
+    sources: Sequence[Source],
+    rules: Sequence[Settings],
+    *,
+    size: int,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[list[Input], list[list[Piece]]]:
     """Returns the inputs as they are now, and the pieces of each, of about `size` bytes.
+
+    `progress` is told the bytes of the inputs that are done.
 
     Raises UsageError for an input that is a stream, or cannot be read.
     """
@@ -40,7 +46,11 @@ def cut_inputs(
         return _cut(number, sources[number], rules[number], size)
 
     with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store, or hash
-        found = list(threads.map(one, range(len(sources))))
+        found, done = list[tuple[Input, list[Piece]]](), 0
+        for made in threads.map(one, range(len(sources))):
+            found.append(made)
+            done += made[0].bytes
+            progress(done)
     return [source for source, _ in found], [pieces for _, pieces in found]
 
 

@@ -67,12 +67,14 @@ def drive(
     again: bool = False,
     engine: MakeEngine | None = None,
     say: Callable[[str], None] = lambda _: None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Made:
     """Makes units; `path` is where the plan is, for processes and machines to read it.
 
     By default `jobs` processes of this machine make them, or what `engine` returns. With `again`,
-    units that are set aside are tried again. `say` is told what fails. Raises PlanError
-    for a number of processes below 1, and StoreError where the store of the data set fails.
+    units that are set aside are tried again. `say` is told what fails, and `progress` how many
+    units are done. Raises PlanError for a number of processes below 1, and StoreError where the
+    store of the data set fails.
     """
     if jobs < 1:
         raise PlanError(f"--jobs is {jobs}, expected 1 or more")
@@ -80,10 +82,12 @@ def drive(
     if again:
         for number in wanted:
             forgive(plan, number)
-    do = partial(make_planned, path)
+    do, done = partial(make_planned, path), 0
     with engine(do) if engine else here(do, jobs) as running:
         for attempt in attempts(wanted, running, most=TRIES):
             number = attempt.unit
+            done += attempt.last
+            progress(done)
             if not attempt.error:
                 (out.there if attempt.result is None else out.made).append(number)
                 continue

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -97,10 +97,12 @@ def make_plan(
     *,
     unit: int = UNIT,
     group: int = GROUP,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> Plan:
     """Returns a plan for some inputs; `unit` and `group` are in bytes of input.
 
-    Reads all local inputs once, for their hashes. Raises PlanError, UsageError and PrepareError.
+    Reads all local inputs once, for their hashes; `progress` is told the bytes that are done.
+    Raises PlanError, UsageError and PrepareError.
     """
     for name, size in (("unit", unit), ("group", group)):
         if size < 1:
@@ -108,7 +110,7 @@ def make_plan(
     impossible(options)
     _refuse_full(out)
     judging = [judged(own, options) for own in rules] or [NO_SETTINGS] * len(sources)
-    inputs, pieces = cut_inputs(sources, judging, size=unit)
+    inputs, pieces = cut_inputs(sources, judging, size=unit, progress=progress)
     units = units_of(inputs, pieces, size=unit)
     if not units:
         raise PlanError("nothing to prepare: all inputs are empty")
