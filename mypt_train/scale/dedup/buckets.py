@@ -27,6 +27,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ Read = Callable[[int, int], bytes]
 BITS = 12
 # The most entries of a bucket that are sorted at a time: 24 bytes each.
 MOST = 1 << 22
+_THREADS = 16
 _HEAD = struct.Struct("<8sII")
 _MAGIC = b"myptpart"
 
@@ -78,18 +81,24 @@ def settle(runs: Sequence[Read], bucket: int, *, most: int = MOST) -> Places:
     `most` bounds how many entries are in memory at a time. Raises ValueError for a file that is no
     whole run, or runs that were made for different numbers of buckets.
     """
-    parts = [Part.of(read, bucket, ENTRY, "run of digests") for read in runs]
-    if len({part.of_parts for part in parts}) > 1:
-        raise ValueError("each run of digests must be made for the same number of buckets")
-    bits = parts[0].of_parts.bit_length() - 1 if parts else 0
-    more = max(0, -(-sum(part.count for part in parts) // most) - 1).bit_length()
     found = [np.empty(0, PLACE)]
-    for number in range(1 << more):
-        held = [np.empty(0, ENTRY)]
-        for part in parts:
-            held += [piece[_leading(piece, bits, more) == number] for piece in part.pieces(most)]
-        every = np.concatenate(held)
-        found.append(_places(every[_repeated(every)]))
+    with ThreadPoolExecutor(_THREADS) as threads:  # a store answers many requests at a time
+        parts = [*threads.map(lambda read: Part.of(read, bucket, ENTRY, "run of digests"), runs)]
+        if len({part.of_parts for part in parts}) > 1:
+            raise ValueError("each run of digests must be made for the same number of buckets")
+        bits = parts[0].of_parts.bit_length() - 1 if parts else 0
+        more = max(0, -(-sum(part.count for part in parts) // most) - 1).bit_length()
+
+        def of_pass(number: int, part: Part) -> Entries:
+            pieces = part.pieces(most // _THREADS + 1)
+            held = [piece[_leading(piece, bits, more) == number] for piece in pieces]
+            return np.concatenate([np.empty(0, ENTRY), *held])
+
+        for number in range(1 << more):
+            every = np.concatenate(
+                [np.empty(0, ENTRY), *threads.map(partial(of_pass, number), parts)]
+            )
+            found.append(_places(every[_repeated(every)]))
     every = np.concatenate(found)
     ordered: Places = every[np.lexsort((every["sample"], every["unit"]))]
     return ordered

@@ -8,7 +8,6 @@ left out when it is packed. Of a plan with one group, that is all there is to do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -42,7 +41,9 @@ def bits_of(sealed: Sealed) -> int:
 def write_digests(plan: Plan, sealed: Sealed, group: int) -> None:
     """Writes the digests of a group as a run. Raises StoreError."""
     store = plan.store()
-    body, _ = buckets.run(_entries(plan, store, sealed, group), bits_of(sealed))
+    units = [unit for unit in plan.of_group(group) if unit not in sealed.missing]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        body, _ = buckets.run(threads.map(partial(_entries, store), units), bits_of(sealed))
     store.put(places.digests(group), body)
 
 
@@ -77,19 +78,17 @@ def repeats_of(plan: Plan, sealed: Sealed, group: int) -> dict[int, frozenset[in
     return {int(unit): frozenset(some.tolist()) for unit, some in zip(units, samples, strict=False)}
 
 
-def _entries(plan: Plan, store: Store, sealed: Sealed, group: int) -> Iterator[buckets.Entries]:
-    """Yields the digests of the units of a group; the samples of a unit count through its parts."""
-    for unit in plan.of_group(group):
-        if unit in sealed.missing:
-            continue
-        before = 0
-        for part in UnitReport.parsed(store.read(places.report(unit))).parts:
-            with store.open(places.unit(unit), start=part.at, piece=_PIECE, ahead=0) as data:
-                found = UnitFile.read(data)
-            yield buckets.entries(
-                unit, found.digests, np.arange(before, before + len(found.digests))
-            )
+def _entries(store: Store, unit: int) -> buckets.Entries:
+    """Returns the digests of a unit; its samples count through its parts."""
+    out, before = [np.empty(0, buckets.ENTRY)], 0
+    parts = UnitReport.parsed(store.read(places.report(unit))).parts
+    with store.open(places.unit(unit), piece=_PIECE, ahead=0) as data:
+        for part in parts:
+            data.seek(part.at)
+            digests = UnitFile.read(data).digests
+            out.append(buckets.entries(unit, digests, np.arange(before, before + len(digests))))
             before += part.samples
+    return np.concatenate(out)
 
 
 def _reader(store: Store, key: str) -> buckets.Read:

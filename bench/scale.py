@@ -1,0 +1,211 @@
+"""Compares units of a plan with the one-liner of `mypt-prepare`: here, on Ray, and in a store.
+
+    python -m bench.scale [--mb 16] [--rounds 5]
+
+One run, interleaved, medians of ratios. One process is measured in processor time: encoding, then
+all until the data set is there. Two processes are measured by the clock, after each has made one
+unit, so that starting them does not count. The store is moto's server on this machine, in a
+process by itself; its time is in neither. Ray and the store are left out where they are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache, partial
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter, process_time, sleep
+from urllib.request import urlopen
+
+from bench.data import make
+from bench.lint import DATA
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.paths import expand
+from mypt_cli.store import Store
+from mypt_train.data.options import Options
+from mypt_train.data.prepare import prepare
+from mypt_train.scale.commit import commit
+from mypt_train.scale.launch.local import Local
+from mypt_train.scale.launch.queue import Engine, attempts
+from mypt_train.scale.launch.ray import Ray
+from mypt_train.scale.plan import Plan, make_plan, read_plan, write_plan
+from mypt_train.scale.run import run_unit
+
+OPTIONS = Options(context_length=1 << 14, long="drop")
+UNITS = 8
+
+
+def planned(paths: list[Source], out: str, mb: int) -> Plan:
+    """Returns a plan of about UNITS units."""
+    return make_plan(paths, (), OPTIONS, out, unit=(mb << 20) // UNITS + 1)
+
+
+@lru_cache
+def _plan(path: str) -> Plan:
+    return read_plan(path)
+
+
+def one(base: str, number: int) -> float:
+    """Makes a unit of a plan below a folder; `number` is 1000 times the plan's, and its own.
+
+    Returns processor seconds.
+    """
+    plan = _plan(f"{base}/{number // 1000}/plan.json")
+    begin = process_time()
+    run_unit(plan, number % 1000)
+    return process_time() - begin
+
+
+def alone(source: Source, folder: Path, mb: int) -> tuple[float, float]:
+    """Returns processor seconds of the one-liner, and of plan, units and commit."""
+    times = []
+    for name in ("liner", "plan"):
+        begin = process_time()
+        if name == "liner":
+            prepare([source], folder / name, OPTIONS)
+        else:
+            plan = planned([source], str(folder / name), mb)
+            for number in range(len(plan.units)):
+                run_unit(plan, number)
+            commit(plan)
+        times.append(process_time() - begin)
+        shutil.rmtree(folder / name)
+    return times[0], times[1]
+
+
+def together(engine: Engine, first: int, count: int) -> tuple[float, float]:
+    """Returns seconds for the units of a plan on an engine: by the clock, and of processors."""
+    begin, spent = perf_counter(), 0.0
+    for attempt in attempts(range(first, first + count), engine):
+        assert not attempt.error, attempt.error
+        spent += attempt.result
+    return perf_counter() - begin, spent
+
+
+@contextmanager
+def bucket() -> Iterator[str]:
+    """Yields the URL of an empty bucket on moto's server, for this process."""
+    port = 5577
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    url = f"http://127.0.0.1:{port}"
+    os.environ |= {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "bench",
+        "AWS_SECRET_ACCESS_KEY": "bench",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    try:
+        for _ in range(600):
+            try:
+                urlopen(url)
+                break
+            except OSError:
+                sleep(0.1)
+        subprocess.run(["curl", "-sf", "-X", "PUT", f"{url}/bench"], check=True)
+        yield "s3://bench"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def in_store(path: Path, url: str, folder: Path, mb: int, rounds: int) -> list[float]:
+    """Returns, for some rounds, processor seconds of units in a store by those of local ones."""
+    larger, times = folder / "in.jsonl", max(1, 96 // mb)
+    larger.write_bytes(path.read_bytes() * times)  # two units, each of several reads
+    Store.at(url).put("in.jsonl", larger)
+    plans = [
+        planned(expand([where]), out, mb * times * UNITS // 2)
+        for where, out in (
+            (str(larger), str(folder / "local")),
+            (f"{url}/in.jsonl", f"{url}/out"),
+        )
+    ]
+    out = []
+    for _ in range(rounds + 1):
+        times = []
+        for plan in plans:
+            begin = process_time()
+            for number in range(len(plan.units)):
+                run_unit(plan, number)
+            times.append(process_time() - begin)
+        out.append(times[1] / times[0])
+    return out[1:]
+
+
+def said(what: str, ratios: list[float]) -> None:
+    print(f"{what:58} {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--mb", type=int, default=16)
+    options.add_argument("--rounds", type=int, default=5)
+    chosen = options.parse_args()
+    path = DATA / f"mixed-{chosen.mb}.jsonl"
+    if not path.exists():
+        make(path, chosen.mb << 20)
+    source = Source(str(path), size=path.stat().st_size)
+    with tempfile.TemporaryDirectory(dir=DATA) as name:
+        folder = Path(name)
+        alone(source, folder, chosen.mb)
+        times = [alone(source, folder, chosen.mb) for _ in range(chosen.rounds)]
+        said("plan, units, commit: speed of the one-liner, 1 process", [a / b for a, b in times])
+        two(source, folder, chosen.mb, chosen.rounds)
+        if importlib.util.find_spec("moto") and importlib.util.find_spec("obstore"):
+            with bucket() as url:
+                ratios = in_store(path, url, folder, chosen.mb, chosen.rounds)
+            said("units in a store: processor time of local units", ratios)
+
+
+def two(source: Source, folder: Path, mb: int, rounds: int) -> None:
+    """Prints how two processes of Ray, and one here, compare with two processes here."""
+    plans = 3 * rounds + 1
+    for number in range(plans):
+        plan = planned([source], str(folder / "two" / str(number)), mb)
+        write_plan(plan)
+    count = len(plan.units)
+    here = import_module("bench.scale")  # by a name that other processes can import
+    do = partial(here.one, str(folder / "two"))
+    engines: dict[str, AbstractContextManager[Engine]] = {"1": Local(do, 1), "2": Local(do, 2)}
+    if importlib.util.find_spec("ray"):
+        engines["ray"] = Ray(do, 2)
+    spent: dict[str, list[tuple[float, float]]] = {name: [] for name in engines}
+    running = {name: engine.__enter__() for name, engine in engines.items()}
+    try:
+        for engine in running.values():
+            together(engine, 1000 * (plans - 1), count)
+        at = 0
+        for _ in range(rounds):
+            for name, engine in running.items():
+                spent[name].append(together(engine, 1000 * at, count))
+                shutil.rmtree(folder / "two" / str(at) / ".work")
+                at += 1
+    finally:
+        for engine_ in engines.values():
+            engine_.__exit__(None, None, None)
+    for which, clock in enumerate(("by the clock", "by processor time")):
+        for name, other, what in (
+            ("2", "1", "2 processes: speed of 1"),
+            ("ray", "2", "2 of Ray: speed of 2 processes"),
+        ):
+            if name in spent and (which == 0 or name == "ray"):
+                pairs = zip(spent[other], spent[name], strict=True)
+                said(f"{what}, {clock}", [a[which] / b[which] for a, b in pairs])
+
+
+if __name__ == "__main__":
+    main()
