@@ -280,7 +280,7 @@ class _Checker:
         if spec.kind == OBJECT and isinstance(value, str):
             return self.unquote(item, key, spec, at, what)
         kind = STRING if wanted is str else LIST if wanted is list else spec.kind
-        hint = f"give it a {kind}" if value is not None or spec.required else "leave the key out"
+        hint = f"give it {_a(kind)}" if value is not None or spec.required else "leave the key out"
         self.add(
             "MYP104", f'"{key}" of {what} must be {_a(kind)}, got {kind_of(value)}', at, help=hint
         )

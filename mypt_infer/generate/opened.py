@@ -8,7 +8,7 @@ import torch
 
 import mypt_spec
 from mypt_infer.generate.llama import Llama, load
-from mypt_model.folder import beside, dialect_of
+from mypt_model.folder import TRAINER, beside, dialect_of
 from mypt_model.shape import ModelError
 from mypt_spec import Dialect, VocabularyError
 from mypt_spec.tokenizer.vocabulary import COPIES
@@ -19,12 +19,17 @@ def spoken(
 ) -> tuple[str, Dialect]:
     """Returns (name or folder, dialect) of a model, "mypt" where its checkpoint does not say.
 
-    The vocabulary is by default the one beside the model. Raises ModelError where the checkpoint
-    contradicts `wanted`, for an unknown dialect and for a vocabulary that cannot be read.
+    The vocabulary is by default the one beside the model: the copy that training keeps, or the
+    `tokenizer.json` or `tekken.json` of a model that another program made. Raises ModelError where
+    the checkpoint contradicts `wanted`, for an unknown dialect and for a vocabulary that cannot be
+    read.
     """
     name = dialect_of(folder, wanted=wanted, default="mypt")
+    # What training wrote has its vocabulary as a copy, or is on the dialect's.
+    others = () if beside(folder, TRAINER) else ("tokenizer.json", "tekken.json")
     try:
-        return name, mypt_spec.dialect(name, vocabulary=vocabulary or beside(folder, *COPIES))
+        found = vocabulary or beside(folder, *COPIES, *others)
+        return name, mypt_spec.dialect(name, vocabulary=found)
     except (KeyError, VocabularyError) as error:
         raise ModelError(error.args[0]) from None
 

@@ -177,3 +177,19 @@ def test_auto_is_the_dialect_of_the_checkpoint(
         assert mypt_spec.dialect(dialect).read(json.loads(record.read_text()))[0] is not None
     assert done[0] == done[1]
     assert "chat_template.jinja" in done[1][3]
+
+
+def test_a_model_of_another_program_has_its_vocabulary_beside_it(model: Path) -> None:
+    """The `tokenizer.json` of its folder is read without --vocab; a checkpoint of ours has a copy."""
+    pytest.importorskip("tokenizers", reason="reads tokenizer.json")
+    from mypt_infer.generate.opened import spoken
+    from tests.property.test_chat_templates import trained
+
+    library, wanted = trained("chatml", str(model))
+    _, found = spoken(model.parent, wanted="chatml")
+    text = "Hello, how are you?"
+    ids = library.encode(text, add_special_tokens=False).ids
+    assert found.tokenizer.encode(text) == ids == wanted.tokenizer.encode(text)
+    assert found.table.special == wanted.table.special
+    trained_on(model, "chatml")
+    assert spoken(model.parent, wanted=None)[1].vocabulary is None, "of training: on the dialect's"
