@@ -110,6 +110,13 @@ def bench(session: nox.Session) -> None:
     session.install("xgrammar")  # only measured against
     for name in ("dialects", "chats", "prepare", "memory", "decode", "append", "train", "serve"):
         session.run("python", "-m", f"bench.{name}")
+    files = os.environ.get("BENCH_TOOLS", "").split()
+    if not files:
+        session.log("bench.calls is left out: BENCH_TOOLS names no files of tools (bench/calls.py)")
+        return
+    vocabularies = os.environ.get("BENCH_VOCABULARIES", "").split()
+    more = ["--vocabulary", *vocabularies] if vocabularies else []
+    session.run("python", "-m", "bench.calls", "--tools", *files, *more)
 
 
 @nox.session

@@ -4,12 +4,15 @@
         [--vocabulary FILE ...] [--engines ours llguidance xgrammar] [--rounds 5] [--steps 40]
         [--answers]
 
-FILE is a JSON list of lists of tools, or a file of BFCL (github.com/ShishirPatil/gorilla); it is
-not part of this repository. Each row writes a call of a tool of the list; with `--answers`, every
-second row writes an answer, which only ours can. A step is all of the
-constraint: fill, apply to float32 logits in place, advance by the row's token. *Cold*: the list is
-compiled, and nothing was asked of it; *warm*: the same rows once more, in the same decoder and by
-fresh copies of the same matchers.
+FILE is a JSON list of lists of tools, what an MCP server answers to `tools/list`, or a file of
+BFCL: `BFCL_*_multiple.json` in `berkeley-function-call-leaderboard/bfcl_eval/data` of
+github.com/ShishirPatil/gorilla. None is part of this repository. `nox -s bench` runs this where the
+variable BENCH_TOOLS names such files, and BENCH_VOCABULARIES files of vocabularies.
+
+Each row writes a call of a tool of the list; with `--answers`, every second row writes an answer,
+which only ours can. A step is all of the constraint: fill, apply to float32 logits in place,
+advance by the row's token. *Cold*: the list is compiled, and nothing was asked of it; *warm*: the
+same rows once more, in the same decoder and by fresh copies of the same matchers.
 
 llguidance has its own slices, a matcher a row, and fills a batch in one call on one thread, as ours
 runs; xgrammar has its cache, its own kernel and its batched calls. Both get the same tools: the

@@ -3,8 +3,9 @@
     python -m bench.schemas --schemas FOLDER [--count 300] [--tools FILE ...] [--seed 0]
 
 FOLDER holds files of MaskBench (`maskbench/data` of github.com/guidance-ai/jsonschemabench): a
-schema, and values that fit it or do not. FILE is a JSON list of lists of tools, or a file of BFCL
-(github.com/ShishirPatil/gorilla), a JSON object a line. Neither is part of this repository.
+schema, and values that fit it or do not. FILE is a JSON list of lists of tools, what an MCP server
+answers to `tools/list`, or a file of BFCL (github.com/ShishirPatil/gorilla), a JSON object a line.
+None is part of this repository.
 
 Each schema is one tool's arguments in dialect praxis, whose calls hold arguments as they are; a
 schema whose values are no objects is left out. Values are written canonically, keys in the order of
@@ -23,6 +24,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,11 @@ def lists(path: str) -> Iterator[list[dict[str, Any]]]:
     if text.startswith("["):
         yield from json.loads(text)
         return
+    with suppress(json.JSONDecodeError):  # else an object a line
+        whole = json.loads(text)
+        if "tools" in whole:
+            yield whole["tools"]
+            return
     for line in text.splitlines():
         yield [_named(tool) for tool in json.loads(line).get("function", [])]
 
