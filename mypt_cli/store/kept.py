@@ -27,7 +27,7 @@ except ImportError:  # processes then may fetch the same file twice
 
 LIMIT = 64 << 30
 _PART = ".part"
-_STALE = 3600.0  # seconds after which a part that nobody writes was left by a kill
+_STALE = 3600.0  # seconds after which a part was left by a kill, where no lock says so
 _LOCKS = 64  # files that different processes fetch at once wait for one another by chance alone
 _PIECE = 1 << 20
 
@@ -112,12 +112,15 @@ class Kept:
                 while piece := data.read(_PIECE):
                     digest.update(piece)
                     out.write(piece)
-            if digest.hexdigest() != entry["sha256"]:
-                raise CacheError(
-                    f"{self.store.name(name)}: was altered (SHA-256 {digest.hexdigest()[:12]}, "
-                    f"expected {entry['sha256'][:12]}); copy or prepare it again"
-                )
-            os.replace(part, path)
+                if digest.hexdigest() != entry["sha256"]:
+                    raise CacheError(
+                        f"{self.store.name(name)}: was altered (SHA-256 {digest.hexdigest()[:12]}, "
+                        f"expected {entry['sha256'][:12]}); copy or prepare it again"
+                    )
+                out.flush()
+                if fcntl is None:
+                    out.close()
+                os.replace(part, path)  # before its lock ends, so that nobody takes it for dead
         except BaseException:
             with suppress(OSError):
                 part.unlink()
@@ -134,7 +137,7 @@ class Kept:
         with _locked(root / ".lock"):
             kept, total = [], size
             for file, status in _files(root):
-                if file.suffix == _PART and time.time() - status.st_mtime > _STALE:
+                if file.suffix == _PART and _is_dead(file, status):
                     file.unlink(missing_ok=True)
                 elif file.suffix == _PART:  # its name says what it will be
                     total += int(file.stem.rpartition(".")[2])
@@ -148,7 +151,10 @@ class Kept:
                     file.unlink()
                     total -= freed
             part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.{size}{_PART}")
-            return part, part.open("xb")
+            out = part.open("xb")
+            if fcntl is not None:
+                fcntl.flock(out, fcntl.LOCK_EX)  # until it is closed, at the latest by a kill
+            return part, out
 
     def _copy(self, name: str, size: int, etag: str) -> None:
         path = self.folder / name
@@ -173,6 +179,18 @@ def _files(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for file in root.glob("*/*/*"):
         with suppress(FileNotFoundError):
             yield file, file.stat()
+
+
+def _is_dead(part: Path, status: os.stat_result) -> bool:
+    """Returns whether the process that wrote a part has ended."""
+    if fcntl is None:
+        return time.time() - status.st_mtime > _STALE
+    try:
+        with part.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _touched(path: Path, size: int) -> bool:

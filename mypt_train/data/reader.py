@@ -142,15 +142,21 @@ class ShardReader:
 
     def _shard(self, entry: dict[str, Any]) -> Shard:
         """Returns a shard, fetched first if it is in a store."""
-        for _ in range(_TRIES if self._kept else 0):
+        if self._kept is None:
+            return self._loaded(entry)
+        for _ in range(_TRIES):
             paths = [self._fetched(name, file) for name, file in entry["files"].items()]
             try:
                 return self._loaded(entry)
             except ShardError:
-                # Another process may have needed the room of a file before it was mapped.
+                # A file may have gone before it was mapped, for the room of another one.
                 if all(path.exists() for path in paths):
                     raise
-        return self._loaded(entry)
+        raise ShardError(
+            f"{self.name}/{entry['name']}: the cache {self._kept.cache.root} may hold "
+            f"{self._kept.cache.limit} bytes, too little for a shard of each process that uses it; "
+            "give it more room (mypt-train --cache-gb)"
+        )
 
     def _fetched(self, name: str, entry: dict[str, Any]) -> Path:
         assert self._kept is not None

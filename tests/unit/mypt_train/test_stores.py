@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from mypt_cli.store import Store
-from mypt_cli.store.kept import Cache, CacheError, Kept
+from mypt_cli.store.kept import Cache, Kept
 from mypt_train import ShardError, ShardReader
 from tests.support.training import data
 
@@ -149,19 +148,22 @@ print(digest.hexdigest())
     assert sum(path.stat().st_size for path in files(tmp_path)) <= int(limit)
 
 
-def test_what_a_kill_has_left_is_taken_away(url: str, tmp_path: Path) -> None:
-    (tmp_path / "other" / "train").mkdir(parents=True)
-    part = tmp_path / "other" / "train" / "shard_00000.bin.ab12.100.part"
-    part.write_bytes(b"x")
-    entry = {"bytes": len(Store.at(url).read(MANIFEST)), "sha256": "0" * 64}
-    kept = Kept(url, MANIFEST, Cache(tmp_path, 150), leave=lambda _: True, verify=False)
-    with pytest.raises(CacheError, match=rf"{MANIFEST}: has {entry['bytes']} bytes, and the cache"):
-        kept.fetch(MANIFEST, entry)
-    assert part.exists()
-
-    os.utime(part, (1, 1))
-    with pytest.raises(CacheError):
-        Kept(url, MANIFEST, Cache(tmp_path), leave=lambda _: True, verify=False).fetch("train/shard_00000.bin", entry)  # fmt: skip
+def test_what_a_kill_has_left_is_taken_away(url: str, local: Path, tmp_path: Path) -> None:
+    """A part takes room as long as the process that writes it lives."""
+    fcntl = pytest.importorskip("fcntl", reason="locks tell whether a process has ended")
+    reader = ShardReader(local)
+    largest = max(sum(f["bytes"] for f in s["files"].values()) for s in reader.manifest["splits"]["train"]["shards"])  # fmt: skip
+    cache = Cache(tmp_path / "cache", limit=largest)
+    part = cache.root / "other" / "train" / f"shard_00000.bin.ab12.{largest}.part"
+    part.parent.mkdir(parents=True)
+    with part.open("wb") as writing:
+        fcntl.flock(writing, fcntl.LOCK_EX)
+        with pytest.raises(
+            ShardError, match=r"too little for a shard of each process .*--cache-gb"
+        ):
+            read(ShardReader(url, cache=cache))
+        assert part.exists()
+    assert read(ShardReader(url, cache=cache)) == read(reader)
     assert not part.exists()
 
 
