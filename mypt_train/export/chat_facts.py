@@ -69,7 +69,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
         [" or ".join(table.describe({*row})) for row in steps],
         {t.name: t.shown for t in table.terminals.values()},
         {name: t.name for name, t in table.joined.items()},
-        [t.name for t in table.terminals.values() if t.bare[-1:].isspace()],
+        [t.name for t in table.terminals.values() if t.bare[-1:].isspace() or t.before],
         {p: _letters(p) for t in table.terminals.values() for p in t.patterns.values()},
         prompts(dialect),
         tags,

@@ -44,7 +44,7 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
         out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
     fields = (
         f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
-        "told='', waiting=[], tools=0, turn=0, answered=false, again=false"
+        "told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false"
     )
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
     return "".join([*out, _PROGRAM.read_text(encoding="utf-8")])
@@ -62,6 +62,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
     return {
         "paths": {piece: list(path) for piece, path in paths.items()},
         "inline": layout.inline,
+        "fronts": {f"{t.opens}/{t.before}": t.name for t in table.terminals.values() if t.before},
         "openers": {kind: t.name for kind, t in table.openers.items()},
         "closers": {kind: t.name for kind, t in table.closers.items()},
         "bodies": {kind: t.body for kind, t in table.openers.items()},

@@ -60,7 +60,7 @@ def writes_tools(d: Dialect) -> bool:
     """Whether a template can write definitions of tools in the format's words."""
     layout = chat_layout(d)
     path = layout.paths.get("tools")
-    bodies = ("tool_list", "tool_lines")
+    bodies = ("tool_list", "tool_lines", "signatures")
     return bool(layout.told) or (path is not None and d.table.openers[path[-1]].body in bodies)
 
 
