@@ -18,6 +18,7 @@ import mypt_spec
 from mypt_convert import Converter
 from mypt_convert.cli import main
 from mypt_lint.cli import main as lint
+from tests.property.test_convert import without_ids
 from tests.support.conversion import FEATURES, outcome, sources, table
 
 CELLS = [
@@ -42,7 +43,10 @@ def test_cell(feature: str, source: str, target: str) -> None:
         one = mypt_spec.dialect(source)
         first, _ = one.read(cell.source)
         assert first is not None
-        assert Converter(target, source).record(converted.record).record == one.write(first)
+        back = Converter(target, source).record(converted.record).record
+        # A format that needs ids of calls has made some.
+        plain = without_ids if converted.named else dict
+        assert plain(back) == plain(one.write(first))
     if cell.word.startswith("loses"):
         assert all(loss.field and loss.reason for loss in converted.losses)
 
