@@ -166,19 +166,18 @@ def open_pretrained(folder: Path) -> Pretrained:
     """
     _register()
     from safetensors import SafetensorError
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        where: Any = folder
-        own: dict[str, Any] = {}
-        if is_sharded(folder):  # transformers knows no pieces
-            config = AutoConfig.from_pretrained(folder, local_files_only=True)
-            where, own = None, {"config": config, "state_dict": read_pieces(folder)}
-        found: Any = AutoModelForCausalLM.from_pretrained(
-            where, dtype="auto", local_files_only=True, use_safetensors=True,
-            output_loading_info=True, **own,
+        found: Any = (
+            _of_pieces(folder)
+            if is_sharded(folder)
+            else AutoModelForCausalLM.from_pretrained(
+                folder, dtype="auto", local_files_only=True, use_safetensors=True,
+                output_loading_info=True,
+            )
         )  # fmt: skip
         inner, told = found
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
@@ -193,6 +192,21 @@ def open_pretrained(folder: Path) -> Pretrained:
     except ModelError as error:
         raise ModelError(f"{folder}: {error}") from None
     return out
+
+
+def _of_pieces(folder: Path) -> tuple[Any, dict[str, Any]]:
+    """Returns a model whose weights are in pieces, which transformers does not know of.
+
+    With it comes what `from_pretrained` tells of weights that are missing.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    weights = read_pieces(folder)
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    build: Any = AutoModelForCausalLM.from_config
+    inner = build(config, dtype=next(iter(weights.values())).dtype)
+    inner.load_state_dict(weights, strict=False)
+    return inner, {"missing_keys": {n for n, _ in inner.named_parameters()} - set(weights)}
 
 
 def _wrapped(inner: Any) -> Pretrained:

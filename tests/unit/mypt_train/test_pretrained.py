@@ -279,3 +279,19 @@ def test_the_command(qwen: Path, sft: Path, tmp_path: Path) -> None:
     assert main([*words, "1", "--quiet", "--threads", "1", *few]) == 0
     assert isinstance(open_model(tmp_path / "r" / "step_000001"), Pretrained)
     assert main(["--data", str(sft), "--out", str(tmp_path / "x")]) == 2
+
+
+def test_checkpoints_in_pieces(qwen: Path, sft: Path, tmp_path: Path) -> None:
+    """transformers knows no pieces, but a run goes on from them, and is the same to the bit."""
+    made = {"train": CONFIG["train"] | {"steps": 4}}
+    train(sft, made, tmp_path / "whole", init_from=qwen)
+    pieces = {"train": made["train"] | {"checkpoint": "sharded"}}
+    train(sft, pieces, tmp_path / "r", init_from=qwen, steps=2)
+    report = train(sft, pieces, tmp_path / "r", resume=True)
+    assert not (report.folder / "model.safetensors").exists()
+    mine, theirs = (
+        dict(open_model(tmp_path / name / report.folder.name).named_parameters())
+        for name in ("r", "whole")
+    )
+    assert set(mine) == set(theirs)
+    assert all(torch.equal(weight, theirs[name]) for name, weight in mine.items())
