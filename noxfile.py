@@ -1,6 +1,7 @@
 """Development tasks:
 
-`nox -s tests`, `lint`, `fuzz`, `growth`, `bench`, `spec`, `pages`, `hooks`. See CONTRIBUTING.md.
+`nox -s tests`, `thorough`, `lint`, `fuzz`, `growth`, `bench`, `spec`, `pages`, `hooks`. See
+CONTRIBUTING.md.
 """
 
 import os
@@ -16,6 +17,14 @@ def tests(session: nox.Session) -> None:
     """The whole test suite; arguments go to pytest."""
     session.install(".[test]")
     session.run("pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def thorough(session: nox.Session) -> None:
+    """The test suite with twice as many examples for each property; arguments go to pytest."""
+    session.install(".[test]")
+    env = {"HYPOTHESIS_PROFILE": "thorough", "ORACLE_EXAMPLES": "150"}
+    session.run("pytest", "-n", "auto", *session.posargs, env=env)
 
 
 @nox.session

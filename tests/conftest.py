@@ -1,10 +1,12 @@
 """Hypothesis profiles:
 
-`HYPOTHESIS_PROFILE=deep` searches longer and at random; the default is repeatable.
+The default and `HYPOTHESIS_PROFILE=thorough`, with twice as many examples, are repeatable; `deep`
+searches longer and at random.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import secrets
@@ -15,22 +17,32 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import CI, FULL
+
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 # Workers of pytest-xdist share the cores; threads of torch would fight for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile(
-    "ci",
-    max_examples=40,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    suppress_health_check=_SLOW,
-)
+for name, number in (("ci", CI), ("thorough", FULL)):
+    settings.register_profile(
+        name,
+        max_examples=number,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=_SLOW,
+    )
 settings.register_profile(
     "deep", max_examples=3000, deadline=None, suppress_health_check=_SLOW, print_blob=True
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Lets the garbage collector look at what tests make, and less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_infer.controller import Controller, Script, replay
 from mypt_infer.toolbox import Tool, Toolbox
+from tests.support.examples import examples
 from tests.support.faults import DIALECTS, Chaos, conversation
 from tests.support.scripted import ids_of
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(seed=st.integers(0, 2**32))
 def test_random_faults(dialect: str, seed: int) -> None:
     conversation(dialect, seed, turns=3)

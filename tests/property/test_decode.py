@@ -38,6 +38,7 @@ from tests.support.decoding import (
     nearest,
     prompt,
 )
+from tests.support.examples import examples
 
 SCHEMAS = {f.get("function", f)["name"]: f.get("function", f)["parameters"] for f in TOOLS}
 
@@ -187,7 +188,7 @@ def test_a_thought_may_be_as_long_as_its_budget(name: str, opened: str) -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_ids_and_their_text_are_read_alike(name: str, seed: int) -> None:
     """No id sequence that is allowed decodes to a text that parses differently."""
     made = decoder(name)
@@ -214,7 +215,7 @@ def test_without_constraint_random_ids_are_never_legal(name: str) -> None:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_a_prompt_may_stop_anywhere(name: str, seed: int) -> None:
     """Also in the middle of a tag: the state is that in which the model would have been."""
     made = decoder(name)

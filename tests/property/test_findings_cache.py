@@ -23,6 +23,7 @@ from mypt_spec import Finding, Limits
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.rules.context import ToolSchema
 from tests.property.test_fast import LIMITS, TRAPS, any_lines
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, any_text, clean_text, json_values, lines_of, records
 
 
@@ -183,7 +184,7 @@ ODD: list[tuple[Checker, list[dict[str, Any]]]] = [  # what a skeleton does not 
 
 @pytest.mark.parametrize("messages", FAULTY)
 @given(st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_one_of_a_kind_stands_for_all(messages: list[dict[str, Any]], data: st.DataObject) -> None:
     """The checker is asked once for all records that differ in their texts alone.
 

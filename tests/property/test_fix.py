@@ -25,6 +25,7 @@ from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.episode import events_of
 from mypt_spec.patch import apply
 from mypt_spec.table import TEXT
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, episodes, fragments, lines_of, records
 
 CHECKERS = {name: Checker(mypt_spec.dialect(name)) for name in mypt_spec.dialects()}
@@ -166,13 +167,13 @@ def holds(d: Dialect, data: Any) -> None:
             holds_safe(d, data, after)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(INPUTS)
 def test_every_fix_is_what_it_says(value: dict[str, Any]) -> None:
     holds(mypt_spec.dialect(value["dialect"]), value["data"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(INPUTS.filter(lambda value: not isinstance(value["data"], str)), st.data(), st.booleans())
 def test_lines_are_fixed_on_their_source(
     value: dict[str, Any], data: st.DataObject, unsafe: bool
@@ -200,7 +201,7 @@ def test_lines_are_fixed_on_their_source(
         assert after == raw
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(INPUTS.filter(lambda value: isinstance(value["data"], str)), st.booleans())
 def test_texts_are_fixed_once_and_for_all(value: dict[str, Any], unsafe: bool) -> None:
     fixer = Fixer(CHECKERS[value["dialect"]], unsafe)
@@ -210,7 +211,7 @@ def test_texts_are_fixed_once_and_for_all(value: dict[str, Any], unsafe: bool) -
     assert bool(codes) == (after != data)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data())
 def test_what_no_operation_names_keeps_its_bytes(data: st.DataObject) -> None:
     """Strings outside of the changed value are found again as they were spelled."""

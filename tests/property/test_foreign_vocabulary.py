@@ -22,6 +22,7 @@ from mypt_spec.table import TEXT
 from tests.property.test_decode_exhaustive import compare_with_validator
 from tests.property.test_injection import hostile
 from tests.support.decoding import DIALECTS, TOOLS, complete, generated, prompt
+from tests.support.examples import examples
 from tests.support.foreign import KINDS, library, on, tekken
 from tests.support.strategies import any_text, episodes
 
@@ -114,7 +115,7 @@ def test_every_generation_ends_legal(name: str) -> None:
         assert complete(made, ids), made.dialect.tokenizer.decode(ids)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(hostile("mypt"))
 def test_ids_of_tekken(episode: mypt_spec.Episode) -> None:
     d = mypt_spec.dialect("mypt", vocabulary=tekken())

@@ -21,6 +21,7 @@ from mypt_spec.table import SpecError
 from mypt_train import Options
 from mypt_train.data.encode_line import Encoder
 from tests.property.test_qwen3 import rendered, template
+from tests.support.examples import examples
 from tests.support.oracles import EXAMPLES
 from tests.support.strategies import DIALECTS, Record, episodes, records
 
@@ -106,7 +107,7 @@ def trained(d: mypt_spec.Dialect, episode: Episode, mask: str = "model") -> list
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_each_answer_is_trained_once(name: str, data: st.DataObject) -> None:
     """All that a conversation trains, per-turn trains, in order, once, with the same ids."""
@@ -164,7 +165,7 @@ def test_harmony_keeps_the_analysis_of_the_last_turn() -> None:
 
 
 @pytest.mark.parametrize("history", HISTORIES)
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(data=st.data())
 def test_prepared_lines_are_the_episodes(history: str, data: st.DataObject) -> None:
     """Ids and masks of `mypt-prepare` are those of the library, and the counts add up."""

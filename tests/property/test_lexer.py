@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec.table import STRAY, TEXT, Piece, TokenTable
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS
 
 pytestmark = pytest.mark.parametrize("name", DIALECTS)
@@ -71,7 +72,7 @@ def shown(form: tuple[Piece, ...]) -> str:
     return "".join("..." if p.kind == "attr" else p.value for p in form).strip("\n")
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.data())
 def test_jumping_finds_the_same(name: str, data: st.DataObject) -> None:
     table = mypt_spec.dialect(name).table

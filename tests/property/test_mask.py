@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec.encoder import MASKS, Mask
 from mypt_spec.tokenizer.tokenizer import gpt2
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, episodes
 
 D = mypt_spec.dialect("mypt")
@@ -169,7 +170,7 @@ def naive_policy(d: mypt_spec.Dialect, episode: mypt_spec.Episode, name: str) ->
 
 
 @pytest.mark.parametrize("name", sorted(set(OWN) & set(DIALECTS)))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.data())
 def test_masks_agree_with_naive_ones(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)

@@ -23,6 +23,7 @@ from mypt_spec.findings import Finding
 from mypt_spec.rules import check_episode
 from mypt_spec.states import open_blocks, told_apart
 from mypt_spec.table import END, TEXT, SpecError
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, any_episodes, body
 
 ALL = mypt_spec.dialects()
@@ -259,7 +260,7 @@ def test_random_long_strings_in_every_reading(name: str, data: st.DataObject) ->
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
     episode = data.draw(any_episodes(name))

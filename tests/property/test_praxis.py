@@ -20,6 +20,7 @@ from mypt_spec import Episode, Limits, Message, Part
 from mypt_spec.damage.cut_tags import cuts, fragment, inner_tags
 from mypt_spec.table import TEXT
 from tests.dialects.praxis import NAME, naive, naive_text, records
+from tests.support.examples import examples
 from tests.support.strategies import ANY_JSON, any_text, lines_of, mutated
 
 D = mypt_spec.dialect(NAME)
@@ -300,7 +301,7 @@ LINES = (legal(clean=False) | records(True) | almost_records()).flatmap(lines_of
 
 
 @given(LINES | mutated(LINES) | st.binary())
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_proved_lines_are_clean(line: bytes) -> None:
     for checker, prover in ((CHECKER, PROVER), (PLAIN, PLAIN_PROVER)):
         if prover.clean(line):

@@ -24,6 +24,7 @@ from mypt_train import Options, ShardError, prepare
 from mypt_train.data.shards import INDEX
 from mypt_train.data.verify import check_folder
 from mypt_train.training.corpus import corpus, open_data
+from tests.support.examples import examples
 
 ROOT = Path(__file__).parent.parent.parent
 VALUES = st.recursive(
@@ -110,7 +111,7 @@ def entry(manifest: Any, name: str, data: bytes) -> None:
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_an_altered_manifest(data: st.DataObject) -> None:
     folder = made(data.draw(st.sampled_from(["bin", "parquet"])))
     whole = (folder / MANIFEST).read_bytes()
@@ -124,7 +125,7 @@ def test_an_altered_manifest(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_an_altered_file_that_the_manifest_agrees_with(data: st.DataObject) -> None:
     form = data.draw(st.sampled_from(["bin", "parquet"]))
     folder = made(form)
@@ -147,7 +148,7 @@ def test_an_altered_file_that_the_manifest_agrees_with(data: st.DataObject) -> N
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_an_index_of_other_numbers(data: st.DataObject) -> None:
     folder = made("bin")
     name = "train/shard_00000_idx.npy"

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec import Dialect, Episode
 from tests.property.test_chat_templates import PATTERN, TEXTS
+from tests.support.examples import examples
 from tests.support.oracles import EXAMPLES
 from tests.support.strategies import Record, episodes, records
 
@@ -310,7 +311,7 @@ def real() -> tuple[Any, Dialect]:
 # --- the mask, on GPT-2's vocabulary
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.data())
 def test_the_naive_mask_agrees(data: st.DataObject) -> None:
     """Runs between special tokens, cut where the assistant begins to write, are encoded alone."""

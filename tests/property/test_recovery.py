@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec import Event
 from mypt_spec.table import TEXT
+from tests.support.examples import examples
 from tests.support.strategies import FAULTS, broken_records
 
 D = mypt_spec.dialect("mypt")
@@ -153,7 +154,7 @@ def test_closing_tags_missing_in_two_turns() -> None:
 
 @pytest.mark.parametrize("name", sorted(FAULTS))
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_one_fault_in_a_record(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
     record, (_, code, pointer) = data.draw(broken_records(name))

@@ -19,6 +19,7 @@ from mypt_spec.findings import RULES, SEVERITIES
 from mypt_train import Options
 from mypt_train.data.encode_line import Encoder
 from tests.property.test_fast import any_lines
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS
 
 CODES = sorted(RULES)
@@ -69,7 +70,7 @@ def rules(draw: st.DrawFn, codes: list[str], phases: int) -> Settings:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_line_is_written_if_and_only_if_it_lints_clean(name: str, data: st.DataObject) -> None:
     dialect = mypt_spec.dialect(name)
     # A file that begins with `[` is one array, in which the linter sees the records.
@@ -89,7 +90,7 @@ def test_a_line_is_written_if_and_only_if_it_lints_clean(name: str, data: st.Dat
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_record_is_converted_if_and_only_if_it_lints_clean(
     name: str, data: st.DataObject
 ) -> None:

@@ -20,6 +20,7 @@ from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.options import Options
 from tests.property.test_fast import any_lines
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, lines_of, records
 
 WITH_TEMPLATES = [
@@ -55,7 +56,7 @@ def plain(outcome: LineOutcome) -> object:
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_fast_path_is_the_segment_path(name: str, data: st.DataObject) -> None:
     options = Options(
         dialect=name,
@@ -100,7 +101,7 @@ def varied(value: object, data: st.DataObject) -> object:
 
 @pytest.mark.parametrize("name", WITH_TEMPLATES)
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_clean_records_take_it(name: str, data: st.DataObject) -> None:
     encoder = Encoder(Options(dialect=name))
     assert encoder.templates is not None
@@ -232,7 +233,7 @@ ENGINES = {"gigatoken": batch.engine, "tiktoken": cache(batch._Simple)}
 @example(texts=["a\u2003\u2003\u2003b"])
 @example(texts=["a\u3000\u3000"])
 @example(texts=["a\x85\x85", "b"])
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_texts_at_once_are_encoded_as_one_by_one(library: str, texts: list[str]) -> None:
     tokenizer = mypt_spec.dialect("mypt").tokenizer
     with mock.patch.object(batch, "engine", ENGINES[library]):

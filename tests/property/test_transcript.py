@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_infer.controller import Controller, Options, Script, TranscriptError, replay
 from mypt_infer.toolbox import Tool, Toolbox
+from tests.support.examples import examples
 from tests.support.faults import DIALECTS, Chaos
 
 OLD = Path(__file__).parents[1] / "unit" / "mypt_infer"
@@ -74,7 +75,7 @@ def test_they_replay_unharmed() -> None:
         replay(record, dialect)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.sampled_from(DIALECTS), st.integers(0, 2**16), st.integers(0, 5),
     st.sampled_from([None, 500]), st.sampled_from([0.0, 0.03]),
@@ -105,7 +106,7 @@ def test_the_first_turns_are_what_was_there_after_them(
         assert not cut.replies.turns
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(data=st.data(), which=st.integers(0, len(WHOLE) - 1))
 def test_any_damage_is_a_transcript_error(data: st.DataObject, which: int) -> None:
     dialect, record = WHOLE[which]

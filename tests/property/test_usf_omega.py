@@ -25,6 +25,7 @@ from mypt_spec.episode import events_of
 from mypt_spec.table import TEXT
 from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.dialects.usf_omega import NAME, records, schemas, tools
+from tests.support.examples import examples
 from tests.support.strategies import ANY_JSON, any_text, lines_of, mutated
 
 D = mypt_spec.dialect(NAME)
@@ -580,7 +581,7 @@ PROVER = CleanFilter(Checker(D))
     | almost().flatmap(lines_of)
     | mutated(records(clean=True).flatmap(lines_of))
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_line_that_is_proved_clean_is_clean(raw: bytes) -> None:
     if b"\n" not in raw and PROVER.clean(raw):
         assert PROVER.checker.line(raw, row=2, filename="x.jsonl") == []

@@ -12,6 +12,7 @@ from mypt_infer.workspace import WorkspaceEngine
 from mypt_infer.workspace.files import odd, shown
 from mypt_infer.workspace.model import cut
 from mypt_infer.workspace.readers import Unreadable, read
+from tests.support.examples import examples
 
 SYNTAX = [
     '"',
@@ -58,7 +59,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> WorkspaceEngine:
     return WorkspaceEngine(base, tmp_path_factory.mktemp("index"))
 
 
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 @given(query=QUERIES, top_k=st.integers(1, 50))
 def test_every_text_is_a_query(engine: WorkspaceEngine, query: str, top_k: int) -> None:
     found = engine.search(query, top_k)

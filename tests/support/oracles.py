@@ -7,4 +7,4 @@ from __future__ import annotations
 
 import os
 
-EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "75"))

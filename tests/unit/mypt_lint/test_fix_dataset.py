@@ -22,6 +22,7 @@ from mypt_lint.dataset.whitespace import CODES
 from mypt_lint.fix.dataset import Repairs
 from mypt_lint.fix.files import fix_sources
 from mypt_lint.run.plan import Group
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, records
 
 TIDY = ["--no-config", "--data-set", "--unsafe-fixes", "--fix-only"]
@@ -253,7 +254,9 @@ def untidied(draw: st.DrawFn) -> tuple[str, list[dict[str, Any]]]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(untidied())
 def test_fixing_keeps_its_word(tmp_path: Path, value: tuple[str, list[dict[str, Any]]]) -> None:

@@ -24,6 +24,7 @@ from mypt_train import ShardReader
 from mypt_train.commands.prepare import main as prepare
 from mypt_train.commands.synth import main as synth
 from mypt_train.curriculum import SPLITS, CurriculumError, episodes, split_of
+from tests.support.examples import examples
 
 D = mypt_spec.dialect("mypt")
 ALL = range(1, 6)
@@ -40,7 +41,7 @@ def users(record: dict[str, Any]) -> list[str]:
     st.integers(),
     st.sampled_from(SPLITS),
 )
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_equal_options_give_equal_episodes_and_fewer_are_the_beginning_of_more(
     phase: int, n: int, more: int, seed: int, split: str
 ) -> None:

@@ -22,6 +22,7 @@ from mypt_train.data.encode_line import Encoder
 from mypt_train.data.options import Options
 from mypt_train.export import ExportError, export
 from mypt_train.export.tokenizer_file import PAD
+from tests.support.examples import examples
 from tests.support.huggingface import encode, tokenizer
 from tests.support.strategies import any_text, records
 from tests.support.vocabulary import path, small
@@ -58,17 +59,20 @@ def agree(name: str, record: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", VOCABULARIES)
 @given(records("mypt", clean=False).filter(comparable))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_same_ids_and_masks_on_odd_records(name: str, record: dict[str, Any]) -> None:
     """Tags in the JSON of calls and results too: there both write them in letters."""
     agree(name, record)
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
-def test_same_ids_and_masks_on_a_thousand_episodes(name: str) -> None:
+def test_same_ids_and_masks_on_made_up_episodes(name: str) -> None:
+    """On 1,100 of them in `nox -s thorough`."""
     rng = random.Random(1)
-    made = [record | {"system": "S"} for record in (bench.data.record(rng) for _ in range(500))]
-    for record in [*made, *(r for phase in range(1, 6) for r in episodes(phase, 120, seed=9))]:
+    each, of_a_phase = examples(500), examples(120)
+    made = [record | {"system": "S"} for record in (bench.data.record(rng) for _ in range(each))]
+    of_phases = (r for phase in range(1, 6) for r in episodes(phase, of_a_phase, seed=9))
+    for record in [*made, *of_phases]:
         agree(name, record)
 
 

@@ -36,6 +36,7 @@ from mypt_train import Options, PrepareError, ShardError, ShardReader, prepare
 from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.packing import pack
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, records
 
 ROOT = Path(__file__).parents[3]
@@ -73,7 +74,7 @@ def made(paths: list[str], out: Path, unit_size: int = 2000, **options: Any) -> 
 
 
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_is_read_back_is_what_the_dialect_encodes(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -311,7 +312,7 @@ def turns_of(d: mypt_spec.Dialect, episode: mypt_spec.Episode) -> tuple[int, lis
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_parts_are_legal_and_together_the_whole(name: str, data: st.DataObject) -> None:
     record = data.draw(records(name))
     d = mypt_spec.dialect(name)
@@ -396,6 +397,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     made(PHASES, tmp_path / "want", unit_size=700, val_fraction=0.3, tokens_per_shard=2048)
     rng = random.Random(3)
     out, killed = tmp_path / "out", 0
+    longer = 3 / examples(60)
     for attempt in range(60):
         resume = "resume" if (out / ".work" / "plan.json").exists() else "anew"
         if resume == "anew" and out.exists():
@@ -408,7 +410,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
         )
         try:
             _, err = child.communicate(
-                timeout=0.25 + attempt * 0.05 * rng.random() if attempt < 50 else 120
+                timeout=0.25 + attempt * longer * rng.random() if attempt < 50 else 120
             )
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
@@ -431,7 +433,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_hundred_kills(tmp_path: Path) -> None:
     """At random moments of runs that go on where the last one was killed, in one process and in
-    two.
+    two; half as many outside of `nox -s thorough`.
     """
     began = time.perf_counter()
     made(PHASES, tmp_path / "want", unit_size=700, val_fraction=0.3, tokens_per_shard=2048)
@@ -439,7 +441,7 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
     rng = random.Random(4)
     kills = complete = 0
     out = tmp_path / "out0"
-    while kills < 100:
+    while kills < examples(100):
         workers = 1 + kills % 2
         child = os.fork()
         if not child:
