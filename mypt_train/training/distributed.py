@@ -92,8 +92,8 @@ def joined(device: str | None = None, *, timeout: float = 1800) -> Iterator[Worl
     else:
         watch.leave()
     finally:
-        dist.destroy_process_group()
         watch.close()
+        dist.destroy_process_group()
 
 
 # What gloo, NCCL and the store say when the other end is gone or does not answer.

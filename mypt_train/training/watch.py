@@ -53,11 +53,12 @@ class Watch:
         self.seen, self.last, self.hurried = dict.fromkeys(range(size), now), now, 0.0
         self.wake, self.closed = threading.Event(), threading.Event()
         self.alone = threading.Lock()
+        self.thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> Watch:
         """Begins to give and to look for signs of life; returns itself."""
         self.beat()
-        threading.Thread(target=self._run, name="watch", daemon=True).start()
+        self.thread.start()
         return self
 
     def note(self, step: int) -> None:
@@ -97,6 +98,9 @@ class Watch:
         """Ends the watch."""
         self.closed.set()
         self.wake.set()
+        # A thread that is inside of the store while Python ends would end the process by a signal.
+        if self.thread.is_alive():
+            self.thread.join(GRACE)
 
     def _linger(self) -> None:
         until = time.monotonic() + 3 * EVERY
