@@ -161,7 +161,7 @@ def test_transcripts_of_older_versions_replay(version: int, line: str) -> None:
     assert history.ids == record["_transcript"]["ids"]
     resumed = Controller.from_record(record, Script([]), dialect=dialect)
     again = json.loads(json.dumps(resumed.record()))
-    assert again["_transcript"]["version"] == 4
+    assert again["_transcript"]["version"] == 5
     assert replay(again, dialect)[0].ids == history.ids
 
 

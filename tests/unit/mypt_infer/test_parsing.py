@@ -100,13 +100,17 @@ def last_call(episode: Episode) -> tuple[str, Any] | None:
     for message in episode.messages:
         if message.role == "system":
             continue
-        for part in message.parts:
-            if part.kind in format_of(episode.dialect).calls:
+        # A call is a block inside of a message, or a message by itself.
+        for kind, attrs, part in [
+            (message.role, message.attrs, message.parts[0] if message.parts else None),
+            *((part.kind, part.attrs, part) for part in message.parts),
+        ]:
+            if part is not None and kind in format_of(episode.dialect).calls:
                 value = json.loads(part.text)
                 if isinstance(value, list):
                     value = value[-1].get("function", value[-1])
-                if part.attrs:
-                    found = dict(part.attrs)["name"], value
+                if attrs:
+                    found = dict(attrs)["name"], value
                 elif episode.dialect == "mypt":
                     found = value["name"], {k: v for k, v in value.items() if k != "name"}
                 else:
