@@ -1,11 +1,13 @@
-"""Writes in English what a finding holds besides its message."""
+"""Writes in English what messages have in common: lists, numbers, what a finding holds."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from mypt_spec.findings import Finding
+if TYPE_CHECKING:
+    from mypt_spec.findings import Finding
 
 _WORDS = re.compile(r"[A-Za-z]+(?: [A-Za-z]+)*")
 
@@ -31,6 +33,21 @@ def either(items: Sequence[str]) -> str:
     'a, b or c'
     """
     return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun, in the plural where it needs it.
+
+    >>> counted(1, "line"), counted(2, "line"), counted(2, "entry")
+    ('1 line', '2 lines', '2 entries')
+    """
+    return (
+        f"{number} {noun}"
+        if number == 1
+        else f"{number} {noun.removesuffix('y')}ies"
+        if noun.endswith("y")
+        else f"{number} {noun}s"
+    )
 
 
 def notes(finding: Finding) -> list[tuple[str, str]]:

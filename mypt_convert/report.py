@@ -8,9 +8,8 @@ from typing import Any, TextIO
 
 from mypt_cli.jsonl.values import Line
 from mypt_cli.terminal import Display
-from mypt_cli.words import either
+from mypt_cli.words import counted, either
 from mypt_convert.engine import Converted
-from mypt_lint.report.totals import counted
 
 
 class Report:

@@ -20,9 +20,10 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.paths import is_prepared
 from mypt_cli.progress import Bar
 from mypt_cli.terminal import Display
+from mypt_cli.words import counted
 from mypt_lint.check.diagnostic import Summary
 from mypt_lint.report.outputs import Outputs, Silent, wanted
-from mypt_lint.report.totals import counted, fixable_line, fixed_line, statistics, summary_line
+from mypt_lint.report.totals import fixable_line, fixed_line, statistics, summary_line
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.interleave import interleaved
 from mypt_lint.run.plan import AUTO, Group, Plan, named_dialect, planned

@@ -277,7 +277,7 @@ def _text(items: Iterator[Item], layout: str | None) -> None:
 
 def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> None:
     from mypt_cli.jsonl.output import Output
-    from mypt_lint.report.totals import counted
+    from mypt_cli.words import counted
     from mypt_view.page import collect, page
 
     held, path = collect(items), options.html

@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mypt_cli.terminal import Display
-from mypt_cli.words import notes
-from mypt_lint.report.totals import counted
+from mypt_cli.words import counted, notes
 from mypt_spec.findings import Finding
 from mypt_view.blocks import Block, blocks_of
 from mypt_view.items import Item, outline

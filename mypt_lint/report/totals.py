@@ -5,25 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from mypt_cli.words import counted
 from mypt_lint.check.diagnostic import MAX_KEYS, Summary
 from mypt_spec.findings import RULES
 
 _KEYS = 10  # keys of a rule that statistics name
-
-
-def counted(number: int, noun: str) -> str:
-    """Returns a number with its noun, in the plural where it needs it.
-
-    >>> counted(1, "line"), counted(2, "line"), counted(2, "entry")
-    ('1 line', '2 lines', '2 entries')
-    """
-    return (
-        f"{number} {noun}"
-        if number == 1
-        else f"{number} {noun.removesuffix('y')}ies"
-        if noun.endswith("y")
-        else f"{number} {noun}s"
-    )
 
 
 def summary_line(summary: Summary) -> str:

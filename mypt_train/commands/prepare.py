@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
+from mypt_cli.words import counted
 from mypt_lint.options import add_dialect, add_ignore, add_records, add_settings, add_system
-from mypt_lint.report.totals import counted
-from mypt_spec.findings import RULES
 from mypt_train.data.formats import FORMATS, trainer_of
 
 if TYPE_CHECKING:
@@ -226,6 +225,8 @@ def summary(
                 f"{len(split['shards'])} shards, {split['tokens']} tokens, "
                 f"{split['trained_tokens']} trained, {padding:.2%} padding"
             )
+
+    from mypt_spec.findings import RULES
 
     for code, count in manifest.get("warnings", {}).items():
         say(f"{code} {RULES[code].name}: {counted(count, 'warning')} in lines that were written")

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
+from mypt_cli.words import counted
 from mypt_lint.options import add_settings
-from mypt_lint.report.totals import counted
 from mypt_train.commands.prepare import DONE, REFUSED, add_inputs, add_output, asked, summary
 from mypt_train.scale.launch import HANDING, LAUNCHERS
 
@@ -283,6 +282,7 @@ def _commit(chosen: argparse.Namespace) -> int:
 
 def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
     """Makes some tasks of packing, or has all of them made; returns the exit status."""
+    from mypt_cli.jsonl.paths import MANIFEST
     from mypt_train.scale.stages import make_task, stages
     from mypt_train.scale.state import seal
 

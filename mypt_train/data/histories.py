@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from mypt_lint.report.totals import counted
+from mypt_cli.words import counted
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
 from mypt_spec.history import by_model, held, turn_starts

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
-from mypt_lint.report.totals import counted
+from mypt_cli.words import counted
 from mypt_train.scale import places
 from mypt_train.scale.attempts import TRIES, forgive, make_planned, note, why
 from mypt_train.scale.launch.local import Local

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from mypt_lint.report.totals import counted
+from mypt_cli.words import counted
 from mypt_train.data.encode_line import REFUSED, Encoder
 from mypt_train.scale.cut import PACKED
 from mypt_train.scale.pieces import Input, Piece, piece_blocks

@@ -13,7 +13,7 @@ import msgspec
 
 from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.store import Store, StoreError
-from mypt_lint.report.totals import counted
+from mypt_cli.words import counted
 from mypt_train.scale import places
 from mypt_train.scale.attempts import TRIES, why
 from mypt_train.scale.launch.blocks import said
