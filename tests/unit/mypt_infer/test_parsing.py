@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -112,7 +113,11 @@ def last_call(episode: Episode) -> tuple[str, Any] | None:
                 if attrs:
                     found = dict(attrs)["name"], value
                 elif episode.dialect == "mypt":
-                    found = value["name"], {k: v for k, v in value.items() if k != "name"}
+                    # An argument called "name" has one "_" more in the text.
+                    own = {
+                        re.sub("^(name_*)_$", r"\1", k): v for k, v in value.items() if k != "name"
+                    }
+                    found = value["name"], own
                 else:
                     kept = "parameters" if episode.dialect == "llama3" else "arguments"
                     found = value["name"], value[kept]
