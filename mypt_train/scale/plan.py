@@ -71,12 +71,17 @@ class Plan:
 
         They are drawn from all the inputs by the seed, so that shards of all groups are alike.
         """
+        return sorted(self._drawn[number * self.group : (number + 1) * self.group])
+
+    @cached_property
+    def _drawn(self) -> list[int]:
+        """Returns the numbers of all units in the order in which groups take them."""
         if self.groups == 1:
             return [*range(len(self.units))]
         import numpy as np
 
         drawn = np.random.Generator(np.random.PCG64(self.options.seed)).permutation(len(self.units))
-        return sorted(drawn[number * self.group : (number + 1) * self.group].tolist())
+        return [int(number) for number in drawn]
 
     def names(self, unit: int) -> str:
         """Returns the inputs of a unit, as messages name them."""
