@@ -21,9 +21,10 @@ from mypt_train.data.assembly.totals import Totals
 from mypt_train.data.prepare import REJECTS, settings_of
 from mypt_train.data.units import UnitFile
 from mypt_train.scale import places
-from mypt_train.scale.groups import GroupReport, report_of
+from mypt_train.scale.groups import GroupReport
 from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.plan import Plan, PlanError
+from mypt_train.scale.run import report_of
 from mypt_train.scale.stages import Progress, make_tasks
 from mypt_train.scale.state import Sealed, seal
 

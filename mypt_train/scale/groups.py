@@ -29,7 +29,7 @@ from mypt_train.data.units import Part
 from mypt_train.scale import places
 from mypt_train.scale.dedup import repeats
 from mypt_train.scale.plan import Plan
-from mypt_train.scale.run import UnitReport
+from mypt_train.scale.run import UnitReport, report_of
 from mypt_train.scale.state import Sealed
 
 
@@ -88,11 +88,6 @@ def make_group(plan: Plan, sealed: Sealed, number: int) -> GroupReport:
     made = GroupReport(number, found.totals.as_dict(), splits, len(found.rejects))
     store.put(places.group(number), msgspec.json.encode(made))
     return made
-
-
-def report_of(store: Store, unit: int) -> UnitReport:
-    """Returns the report of a unit that is made."""
-    return UnitReport.parsed(store.read(places.report(unit)))
 
 
 def fetched(plan: Plan, store: Store, report: UnitReport, room: Path) -> Path:

@@ -23,7 +23,7 @@ import msgspec
 
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError, unreadable
-from mypt_cli.store import is_url
+from mypt_cli.store import Store, is_url
 from mypt_train.data import durable
 from mypt_train.data.encode_line import REFUSED
 from mypt_train.data.units import Encoded, encoded
@@ -75,6 +75,11 @@ class UnitReport:
     def parsed(content: bytes) -> UnitReport:
         """Reads what `dumped` returned."""
         return msgspec.convert(msgspec.json.decode(content), UnitReport)
+
+
+def report_of(store: Store, unit: int) -> UnitReport:
+    """Returns the report of a unit that is made."""
+    return UnitReport.parsed(store.read(places.report(unit)))
 
 
 def run_unit(plan: Plan, number: int) -> UnitReport:

@@ -18,7 +18,7 @@ from mypt_train.scale import places
 from mypt_train.scale.attempts import TRIES, why
 from mypt_train.scale.launch.blocks import said
 from mypt_train.scale.plan import Plan, PlanError
-from mypt_train.scale.run import UnitReport
+from mypt_train.scale.run import UnitReport, report_of
 
 _THREADS = 16
 # The most units that a message names.
@@ -156,7 +156,7 @@ def _parsed(plan: Plan, store: Store) -> Sealed:
 def _report(store: Store, number: int) -> UnitReport | None:
     """Returns the report of a unit, which is None if the unit is not made."""
     try:
-        return UnitReport.parsed(store.read(places.report(number)))
+        return report_of(store, number)
     except StoreError as error:
         if error.kind != "missing":
             raise

@@ -18,7 +18,7 @@ from mypt_train.data.units import UnitFile
 from mypt_train.scale import places
 from mypt_train.scale.dedup import buckets
 from mypt_train.scale.plan import Plan
-from mypt_train.scale.run import UnitReport
+from mypt_train.scale.run import report_of
 from mypt_train.scale.state import Sealed
 
 # The lines for which one more bucket is made: 24 bytes each, if none is repeated.
@@ -81,7 +81,7 @@ def repeats_of(plan: Plan, sealed: Sealed, group: int) -> dict[int, frozenset[in
 def _entries(store: Store, unit: int) -> buckets.Entries:
     """Returns the digests of a unit; its samples count through its parts."""
     out, before = [np.empty(0, buckets.ENTRY)], 0
-    parts = UnitReport.parsed(store.read(places.report(unit))).parts
+    parts = report_of(store, unit).parts
     with store.open(places.unit(unit), piece=_PIECE, ahead=0) as data:
         for part in parts:
             data.seek(part.at)
