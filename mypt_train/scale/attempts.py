@@ -16,11 +16,10 @@ from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.store import Store, StoreError
 from mypt_train.scale import places
+from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.plan import Plan, read_plan
 from mypt_train.scale.run import ChangedError, UnitReport, run_unit
 
-# A unit that has failed so often is set aside.
-TRIES = 3
 _FINAL = ("changed", "missing")  # faults of a store that do not pass
 _OURS = "mypt_"
 
@@ -37,7 +36,7 @@ def make(plan: Plan, number: int) -> UnitReport | None:
     store = plan.store()
     if store.exists(places.report(number)) or store.exists(MANIFEST):
         return None
-    if store.exists(places.failed(number, TRIES)):
+    if store.exists(places.failed(number, ATTEMPTS)):
         raise AsideError(f"unit {number} is set aside: {why(store, number)}")
     try:
         return run_unit(plan, number)
@@ -66,8 +65,8 @@ def note(plan: Plan, number: int, error: Exception) -> None:
         isinstance(error, StoreError) and error.kind in _FINAL
     )
     tried = next(
-        (n for n in range(1, TRIES) if not final and not store.exists(places.failed(number, n))),
-        TRIES,
+        (n for n in range(1, ATTEMPTS) if not final and not store.exists(places.failed(number, n))),
+        ATTEMPTS,
     )
     ours = type(error).__module__.startswith(_OURS) or isinstance(error, OSError)
     frames = traceback.extract_tb(error.__traceback__)
@@ -87,11 +86,11 @@ def note(plan: Plan, number: int, error: Exception) -> None:
 
 def why(store: Store, number: int) -> str:
     """Returns why a unit is set aside."""
-    return str(json.loads(store.read(places.failed(number, TRIES)))["error"])
+    return str(json.loads(store.read(places.failed(number, ATTEMPTS)))["error"])
 
 
 def forgive(plan: Plan, number: int) -> None:
     """Removes the logs of a unit, so that it may be tried again."""
     store = plan.store()
-    for tried in range(1, TRIES + 1):
+    for tried in range(1, ATTEMPTS + 1):
         store.delete(places.failed(number, tried))

@@ -12,9 +12,9 @@ from functools import partial
 
 from mypt_cli.words import counted
 from mypt_train.scale import places
-from mypt_train.scale.attempts import TRIES, forgive, make_planned, note, why
+from mypt_train.scale.attempts import forgive, make_planned, note, why
 from mypt_train.scale.launch.local import Local
-from mypt_train.scale.launch.queue import Ended, Engine, MakeEngine, attempts
+from mypt_train.scale.launch.queue import ATTEMPTS, Ended, Engine, MakeEngine, attempts
 from mypt_train.scale.plan import Plan, PlanError
 
 _KILLED = "its process was killed"
@@ -84,7 +84,7 @@ def drive(
             forgive(plan, number)
     do, done = partial(make_planned, path), 0
     with engine(do) if engine else here(do, jobs) as running:
-        for attempt in attempts(wanted, running, most=TRIES):
+        for attempt in attempts(wanted, running):
             number = attempt.unit
             done += attempt.last
             progress(done)
@@ -95,6 +95,6 @@ def drive(
                 note(plan, number, PlanError(attempt.error))
             if attempt.last:
                 out.aside.append(number)
-                aside = store.exists(places.failed(number, TRIES))
+                aside = store.exists(places.failed(number, ATTEMPTS))
                 say(f"unit {number} is set aside: {why(store, number) if aside else attempt.error}")
     return out

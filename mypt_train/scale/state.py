@@ -15,8 +15,9 @@ from mypt_cli.jsonl.paths import MANIFEST
 from mypt_cli.store import Store, StoreError
 from mypt_cli.words import counted
 from mypt_train.scale import places
-from mypt_train.scale.attempts import TRIES, why
+from mypt_train.scale.attempts import why
 from mypt_train.scale.launch.blocks import said
+from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.plan import Plan, PlanError
 from mypt_train.scale.run import UnitReport, report_of
 
@@ -106,7 +107,7 @@ def status_of(plan: Plan) -> Status:
 
     logs = [entry.key for entry in store.entries(places.FAILED)]
     made = frozenset(n for n in numbers(places.UNITS) if n is not None)
-    aside = {places.number_of(key) for key in logs if key.endswith(f"-{TRIES}.json")}
+    aside = {places.number_of(key) for key in logs if key.endswith(f"-{ATTEMPTS}.json")}
     return Status(
         len(plan.units),
         plan.groups,
@@ -173,7 +174,7 @@ def _pieces(report: UnitReport | None) -> tuple[tuple[int, int, int], ...]:
 
 def _refuse(plan: Plan, store: Store, missing: Sequence[int], max_failed: int) -> None:
     """Raises UnfinishedError unless all missing units may be left out."""
-    aside = [n for n in missing if store.exists(places.failed(n, TRIES))]
+    aside = [n for n in missing if store.exists(places.failed(n, ATTEMPTS))]
     left = sorted({*missing} - {*aside})
     if left:
         raise UnfinishedError(

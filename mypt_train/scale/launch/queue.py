@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-# How often a unit is tried.
+# How often a unit is tried before it is set aside.
 ATTEMPTS = 3
 
 
