@@ -31,6 +31,7 @@ from mypt_infer.controller.events import Repaired
 from mypt_infer.endpoint.connect import EndpointError, Said
 from mypt_infer.run_format import Format
 from mypt_spec import Dialect
+from mypt_spec.damage.cut_tags import STRINGS, in_string
 from mypt_spec.encoder import run_ids
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_ids
@@ -41,7 +42,6 @@ _log = logging.getLogger(__name__)
 _SHOWN = 60
 # A JSON value that is whole here: a number might have gone on.
 _WHOLE = re.compile(r'(?:["}\]]|true|false|null)\s*\Z')
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
 
 
 def prompt_text(dialect: Dialect, ids: Sequence[int]) -> str:
@@ -234,10 +234,10 @@ def brackets(text: str) -> str:
     >>> brackets('{"a": [true'), brackets('{"a": 1'), brackets('{"a": "b')
     (']}', '', '')
     """
-    if not _WHOLE.search(text) or any(not match[1] for match in _STRING.finditer(text)):
+    if not _WHOLE.search(text) or in_string(text):
         return ""
     missing = ""
-    for character in _STRING.sub("", text):
+    for character in STRINGS.sub("", text):
         if character in "{[":
             missing = "]}"[character == "{"] + missing
         elif character in "}]" and missing:

@@ -167,7 +167,7 @@ def _in_text(
     kept = text.rstrip()
     begun = next((tag[:n] for n in range(len(tag) - 1, 0, -1) if kept.endswith(tag[:n])), "")
     head = kept[: len(kept) - len(begun)] if begun else text
-    if table.openers[closer.closes].body != "text" and _in_string(head):
+    if table.openers[closer.closes].body != "text" and in_string(head):
         return None  # what a string holds is content
     if _header(events, i + 1, outer, table) and i + 3 < len(events):
         rest = events[i + 3]
@@ -249,12 +249,12 @@ def _span(event: Event) -> tuple[int, int]:
     return event.at.span or (0, 0)
 
 
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
+STRINGS = re.compile(r'"(?:[^"\\]|\\.)*+("?)', re.DOTALL)
 
 
-def _in_string(text: str) -> bool:
+def in_string(text: str) -> bool:
     """Returns whether a string is still open at the end of this beginning of a JSON text."""
-    return any(not match[1] for match in _STRINGS.finditer(text))
+    return any(not match[1] for match in STRINGS.finditer(text))
 
 
 def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int, str] | None:
