@@ -33,6 +33,7 @@ class FileReader:
         # read1 returns what a pipe holds now, and does not wait for a full block.
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self.path, self.offset, self.end = path, offset, end
+        self.seekable = stream.seekable()
         if offset:
             stream.seek(offset)
 
@@ -136,9 +137,15 @@ def unzstd(reader: FileReader) -> Iterator[bytes]:
     zstandard = zstandard_module(reader.path)
     unzip = zstandard.ZstdDecompressor()
     frame, inside, frames = unzip.decompressobj(), False, 0
-    while data := reader.read(CHUNK):
-        at = 0
+    rest = b""
+    while (read := reader.read(CHUNK)) or rest:
+        data, rest, at = rest + read, b"", 0
         while at < len(data):
+            # A file's pieces count from the beginning of the frame, wherever reading began: so
+            # damage in it is at the same byte. A pipe's are not waited for.
+            if reader.seekable and read and len(data) - at < _ZST_PIECE:
+                rest = data[at:]
+                break
             piece = data[at : at + _ZST_PIECE]
             at += len(piece)
             inside = True

@@ -58,14 +58,13 @@ def parquet_blocks(
             names = table.schema_arrow.names
             if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise ValueError(f"the column {twice[0]!r} is there twice")
-            for batch in table.iter_batches(batch_size=_ROWS, row_groups=groups):
-                for row in batch.to_pylist():
-                    line = encode(_present(row)).encode("utf-8", "surrogatepass")
-                    lines.append(line + b"\n")
-                    size += len(line) + 1
-                    if size >= block_size or len(line) > max_line:
-                        yield from _made(lines, number, _at(source, number, total), max_line)
-                        number, lines, size = number + len(lines), [], 0
+            for row in _rows(table, groups):
+                line = encode(_present(row)).encode("utf-8", "surrogatepass")
+                lines.append(line + b"\n")
+                size += len(line) + 1
+                if size >= block_size or len(line) > max_line:
+                    yield from _made(lines, number, _at(source, number, total), max_line)
+                    number, lines, size = number + len(lines), [], 0
     except (ValueError, OSError) as error:  # those of pyarrow are among them
         yield from _made(lines, number, _at(source, number, total), max_line)
         number += len(lines)
@@ -78,6 +77,16 @@ def parquet_blocks(
     yield from _made(lines, number, source.size or 0, max_line)
     if not total:
         yield Block(b"", 1, source.size or 0, kind="parquet")
+
+
+def _rows(table: Any, groups: Sequence[int] | None) -> Iterator[dict[str, Any]]:
+    """Yields the rows of some row groups, one group after the other.
+
+    So damage in a group leaves out the same rows, whether the groups before it are read or not.
+    """
+    for group in range(table.metadata.num_row_groups) if groups is None else groups:
+        for batch in table.iter_batches(batch_size=_ROWS, row_groups=[group]):
+            yield from batch.to_pylist()
 
 
 def row_groups(stream: BinaryIO, path: str) -> list[int]:
