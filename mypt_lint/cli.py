@@ -19,6 +19,7 @@ from mypt_lint.commands import COMMANDS, subcommand
 from mypt_lint.options import (
     DEFAULTS,
     KINDS,
+    LAUNCHERS,
     add_dialect,
     add_ignore,
     add_records,
@@ -29,6 +30,7 @@ from mypt_lint.report import FORMATS
 
 if TYPE_CHECKING:
     from mypt_lint.run.chunk import Chunk
+    from mypt_lint.run.plan import Group
 
 CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
 
@@ -167,6 +169,12 @@ def options(out: Parser) -> None:
     )
     add = out.group("performance")
     add("-j --jobs N", "processes; 0 chooses by size and cores (default)", type=int, default=0)
+    add(
+        "--launcher NAME",
+        "check units of the files, also of stores, by processes here (local) or on a Ray cluster "
+        "(ray), with the same findings; -j 0 takes all processors",
+        choices=LAUNCHERS,
+    )
     add = out.group("other")
     add("--explain CODE", "explain a rule (code or name, or `all`) and exit")
     add("--watch", "run again whenever a file changes")
@@ -188,8 +196,8 @@ def _lint(chosen: argparse.Namespace) -> int:
     if chosen.explain:
         return subcommand("explain")([chosen.explain])
     if chosen.watch:
-        watched(chosen, folders=_prepared)
-    return lint(chosen, folders=_prepared)
+        watched(chosen, folders=_prepared, launched=_launched)
+    return lint(chosen, folders=_prepared, launched=_launched)
 
 
 def _subcommand(words: Sequence[str]) -> int | None:
@@ -210,6 +218,13 @@ def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
 
         for folder in folders:
             yield from check_folder(folder, codes)
+
+
+def _launched(groups: list[Group], launcher: str, jobs: int) -> Iterator[Chunk]:
+    """Yields the findings of groups, checked by a launcher."""
+    from mypt_train.scale.lint.launch import launched
+
+    return launched(groups, launcher=launcher, jobs=jobs)
 
 
 main = Command(

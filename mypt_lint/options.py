@@ -6,6 +6,7 @@ from mypt_cli.parser import Options, Parser
 from mypt_records.names import AUTO, NAMES, NATIVE
 
 KINDS = ("record", "text", "generation", "rows")  # of what files hold
+LAUNCHERS = ("local", "ray")  # those that wait for the findings
 DEFAULTS = {"dialect": "mypt", "kind": "record", "fail-on": "error", "format": "text"}
 
 

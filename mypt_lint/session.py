@@ -40,12 +40,13 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 _UNITS = {"record": "line", "text": "episode", "generation": "generation", "rows": "row"}
 _PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its start
 Folders = Callable[[list[str], frozenset[str]], Iterator[Chunk]]
+Launched = Callable[[list[Group], str, int], Iterator[Chunk]]
 
 
-def lint(options: argparse.Namespace, *, folders: Folders) -> int:
+def lint(options: argparse.Namespace, *, folders: Folders, launched: Launched) -> int:
     """Lints what the options name. Returns the exit status.
 
-    `folders` checks prepared data sets.
+    `folders` checks prepared data sets, `launched` groups by a launcher.
     Raises UsageError.
     """
     plan = _plan(options)
@@ -56,10 +57,10 @@ def lint(options: argparse.Namespace, *, folders: Folders) -> int:
             "nothing to check; name files or folders, or - for standard input (see mypt-lint "
             "--help)"
         )
-    return _Session(options, plan, known_keys(options, plan)).run(folders)
+    return _Session(options, plan, known_keys(options, plan), launched).run(folders)
 
 
-def watched(options: argparse.Namespace, *, folders: Folders) -> NoReturn:
+def watched(options: argparse.Namespace, *, folders: Folders, launched: Launched) -> NoReturn:
     """Lints again after each change, until interrupted.
 
     Raises UsageError for what cannot be watched.
@@ -78,7 +79,7 @@ def watched(options: argparse.Namespace, *, folders: Folders) -> NoReturn:
     prepared = [path for path in options.paths if is_prepared(path)]
     own = [path for path in (plan.config.path,) if path]
     watch(
-        lambda: lint(options, folders=folders),
+        lambda: lint(options, folders=folders, launched=launched),
         lambda: [
             *own,
             *prepared,
@@ -126,11 +127,12 @@ def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None
 
 @dataclass(frozen=True)
 class _Session:
-    """One run: its options, its plan, and the keys that the baseline knows."""
+    """One run: its options, its plan, the keys that the baseline knows, and launchers."""
 
     options: argparse.Namespace
     plan: Plan
     known: frozenset[Key] | None
+    launched: Launched
 
     def run(self, folders: Folders) -> int:
         """Fixes or reports, and says what was done. Returns the exit status."""
@@ -139,6 +141,8 @@ class _Session:
         sources = plan.sources([path for path in options.paths if path not in prepared])
         groups = plan.groups(sources, known=self.known, say=self.say)
         if options.fix or options.fix_only or options.diff:
+            if options.launcher:
+                raise UsageError("--launcher only checks: leave it out to fix")
             status = self.fix(groups, prepared)
             self.say(plan.left_out.line("--show-settings lists them, "))
             return CLEAN if options.exit_zero and status == FOUND else status
@@ -282,10 +286,13 @@ class _Session:
 
     def _checked(self, groups: list[Group]) -> Iterator[Chunk]:
         """Yields the findings of all lines, and of the whole data set where these are wanted."""
-        lines = chain.from_iterable(
-            run(group.checker, group.sources, group.kind, jobs=_jobs(self.options.jobs, group))
-            for group in groups
-        )
+        if self.options.launcher:
+            lines = self.launched(groups, self.options.launcher, self.options.jobs)
+        else:
+            lines = chain.from_iterable(
+                run(group.checker, group.sources, group.kind, jobs=_jobs(self.options.jobs, group))
+                for group in groups
+            )
         whole: Iterator[Chunk] = iter(())
         if self.plan.top["data-set"]:
             from mypt_lint.dataset.compare import DataSet

@@ -55,7 +55,7 @@ BELOW = {
 }
 # Imports inside of functions that go the other way: a command hands its work on when it is asked to.
 HANDED_ON = {
-    "mypt_lint.cli": {"mypt_train.data.verify"},
+    "mypt_lint.cli": {"mypt_train.data.verify", "mypt_train.scale.lint.launch"},
     "mypt_view.cli": {"mypt_train.commands.view"},
     # Records of other tools are checked in a dialect by converting them to it.
     "mypt_lint.check.foreign": {"mypt_convert.engine"},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.once import MIXED, ONCE, Held, hold, join, told
 from mypt_lint.settings.baseline import Key, keys
+
+FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
 
 
 @dataclass(slots=True)
@@ -57,12 +59,28 @@ class Chunk:
         self.keys |= later.keys
         join(self.held, later.held)
 
+    def moved(self, rows: int) -> Chunk:
+        """Moves findings whose rows count from `FAR` to where they count after `rows`.
+
+        Returns itself.
+        """
+        self.found = [_moved(item, rows - FAR) for item in self.found]
+        for held in self.held.values():
+            held.first = _moved(held.first, rows - FAR)
+        return self
+
     def counted(self, faulty: int) -> Chunk:
         """Counts its findings; of its units, `faulty` have some. Returns itself."""
         self.summary.faulty = faulty
         self.summary.clean = self.summary.units - faulty
         self.summary.tally(self.found)
         return self
+
+
+def _moved(item: Diagnostic, shift: int) -> Diagnostic:
+    if item.row <= FAR:
+        return item
+    return replace(item, row=item.row + shift, end_row=item.end_row + shift)
 
 
 def once(chunks: Iterable[Chunk]) -> Iterator[Chunk]:

@@ -17,10 +17,9 @@ from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.records import record_ranges
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run.chunk import Chunk
-from mypt_lint.run.runner import FAR, check_lines, pieces
+from mypt_lint.run.runner import check_lines, pieces
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -137,19 +136,8 @@ def _collect(todo: Iterator[Unit], connections: list[Connection]) -> Iterator[Ch
         number += divisible
         before = rows.get(source.path, 0)
         for chunk in work() if owner == 0 else _received(connections[owner - 1]):
-            shift = before - FAR
-            chunk.found = [_moved(item, shift) for item in chunk.found]
-            for held in chunk.held.values():
-                held.first = _moved(held.first, shift)
             rows[source.path] = rows.get(source.path, 0) + chunk.summary.units
-            yield chunk
-
-
-def _moved(item: Diagnostic, shift: int) -> Diagnostic:
-    """Returns a finding of a range of the file in its row of the file."""
-    if item.row <= FAR:
-        return item
-    return replace(item, row=item.row + shift, end_row=item.end_row + shift)
+            yield chunk.moved(before)
 
 
 def _received(connection: Connection) -> list[Chunk]:

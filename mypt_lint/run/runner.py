@@ -25,9 +25,7 @@ from mypt_lint.check.file_faults import (
 from mypt_lint.check.origins import placed
 from mypt_lint.check.texts import generation_units, text_units
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_lint.run.chunk import Chunk, once
-
-FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
+from mypt_lint.run.chunk import FAR, Chunk, once
 
 
 def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Diagnostic]:
@@ -86,19 +84,23 @@ def pieces(
     """
     start, end = part or (0, None)
     base = FAR if start else 0
-    checks: dict[str, Callable[[FastChecker, Block, int, str], Chunk]] = {
-        "record": _records,
-        "rows": partial(_each, Checker.row_line),
-        "generation": partial(_each, Checker.generation_line),
-    }
     read = blocks if kind == "generation" else record_blocks
     last: Block | None = None
     for block in read(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
-        work = _too_long if block.too_long else _fault if block.fault else checks[kind]
-        yield partial(work, fast, block, base + block.first_row, source.path)
+        yield partial(checked, fast, block, base + block.first_row, source.path, kind)
         last = block
     if end is None:
-        yield partial(_ending, fast.checker, last, base, source.path)
+        yield partial(ended, fast.checker, last, base, source.path)
+
+
+def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> Chunk:
+    """Checks a block of a file of some kind; `row` is that of its first line."""
+    if block.too_long or block.fault:
+        return (_too_long if block.too_long else _fault)(fast, block, row, path)
+    if kind == "record":
+        return _records(fast, block, row, path)
+    line = Checker.row_line if kind == "rows" else Checker.generation_line
+    return _each(line, fast, block, row, path)
 
 
 def _records(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
@@ -146,8 +148,11 @@ def _fault(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
     return chunk.counted(0)
 
 
-def _ending(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
-    """Returns the findings that only the end of a file shows."""
+def ended(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
+    """Returns the findings that only the end of a file shows, as those of its last chunk.
+
+    `last` is its last block, None where it has none; `base` is added to the rows of that block.
+    """
     chunk = Chunk(summary=Summary(files=1), position=last.position if last else 0)
     chunk.add(ending(checker, last, base, path), b"", checker.known)
     return chunk.counted(0)

@@ -33,17 +33,19 @@ def cut_inputs(
     rules: Sequence[Settings],
     *,
     size: int,
+    hashed: bool = True,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[list[Input], list[list[Piece]]]:
     """Returns the inputs as they are now, and the pieces of each, of about `size` bytes.
 
-    `progress` is told the bytes of the inputs that are done.
+    Without `hashed`, local inputs are not read for their SHA-256. `progress` is told the bytes of
+    the inputs that are done.
 
     Raises UsageError for an input that is a stream, or cannot be read.
     """
 
     def one(number: int) -> tuple[Input, list[Piece]]:
-        return _cut(number, sources[number], rules[number], size)
+        return _cut(number, sources[number], rules[number], size, hashed=hashed)
 
     with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store, or hash
         found, done = list[tuple[Input, list[Piece]]](), 0
@@ -76,7 +78,9 @@ def units_of(
     return [*out, tuple(held)] if held else out
 
 
-def _cut(number: int, source: Source, rules: Settings, size: int) -> tuple[Input, list[Piece]]:
+def _cut(
+    number: int, source: Source, rules: Settings, size: int, *, hashed: bool
+) -> tuple[Input, list[Piece]]:
     if source.remote:
         store, key = locate(source.path)
         length = source.size or 0
@@ -91,11 +95,11 @@ def _cut(number: int, source: Source, rules: Settings, size: int) -> tuple[Input
             length = os.fstat(stream.fileno()).st_size
             cut, at = _places(source, stream, length, size, local=True)
             ranges = [(0, length)] if cut == "rows" else at
-            whole, parts = _hashes(stream, ranges or [(0, length)])
+            whole, parts = _hashes(stream, ranges or [(0, length)]) if hashed else ("", [])
     except OSError as error:
         raise unreadable(source.path, error) from None
     found = Input(source.path, length, cut, source.compressed, whole, "", rules)
-    if cut == "rows":
+    if cut == "rows" or not hashed:
         parts = [""] * len(at)
     return found, [
         Piece(number, start, end, digest) for (start, end), digest in zip(at, parts, strict=False)

@@ -89,7 +89,14 @@ def opened(source: Input, *, little: bool = False) -> Iterator[BinaryIO]:
         yield stream
 
 
-def piece_blocks(source: Input, piece: Piece, *, little: bool = False) -> Iterator[Block]:
+def piece_blocks(
+    source: Input,
+    piece: Piece,
+    *,
+    block_size: int = BLOCK,
+    max_line: int = MAX_LINE,
+    little: bool = False,
+) -> Iterator[Block]:
     """Yields the records of a piece, one a line; their rows count from 1 in the piece.
 
     `little` says that only the first of them are wanted. Raises UsageError if the input cannot be
@@ -99,29 +106,31 @@ def piece_blocks(source: Input, piece: Piece, *, little: bool = False) -> Iterat
         if source.cut == "rows":
             yield from parquet_blocks(
                 Source(source.path, size=source.bytes),
-                block_size=BLOCK,
-                max_line=MAX_LINE,
+                block_size=block_size,
+                max_line=max_line,
                 groups=range(piece.start, piece.end),
                 stream=stream,
             )
         elif source.cut == "whole":
             whole = Source(source.path, source.packing, source.bytes, stream=stream)
-            yield from record_blocks(whole, block_size=BLOCK, max_line=MAX_LINE)
+            yield from record_blocks(whole, block_size=block_size, max_line=max_line)
         else:
-            yield from _lines(source, piece, stream)
+            yield from _lines(source, piece, stream, block_size, max_line)
 
 
-def _lines(source: Input, piece: Piece, stream: BinaryIO) -> Iterator[Block]:
+def _lines(
+    source: Input, piece: Piece, stream: BinaryIO, size: int, max_line: int
+) -> Iterator[Block]:
     """Yields the lines that begin in a piece, after its first byte and up to its end."""
     packed = Source(source.path, source.packing)
     reader = FileReader(stream, source.path, piece.start, piece.end)
 
     def after() -> Iterator[bytes]:
         if piece.end < source.bytes:
-            yield from content(packed, FileReader(stream, source.path, piece.end), BLOCK)
+            yield from content(packed, FileReader(stream, source.path, piece.end), size)
 
-    owned = _owned(content(packed, reader, BLOCK), after, begins=not piece.start)
-    yield from cut_lines(owned, reader, max_line=MAX_LINE)
+    owned = _owned(content(packed, reader, size), after, begins=not piece.start)
+    yield from cut_lines(owned, reader, max_line=max_line)
 
 
 def _owned(

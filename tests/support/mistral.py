@@ -55,7 +55,6 @@ def tekken(version: int = 7) -> Path:
     return made
 
 
-@cache
 def on_tekken(name: str) -> mypt_spec.Dialect:
     return mypt_spec.dialect(name, vocabulary=tekken(VERSIONS[name]))
 

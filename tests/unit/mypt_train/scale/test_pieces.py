@@ -83,16 +83,21 @@ def test_frames_of_all_kinds_are_walked() -> None:
         assert zstd_frames(io.BytesIO(damaged), len(damaged), local=True) == [0]
 
 
-def test_members_of_bgzf_say_their_size() -> None:
-    def member(data: bytes) -> bytes:
-        packed = gzip.compress(data, mtime=0)
-        extra = struct.pack("<HBBHH", 6, 66, 67, 2, len(packed) + 7)
-        return packed[:3] + b"\x04" + packed[4:10] + extra + packed[10:]
+def bgzf(parts: list[bytes]) -> bytes:
+    """Returns members of gzip that say their size."""
+    packed = [gzip.compress(part, mtime=0) for part in parts]
+    extra = [struct.pack("<HBBHH", 6, 66, 67, 2, len(part) + 7) for part in packed]
+    return b"".join(
+        part[:3] + b"\x04" + part[4:10] + more + part[10:]
+        for part, more in zip(packed, extra, strict=True)
+    )
 
-    whole = member(b"first\n") + member(b"second\n") + member(b"")
+
+def test_members_of_bgzf_say_their_size() -> None:
+    whole = bgzf([b"first\n", b"second\n", b""])
     assert gzip.decompress(whole) == b"first\nsecond\n"
     starts = gzip_members(io.BytesIO(whole), len(whole), local=True)
-    assert starts == [0, len(member(b"first\n")), len(whole) - len(member(b""))]
+    assert starts == [0, len(bgzf([b"first\n"])), len(whole) - len(bgzf([b""]))]
     assert gzip_members(io.BytesIO(whole), len(whole), local=False) == [0]
     usual = gzip.compress(b"first\n") * 2
     assert gzip_members(io.BytesIO(usual), len(usual), local=True) == [0]

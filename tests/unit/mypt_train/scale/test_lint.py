@@ -1,0 +1,313 @@
+"""`mypt-lint --launcher`: wherever files are cut, the findings are those of one process."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.paths import expand
+from mypt_cli.store import Store
+from mypt_lint import cli
+from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.report import FORMATS as REPORTS
+from mypt_lint.run.chunk import Chunk
+from mypt_lint.run.plan import Group, planned
+from mypt_lint.run.runner import run
+from mypt_train.scale import cut
+from mypt_train.scale.drive import Here, here
+from mypt_train.scale.launch.queue import Ended, Engine
+from mypt_train.scale.lint import job as jobs
+from mypt_train.scale.lint import launch
+from tests.unit.mypt_train.scale.test_pieces import bgzf, seekable
+from tests.unit.mypt_train.scale.test_plan import LINES, inputs
+
+RECORD = json.loads(LINES[0])
+POOL = [
+    *LINES[:3],
+    json.dumps({**RECORD, "mood": "good"}).encode() + b"\n",  # a key that is told once a file
+    json.dumps({"text": "of another shape"}).encode() + b"\n",
+    LINES[0].replace(b'"messages"', b'"message"'),
+    b"no record\n",
+    b"\n",
+    b"\xef\xbb\xbf" + LINES[1],
+    b'{"a": "' + b"x" * 2000 + b'"}\n',  # too long, where lines may have 1000 bytes
+]
+SOME = st.lists(st.sampled_from(POOL), max_size=12)
+
+
+def _packed(draw: st.DrawFn, whole: bytes, packing: str) -> tuple[str, bytes]:
+    """Returns the name of a file and its bytes, packed in pieces that are cut anywhere."""
+    at = sorted({0, len(whole), *draw(st.lists(st.integers(0, len(whole)), max_size=5))})
+    parts = [whole[a:b] for a, b in pairwise(at)] or [whole]
+    if packing == "bgzf":
+        return "a.jsonl.gz", bgzf(parts)
+    made = map(zstandard.ZstdCompressor(level=1, write_checksum=True).compress, parts)
+    return "a.jsonl.zst", seekable(parts, True) if packing == "table" else b"".join(made)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A file of records, of which some are faulty, and which may be damaged."""
+    packing = draw(st.sampled_from(["", "", "zst", "table", "bgzf", "gz", "array", "rows"]))
+    lines = draw(SOME)
+    whole = b"".join(lines)
+    if draw(st.booleans()):
+        whole = whole.removesuffix(b"\n")
+    name = "a.jsonl"
+    if packing == "array":
+        name, whole = "a.json", b"[" + b",\n".join(line.strip() for line in lines) + b"]"
+    elif packing == "rows":
+        rows = [
+            {"system": "s", "messages": [{"role": r}]} for r in draw(st.text("uam", max_size=8))
+        ]
+        sink = pa.BufferOutputStream()
+        schema = {"system": pa.string(), "messages": pa.list_(pa.struct({"role": pa.string()}))}
+        table = pa.Table.from_pylist(rows, pa.schema(schema))
+        pq.write_table(table, sink, row_group_size=draw(st.integers(1, 4)))
+        name, whole = "a.parquet", sink.getvalue().to_pybytes()
+    elif packing == "gz":
+        name, whole = "a.jsonl.gz", gzip.compress(whole, mtime=0)
+    elif packing:
+        name, whole = _packed(draw, whole, packing)
+    if packing and whole and draw(st.integers(0, 3)) == 0:
+        at = draw(st.integers(0, len(whole) - 1))
+        whole = whole[:at] + bytes([whole[at] ^ 1 << draw(st.integers(0, 7))]) + whole[at + 1 :]
+    return name, whole
+
+
+def said(chunks: list[Chunk]) -> tuple[list[Diagnostic], Summary, set[Any], Counter[str]]:
+    """Returns all that chunks say, whoever made them."""
+    total = Summary()
+    for chunk in chunks:
+        total.add(chunk.summary)
+    items = [item for chunk in chunks for item in chunk.found]
+    keys = {key for chunk in chunks for key in chunk.keys}
+    return items, total, keys, Counter(item.finding.code for item in items)
+
+
+def groups_of(paths: list[str], known: frozenset[Any] | None) -> list[Group]:
+    options = cli.main.parser().parse_args([*paths, "--no-config"])
+    plan = planned(options)
+    return plan.groups(expand(paths), known=known, say=lambda _: None)
+
+
+@given(st.data())
+def test_findings_are_those_of_one_process(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("lint")
+    paths = []
+    for number, (name, content) in enumerate(data.draw(st.lists(files(), min_size=1, max_size=3))):
+        paths.append(folder / f"{number}-{name}")
+        paths[-1].write_bytes(content)
+    groups = groups_of(
+        [str(path) for path in paths], data.draw(st.sampled_from([None, frozenset()]))
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "MAX_LINE", 1000)
+        patch.setattr("mypt_lint.run.runner.MAX_LINE", 1000)
+        patch.setattr(jobs, "MANY", data.draw(st.sampled_from([2, 1000])))
+        patch.setattr(cut, "PACKED", 1)
+        want = [c for g in groups for c in run(g.checker, g.sources, g.kind)]
+        size = data.draw(st.integers(1, 4000))
+        found = list(launch.merged(groups, partial(here, jobs=1), size=size))
+    assert said(found) == said(want)
+    shutil.rmtree(folder)
+
+
+def frames(folder: Path) -> Path:
+    """Returns a file of three frames, the second damaged, none of which begins at a whole KiB."""
+    rng = random.Random(0)
+    parts = [
+        b"".join(b"%d %s\n" % (n, rng.randbytes(60).hex().encode()) for n in range(900))
+        for _ in range(3)
+    ]
+    packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
+    made = [bytearray(packer.compress(part)) for part in parts]
+    made[1][len(made[1]) // 2] ^= 0xFF
+    path = folder / "a.jsonl.zst"
+    path.write_bytes(b"".join(made))
+    assert len(made[0]) % 1024
+    return path
+
+
+def table(folder: Path) -> Path:
+    """Returns a file of six row groups, the fourth of which is damaged."""
+    path = folder / "a.parquet"
+    rows = [{"text": f"{n} " * 20} for n in range(60)]
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=10)
+    column = pq.ParquetFile(path).metadata.row_group(3).column(0)
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + 2] ^= 0xFF
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("make", [frames, table])
+def test_nothing_is_read_after_damage(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    path = make(tmp_path)
+    groups = groups_of([str(path)], None)
+    want = said([c for g in groups for c in run(g.checker, g.sources, g.kind)])
+    assert want[-1]["MYP003"] == 1
+    assert want[1].units > 20
+    for size in (1, path.stat().st_size // 2, 1 << 30):
+        assert said(list(launch.merged(groups, partial(here, jobs=1), size=size))) == want
+
+
+FORMATS = ("json", "sarif", "grouped", "concise", "jsonl", "junit")
+
+
+def written(folder: Path, name: str, paths: list[str], *more: str) -> dict[str, Any]:
+    """Returns the exit status of a run of the command, and each format that it wrote."""
+    out = {format_: folder / f"{name}.{format_}" for format_ in FORMATS if format_ in REPORTS}
+    chosen = [f"--format={format_}={path}" for format_, path in out.items()]
+    status = cli.main([*paths, "--no-config", "--format=text", *chosen, *more])
+    return {"status": status, **{name: path.read_bytes() for name, path in out.items()}}
+
+
+@pytest.fixture
+def everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Files in units of 900 bytes, of which one is cut by a line without end, and two are alike."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(launch, "_LEAST", 900)
+    monkeypatch.setattr(launch, "_MOST", 900)
+    paths = inputs(tmp_path / "in")
+    Path(paths[0]).write_bytes(b"".join([*LINES, *POOL, b"no line end"]))
+    return [os.path.relpath(path, tmp_path) for path in paths]
+
+
+def test_the_command_writes_the_same_by_processes(
+    everything: list[str],
+    s3: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Store.at(s3)
+    for path in everything[:4]:
+        store.put(path, Path(path).read_bytes())
+    seen = []
+    for more in ((), ("--launcher=local", "-j2")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"".join(POOL))))
+        paths = [*everything, f"{s3}/in", "-"]
+        seen.append((written(tmp_path, "out", paths, "--data-set", *more), capsys.readouterr()))
+    assert seen[0][0]["status"] == 1
+    assert "MYP601" in seen[0][1].out
+    assert seen[1] == seen[0]
+
+
+def test_ray_writes_the_same(
+    everything: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray", reason="ray is no part of the test extra: nox -s scale")
+    want = written(tmp_path, "out", everything), capsys.readouterr()
+    assert (
+        written(tmp_path, "out", everything, "--launcher=ray", "-j2"),
+        capsys.readouterr(),
+    ) == want
+
+
+class Dying(Here):
+    """An engine whose process is killed at the first attempt of each second unit."""
+
+    died: frozenset[int] = frozenset()
+
+    def ended(self) -> Ended:
+        if self._unit % 2 and self._unit not in self.died:
+            self.died |= {self._unit}
+            return Ended(self._unit, error="its process was killed")
+        return super().ended()
+
+
+class Broken(Here):
+    """An engine that never ends the second unit."""
+
+    def ended(self) -> Ended:
+        return Ended(self._unit, error="no memory") if self._unit == 1 else super().ended()
+
+
+def test_units_whose_process_dies_are_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"".join(LINES + POOL))
+    groups = groups_of([str(path)], None)
+    want = said([c for g in groups for c in run(g.checker, g.sources, g.kind)])
+    assert said(list(launch.merged(groups, lambda do: nullcontext(Dying(do)), size=900))) == want
+    with pytest.raises(UsageError, match=f"{path}: checking failed: no memory"):
+        list(launch.merged(groups, lambda do: nullcontext(Broken(do)), size=900))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--launcher=local", "--fix"], "--launcher only checks: leave it out to fix"),
+        (["--launcher=ray"], "the launcher ray needs: pip install 'mypt-tags[ray]'"),
+    ],
+)
+def test_what_a_launcher_cannot_do(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    why: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    (tmp_path / "a.jsonl").write_bytes(LINES[0])
+    assert cli.main([str(tmp_path / "a.jsonl"), *options]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_file_that_goes_away_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.jsonl").write_bytes(b"".join(LINES))
+    groups = groups_of(["a.jsonl"], None)
+
+    def engine(do: Callable[[int], object]) -> AbstractContextManager[Engine]:
+        Path("a.jsonl").unlink()
+        return here(do, 1)
+
+    with pytest.raises(UsageError, match=r"^a\.jsonl: no such file"):
+        list(launch.merged(groups, engine, size=900))
+
+
+def test_another_version_refuses_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = jobs.packed(jobs.Job("", (), (), ()))
+    monkeypatch.setattr("mypt_spec.__version__", "0.0.1")
+    refused = jobs.check_unit(made, 0)
+    assert isinstance(refused, jobs.Refusal)
+    assert "a machine has version 0.0.1 of mypt-tags" in refused.message
+
+
+def test_the_linter_loads_nothing_of_it_without_the_option(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(LINES[0])
+    code = """
+import sys
+from mypt_lint.cli import main
+assert main([sys.argv[1], "-q"]) == 0
+print(*(name for name in sys.modules if name.startswith(("mypt_train", "ray", "obstore", "torch"))))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a.jsonl")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == []
