@@ -288,7 +288,9 @@ def _register() -> None:
         from transformers import AttentionInterface
     except ImportError:
         raise ModelError(_NEEDS) from None
-    AttentionInterface.register(_NAME, _attention)
+    # Compiled, it would be compiled anew for each layer, whose number it reads.
+    disable: Any = torch.compiler.disable
+    AttentionInterface.register(_NAME, disable(_attention, recursive=False))
 
 
 def _attention(

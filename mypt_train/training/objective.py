@@ -21,6 +21,7 @@ from mypt_train.training.corpus import Corpus
 from mypt_train.training.distributed import World, last_of, reshard
 from mypt_train.training.parts import preference
 from mypt_train.training.parts.attention import attend
+from mypt_train.training.parts.compiled import uncompiled
 from mypt_train.training.parts.head import chunked_cross_entropy, chunked_cross_entropy_each
 
 Then = Callable[[Tensor, Tensor], Any]
@@ -94,6 +95,8 @@ class Objective:
         `hidden` are the hidden states before the targets."""
         width = batch.ids.shape[1]
         seen = attend(self.backend, batch.lengths, width, self.world.device)
+        if self.config.compile:
+            seen = uncompiled(seen, self.backend)
         mixed = self.dtype != torch.float32 and not hasattr(model, "unshard")
         with (
             torch.autocast(self.world.device.type, dtype=self.dtype)

@@ -59,6 +59,7 @@ from mypt_train.training.log import BOARD, LOG, Log
 from mypt_train.training.meter import Meter
 from mypt_train.training.objective import Objective
 from mypt_train.training.parts import lora
+from mypt_train.training.parts.compiled import compile_layers
 from mypt_train.training.parts.optimizer import adamw, rate
 from mypt_train.training.sharded.mirror import Mirror
 from mypt_train.training.sharded.read import restore
@@ -213,6 +214,8 @@ class _Run:
             lora.add(model, c, new_tags(self.train.dialect))
             if last is not None:
                 lora.restore(model, last)
+        if c.compile:
+            compile_layers(model)
         model.recompute = c.recompute
         out.mkdir(parents=True, exist_ok=True)
         checkpoint.check_space(out, model, c.keep)

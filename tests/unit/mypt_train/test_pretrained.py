@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -154,11 +155,16 @@ def test_resuming_is_exact(qwen: Path, sft: Path, tmp_path: Path) -> None:
     assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
-def test_recomputing_changes_nothing(qwen: Path, sft: Path, tmp_path: Path) -> None:
-    for name, on in (("kept", False), ("again", True)):
-        made = {"train": CONFIG["train"] | {"recompute": on, "steps": 2}}
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch looks at all
+@pytest.mark.parametrize("ways", [{"recompute": True}, {"recompute": True, "compile": True}])
+def test_other_ways_to_the_same_place(
+    ways: dict[str, bool], qwen: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    for name, keys in (("plain", {}), ("other", ways)):
+        made = {"train": CONFIG["train"] | {"steps": 2} | keys}
         train(sft, made, tmp_path / name, init_from=qwen)
-    one, two = (weights(tmp_path / name / "step_000002") for name in ("kept", "again"))
+    one, two = (weights(tmp_path / name / "step_000002") for name in ("plain", "other"))
     assert all(np.allclose(one[name], two[name], atol=1e-6) for name in one)
 
 

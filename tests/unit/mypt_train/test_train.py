@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -248,6 +249,36 @@ def test_other_ways_to_the_same_place(
     )
     assert np.allclose(mine, theirs, atol=0.05 if "dtype" in change else 1e-4)
     assert change != {"dtype": "bfloat16"} or mine != theirs
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch looks at all
+def test_compiled(run: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same losses, and the same weights where a run is resumed without it."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    made = config(log_every=1, compile=True, recompute=True)
+    torch._dynamo.utils.counters.clear()
+    train(sft, made, tmp_path / "r", steps=6)
+    assert 0 < torch._dynamo.utils.counters["stats"]["unique_graphs"] < 12, "not one for each batch"
+    train(sft, config(log_every=1), tmp_path / "r", resume=True)
+    mine, theirs = (
+        [entry["loss"] for entry in log(folder) if entry["event"] == "step"]
+        for folder in (tmp_path / "r", run)
+    )
+    assert np.allclose(mine, theirs, atol=1e-4)
+
+
+def test_where_nothing_can_be_compiled(
+    sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Any) -> Any:
+        raise RuntimeError("No working C++ compiler found\nand more")
+
+    monkeypatch.setattr(torch, "compile", fails)
+    with pytest.raises(
+        ConfigError, match=r"compile here: No working C\+\+ compiler found; install"
+    ):
+        train(sft, config(compile=True), tmp_path / "r")
+    assert not (tmp_path / "r").exists()
 
 
 def test_the_curriculum_in_order(
