@@ -72,6 +72,7 @@ def save(
         for name, weight in model.named_parameters()
         for key, value in optimizer.state.get(weight, {}).items()
     }
+    beside = dict(beside or {}) | lora.files(model, facts)
     if world.first:
         spoilt = [
             name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())
@@ -84,7 +85,7 @@ def save(
                 state,
                 model,
                 stamped(facts, step),
-                dict(beside or {}) | lora.files(model, facts),
+                beside,
             )
         except (OSError, SafetensorError) as error:
             raise unwritten(path, error) from None

@@ -108,13 +108,6 @@ class TrainConfig:
             )
         if self.patience and self.val_every <= 0:
             raise ConfigError("train.patience needs validations: set train.val_every")
-        if self.lora_rank and self.parallel == "fsdp":
-            raise ConfigError("train.lora_rank is for train.parallel=ddp; leave one of them out")
-        if self.lora_rank and self.checkpoint == "sharded":
-            raise ConfigError(
-                "train.checkpoint=sharded is for runs without adapters, which are small; leave one "
-                "of them out"
-            )
         if self.replay == 1:
             raise ConfigError("train.replay is 1: nothing of a phase itself would be learnt")
 

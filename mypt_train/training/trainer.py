@@ -57,7 +57,7 @@ from mypt_train.training.distributed import (
 from mypt_train.training.facts import check_grammar, check_same, facts_of_run, other_mask
 from mypt_train.training.log import BOARD, LOG, Log
 from mypt_train.training.meter import Meter
-from mypt_train.training.objective import Objective
+from mypt_train.training.objective import Objective, precision
 from mypt_train.training.parts import lora
 from mypt_train.training.parts.compiled import compile_layers
 from mypt_train.training.parts.optimizer import adamw, rate
@@ -204,16 +204,24 @@ class _Run:
         ids = int(self.facts["data"]["vocab_size"])
         width = c.context_length or self.train.packed or None
         # Each process then reads its pieces; a reference is copied from all of the weights.
-        empty = last is not None and is_sharded(last) and c.objective not in ("dpo", "kto")
+        empty = (
+            last is not None
+            and source == last
+            and is_sharded(last)
+            and c.objective not in ("dpo", "kto")
+        )
         model, self.fresh_ids = begun(config, ids, width, source, empty=empty)
         self.threads = use_threads(c.threads, model.config.hidden_size, world)
         reference = self._reference(model, init_from, last, before)
         if last is None or c.lora_rank:
             name_tags(model, self.train.dialect, c.tag_words)
+        tags = new_tags(self.train.dialect)
         if c.lora_rank:
-            lora.add(model, c, new_tags(self.train.dialect))
+            lora.add(model, c, tags)
             if last is not None:
                 lora.restore(model, last)
+            if precision(c.dtype, world.device) == torch.bfloat16:
+                lora.narrow(model)
         if c.compile:
             compile_layers(model)
         model.recompute = c.recompute
@@ -222,6 +230,7 @@ class _Run:
         self.objective = Objective(c, self.train, world, reference)
         self.called: nn.Module = spread_out(model, world, c.parallel, self.objective.dtype)
         self.model = model
+        self.few = lora.rows_of(model, tags) if c.lora_rank else []
         self.optimizer = adamw(model, c)
         if last is not None:
             restore(last, model, self.optimizer, world)
@@ -401,6 +410,9 @@ class _Run:
         if not count:
             return math.nan, math.nan, 0
         loss = self.objective.step(self.called, batches, count)
+        for weight, kept in self.few:
+            if weight.grad is not None:
+                weight.grad.mul_(kept)
         norm = whole(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip))
         return float(loss), float(norm), count
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from mypt_model.pretrained import Net
 from mypt_train.training.config import ConfigError, TrainConfig
+from mypt_train.training.distributed import like, whole
 
 WEIGHTS, CONFIG = "adapter/adapter_model.safetensors", "adapter/adapter_config.json"
 _NAME = "default"  # peft's, of the only adapter
@@ -43,11 +44,34 @@ def add(model: Net, config: TrainConfig, tags: Sequence[int]) -> None:
         torch.manual_seed(config.seed)
         inject_adapter_in_model(made, model.model)
     for weight in _of_tags(model).values() if tags else ():
-        kept = torch.zeros(len(weight), 1, dtype=weight.dtype)
-        kept[list(tags)] = 1
         weight.requires_grad_()
-        hook: Any = weight.register_hook
-        hook(lambda grad, kept=kept: grad * kept.to(grad.device))
+
+
+@torch.no_grad()
+def narrow(model: Net) -> None:
+    """Holds frozen weights of linear layers in bfloat16, where that is what they are.
+
+    For products in bfloat16, which would round them before each product.
+    """
+    for name, weight in model.named_parameters():
+        if name.endswith(".base_layer.weight"):
+            half = weight.bfloat16()
+            if torch.equal(half.float(), weight):
+                weight.data = half
+
+
+def rows_of(model: Net, tags: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
+    """Returns the weights of which only the rows `tags` are trained, each with its gradient's mask.
+
+    Masks are 1 for these rows and 0 for others, (ids, 1), sharded as the weights are.
+    """
+    kept = {name: weight for name, weight in _of_tags(model).items() if weight.requires_grad}
+    out = []
+    for weight in kept.values():
+        mask = torch.zeros(len(weight), 1, dtype=weight.dtype)
+        mask[list(tags)] = 1
+        out.append((weight, like(mask, weight)))
+    return out
 
 
 def _is_linear(module: nn.Module) -> bool:
@@ -69,7 +93,7 @@ def merged(model: Net) -> dict[str, Tensor]:
         if inside:
             adapted: Any = model.get_submodule(own)
             out[name.replace(".base_layer.", ".")] = (
-                weight.detach() + adapted.get_delta_weight(_NAME).detach()
+                weight.detach().float() + adapted.get_delta_weight(_NAME).detach()
                 if name.endswith(".weight")
                 else weight
             )
@@ -85,9 +109,12 @@ def trained(model: Net) -> dict[str, Tensor]:
 
 
 def files(model: Net, facts: Mapping[str, Any]) -> dict[str, bytes]:
-    """Returns the files that peft reads, by name; {} for a model without adapters."""
+    """Returns the files that peft reads, by name; {} for a model without adapters.
+
+    All processes call it.
+    """
     weights = {
-        _PREFIX + name.replace(f".{_NAME}.", "."): weight.detach().cpu().contiguous()
+        _PREFIX + name.replace(f".{_NAME}.", "."): whole(weight).cpu().contiguous()
         for name, weight in trained(model).items()
     }
     if not weights:

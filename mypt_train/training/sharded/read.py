@@ -14,6 +14,7 @@ from mypt_model.pieces import SHARDS, is_sharded
 from mypt_model.pretrained import Net
 from mypt_train.training.checkpoint import CheckpointError, load_state
 from mypt_train.training.distributed import World
+from mypt_train.training.parts import lora
 from mypt_train.training.sharded.write import storage
 
 
@@ -28,7 +29,9 @@ def restore(folder: Path, model: Net, optimizer: torch.optim.Optimizer, world: W
         load_state(folder, model, optimizer)
         return
     weights = dict(model.named_parameters())
-    wanted: dict[str, Tensor] = {name: weight.detach() for name, weight in weights.items()}
+    # Adapters have their own file, and what they adapt is in the folder of the base model.
+    own = {} if lora.trained(model) else weights
+    wanted: dict[str, Tensor] = {name: weight.detach() for name, weight in own.items()}
     try:
         reader: Any = storage("HuggingFaceStorageReader")(str(folder / SHARDS))
         for full, entry in reader.read_metadata().state_dict_metadata.items():

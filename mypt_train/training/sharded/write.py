@@ -37,6 +37,7 @@ from mypt_model.pretrained import Net
 from mypt_train.training import checkpoint
 from mypt_train.training.config import ConfigError, TrainConfig
 from mypt_train.training.distributed import World, own
+from mypt_train.training.parts import lora
 from mypt_train.training.sharded.mirror import Mirror
 
 # Of processes that share their weights, a checkpoint of more bytes than this is written in pieces.
@@ -93,7 +94,7 @@ class Saver:
             else:
                 self.pending = step, self.thread.submit(self._copied, path)
             return
-        weights: dict[str, Tensor] = {n: w.detach() for n, w in self.model.named_parameters()}
+        weights = {name: weight.detach() for name, weight in lora.merged(self.model).items()}
         checkpoint.refuse_spoilt(self.out, step, self._spoilt(weights))
         files = dict.fromkeys(weights, OF_WEIGHTS)
         state = {
@@ -118,8 +119,9 @@ class Saver:
             process_group=self.group,
         )
         dtype = next(iter(weights.values())).dtype
+        beside = dict(self.beside) | lora.files(self.model, facts)
         facts = checkpoint.stamped(facts, step)
-        end = self.thread.submit(self._finish, copied, part, path, dtype, facts)
+        end = self.thread.submit(self._finish, copied, part, path, dtype, facts, beside)
         self.pending = step, end
 
     def written(self) -> list[tuple[int, Path]]:
@@ -146,7 +148,7 @@ class Saver:
 
     def _finish(
         self, copied: Future[Any], part: Path, path: Path, dtype: torch.dtype,
-        facts: dict[str, Any],
+        facts: dict[str, Any], beside: Mapping[str, bytes],
     ) -> Path:  # fmt: skip
         """Gives a checkpoint its last files and its name, after the pieces are on the disk."""
         try:
@@ -158,7 +160,7 @@ class Saver:
             mine = checkpoint.measured(part, [f"{SHARDS}/{file.name}" for file in names])
             files = self._collected(mine)
             if self.world.first:
-                checkpoint.complete(part, files, self.model, dtype, facts, self.beside)
+                checkpoint.complete(part, files, self.model, dtype, facts, beside)
                 atomic.sync_files(part)
                 shutil.rmtree(path, ignore_errors=True)
                 os.replace(part, path)
@@ -192,7 +194,7 @@ def _cause(error: CheckpointException) -> BaseException:
 def _sharded(config: TrainConfig, model: Net, world: World) -> bool:
     shared = config.parallel == "fsdp" and world.size > 1
     if config.checkpoint == "auto":
-        return shared and not config.lora_rank and checkpoint.size_of(model) > WHOLE
+        return shared and checkpoint.size_of(model) > WHOLE
     return config.checkpoint == "sharded"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import numpy as np
 import pytest
 
 import mypt_spec
-from tests.support.training import TRAIN, data, log, weights
+from tests.support.training import TRAIN, data, log, processes, weights
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+from safetensors.numpy import load_file  # noqa: E402
+
 from mypt_infer.generate.cli import read_prompt  # noqa: E402
 from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.llama import load  # noqa: E402
@@ -24,6 +27,7 @@ from mypt_model.shape import ModelError  # noqa: E402
 from mypt_train.commands.train import main  # noqa: E402
 from mypt_train.export.folder import export  # noqa: E402
 from mypt_train.training.config import ConfigError  # noqa: E402
+from mypt_train.training.parts import lora  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, TrainError, train  # noqa: E402
 
@@ -226,6 +230,57 @@ def test_adapters(kind: str, sft: Path, tmp_path: Path) -> None:
     (base / "model.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="is no longer the model"):
         train(sft, made, tmp_path / "two", resume=True)
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # used by peft
+def test_adapters_of_shared_weights(sft: Path, tmp_path: Path) -> None:
+    """Two processes, whole checkpoints and pieces: the steps of one, and its files for peft."""
+    pytest.importorskip("peft")
+    base = pretrained("qwen3", tmp_path / "base")
+    made = {"train": CONFIG["train"] | {"lora_rank": 4, "steps": 3}}
+    (tmp_path / "c.json").write_text(json.dumps(made))
+    one = train(sft, made, tmp_path / "one", init_from=base)
+    words = ["--data", str(sft), "--config", str(tmp_path / "c.json"), "--init-from", str(base)]
+    words += ["--set", "train.parallel=fsdp", "--out", str(tmp_path / "two"), "-q"]
+    for way in (["--steps", "2", "--set", "train.checkpoint=sharded"], ["--resume"]):
+        for done in processes([*words, *way], 2):
+            assert done.returncode == 0, done.stderr
+    kept, ended = tmp_path / "two" / "step_000002", tmp_path / "two" / "step_000003"
+    assert not (kept / "model.safetensors").exists(), "in pieces"
+    assert set(dict(open_model(kept).named_parameters())) == set(weights(base))
+    for mine, theirs in (
+        (weights(ended), weights(one.folder)),
+        *([dict(load_file(f / "adapter/adapter_model.safetensors")) for f in (ended, one.folder)],),
+    ):
+        assert mine.keys() == theirs.keys()
+        assert max(float(np.abs(mine[name] - theirs[name]).max()) for name in theirs) < 1e-4
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # used by peft
+def test_frozen_weights_are_narrow(
+    sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products in bfloat16 read weights of bfloat16 as they are: to the same bits, in half."""
+    pytest.importorskip("peft")
+    base = pretrained("qwen3", tmp_path / "base")
+    keys = CONFIG["train"] | {"lora_rank": 4, "steps": 2, "dtype": "bfloat16"}
+    kinds, narrow = [], lora.narrow
+    monkeypatch.setattr(lora, "narrow", lambda m: (narrow(m), kinds.append(_kinds(m))))
+    train(sft, {"train": keys}, tmp_path / "wide", init_from=base)
+    net = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
+    net.save_pretrained(base)
+    train(sft, {"train": keys}, tmp_path / "narrow", init_from=base)
+    assert kinds == [{torch.float32: 24}, {torch.bfloat16: 14, torch.float32: 10}]
+    monkeypatch.setattr(lora, "narrow", lambda m: None)
+    train(sft, {"train": keys}, tmp_path / "plain", init_from=base)
+    one, two = (weights(tmp_path / name / "step_000002") for name in ("narrow", "plain"))
+    assert {weight.dtype.name for weight in one.values()} == {"float32"}
+    assert all(np.array_equal(one[name], two[name]) for name in two)
+
+
+def _kinds(model: Any) -> dict[Any, int]:
+    """Counts weights of the model itself, by dtype."""
+    return dict(Counter(w.dtype for n, w in model.named_parameters() if ".lora_" not in n))
 
 
 def test_what_cannot_be_trained_is_refused(qwen: Path, sft: Path, tmp_path: Path) -> None:
