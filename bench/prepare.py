@@ -29,6 +29,7 @@ from bench.lint import DATA, timed
 from mypt_cli.jsonl.blocks import Source
 from mypt_spec.tokenizer.batch import engine
 from mypt_spec.tokenizer.tokenizer import gpt2
+from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN
 from mypt_train.data.options import Options
 from mypt_train.data.prepare import prepare
 
@@ -134,7 +135,7 @@ def main() -> None:
             )
     print(
         f"{path.name}, {size:.1f} MB of text; Python {platform.python_version()}, tiktoken "
-        f"{version('tiktoken')}, prepare uses {engine(gpt2(), 50257).library}",
+        f"{version('tiktoken')}, prepare uses {engine(gpt2(), 50257, GPT2_PATTERN).library}",
         end="",
     )
     print(

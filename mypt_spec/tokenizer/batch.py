@@ -4,8 +4,8 @@ Input are texts joined by NUL, which the pattern never merges with text; output 
 each text as if encoded alone. There are two engines. gigatoken, where it is installed, is more than
 ten times as fast as tiktoken; its Unicode tables may be newer, so each character is tried with both
 before it is trusted. Without gigatoken, tiktoken itself runs a simpler pattern. Each engine names
-the texts that it may cut otherwise than GPT-2's pattern; `Tokenizer.encode_batch` encodes these one
-by one.
+the texts that it may cut otherwise than the vocabulary's pattern; `Tokenizer.encode_batch` encodes
+these one by one. `SCHEMES` has the patterns for which there are engines.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import importlib.util
 import mmap
 import re
 import tempfile
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -22,16 +23,33 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from mypt_spec.tokenizer.vocabulary import FILE, write_ranks
+from mypt_spec.tokenizer.characters import BETWEEN, Characters, small_ranks
+from mypt_spec.tokenizer.vocabulary import FILE, GPT2_PATTERN, write_ranks
 
 if TYPE_CHECKING:
     import gigatoken
     import tiktoken
 
-BETWEEN = "\0"
+# How Qwen's, Llama 3's, gpt-oss' and Mistral's vocabularies cut text.
+_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_CASED = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
+)
+_SHORT = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+QWEN2 = rf"{_SHORT}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}" + _REST.replace("/", "")
+LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
+O200K = "".join(f"{cased}{_SHORT}?|" for cased in _CASED) + r"\p{N}{1,3}" + _REST
+TEKKEN = "|".join(_CASED) + r"|\p{N}" + _REST
+# The name that gigatoken has for a pattern, "" where it has none.
+SCHEMES = {GPT2_PATTERN: "gpt2", QWEN2: "qwen2", LLAMA3: "olmo3", O200K: "o200k", TEKKEN: ""}
 # gigatoken's memory of words has no bound. It is emptied when the process has grown by so many
 # bytes since it was empty, or, where the system does not tell its size, after so many characters.
+# A vocabulary that takes longer to load may remember more.
 _GROWTH, _REMEMBERED = 24 << 20, 32 << 20
+_USUAL = 50_257  # tokens of a vocabulary
+_WORTH = 4 << 20  # characters from which on it pays to load an engine for a large vocabulary
+_met = Counter[str]()  # characters that were to be encoded, by the name of the encoding
 
 
 class Engine(Protocol):
@@ -52,23 +70,47 @@ class Engine(Protocol):
         """
 
 
+def engine_for(base: tiktoken.Encoding, between: int, pattern: str, size: int) -> Engine | None:
+    """Returns the engine for texts of so many characters, None where there is none for `pattern`,
+    or where it does not pay yet to load one: that takes longer than encoding a few files.
+    """
+    if pattern not in SCHEMES:
+        return None
+    _met[base.name] += size
+    if pattern != GPT2_PATTERN and _met[base.name] < _WORTH:
+        return None
+    return engine(base, between, pattern)
+
+
 @cache
-def engine(base: tiktoken.Encoding, between: int) -> Engine:
+def engine(base: tiktoken.Encoding, between: int, pattern: str) -> Engine:
     """Returns the fastest engine that is installed and can hold the vocabulary.
 
-    `between` is the id of `BETWEEN`, which no other token has.
+    `between` is the id of `BETWEEN`, which no other token has; `pattern` is one of `SCHEMES`.
     """
-    if importlib.util.find_spec("gigatoken") is not None:
-        try:
-            return _Giga(base, between)
-        except RuntimeError:  # ranks with gaps
-            pass
-    return _Simple(base, between)
+    if SCHEMES[pattern] and importlib.util.find_spec("gigatoken") is not None and _joined(base):
+        return _Giga(base, between, pattern)
+    return _Simple(base, between, pattern)
+
+
+def _joined(base: tiktoken.Encoding) -> bool:
+    """Returns whether each token comes of joining others; gigatoken can hold no other.
+
+    tiktoken takes a piece that is a token whole. Before a byte that no text has it joins.
+    """
+    ranks, last = base._mergeable_ranks, b"\xff"
+    join = base._core_bpe.encode_single_piece
+    return all(
+        join(token + last) == [i, ranks[last]] and last not in token
+        for token, i in ranks.items()
+        if len(token) > 1
+    )
 
 
 # GPT-2's pattern cuts a run of white space so that its last character goes with the following
 # piece. This pattern cuts runs of one or two, followed by something, alike. It needs no look-ahead,
-# so a finite automaton runs it, twice as fast.
+# so a finite automaton runs it, twice as fast. The other patterns end alike.
+_LOOKING, _PLAIN = r"|\s+(?!\S)|\s+", r"|\s"
 _PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
 _LONG_RUN = re.compile(r"\s\s\s|\s\s\Z")
 _WIDE_SPACES = (
@@ -83,17 +125,18 @@ _WIDE_SPACES = (
 
 
 class _Simple:
-    """tiktoken with a pattern that cuts all but long runs of white space as GPT-2's does."""
+    """tiktoken with a pattern that cuts all but long runs of white space as the usual one does."""
 
     library = "tiktoken"
 
-    def __init__(self, base: tiktoken.Encoding, between: int) -> None:
+    def __init__(self, base: tiktoken.Encoding, between: int, pattern: str) -> None:
         import tiktoken
 
         special = {BETWEEN: between}
+        plain = pattern.removesuffix(_LOOKING) + _PLAIN
         self.encoding = tiktoken.Encoding(
             f"{base.name}-simple",
-            pat_str=_PATTERN,
+            pat_str=_PATTERN if pattern == GPT2_PATTERN else plain,
             mergeable_ranks=base._mergeable_ranks,
             special_tokens=special,
         )
@@ -126,33 +169,39 @@ def _long_runs(data: bytes) -> bool:
 
 
 class _Giga:
-    """gigatoken, which remembers every word that it meets."""
+    """gigatoken, which remembers every word that it meets. Its ids count from 0, without gaps."""
 
     library = "gigatoken"
 
-    def __init__(self, base: tiktoken.Encoding, between: int) -> None:
-        self.vocabulary, self.special = write_ranks(base._mergeable_ranks), {BETWEEN: between}
+    def __init__(self, base: tiktoken.Encoding, between: int, pattern: str) -> None:
+        known = sorted(base._mergeable_ranks.items(), key=lambda item: item[1])
+        self.vocabulary = write_ranks({token: i for i, (token, _) in enumerate(known)})
+        self.special, self.scheme = {BETWEEN: len(known)}, SCHEMES[pattern]
+        self.ids = np.array([*(i for _, i in known), between], np.uint32)
+        self.growth = _GROWTH * max(1, len(known) // _USUAL)
+        self.characters = _characters(pattern)
         self._forget()
 
     def encode(self, joined: str) -> npt.NDArray[np.uint32]:
         now = _resident()
-        if now - self.empty > _GROWTH or (not now and self.spent > _REMEMBERED):
+        if now - self.empty > self.growth or (not now and self.spent > _REMEMBERED):
             del self.tokenizer  # first, so that its memory is free for the new one
             if now:
                 _hand_back()
             self._forget()
         self.spent += len(joined)
-        return self.tokenizer.encode(joined)
+        found: npt.NDArray[np.uint32] = self.ids[self.tokenizer.encode(joined)]
+        return found
 
     def _forget(self) -> None:
         """Loads the vocabulary, with no word remembered."""
-        self.tokenizer = _load(self.vocabulary, self.special)
+        self.tokenizer = _load(self.vocabulary, self.special, self.scheme)
         self.spent, self.empty = 0, _resident()
 
     def doubts(self, joined: str) -> re.Pattern[str] | None:
         if joined.isascii():
             return None
-        odd = _characters().odd(joined)
+        odd = self.characters.odd(joined)
         return re.compile(f"[{re.escape(odd)}]") if odd else None
 
 
@@ -170,54 +219,29 @@ def _hand_back() -> None:
         trim(0)
 
 
-def _load(vocabulary: bytes, special: dict[str, int]) -> gigatoken.Tokenizer:
+def _load(vocabulary: bytes, special: dict[str, int], scheme: str) -> gigatoken.Tokenizer:
     import gigatoken
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / FILE
         file.write_bytes(vocabulary)
-        return gigatoken.Tokenizer.from_tiktoken(file, "gpt2", special)
+        return gigatoken.Tokenizer.from_tiktoken(file, scheme, special)
 
 
 @cache
-def _characters() -> _Characters:
-    return _Characters()
+def _characters(pattern: str) -> Characters:
+    """Returns what is known of the characters that gigatoken cuts as a pattern does."""
+    import tiktoken
 
+    ranks = small_ranks()
+    special = {BETWEEN: len(ranks)}
+    usual = tiktoken.Encoding(
+        "small", pat_str=pattern, mergeable_ranks=ranks, special_tokens=special
+    )
+    quick = _load(write_ranks(ranks), special, SCHEMES[pattern])
 
-class _Characters:
-    """Knows which characters both libraries take for the same.
+    def plain(text: str) -> npt.NDArray[np.uint32]:
+        found: npt.NDArray[np.uint32] = usual.encode_to_numpy(text, allowed_special={BETWEEN})
+        return found
 
-    That is for a letter, a number, white space, or something else.
-    """
-
-    def __init__(self) -> None:
-        import tiktoken
-
-        # Text that a pattern does not match has no ids.
-        ranks = {bytes([byte]): byte for byte in range(256)}
-        self.kinds = [
-            tiktoken.Encoding(p, pat_str=p, mergeable_ranks=ranks, special_tokens={})
-            for p in (r"\p{L}", r"\p{N}", r"\s")
-        ]
-        self.known = np.zeros(0x110000, np.uint8)  # by code point: 1 alike, 2 not
-        self.known[:128] = 1
-
-    def odd(self, text: str) -> str:
-        """Returns the characters of a text that the two libraries do not take for the same."""
-        import gigatoken
-
-        codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-        found = self.known[codes]
-        if found.all() and found.max() == 1:
-            return ""
-        for char in map(chr, np.unique(codes[found == 0]).tolist()):
-            number = next((i for i, kind in enumerate(self.kinds) if kind.encode_ordinary(char)), 3)
-            pieces = [
-                piece.decode() for piece in gigatoken.pretokenizer(f"a{char}1.{char}.".encode())
-            ]
-            alike = pieces == [
-                [f"a{char}", "1", ".", char, "."], ["a", f"{char}1", ".", char, "."],
-                ["a", char, "1", ".", char, "."], ["a", char, "1", f".{char}."],
-            ][number]  # fmt: skip
-            self.known[ord(char)] = 1 if alike else 2
-        return "".join(map(chr, np.unique(codes[self.known[codes] == 2]).tolist()))
+    return Characters(plain, quick.encode)

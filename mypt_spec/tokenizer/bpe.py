@@ -23,12 +23,12 @@ _LONG_SPACE = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u
 class Bpe:
     """Encodes and decodes text. `base` loads the encoding when it is first needed.
 
-    `as_gpt2` says that text is cut by GPT-2's pattern alone.
+    `pattern` is the one by which text is cut, "" where it is cut several times.
     """
 
     def __init__(self, base: Callable[[], tiktoken.Encoding], patterns: tuple[str, ...]) -> None:
         self.base, self._patterns = base, patterns
-        self.as_gpt2 = patterns == (GPT2_PATTERN,)
+        self.pattern = patterns[0] if len(patterns) == 1 else ""
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text. Raises ValueError for a lone surrogate."""

@@ -148,16 +148,17 @@ class Tokenizer:
         """
         import numpy as np
 
-        from mypt_spec.tokenizer.batch import BETWEEN, engine
+        from mypt_spec.tokenizer.batch import engine_for
+        from mypt_spec.tokenizer.characters import BETWEEN
 
-        if not self._text.as_gpt2:
+        joined = BETWEEN.join(texts)
+        between = self.ordinary.ranges[-1].stop + 1  # no id of text
+        quick = engine_for(self._text.base(), between, self._text.pattern, len(joined))
+        if quick is None:
             each = [self.encode(text) for text in texts]
             sizes = np.fromiter(map(len, each), np.int64, len(each))
             joins = itertools.chain.from_iterable(each)
             return np.fromiter(joins, np.uint32, int(sizes.sum())), sizes
-        between = self.ordinary.ranges[-1].stop + 1  # no id of text
-        quick = engine(self._text.base(), between)
-        joined = BETWEEN.join(texts)
         doubt = quick.doubts(joined)
         slow: dict[int, list[int]] = {}
         if doubt or joined.count(BETWEEN) >= max(1, len(texts)):

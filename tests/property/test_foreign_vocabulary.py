@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import random
 import unicodedata
+from collections.abc import Iterator
 from functools import cache
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,7 @@ from mypt_infer.decode import Decoder
 from mypt_infer.stream_parser import StreamParser
 from mypt_spec.lexer import lex_ids
 from mypt_spec.table import TEXT
+from mypt_spec.tokenizer import batch
 from tests.property.test_decode_exhaustive import compare_with_validator
 from tests.property.test_injection import hostile
 from tests.support.decoding import DIALECTS, TOOLS, complete, generated, prompt
@@ -37,6 +40,13 @@ SPELLED = [
     tag for _, front, back in KINDS.values() for tag in (*front, *back)
 ] + ["<|im_", "start|>", "'s", "'LL", "  ", "\r\n", "\n\n", "123", " 4567", "\t", "é", "字"]  # fmt: skip
 WRITTEN = st.lists(st.text(KNOWN, max_size=6) | st.sampled_from(SPELLED), max_size=8).map("".join)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engines_at_once() -> Iterator[None]:
+    """Engines for large vocabularies are loaded before it pays."""
+    with mock.patch.object(batch, "_WORTH", 0):
+        yield
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import random
+from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +20,10 @@ import tiktoken
 
 import mypt_spec
 from mypt_spec.tokenizer import batch
+from mypt_spec.tokenizer.characters import small_ranks
 from mypt_spec.tokenizer.tokenizer import Tokenizer, gpt2
-from mypt_spec.tokenizer.vocabulary import VocabularyError
+from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, VocabularyError
+from tests.support.examples import examples
 
 gigatoken = pytest.importorskip("gigatoken")
 
@@ -36,38 +41,106 @@ def in_turn(texts: list[str]) -> list[int]:
 
 
 def test_the_faster_one_is_used(fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert batch.engine(gpt2(), 50257).library == "gigatoken"
+    assert batch.engine(gpt2(), 50257, GPT2_PATTERN).library == "gigatoken"
     batch.engine.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert batch.engine(gpt2(), 50257).library == "tiktoken"
+    assert batch.engine(gpt2(), 50257, GPT2_PATTERN).library == "tiktoken"
 
 
-def test_ranks_with_gaps_are_for_the_other(fresh: Tokenizer) -> None:
-    ranks = {bytes([byte]): 2 * byte for byte in range(256)}
-    base = tiktoken.Encoding(
-        "gaps", pat_str=gpt2()._pat_str, mergeable_ranks=ranks, special_tokens={}
-    )
-    found = batch.engine(base, 1000)
+def of(ranks: dict[bytes, int], pattern: str = GPT2_PATTERN) -> tiktoken.Encoding:
+    return tiktoken.Encoding("own", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+
+
+BYTES = {bytes([byte]): byte for byte in range(256)}
+
+
+def test_ranks_with_gaps() -> None:
+    base = of({token: 2 * i for token, i in (BYTES | {b"ab": 256}).items()})
+    found = batch.engine(base, 1000, GPT2_PATTERN)
+    assert found.library == "gigatoken"
+    assert found.encode("abc\0b").tolist() == [512, 198, 1000, 196]
+
+
+@pytest.mark.parametrize("token", [b"abc", b"\xffb"])
+def test_a_token_that_no_others_make_is_for_the_other(token: bytes) -> None:
+    """gigatoken would stop the process."""
+    base = of(BYTES | {token: 256}, batch.QWEN2)
+    found = batch.engine(base, 1000, batch.QWEN2)
     assert found.library == "tiktoken"
-    assert found.encode("ab").tolist() == base.encode_ordinary("ab")
+    assert found.encode("abc").tolist() == base.encode_ordinary("abc")
 
 
-def test_every_character_between_others(fresh: Tokenizer) -> None:
-    # All planes, and all of those that writing uses.
-    points = [*range(0xD800), *range(0xF900, 0x20000), *range(0x20000, 0x110000, 97)]
-    texts = [f"\n\n{chr(point)}'s" for point in points]
-    for begin in range(0, len(texts), 1 << 15):
-        some = texts[begin : begin + (1 << 15)]
-        ids, lengths = fresh.encode_batch(some)
-        each = gpt2().encode_ordinary_batch(some, num_threads=1)
-        assert lengths.tolist() == list(map(len, each))
-        assert np.array_equal(ids, np.concatenate([np.array(one) for one in each]))
+# Characters of all kinds, next to each other. Each pair of neighbours is a token: the ids say where
+# text is cut.
+MIXED = "aAsStTlLvVrReEmMdD1.'/ \n\r\t-\x0b\x1c世\u0301\xa0\u3000ǅʰⅷ😀ſ"
+PAIRS = BYTES | {
+    a + b: i
+    for i, (a, b) in enumerate(
+        product(*({char.encode()[at] for char in MIXED} for at in (slice(-1, None), slice(1)))),
+        256,
+    )
+}
+
+
+@pytest.mark.parametrize("library", ["gigatoken", "tiktoken"])
+@pytest.mark.parametrize("pattern", batch.SCHEMES, ids=lambda p: batch.SCHEMES[p] or "tekken")
+def test_engines_cut_as_the_pattern_does(
+    pattern: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = of(PAIRS, pattern)
+    if library == "tiktoken" or not batch.SCHEMES[pattern]:
+        monkeypatch.setattr(batch, "_joined", lambda base: False)
+    found = batch.engine(base, 5000, pattern)
+    rng = random.Random(7)
+    texts = ["".join(rng.choices(MIXED, k=rng.randint(0, 7))) for _ in range(examples(6000))]
+    doubt = found.doubts("\0".join(texts))
+    sure = [text for text in texts if not (doubt and doubt.search(text))]
+    assert len(sure) > len(texts) // 2
+    assert (
+        found.encode("\0".join(sure)).tolist()
+        == [i for text in sure for i in (5000, *base.encode_ordinary(text))][1:]
+    )
+
+
+# Of all planes, most of them those that writing uses.
+TRIED = "".join(
+    map(chr, (*range(1, 0x600), *range(0x600, 0xD800, 31), *range(0xF900, 0x110000, 2999)))
+)
+
+
+@pytest.mark.parametrize("pattern", [p for p in batch.SCHEMES if batch.SCHEMES[p]])
+def test_every_character_between_others(pattern: str) -> None:
+    base = of(small_ranks(), pattern)
+    known = batch._characters(pattern)
+    odd = known.odd(TRIED)
+    assert len(odd) < len(TRIED) / 50
+    assert not {*odd} & {*map(chr, range(0x370))}
+    texts = [f"\n\n{char}'s{char}" for char in TRIED if char not in odd]
+    found = batch.engine(base, 9000, pattern).encode("\0".join(texts)).tolist()
+    assert found == [i for text in texts for i in (9000, *base.encode_ordinary(text))][1:]
+
+
+def test_every_character_of_gpt2(fresh: Tokenizer) -> None:
+    texts = [f"\n\n{char}'s" for char in TRIED]
+    ids, lengths = fresh.encode_batch(texts)
+    each = gpt2().encode_ordinary_batch(texts, num_threads=1)
+    assert lengths.tolist() == list(map(len, each))
+    assert ids.tolist() == [i for one in each for i in one]
+
+
+def test_a_large_vocabulary_is_loaded_when_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = of(BYTES, batch.QWEN2)
+    monkeypatch.setattr(batch, "_met", Counter[str]())
+    monkeypatch.setattr(batch, "_WORTH", 10)
+    found = [batch.engine_for(base, 300, batch.QWEN2, size) for size in (9, 1, 0)]
+    assert [one is not None for one in found] == [False, True, True]
+    assert batch.engine_for(base, 300, r"\w+|\W+", 100) is None
 
 
 def test_a_character_that_one_library_does_not_know_goes_the_slow_way(
     fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    characters = batch._characters()
+    characters = batch._characters(GPT2_PATTERN)
     monkeypatch.setattr(characters, "known", characters.known.copy())
     characters.known[ord("é")] = 2
     assert characters.odd("cafés") == "é"
@@ -75,7 +148,7 @@ def test_a_character_that_one_library_does_not_know_goes_the_slow_way(
     ids, _ = fresh.encode_batch(texts)
     assert ids.tolist() == in_turn(texts)
     monkeypatch.setattr(
-        batch.engine(gpt2(), 50257),
+        batch.engine(gpt2(), 50257, GPT2_PATTERN),
         "encode",
         lambda joined: np.array([50257] * joined.count("\0") + [5], np.uint32),
     )
@@ -86,7 +159,7 @@ def test_a_character_that_one_library_does_not_know_goes_the_slow_way(
 
 @pytest.fixture
 def giga(fresh: Tokenizer) -> batch._Giga:
-    found = batch.engine(gpt2(), 50257)
+    found = batch.engine(gpt2(), 50257, GPT2_PATTERN)
     assert isinstance(found, batch._Giga)
     return found
 
@@ -158,7 +231,7 @@ def test_a_library_that_encodes_otherwise_is_found(
     fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        batch.engine(gpt2(), 50257), "encode", lambda joined: np.array([7], np.uint32)
+        batch.engine(gpt2(), 50257, GPT2_PATTERN), "encode", lambda joined: np.array([7], np.uint32)
     )
     with pytest.raises(VocabularyError, match="gigatoken encodes 'a' otherwise"):
         fresh.encode_batch(["a"])
