@@ -155,9 +155,10 @@ def _values(action: Action, word: str) -> dict[str, str] | None:
     if action.dest in ("dialect", "source", "target"):
         from mypt_records.names import NAMES
         from mypt_spec import dialects
+        from mypt_spec.dialect import registered
 
         more = {"source": ("auto", *NAMES), "target": ()}.get(action.dest, ("auto",))
-        return _begin(dict.fromkeys([*more, *dialects()], ""), word)
+        return _begin(dict.fromkeys([*more, *dialects(), *registered()], ""), word)
     if action.dest == "format":
         from mypt_lint.report import FORMATS
 

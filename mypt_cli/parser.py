@@ -147,20 +147,18 @@ def known_dialect(name: str, *, more: tuple[str, ...] = (), what: str = "dialect
     """
     from mypt_spec import SpecError, dialects
     from mypt_spec.adapters.base import Unread
-    from mypt_spec.dialect import dialect, folder, is_folder
+    from mypt_spec.dialect import dialect, is_folder, registered
 
     if name in more:
         return name
     try:
-        if is_folder(name):
-            if isinstance(dialect(name).adapter, Unread):
-                raise UsageError(f"{name}: nothing says how to read records: add records.toml")
-        else:
-            folder(name)
+        elsewhere = is_folder(name) or name not in dialects()
+        if elsewhere and isinstance(dialect(name).adapter, Unread):
+            raise UsageError(f"{name}: nothing says how to read records: add records.toml")
     except SpecError as error:
         raise UsageError(str(error)) from None
     except KeyError:
-        known = [*more, *dialects()]
+        known = [*more, *dialects(), *registered()]
         meant = suggestion(name, known, f"known are {', '.join(known)}")
         own = f"; a folder of your own has a slash: ./{name}" if Path(name).is_dir() else ""
         raise UsageError(f"no {what} {name!r}{meant}{own}") from None

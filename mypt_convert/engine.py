@@ -23,7 +23,7 @@ from mypt_records.shapes import SHAPES
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY as OPTIONS
 from mypt_spec.bodies.strict_json import escape
-from mypt_spec.dialect import Dialect, dialect, dialects, is_folder
+from mypt_spec.dialect import Dialect, dialect, dialects, is_folder, registered
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding, told
 
@@ -90,7 +90,7 @@ class Converter:
         rules: Settings = NO_SETTINGS,
         judge: Judge | None = None,
     ) -> None:
-        if is_folder(source):
+        if is_folder(source) or source in registered():
             raise KeyError(f"{source}: mypt-convert reads the formats of this package only")
         if source not in readable():
             raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")

@@ -197,9 +197,13 @@ def _new_dialect(chosen: argparse.Namespace) -> int:
 
 def _check_dialect(chosen: argparse.Namespace) -> int:
     from mypt_lint.own.check import check
+    from mypt_spec.dialect import folder, registered
 
+    place = Path(chosen.folder)
+    if not place.is_dir() and chosen.folder in registered():
+        place = folder(chosen.folder)
     fine = True
-    for result in check(Path(chosen.folder)):
+    for result in check(place):
         mark = {True: "ok   ", False: "error", None: "note "}[result.fine]
         print(f"{mark} {result.name}: {result.said}")
         fine = fine and result.fine is not False

@@ -476,7 +476,11 @@ def _loaded(name: str) -> Dialect:
 
 @cache
 def _bare_of(name: str) -> Dialect:
-    return _bare(folder(name))
+    found = _bare(folder(name))
+    if not is_folder(name) and found.name != name:
+        what = f"tokens.toml calls it {found.name!r}, the package {name!r}; make them one name"
+        raise SpecError(f"{found.folder}: {what}")
+    return found
 
 
 def _whole(bare: Dialect, path: Path) -> Dialect:
@@ -510,18 +514,20 @@ def folder(name: str) -> Path:
     """Returns the grammar folder of a dialect, which a name with a slash is itself.
 
     Other names are those of `dialects()` and those that packages register, as entry points of the
-    group `mypt_spec.dialects` whose values are modules with a grammar folder beside them. Raises
-    KeyError, which names the known dialects.
+    group `mypt_spec.dialects` whose values are grammar folders, as modules. Raises KeyError, which
+    names the known dialects, and SpecError for one that is registered, but not installed.
     """
     if is_folder(name):
         return Path(name).expanduser()
     folders = _folders()
     if name in folders:
         return folders[name]
-    registered = _registered()
-    if name in registered:
-        return registered[name]
-    known = ", ".join(sorted([*folders, *registered]))
+    found = _registered().get(name)
+    if isinstance(found, str):
+        raise SpecError(f"dialect {name!r}: {found}")
+    if found is not None:
+        return found
+    known = ", ".join(sorted([*folders, *_registered()]))
     raise KeyError(f"no dialect {name!r}; known are {known}; a folder has a slash: ./{name}")
 
 
@@ -543,15 +549,26 @@ def is_folder(name: str) -> bool:
     return "/" in name or os.sep in name or name in (".", "..")
 
 
+def registered() -> tuple[str, ...]:
+    """Returns the names of the dialects that other packages register, sorted."""
+    return tuple(sorted(_registered()))
+
+
 @cache
-def _registered() -> dict[str, Path]:
-    """Returns the folders of dialects of other packages, by name; looked up only when needed."""
+def _registered() -> dict[str, Path | str]:
+    """Returns the folders of dialects of other packages, by name, or why one has none."""
     from importlib.metadata import entry_points
     from importlib.util import find_spec
 
-    found = {}
+    found: dict[str, Path | str] = {}
     for point in entry_points(group="mypt_spec.dialects"):
-        place = find_spec(point.value)
-        if place is not None and place.origin is not None:
-            found[point.name] = Path(place.origin).parent
+        try:
+            place = find_spec(point.value)
+        except (ImportError, ValueError):  # the package around it is missing
+            place = None
+        # A folder without __init__.py is a module, too, but has no origin.
+        where = place and place.submodule_search_locations
+        owner = point.dist.name if point.dist is not None else "a package"
+        why = f"{owner} registers it as {point.value}, which is not installed, or is no folder"
+        found[point.name] = Path(next(iter(where))) if where else why
     return found

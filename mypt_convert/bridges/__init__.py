@@ -21,7 +21,7 @@ def bridge_of(name: str) -> Bridge:
         from mypt_convert.bridges.messages import MessageBridge
 
         return MessageBridge.of(dialect(name))
-    if is_folder(name):
+    if is_folder(name) or name not in dialects():
         return _own(name)
     try:
         return cast(Bridge, import_module(f"{__name__}.{own}"))

@@ -18,7 +18,7 @@ from mypt_lint.check.detect import beginning, failures, of_a_dialect
 from mypt_lint.check.metadata import common
 from mypt_lint.settings.settings import Settings
 from mypt_records.names import NAMES
-from mypt_spec.dialect import RECORDS, folder, is_folder, told_by_records
+from mypt_spec.dialect import RECORDS, folder, told_by_records
 from mypt_spec.findings import Finding
 
 AUTO = "auto"
@@ -60,7 +60,7 @@ def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settin
 
 def _reads_others(name: str) -> bool:
     """Returns whether records of other tools can become records of a dialect."""
-    return not is_folder(name) or (folder(name) / RECORDS).is_file()
+    return name in (AUTO, *mypt_spec.dialects()) or (folder(name) / RECORDS).is_file()
 
 
 def formats_of_texts(source: Source) -> tuple[tuple[str, ...], Source]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
+import importlib
 import json
+import re
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,19 @@ import pytest
 from hypothesis import given
 
 import mypt_spec
+from mypt_convert.bridges import bridge_of
 from mypt_spec import SpecError
-from mypt_spec.dialect import _registered, copied_to, dialect, folder, grammar_root, load
+from mypt_spec.dialect import (
+    _bare_of,
+    _loaded,
+    _registered,
+    copied_to,
+    dialect,
+    folder,
+    grammar_root,
+    load,
+    registered,
+)
 from tests.toy.adapter import ADAPTER
 from tests.unit.mypt_spec.test_toy_dialect import RECORDS
 
@@ -249,16 +263,50 @@ def test_a_name_with_a_slash_is_a_folder(folders: Path, monkeypatch: pytest.Monk
         mypt_spec.dialect("my_toy")
 
 
-def test_dialects_of_other_packages(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = folders / "someones_format"
-    shutil.copytree(folders / "my_toy", package)
-    (package / "__init__.py").touch()
-    point = importlib.metadata.EntryPoint("my-toy", "someones_format", "mypt_spec.dialects")
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
-    monkeypatch.syspath_prepend(str(folders))
+@pytest.fixture
+def installed(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A place of packages, one of which registers its folder, as pip installs it."""
+    place = tmp_path
+    shutil.copytree(folders / "my_toy", place / "someone" / "formats")
+    about = place / "someone-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: someone\nVersion: 1.0\n")
+    points = ["my-toy = someone.formats", "gone = someone.gone", "lost = nobody.formats"]
+    points.append("other-name = someone.formats")
+    (about / "entry_points.txt").write_text("\n".join(["[mypt_spec.dialects]", *points]))
+    monkeypatch.syspath_prepend(str(place))
     _registered.cache_clear()
-    try:
-        assert folder("my-toy") == package
-        assert mypt_spec.dialect("my-toy").name == "my-toy"
-    finally:
-        _registered.cache_clear()
+    yield place
+    _registered.cache_clear()
+    _bare_of.cache_clear()
+    _loaded.cache_clear()
+    sys.modules.pop("someone", None)
+
+
+@pytest.mark.parametrize("module", [True, False])
+def test_dialects_of_other_packages(installed: Path, module: bool) -> None:
+    """Their folders need no `__init__.py`; who looks for names learns theirs."""
+    if module:
+        (installed / "someone/__init__.py").touch()
+        (installed / "someone/formats/__init__.py").touch()
+        importlib.invalidate_caches()
+    assert folder("my-toy") == installed / "someone/formats"
+    assert mypt_spec.dialect("my-toy").name == "my-toy"
+    assert "my-toy" in registered()
+    with pytest.raises(KeyError, match="my-toy"):
+        folder("no-such-name")
+    bridge = bridge_of("my-toy")
+    assert bridge == bridge_of(f"{installed}/someone/formats/")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("gone", "someone registers it as someone.gone, which is not installed"),
+        ("lost", "someone registers it as nobody.formats, which is not installed"),
+        ("other-name", "tokens.toml calls it 'my-toy', the package 'other-name'"),
+    ],
+)
+def test_a_package_without_its_folder_is_named(installed: Path, name: str, why: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(why)):
+        mypt_spec.dialect(name)
