@@ -157,7 +157,7 @@ class Converter:
         conversation, fitted = self._fit(conversation, system)
         losses, named = [*losses, *fitted], 0
         if self.bridge.NEEDS_IDS:
-            steps, named = _named(conversation.steps)
+            steps, named = with_ids(conversation.steps)
             conversation = replace(conversation, steps=steps)
         built = self.bridge.record(conversation, self.target.table)
         built |= {
@@ -411,7 +411,7 @@ def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:
     return [steps[i] for i in order], moved
 
 
-def _named(steps: Sequence[Step]) -> tuple[tuple[Step, ...], int]:
+def with_ids(steps: Sequence[Step]) -> tuple[tuple[Step, ...], int]:
     """Returns steps in which each call has an id, as has its result, and how many ids are new.
 
     They have nine letters and digits, as Mistral wants them.

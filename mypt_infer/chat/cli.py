@@ -53,13 +53,19 @@ def _options(out: Parser) -> None:
     source(
         "--endpoint URL",
         "a model on a server: mypt-serve, vLLM, llama.cpp or another that has OpenAI's "
-        f"completions; its key is in {KEY}; needs the extra endpoint",
+        f"completions or chats; its key is in {KEY}; needs the extra endpoint",
     )
     source(
         "--scripted",
         "a stand-in for a model, which searches for what you say and quotes what it finds",
     )
     add.dialect(f"that of the checkpoint, or {DIALECT}; with --endpoint, what mypt-serve says")
+    add(
+        "--speaks",
+        "with --endpoint: ids, text or chat; what the server is asked for (default: the first of "
+        "these that it has)",
+        choices=("ids", "text", "chat"),
+    )
     add("--vocab PATH", "with --endpoint: the vocabulary of its model (default: the format's)")
     add(
         "--workspace --workspace_dir DIR",

@@ -148,6 +148,8 @@ def _model(chosen: argparse.Namespace) -> _Played | Served | None:
                 "--endpoint needs the package openai: pip install 'mypt-tags[endpoint]'"
             ) from None
         return Served(chosen)
+    if chosen.speaks is not None:
+        raise ValueError("--speaks is for --endpoint")
     if chosen.vocab is not None:
         raise ValueError("--vocab is for --endpoint; a folder has its vocabulary beside the model")
     if chosen.scripted and chosen.model is not None:

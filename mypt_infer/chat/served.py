@@ -31,6 +31,7 @@ class Served:
             seconds=chosen.timeout,
         )
         atexit.register(self.endpoint.close)
+        self.speaks: str | None = chosen.speaks
         self.dialect = _dialect(self.endpoint, chosen.dialect, chosen.vocab)
         most = self.endpoint.context_length
         if most is not None and (chosen.context_length or 0) > most:
@@ -50,7 +51,11 @@ class Served:
     def source(self, tools: Toolbox, options: Options) -> Source:
         """Returns the source of a chat's conversations."""
         return EndpointSource(
-            self.endpoint, self.dialect, tools=tools.schemas, sampling=self.sampling
+            self.endpoint,
+            self.dialect,
+            tools=tools.schemas,
+            sampling=self.sampling,
+            speaks=self.speaks,
         )
 
 

@@ -17,6 +17,8 @@ from mypt_infer.controller.source import NoRoom
 
 KEY = "OPENAI_API_KEY"
 OURS, LLAMA_CPP = "mypt-serve", "llamacpp"
+# What a server says of a path that it does not have.
+_NONE_THERE = (404, 405, 501)
 
 
 class EndpointError(RuntimeError):
@@ -27,10 +29,21 @@ class NoIds(Exception):
     """A server returns texts alone, or takes no ids."""
 
 
+class NoCompletions(Exception):
+    """A server has chats alone."""
+
+
 class Said(NamedTuple):
     """The text of an answer; `ended`: the model has ended it, and not a limit."""
 
     text: str
+    ended: bool
+
+
+class Message(NamedTuple):
+    """The message of an answer, as the API has it; `ended`: the model has ended it, not a limit."""
+
+    message: dict[str, Any]
     ended: bool
 
 
@@ -107,7 +120,7 @@ class Endpoint:
     def ids(self, prompt: Sequence[int], most: int, options: dict[str, Any]) -> Iterator[int]:
         """Yields at most `most` ids that follow a prompt.
 
-        Raises NoIds before the first one, NoRoom, and EndpointError.
+        Raises NoIds or NoCompletions before the first one, NoRoom, and EndpointError.
         """
         if self.owner == LLAMA_CPP:
             yield from self._ids_of_llama_cpp(prompt, most, options)
@@ -127,6 +140,8 @@ class Endpoint:
                 if self.owner == OURS or _no_room(error):
                     raise
                 raise NoIds from None
+            except openai.APIStatusError as error:
+                raise _alone(error) from None
             with stream:
                 for chunk in stream:
                     for choice in chunk.choices:
@@ -150,15 +165,45 @@ class Endpoint:
         yield from found
 
     def text(self, prompt: str, most: int, options: dict[str, Any]) -> Said:
-        """Returns the text that follows a prompt. Raises NoRoom and EndpointError."""
+        """Returns the text that follows a prompt.
+
+        Raises NoCompletions, NoRoom and EndpointError.
+        """
         with _plainly(self.url):
-            made = self.client.completions.create(
-                model=self.model, prompt=prompt, max_tokens=most, **options
-            )
+            try:
+                made = self.client.completions.create(
+                    model=self.model, prompt=prompt, max_tokens=most, **options
+                )
+            except openai.APIStatusError as error:
+                raise _alone(error) from None
         choices = getattr(made, "choices", None)
         if not choices or not isinstance(choices[0].text, str):
             raise EndpointError(f"{self.url} answered what is no completion: {str(made)[:200]}")
         return Said(choices[0].text, choices[0].finish_reason != "length")
+
+    def chat(
+        self,
+        messages: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        most: int,
+        options: dict[str, Any],
+    ) -> Message:
+        """Returns the answer to messages. Raises NoRoom and EndpointError."""
+        asked: dict[str, Any] = {"model": self.model, "messages": list(messages), **options}
+        asked |= {"tools": list(tools)} if tools else {}
+        make: Any = self.client.chat.completions.create
+        with _plainly(self.url):
+            try:
+                made = make(**asked, max_tokens=most)
+            except openai.BadRequestError as error:
+                if error.param != "max_tokens" or error.code != "unsupported_parameter":
+                    raise
+                made = make(**asked, max_completion_tokens=most)
+        choices = getattr(made, "choices", None)
+        if not choices or choices[0].message is None:
+            raise EndpointError(f"{self.url} answered what is no chat: {str(made)[:200]}")
+        said = choices[0].message.model_dump(warnings=False)
+        return Message(said, choices[0].finish_reason != "length")
 
 
 @contextmanager
@@ -179,6 +224,11 @@ def _plainly(url: str) -> Iterator[None]:
         raise EndpointError(f"{url} answered what cannot be read: {error}") from None
 
 
+def _alone(error: openai.APIStatusError) -> Exception:
+    """Returns NoCompletions for the status of a server that has none, else the error."""
+    return NoCompletions() if error.status_code in _NONE_THERE else error
+
+
 def _no_room(error: openai.APIStatusError) -> bool:
     return error.code in ("max_tokens_too_small", "context_length_exceeded")
 
@@ -188,7 +238,7 @@ def _meaning(error: openai.APIStatusError) -> str:
     known = {
         401: f"the key is refused; set {KEY} to the server's",
         403: f"the key may not do this; {KEY} has it",
-        404: "there are no completions of this model; chats alone do not show a format's tags",
+        404: "it has no such model, or neither completions nor chats of it",
         429: "too many requests, or no quota left; try again later",
     }
     status = error.status_code

@@ -8,10 +8,12 @@ itself is compared with what comes, and only a difference makes a new request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from mypt_infer.controller.events import Repaired
-from mypt_infer.endpoint.connect import OURS, Endpoint, EndpointError, NoIds
+from mypt_infer.endpoint.chats import Chats
+from mypt_infer.endpoint.connect import OURS, Endpoint, EndpointError, NoCompletions, NoIds
 from mypt_infer.endpoint.texts import prompt_text, read_text
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect
@@ -22,8 +24,9 @@ Drawn = int | Repaired
 class EndpointSource:
     """A `Source` that asks a server; `tools` are schemas, which bind the calls of mypt-serve.
 
-    `speaks` is "ids" or "text": with None, ids are asked for first. `sampling` are parameters of
-    the API, such as `temperature`. Raises ValueError for a server of another format.
+    `speaks` is "ids", "text" or "chat": with None, ids are asked for first, then texts, then chats,
+    until the server has what is asked for. `sampling` are parameters of the API, such as
+    `temperature`. Raises ValueError for a server of another format.
     """
 
     def __init__(
@@ -42,13 +45,19 @@ class EndpointSource:
                 f"{endpoint.url} has another grammar or vocabulary of {dialect.name} than is here"
             )
         self.endpoint, self.speaks = endpoint, speaks
-        self._format, self._tools = format_of(dialect), list(tools)
+        self._format, self._tools, self._wanted = format_of(dialect), list(tools), speaks
+        self._told: set[str] = set()  # what the server is not shown, and that was said
         self._sampling = dict(sampling or {})
         self._forbidden: frozenset[str] = frozenset()
         self._ids: list[int] = []
         # What the open request still says, and ids of the context that it has not said yet.
         self._coming: Iterator[Drawn] | None = None
         self._ahead: list[int] = []
+        self._said = False  # whether the open request has said anything that was taken
+
+    @cached_property
+    def _chats(self) -> Chats:
+        return Chats(self._format, self._tools)
 
     @property
     def context_length(self) -> int | None:
@@ -76,15 +85,18 @@ class EndpointSource:
         """Returns the next id, or a repair. Raises EndpointError and NoRoom."""
         self._catch_up()
         drawn = None if self._coming is None else next(self._coming, None)
-        if drawn is None:
+        if drawn is None and (self._coming is None or self._said):
             self._forget()
-            self._coming = self._asked(left)
+            self._coming, self._said = self._asked(left), False
             drawn = next(self._coming, None)
         if drawn is None:
+            self._forget()
             raise EndpointError(
                 f"{self.endpoint.url}: the model ends where {self._format.dialect.name} goes on"
             )
-        self._ids += drawn.ids if isinstance(drawn, Repaired) else [drawn]
+        ids = drawn.ids if isinstance(drawn, Repaired) else [drawn]
+        self._said = self._said or bool(ids)
+        self._ids += ids
         return drawn
 
     def _catch_up(self) -> None:
@@ -107,7 +119,7 @@ class EndpointSource:
 
     def _asked(self, left: int) -> Iterator[Drawn]:
         """Yields what the server says after the context."""
-        if self.speaks != "text":
+        if self.speaks in (None, "ids"):
             try:
                 for token in self.endpoint.ids(self._ids, left, self._options()):
                     self.speaks = "ids"
@@ -118,9 +130,43 @@ class EndpointSource:
                     raise EndpointError(f"{self.endpoint.url} returns no ids") from None
                 self.speaks = "text"
                 yield Repaired((), "the server returns no ids: its texts are read", damage=False)
-        prompt = prompt_text(self._format.dialect, self._ids)
-        said = self.endpoint.text(prompt, left, self._options())
-        yield from read_text(self._format, self._ids, prompt, said, self._forbidden)
+            except NoCompletions:
+                yield self._chatting()
+        if self.speaks != "chat":
+            prompt = prompt_text(self._format.dialect, self._ids)
+            try:
+                said = self.endpoint.text(prompt, left, self._options())
+                yield from read_text(self._format, self._ids, prompt, said, self._forbidden)
+                return
+            except NoCompletions:
+                yield self._chatting()
+        yield from self._chat(left)
+
+    def _chatting(self) -> Repaired:
+        """Asks for chats from now on, and returns the notice of it.
+
+        Raises EndpointError where something else is wanted.
+        """
+        if self._wanted is not None:
+            raise EndpointError(f"{self.endpoint.url} has chats alone, and no completions")
+        self.speaks = "chat"
+        return Repaired((), "the server has chats alone: its messages are read", damage=False)
+
+    def _chat(self, left: int) -> Iterator[Drawn]:
+        """Yields what the server says in a chat, or a call that it made before."""
+        ids, chats = list(self._ids), self._chats
+        shown = chats.shown(ids)
+        if calls := chats.waiting(shown):
+            yield from chats.made(ids, shown, calls, self._forbidden)
+            return
+        for kind in sorted({*shown.unseen} - self._told):
+            self._told.add(kind)
+            yield Repaired((), f"the server is not shown: {kind}", damage=False)
+        binds = not self._format.calls <= self._forbidden
+        options = self._options()
+        options.get("extra_body", {}).pop("tools", None)
+        said = self.endpoint.chat(shown.messages, chats.tools if binds else (), left, options)
+        yield from chats.read(ids, shown, said, self._forbidden)
 
     def _options(self) -> dict[str, Any]:
         """Returns the parameters of a request; what binds calls is for our server alone."""

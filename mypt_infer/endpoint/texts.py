@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mypt_infer.controller.events import Repaired
 from mypt_infer.endpoint.connect import EndpointError, Said
@@ -65,11 +65,27 @@ def read_text(
     `forbidden` are kinds of block that the model may not open. What it says after its turn is not
     taken, and a warning is logged.
     """
+    events = _after(form.dialect, prompt, said.text)
+    yield from read_events(form, ids, events, ended=said.ended, forbidden=forbidden)
+
+
+def read_events(
+    form: Format,
+    ids: Sequence[int],
+    events: Iterable[Event],
+    *,
+    ended: bool,
+    forbidden: frozenset[str],
+) -> Iterator[int | Repaired]:
+    """Yields the ids of tags and texts that a model said, as `read_text` does.
+
+    `ended`: the model has ended its answer, and not a limit.
+    """
     reader = _Reader(form, ids, forbidden)
-    for event in _after(form.dialect, prompt, said.text):
+    for event in events:
         if not reader.read(event):
             break
-    reader.end(ended=said.ended)
+    reader.end(ended=ended)
     yield from reader.out
 
 

@@ -56,3 +56,12 @@ def completion(text: str, reason: str = "stop") -> Answer:
     choice = {"index": 0, "text": text, "finish_reason": reason, "logprobs": None}
     head = {"id": "c", "object": "text_completion", "created": 0, "model": "m"}
     return 200, {**head, "choices": [choice]}
+
+
+def chat_answer(
+    message: dict[str, Any], finish_reason: str = "stop", logprobs: Any = None
+) -> Answer:
+    """An answer of a chat that has this message."""
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": logprobs}
+    head = {"id": "c", "object": "chat.completion", "created": 0, "model": "m"}
+    return 200, {**head, "choices": [choice]}

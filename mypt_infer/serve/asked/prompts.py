@@ -18,6 +18,7 @@ from mypt_infer.run_format import format_of
 from mypt_infer.serve.errors import ApiError, place_of
 from mypt_spec import Dialect, Finding
 from mypt_spec.adapters.template_options import KEY
+from mypt_spec.encoder import encode_events
 from mypt_spec.episode import Episode
 from mypt_spec.lexer import lex_ids
 
@@ -38,7 +39,7 @@ class Prompt:
     called: frozenset[str]
 
 
-class _Judge:
+class Judge:
     """Reads records as a checker does, but as prompts: they need no end."""
 
     def __init__(self, dialect: Dialect) -> None:
@@ -64,7 +65,7 @@ class Prompter:
     def __init__(self, dialect: Dialect, name: str, *, system: str | None = None) -> None:
         self.dialect, self.format = dialect, format_of(dialect)
         self._system = system
-        self._convert = Converter(_SHAPE, name, system=system, judge=_Judge(dialect))
+        self._convert = Converter(_SHAPE, name, system=system, judge=Judge(dialect))
 
     def prompt(
         self, messages: Sequence[Any], tools: Sequence[Any], options: dict[str, Any] | None = None
@@ -113,8 +114,9 @@ class Prompter:
             return ids
         events, _ = lex_ids(ids, table, tokenizer.decode_bytes, tokenizer.ordinary)
         closer = table.closers[result.opens].name
-        ends = [e.at.span[1] for e in events if e.terminal == closer and e.at.span]
-        return ids[: ends[-1]] if ends else ids
+        ends = [at for at, event in enumerate(events, 1) if event.terminal == closer]
+        # Of tags of plain text, the ids of the last one are with what comes after it.
+        return encode_events(events[: ends[-1]], table, tokenizer).ids.tolist() if ends else ids
 
 
 def state_after(dialect: Dialect, ids: Sequence[int]) -> int:

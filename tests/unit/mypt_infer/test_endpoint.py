@@ -181,6 +181,12 @@ def test_calls_with_faults(said: str, calls: int, notice: str) -> None:
     assert d.parse_ids(controller.history.ids)[0] is not None
 
 
+def test_a_text_of_which_nothing_is_left_ends_the_turn() -> None:
+    """The server is not asked the same again for ever."""
+    with pytest.raises(EndpointError, match="the model ends where mypt goes on"):
+        by_text("mypt", "</myPT_think>")
+
+
 def test_what_nobody_drew_is_marked() -> None:
     controller, _ = by_text("mypt", CALL.removesuffix("</myPT_toolcall>"), "Honey.")
     d, origins = mypt_spec.dialect("mypt"), controller.history.origins
@@ -204,7 +210,7 @@ def test_a_text_that_spells_a_tag_is_not_sent_as_text() -> None:
     ("status", "says"),
     [
         (401, "the key is refused; set OPENAI_API_KEY"),
-        (404, "no completions of this model"),
+        (404, "neither completions nor chats"),
         (429, "too many requests"),
         (500, "the server failed"),
         (418, "refused with 418"),
