@@ -38,7 +38,8 @@ class Memo(Generic[_K, _V]):
 
     def keep(self, key: _K, value: _V, size: int = 0) -> _V:
         """Returns the value, and knows it from now on unless it is larger than the room."""
-        self._forget(key)
+        if key in self.known:
+            self._forget(key)
         if size > self._room:
             return value
         while self.known and (len(self.known) >= self._entries or self.size + size > self._room):

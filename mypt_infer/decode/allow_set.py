@@ -87,11 +87,9 @@ class AllowSet:
     places: npt.NDArray[np.intp] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self,
-            "places",
-            np.asarray(self.refused if self.only is None else self.only, dtype=np.intp),
-        )
+        listed = self.refused if self.only is None else self.only
+        assert listed is not None
+        object.__setattr__(self, "places", listed.astype(np.intp))
 
     def has(self, token: int) -> bool:
         """Returns whether an id is among them."""

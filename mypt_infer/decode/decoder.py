@@ -31,7 +31,7 @@ import numpy.typing as npt
 import mypt_spec
 from mypt_infer.decode.allow_set import AllowSet, BudgetError, Held, Holders, Refused
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
-from mypt_infer.decode.compile.row_sets import unbudgeted
+from mypt_infer.decode.compile.row_sets import FreeSets
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.engine import Engine, StateFacts
 from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_kinds
@@ -134,6 +134,7 @@ class Decoder:
             unbounded=UNBOUNDED,
         )
         self._order, self._bounds = self.tables.members
+        self._unbudgeted = FreeSets(self.tables, self.caps, UNBOUNDED)
         self._sets = Memo[int, AllowSet](_REMEMBERED, room=_ROOM)
         self._free = Memo[int, tuple[int, int, AllowSet]](_REMEMBERED, room=_ROOM)
         # Of the machine's states, how many ids were refused there that had been allowed.
@@ -230,11 +231,7 @@ class Decoder:
         known = self._free.known.get(machine)
         if known is not None:
             return known
-        found = (
-            unbudgeted(self.tables, machine, self.caps, UNBOUNDED)
-            if machine < self._size
-            else self.engine.free(machine)
-        )
+        found = self._unbudgeted.of(machine) if machine < self._size else self.engine.free(machine)
         if found is not None:
             return self._free.keep(machine, found, found[2].size)
         made = self._make(machine, ENDLESS, UNBOUNDED)
@@ -424,9 +421,9 @@ class Decoder:
             raise Refused(f"no ending was found that fits after id {token} in state {state}")
 
     def _step(self, machine: int, token: int) -> int:
-        """Returns the engine's next state, and keeps it for next time if it is not dead."""
+        """Returns the engine's next state, and keeps it if tables do not say it as fast."""
         then = self.engine.next(machine, token)
-        if then != DEAD_STATE:
+        if then != DEAD_STATE and not self.engine.whole:
             self._steps.keep(machine << _ID_BITS | token, then)
         return then
 

@@ -1,4 +1,4 @@
-"""The first visit of a place in free content: its ids are put together from those of its row."""
+"""The first visit of a place: the ids that may follow while no budget counts."""
 
 from __future__ import annotations
 
@@ -7,39 +7,51 @@ import pytest
 
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.allow_set import AllowSet
-from mypt_infer.decode.compile.row_sets import RowSets
+from mypt_infer.decode.compile.row_sets import _FEW, RowSets
+from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.decoder import ENDLESS, UNBOUNDED, _packed
 from tests.support.decoding import TOOLS
 
+# A value that may begin with more tokens than are looked at one by one.
+MANY = {
+    "name": "many",
+    "parameters": {
+        "properties": {"kind": {"enum": [f"{a}{b}" for a in "abcdefghij" for b in "klmnopqrst"]}}
+    },
+}
 
-def ids_of(found: AllowSet, size: int) -> list[int]:
+
+def ids_of(found: AllowSet, size: int) -> Ints:
     """The ids of an allow set, sorted."""
     if found.only is not None:
-        return list(found.only)
+        return found.only
     assert found.refused is not None
-    return sorted(set(range(size)) - set(found.refused.tolist()))
+    return np.delete(np.arange(size, dtype=np.int32), found.refused)
 
 
 @pytest.mark.parametrize("name", ["mypt", "praxis"])
-def test_sets_of_rows_are_those_of_classes(name: str) -> None:
-    """For each budget around the one from which on no budget counts, in all and in the block."""
-    of = Decoder(name, TOOLS, max_think_tokens=30, max_toolcall_tokens=40)
+@pytest.mark.parametrize("content", [True, False])
+def test_sets_of_places_are_those_of_classes(name: str, content: bool) -> None:
+    """In free content and in structure, for each budget around the one from which on none counts."""
+    of = Decoder(name, [*TOOLS, MANY], max_think_tokens=30, max_toolcall_tokens=40)
     tables = of.tables
     _, first = np.unique(
-        np.stack([tables.row, tables.exits[tables.frame, -1], tables.block]),
-        axis=1,
+        np.stack([tables.row, tables.exits[tables.frame, -1], tables.block])
+        if content
+        else np.diff(tables.edges.first),
+        axis=-1,
         return_index=True,
     )
-    states = [s for s in first.tolist() if tables.frame[s] and tables.alive(s)]
-    assert len(states) > 100
+    states = [s for s in first.tolist() if bool(tables.frame[s]) == content and tables.alive(s)]
+    assert len(states) > 100 or (not content and np.diff(tables.edges.first)[states].max() > _FEW)
     for state in states[:: max(1, len(states) // 60)]:
         left, inside, _ = of.free(_packed(state, ENDLESS, UNBOUNDED))
         for budget in (ENDLESS, left + 1, left, left - 1):
             for block in (UNBOUNDED, inside + 1, inside):
                 packed = _packed(state, max(budget, 0), block)
-                allowed = np.flatnonzero(of.allowed(packed))
-                found = of.allow(packed)
-                assert ids_of(found, tables.vocabulary) == allowed.tolist(), (state, budget, block)
+                allowed, found = np.flatnonzero(of.allowed(packed)), of.allow(packed)
+                ids = ids_of(found, tables.vocabulary)
+                assert np.array_equal(ids, allowed), (state, budget, block)
                 assert found.count == len(allowed)
 
 
@@ -54,4 +66,4 @@ def test_places_with_the_same_exits_share_a_set() -> None:
     other = sets.allow(1, np.array([True]))
     assert other.only is not None
     assert other.only.tolist() == [4, 5]
-    assert ids_of(sets.allow(1, np.array([False])), 6) == [4]
+    assert ids_of(sets.allow(1, np.array([False])), 6).tolist() == [4]
