@@ -34,11 +34,12 @@ _FRACTION = "|".join(rf"[1-9][0-9]{{{n - 1}}}\.(0|[0-9]{{0,{14 - n}}}[1-9])" for
 
 
 def number() -> str:
-    """At most 15 digits in all, the zero in front of the point included."""
+    """At most 15 digits in all, the zero in front of the point included; exponents of two digits."""
     small = "|".join(
         [r"0\.0", *(rf"0\.0{{{z}}}[1-9]([0-9]{{0,{12 - z}}}[1-9])?" for z in range(4))]
     )
-    return rf"({INTEGER}|-?({small}|{_FRACTION}))"
+    exponent = r"[1-9](\.[0-9]{0,13}[1-9])?e(-(0[5-9]|[1-9][0-9])|\+(1[6-9]|[2-9][0-9]))"
+    return rf"({INTEGER}|-?({small}|{_FRACTION}|{exponent}))"
 
 
 def value(schema: dict[str, Any]) -> str:

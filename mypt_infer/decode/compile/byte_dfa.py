@@ -325,9 +325,10 @@ _SMALL = 3
 class _Number(NamedTuple):
     """The state of reading a number.
 
-    `part` is "", "-", "0", "-0", "int", "point" or "fraction". `used` counts digits. `zeros` counts
-    the zeros directly after `0.`, -1 if another digit was read. `single`: one digit follows the
-    point. `zero`: the last digit is 0.
+    `part` is "", "-", "0", "-0", "int", "point" or "fraction", or one of the states of an exponent.
+    `used` counts digits. `zeros` counts the zeros directly after `0.`, -1 if another digit was
+    read. `single`: one digit follows the point. `zero`: the last digit is 0. `lone`: one digit that
+    is not 0 is before the point, so an exponent may follow.
     """
 
     part: str = ""
@@ -335,43 +336,72 @@ class _Number(NamedTuple):
     zeros: int = -1
     single: bool = False
     zero: bool = False
+    lone: bool = False
 
     @property
     def complete(self) -> bool:
-        return self.part in ("0", "int") or (
+        return self.part in ("0", "int", "e00") or (
             self.part == "fraction" and (self.single or not self.zero)
         )
 
     def after(self, byte: int, *, fraction: bool) -> _Number | None:
+        if self.part in _EXPONENTS or byte in b"e+":
+            return self._exponent(chr(byte)) if fraction else None
         if byte == ord("-"):
             return _Number("-") if self.part == "" else None
+        lone = self.lone
         if byte == ord("."):
             ready = fraction and self.part in ("0", "-0", "int") and self.used < DIGITS
-            return _Number("point", self.used, 0 if self.part != "int" else -1) if ready else None
+            zeros = 0 if self.part != "int" else -1
+            return _Number("point", self.used, zeros, lone=lone) if ready else None
         zero = byte == ord("0")
         if self.part in ("", "-"):
-            return _Number({"": "0", "-": "-0"}[self.part], 1) if zero else _Number("int", 1)
+            if zero:
+                return _Number({"": "0", "-": "-0"}[self.part], 1)
+            return _Number("int", 1, lone=fraction)
         if self.part == "int":
             return _Number("int", self.used + 1) if self.used < DIGITS else None
         zeros = self.zeros + 1 if zero and self.zeros >= 0 else -1
         if self.part in ("0", "-0") or self.used >= DIGITS or zeros > _SMALL:
             return None
-        return _Number("fraction", self.used + 1, zeros, self.part == "point", zero)
+        return _Number("fraction", self.used + 1, zeros, self.part == "point", zero, lone)
+
+    def _exponent(self, letter: str) -> _Number | None:
+        if letter == "e":
+            ends = self.part == "int" or (self.part == "fraction" and not self.zero)
+            return _Number("e") if self.lone and ends else None
+        for letters, part in _EXPONENTS.get(self.part, ()):
+            if letter in letters:
+                return _Number(part)
+        return None
+
+
+# What follows in an exponent: two digits, from -05 down and from +16 up. Between them canonical
+# JSON writes the zeros.
+_EXPONENTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "e": (("-", "e-"), ("+", "e+")),
+    "e-": (("0", "e-0"), ("123456789", "e0")),
+    "e+": (("1", "e+1"), ("23456789", "e0")),
+    "e-0": (("56789", "e00"),),
+    "e+1": (("6789", "e00"),),
+    "e0": (("0123456789", "e00"),),
+    "e00": (),
+}
 
 
 @lru_cache(maxsize=2)
 def number_dfa(*, fraction: bool) -> ByteDfa:
-    """Returns the automaton of canonical JSON numbers of at most DIGITS digits, without exponent.
+    """Returns the automaton of canonical JSON numbers of at most DIGITS digits.
 
-    Only whole numbers, unless `fraction`. A number is over when a byte follows that is none of it,
-    so its exits are the bytes that can follow a number.
+    Only whole numbers, unless `fraction`; an exponent has two digits. A number is over when a byte
+    follows that is none of it, so its exits are the bytes that can follow a number.
     """
     rows: dict[_Number, dict[int, _Number]] = {}
     queue = [_Number()]
     while queue:
         state = queue.pop()
         if state not in rows:
-            found = {b: state.after(b, fraction=fraction) for b in b"-.0123456789"}
+            found = {b: state.after(b, fraction=fraction) for b in b"-+.e0123456789"}
             rows[state] = {b: then for b, then in found.items() if then is not None}
             queue += rows[state].values()
     alive = {s for s in rows if s.complete}

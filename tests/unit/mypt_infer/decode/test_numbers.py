@@ -1,0 +1,74 @@
+"""Numbers as canonical JSON writes them: what is read is what `json.dumps` would write."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mypt_infer.decode import Decoder
+from mypt_infer.decode.compile.byte_dfa import number_dfa
+from tests.support.decoding import prompt
+
+
+def reads(text: str, *, fraction: bool = True) -> bool:
+    """Whether a number followed by a comma is read."""
+    return number_dfa(fraction=fraction).run(f"{text},".encode()) < -1
+
+
+@pytest.mark.parametrize(
+    "text", ["1e-05", "1.256e-06", "-9.99e-99", "1e+16", "1.5e+17", "-2e+99", "1.23456789012345e-07"]
+)  # fmt: skip
+def test_exponents(text: str) -> None:
+    assert json.dumps(json.loads(text)) == text
+    assert reads(text)
+    assert not reads(text, fraction=False)
+
+
+@pytest.mark.parametrize(
+    "text", ["1e5", "1E-05", "1e-04", "1e-5", "1e+15", "1.0e-05", "10e-05", "0e-05", "0.1e-05", "1.50e-05", "1e-005", "1e05", "1e", "1e-", "1e-0", "1e+1", "1.e-05", "12.5e-07", "1e-051", "-e-05"]
+)  # fmt: skip
+def test_spellings_that_are_not_canonical(text: str) -> None:
+    assert not reads(text)
+
+
+@given(st.integers(1, 10**15 - 1), st.integers(-99, 99), st.booleans())
+def test_what_json_writes_is_read(digits: int, exponent: int, minus: bool) -> None:
+    """Where 15 digits hold it, the zeros of a small number included, and the exponent is short."""
+    written = str(digits).rstrip("0")
+    text = json.dumps(float(f"{'-' * minus}{written[0]}.{written[1:]}e{exponent}"))
+    mantissa, _, power = text.removeprefix("-").partition("e")
+    assert reads(text) == (sum(map(str.isdigit, mantissa)) <= 15 and len(power) <= 3)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32))
+def test_what_is_read_is_what_json_writes(seed: int) -> None:
+    step, choose, state, text = number_dfa(fraction=True).step, random.Random(seed), 0, b""
+    while (step[state].min() == -1 and (step[state] < -1).sum() == 0) or choose.random() < 0.8:
+        row = np.flatnonzero(step[state] >= 0)
+        if not len(row):
+            break
+        byte = choose.choice([*row.tolist(), *(b for b in b"e.0" if b in row)])
+        state, text = int(step[state][byte]), text + bytes([byte])
+    if not (step[state] < -1).any():
+        return
+    assert json.dumps(json.loads(text)).encode() == text
+
+
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_calls_hold_exponents(engine: str) -> None:
+    if engine == "llguidance":
+        pytest.importorskip("llguidance")
+    tool = {"name": "t", "parameters": {"properties": {"lr": {"type": "number"}}}}
+    of = Decoder("mypt", [tool], engine=engine)
+    state = of.run(of.start(prompt("mypt")), [50261, 50267])
+    for value in ("3e-05", "1.5e+20"):
+        ids = of.dialect.tokenizer.encode(f'{{"name": "t", "lr": {value}}}')
+        assert of.accepts(state, [*ids, 50268]) == len(ids) + 1
+    ids = of.dialect.tokenizer.encode('{"name": "t", "lr": 3e-04}')
+    assert of.accepts(state, ids) < len(ids)
