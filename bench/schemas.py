@@ -7,11 +7,12 @@ schema, and values that fit it or do not. FILE is a JSON list of lists of tools,
 answers to `tools/list`, or a file of BFCL (github.com/ShishirPatil/gorilla), a JSON object a line.
 None is part of this repository.
 
-Each schema is one tool's arguments in dialect praxis, whose calls hold arguments as they are; a
-schema whose values are no objects is left out. Values are written canonically, keys in the order of
-the schema, and walked token by token: the allow set, then the step. llguidance has the same schema
-and the same tokens, in the same run. Prints tables in Markdown; on a busy machine, only medians say
-something of time.
+Each schema is one tool's arguments in dialect praxis, whose calls hold arguments as they are, with
+`additional_properties` "refuse" and "schema", and an answer (`Response(schema=...)`) in dialect
+mypt; a schema whose values are no objects is left out. Values are written canonically, keys in the
+order of the schema, and walked token by token: the allow set, then the step. llguidance has the
+same schema and the same values, in the same run. Times are the processor's. Prints tables in
+Markdown, and of each way the values that it does not judge as the files do.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import statistics
 import time
 import warnings
 from collections import Counter
@@ -33,10 +33,11 @@ import llguidance
 import llguidance.numpy as kernels
 
 import mypt_spec
-from mypt_infer.decode import Decoder, SchemaFault, SchemaWarning
+from mypt_infer.decode import Decoder, Response, SchemaFault, SchemaWarning
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import words
 from mypt_spec.bodies.json_body import call_text
+from tests.support.decoding import prompt
 
 DIALECT = mypt_spec.dialect("praxis")
 SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -48,29 +49,41 @@ NAMES = {"dict": "object", "float": "number", "tuple": "array", "list": "array",
          "Bigint": "integer", "byte": "integer", "short": "integer"}  # fmt: skip
 
 
+class Walk:
+    """How far a value was taken, and the seconds of each allow set and of each step."""
+
+    def __init__(self) -> None:
+        self.masks: list[float] = []
+        self.steps: list[float] = []
+        self.count = 0
+
+
 class Tally:
-    """What one engine did: counts, and seconds of compiling and of steps."""
+    """What one engine did: counts, and seconds of compiling, of allow sets and of steps."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.compiled: list[float] = []
-        self.steps: list[float] = []
+        self.walk = Walk()
         self.reasons: Counter[str] = Counter()
+        self.misjudged: list[str] = []
 
     def row(self, name: str) -> str:
         c = self.counts
-        steps, compiled = sorted(self.steps), sorted(self.compiled)
         return (
             f"| {name} | {c['read']} of {c['schemas']} | {c['valid taken']} of {c['valid']} | "
-            f"{c['invalid refused']} of {c['invalid']} | {_ms(compiled)} | {_ms(steps)} |"
+            f"{c['invalid refused']} of {c['invalid']} | {_times(self.compiled, 1e3)} | "
+            f"{_times(self.walk.masks, 1e6)} | {_times(self.walk.steps, 1e6)} |"
         )
 
 
-def _ms(times: list[float]) -> str:
-    if not times:
-        return "-"
-    p99 = times[int(len(times) * 0.99)]
-    return f"{statistics.median(times) * 1e3:.2f} / {p99 * 1e3:.1f} / {times[-1] * 1e3:.0f}"
+def _times(times: list[float], unit: float) -> str:
+    """Returns "p50 / p99 / max" in a unit of so many a second."""
+    found = sorted(times)
+    at = [found[len(found) // 2], found[int(len(found) * 0.99)], found[-1]] if found else []
+    return (
+        " / ".join(f"{t * unit:,.0f}" if t * unit >= 10 else f"{t * unit:.1f}" for t in at) or "-"
+    )
 
 
 def ordered(value: Any, schema: Any) -> Any:
@@ -86,25 +99,38 @@ def ordered(value: Any, schema: Any) -> Any:
 
 
 class Ours:
-    """One schema in the decoder."""
+    """One schema in the decoder, as the arguments of a tool."""
 
-    def __init__(self, schema: Any, engine: str) -> None:
-        self.of = Decoder(DIALECT, [{"name": "t", "parameters": schema}], engine=engine)
+    def __init__(self, schema: Any, **options: Any) -> None:
+        self.of = Decoder(DIALECT, [{"name": "t", "parameters": schema}], **options)
         ids = [*self.of.ids_of(PROMPT), *DIALECT.tokenizer.encode(OPENED)]
-        self.first = self.of.start(ids)
+        self.first, self.closing = self.of.start(ids), CLOSING
 
-    def walk(self, tokens: list[int], times: list[float]) -> bool:
+    def walk(self, text: str, walk: Walk) -> bool:
         state = self.first
-        for token in [*tokens, -1]:
-            began = time.perf_counter()
+        for token in self.of.dialect.tokenizer.encode(text):
+            began = time.process_time()
             found = self.of.allow(state)
-            if token < 0:
-                return any(found.has(i) for i in CLOSING)
+            walk.masks.append(time.process_time() - began)
+            began = time.process_time()
             if not found.has(token) or not self.of.takes(state, token):
                 return False
             state = self.of.next(state, token)
-            times.append(time.perf_counter() - began)
-        return False
+            walk.steps.append(time.process_time() - began)
+            walk.count += 1
+        found = self.of.allow(state)
+        return any(found.has(i) for i in self.closing)
+
+
+class Answer(Ours):
+    """One schema in the decoder, as that of the answer."""
+
+    def __init__(self, schema: Any) -> None:
+        self.of = Decoder("mypt", response=Response(schema=schema))
+        special = self.of.dialect.tokenizer.special
+        begun = self.of.start(prompt("mypt"))
+        self.first = self.of.next(begun, special["<myPT_assistant>"])
+        self.closing = [special["</myPT_assistant>"]]
 
 
 class Theirs:
@@ -120,22 +146,23 @@ class Theirs:
         if self.first.is_error():
             raise SchemaFault("t", "", self.first.get_error().splitlines()[0])
 
-    def walk(self, tokens: list[int], times: list[float]) -> bool:
+    def walk(self, text: str, walk: Walk) -> bool:
         here = self.first.deep_copy()
         bits = kernels.allocate_token_bitmask(1, DIALECT.tokenizer.vocab_size)
-        for token in tokens:
-            began = time.perf_counter()
+        for token in DIALECT.tokenizer.encode(text):
+            began = time.process_time()
             kernels.fill_next_token_bitmask(here, bits)
+            walk.masks.append(time.process_time() - began)
+            began = time.process_time()
             if not int(bits[0, token >> 5]) >> (token & 31) & 1 or not here.consume_token(token):
                 return False
-            times.append(time.perf_counter() - began)
+            walk.steps.append(time.process_time() - began)
+            walk.count += 1
         return bool(here.is_accepting())
 
 
 def _begin() -> tuple[Any, str, list[int], int]:
     """Returns a prompt, the opening of a call of tool `t`, ids that may begin its end, and END."""
-    from tests.support.decoding import prompt
-
     opener = next(t for t in DIALECT.table.openers.values() if t.body == call_ends(DIALECT)[0])
     closer = DIALECT.table.closers[opener.opens].spell()
     whole = call_text("t", {}, DIALECT.table.literals, "function")
@@ -149,29 +176,31 @@ PROMPT, OPENED, CLOSING, END = _begin()
 
 
 def measure(
-    tally: Tally, make: Callable[[], Any], tests: list[dict[str, Any]], schema: Any
+    tally: Tally, make: Callable[[], Any], tests: list[dict[str, Any]], schema: Any, name: str = ""
 ) -> None:
     """Compiles one schema and walks through its values."""
     tally.counts["schemas"] += 1
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         made = make()
     except (SchemaFault, ValueError) as fault:
         tally.reasons[str(fault)[:120]] += 1
         return
-    tally.compiled.append(time.perf_counter() - began)
+    tally.compiled.append(time.process_time() - began)
     tally.counts["read"] += 1
     for test in tests:
         text = json.dumps(ordered(test["data"], schema), ensure_ascii=False)
         tokens = DIALECT.tokenizer.encode(text)
         if len(tokens) > MOST_TOKENS:
             continue
-        taken = made.walk(tokens, tally.steps)
-        kind = "valid" if test["valid"] else "invalid"
+        tally.walk.count = 0
+        taken, valid = made.walk(text, tally.walk), bool(test["valid"])
+        kind, right = ("valid", "valid taken") if valid else ("invalid", "invalid refused")
         tally.counts[kind] += 1
-        tally.counts["valid taken" if test["valid"] else "invalid refused"] += (
-            taken if test["valid"] else not taken
-        )
+        tally.counts[right] += taken == valid
+        if taken != valid:
+            at = DIALECT.tokenizer.decode(tokens[: tally.walk.count + 1])[-60:]
+            tally.misjudged.append(f"{name}: {kind} at {at!r}")
 
 
 def lists(path: str) -> Iterator[list[dict[str, Any]]]:
@@ -212,12 +241,46 @@ def tools(paths: list[str]) -> None:
         tally = Tally()
         for found in known:
             measure(tally, partial(Decoder, dialect, found, engine=engine), [], {})
-        c, times = tally.counts, sorted(tally.compiled)
+        c = tally.counts
         share = 100 * c["read"] / max(1, c["schemas"])
         read = f"{c['read']} of {c['schemas']} ({share:.1f} %)"
-        print(f"| {dialect}, {engine} | {read} | {_ms(times)} |")
+        print(f"| {dialect}, {engine} | {read} | {_times(tally.compiled, 1e3)} |")
         for reason, count in tally.reasons.most_common(6):
             print(f"    {count}: {reason}")
+
+
+def schemas(folder: str, count: int, seed: int) -> None:
+    """Prints how the schemas of a folder are read, in each way."""
+    files = sorted(Path(folder).glob("*.json"))
+    random.Random(seed).shuffle(files)
+    letter = {"engine": "auto", "additional_properties": "schema"}
+    ways: dict[str, Callable[[Any], Any]] = {
+        "tool, tables": partial(Ours, engine="table"),
+        "tool, auto": partial(Ours, engine="auto"),
+        'tool, auto, "schema"': partial(Ours, **letter),
+        "answer": Answer,
+        "llguidance": Theirs,
+    }
+    tallies = {name: Tally() for name in ways}
+    for path in files[:count]:
+        case = json.loads(path.read_text(encoding="utf-8"))
+        schema, tests = case["schema"], case.get("tests", [])
+        if not isinstance(schema, dict) or schema.get("type", "object") != "object":
+            continue
+        tests = [t for t in tests if isinstance(t["data"], dict)]
+        for name, make in ways.items():
+            measure(tallies[name], partial(make, schema), tests, schema, path.name)
+    print("p50 / p99 / max\n")
+    print("| way | read | valid taken | invalid refused | compile ms | allow set us | step us |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, tally in tallies.items():
+        print(tally.row(name))
+    for name, tally in tallies.items():
+        if not name.endswith("tables"):
+            print(f"\n{name}")
+            print(*(f"    {line}" for line in tally.misjudged[:40]), sep="\n")
+            for reason, times in tally.reasons.most_common(8):
+                print(f"    not read, {times}: {reason}")
 
 
 def main() -> None:
@@ -229,28 +292,7 @@ def main() -> None:
     chosen = parser.parse_args()
     warnings.simplefilter("ignore", SchemaWarning)
     if chosen.schemas:
-        files = sorted(Path(chosen.schemas).glob("*.json"))
-        random.Random(chosen.seed).shuffle(files)
-        tallies = {name: Tally() for name in ("ours, tables", "ours, auto", "llguidance")}
-        for path in files[: chosen.count]:
-            case = json.loads(path.read_text(encoding="utf-8"))
-            schema, tests = case["schema"], case.get("tests", [])
-            if not isinstance(schema, dict) or schema.get("type", "object") != "object":
-                continue
-            tests = [t for t in tests if isinstance(t["data"], dict)]
-            makes: dict[str, Callable[[], Any]] = {
-                "ours, tables": partial(Ours, schema, "table"),
-                "ours, auto": partial(Ours, schema, "auto"),
-                "llguidance": partial(Theirs, schema),
-            }
-            for name, make in makes.items():
-                measure(tallies[name], make, tests, schema)
-        print("| engine | read | valid taken | invalid refused | compile ms | step ms |")
-        print("| --- | --- | --- | --- | --- | --- |")
-        for name, tally in tallies.items():
-            print(tally.row(name))
-        for reason, count in tallies["ours, auto"].reasons.most_common(12):
-            print(f"    {count}: {reason}")
+        schemas(chosen.schemas, chosen.count, chosen.seed)
     if chosen.tools:
         tools(chosen.tools)
 

@@ -75,6 +75,8 @@ class Decoder:
     of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
     `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, with
     a warning. `skip_unreadable` leaves out tools that cannot be read: `skipped` has their reasons.
+    `additional_properties` says what a schema of a tool means that leaves `additionalProperties`
+    out: "refuse", the members that it names; "schema", any members, as in JSON Schema.
     `response` says what the text of the answer has to be.
 
     >>> decoder = Decoder("gabgpt")
@@ -96,6 +98,7 @@ class Decoder:
         response: Response | None = None,
         strict: bool = False,
         skip_unreadable: bool = False,
+        additional_properties: str = "refuse",
     ) -> None:
         self.dialect = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
         self.engine: Engine
@@ -119,11 +122,12 @@ class Decoder:
                 strict=strict,
                 skip_unreadable=skip_unreadable,
                 response=response,
+                additional_properties=additional_properties,
             )
         self.response = response
         self.tables: Tables = self.engine.tables
         self._limits = max_think_tokens, max_toolcall_tokens
-        self._engine_name = engine
+        self._engine_name, self._additional = engine, additional_properties
         check_ways(self.tables, self.forbidden_blocks)
         self.caps = caps_of(
             self.dialect,
@@ -165,6 +169,7 @@ class Decoder:
             engine=self._engine_name,
             forbidden_blocks=kinds,
             response=self.response,
+            additional_properties=self._additional,
         )
 
     # Beginning.

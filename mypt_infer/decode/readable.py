@@ -12,9 +12,12 @@ from typing import NamedTuple
 
 from mypt_infer.decode.engine import Engine, engine_of
 from mypt_infer.decode.llguidance.response import Response
-from mypt_infer.decode.schemas import SchemaWarning, plain_tools
+from mypt_infer.decode.schemas import SchemaWarning, has_free_object, opened, plain_tools
 from mypt_infer.decode.tools import Declaration, SchemaFault, ToolSpec, declare
 from mypt_spec import Dialect
+
+# What may become of members that a schema neither names nor speaks of.
+_ADDITIONAL = ("refuse", "schema")
 
 
 class Skipped(NamedTuple):
@@ -41,18 +44,30 @@ def readable(
     strict: bool = False,
     skip_unreadable: bool = False,
     response: Response | None = None,
+    additional_properties: str = "refuse",
 ) -> Readable:
     """Returns the tools that an engine reads.
 
-    Warns once, with SchemaWarning, of keywords that were read as nothing. Raises SchemaFault for a
-    tool that cannot be read, unless `skip_unreadable`; with `strict`, also for such keywords.
+    With `additional_properties` "schema", a schema that leaves `additionalProperties` out means
+    what JSON Schema says, any members; with "refuse", those that it names. Warns once, with
+    SchemaWarning, of keywords that were read as nothing. Raises SchemaFault for a tool that cannot
+    be read, unless `skip_unreadable`; with `strict`, also for such keywords.
     """
+    if additional_properties not in _ADDITIONAL:
+        raise ValueError(
+            f"additional_properties is {additional_properties!r}; expected "
+            + " or ".join(map(repr, _ADDITIONAL))
+        )
     skipped: list[Skipped] = []
     known = _declared(tools, skipped, strict=strict) if skip_unreadable else declare(tools)
     plain, ignored = plain_tools(known, strict=strict)
+    to_the_letter = additional_properties == "schema"
+    if to_the_letter:
+        plain = tuple(map(opened, plain))
     while True:
         try:
-            found = engine_of(dialect, plain, engine, forbidden_blocks, response)
+            reader = _reader_to_the_letter(plain, engine) if to_the_letter else engine
+            found = engine_of(dialect, plain, reader, forbidden_blocks, response)
             break
         except SchemaFault as fault:
             at = [t.name for t in plain].index(fault.tool) if skip_unreadable else -1
@@ -68,6 +83,23 @@ def readable(
             stacklevel=3,
         )
     return Readable(known, found, tuple(skipped))
+
+
+def _reader_to_the_letter(tools: Iterable[ToolSpec], engine: str) -> str:
+    """Returns the engine for tools that take members which they do not name: never the tables.
+
+    Raises SchemaFault for such a tool if the tables were asked for.
+    """
+    free = next((tool for tool in tools if has_free_object(tool.schema)), None)
+    if free is not None and engine == "table":
+        raise SchemaFault(
+            free.name,
+            "",
+            'with additional_properties="schema" it takes members that it does not name, which '
+            'tables cannot hold: use the engine "auto" or "llguidance", or say '
+            '"additionalProperties": false in each object of its schema',
+        )
+    return "llguidance" if free is not None and engine == "auto" else engine
 
 
 def _declared(

@@ -49,6 +49,7 @@ _FORMATS = frozenset(
     }
 )  # fmt: skip
 _MOST_NESTED = 200
+_STRICT = "{} would be read as nothing; take it out, or read this without strict"
 
 
 class SchemaWarning(UserWarning):
@@ -67,12 +68,7 @@ def plain_tools(
     for tool in tools:
         read, more = plain(tool)
         if strict and more:
-            raise SchemaFault(
-                tool.name,
-                "",
-                f"{', '.join(map(repr, sorted(more)))} would be read as nothing; take it out, or "
-                "read the list without strict",
-            )
+            raise SchemaFault(tool.name, "", _STRICT.format(", ".join(map(repr, sorted(more)))))
         found.append(read)
         ignored |= more
     return tuple(found), tuple(sorted(ignored))
@@ -91,16 +87,17 @@ def plain(tool: ToolSpec) -> tuple[ToolSpec, frozenset[str]]:
     return ToolSpec(tool.name, schema, tool.description), frozenset(reader.ignored)
 
 
-def plain_schema(name: str, schema: Any) -> Any:
-    """Returns a schema of any value that says only what binds it; `name` is for errors.
+def plain_schema(name: str, schema: Any, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """Returns (schema, ignored): a schema of any value that says only what binds it.
 
-    Raises SchemaFault for what is no schema, and for keywords that JSON Schema does not define.
+    `ignored` are keywords that were read as nothing, `name` is for errors. Raises SchemaFault for
+    what is no schema; with `strict`, for such a keyword, too.
     """
     reader = _Reader(ToolSpec(name, schema if isinstance(schema, Mapping) else {}))
     found = reader.schema(schema, "", 0)
-    if reader.ignored:
-        raise reader.fault("", f"JSON Schema defines no {', '.join(sorted(reader.ignored))}")
-    return found
+    if strict and reader.ignored:
+        raise reader.fault("", _STRICT.format(", ".join(map(repr, sorted(reader.ignored)))))
+    return found, tuple(sorted(reader.ignored))
 
 
 class _NoValue(SchemaFault):
@@ -221,6 +218,28 @@ class _Reader:
             return not misfits(value, {**self.shared, **schema})
         except SchemaError as error:
             raise self.fault(f"{at}{error.pointer}", str(error)) from None
+
+
+def opened(tool: ToolSpec) -> ToolSpec:
+    """Returns a tool whose objects say that more members fit, where they leave that out.
+
+    JSON Schema means so; here arguments that a schema does not name are else not written. `tool` is
+    as `plain` reads it. Parts that no table holds do not need it: llguidance reads them so.
+    """
+    return ToolSpec(tool.name, _opened({**tool.schema, "type": "object"}), tool.description)
+
+
+def _opened(schema: Any) -> Any:
+    if not isinstance(schema, Mapping) or "enum" in schema or "const" in schema:
+        return schema
+    out = dict(schema)
+    if isinstance(schema.get("properties"), Mapping):
+        out["properties"] = {key: _opened(part) for key, part in schema["properties"].items()}
+    if "items" in schema:
+        out["items"] = _opened(schema["items"])
+    if "object" in schema.get("type", ()):
+        out.setdefault("additionalProperties", True)
+    return out
 
 
 def has_free_object(schema: Any) -> bool:

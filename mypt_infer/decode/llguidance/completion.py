@@ -46,7 +46,8 @@ _RECENT = 256
 _WORDS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .:,"
 # The order in which bytes are tried, inside a string and outside.
 _INSIDE = [*b'"', *_WORDS, *range(0x100)]
-_OUTSIDE = [*b'}]"ntf', *_WORDS, *range(0x100)]
+# A comma before digits: where it may follow, the number is over, and longer ones come no nearer.
+_OUTSIDE = [*b'}],"ntf', *_WORDS, *range(0x100)]
 _ANYWHERE = [*b'}]"', *_WORDS, *range(0x100)]
 _QUOTE = ord('"')
 _CLOSING_QUOTE = 1 << _QUOTE

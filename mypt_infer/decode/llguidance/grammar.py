@@ -122,9 +122,8 @@ def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
     schema["type"] = "object"
     described = schema.get("properties", {})
     if unknown := [k for k in schema.get("required", ()) if k not in described]:
-        schema["properties"] = described | dict.fromkeys(
-            unknown, schema.get("additionalProperties", {})
-        )
+        more = schema.get("additionalProperties", {})
+        schema["properties"] = described | dict.fromkeys(unknown, {} if more is True else more)
     if not any(
         word in schema for word in (*_CHOOSING, "patternProperties", "additionalProperties")
     ):

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_infer.decode.schemas import plain_schema
+from mypt_infer.decode.schemas import SchemaWarning, plain_schema
 
 _ONE_LINE = {"\n": "\\n", "\r": "\\r"}
 _HEAD = '%llguidance {"no_forcing": true}\n'
@@ -36,15 +37,19 @@ class Response:
 
     - `regex`: the whole text matches it, in the syntax of Rust's regex crate (no look-around, no
       references). `^` at its beginning and `$` at its end mean nothing.
-    - `schema`: the text is JSON that fits, with the spaces of `json.dumps` and no others.
+    - `schema`: the text is JSON that fits, with the spaces of `json.dumps` and no others. It is
+      read to the letter: an object that leaves `additionalProperties` out may have any members.
     - `lark`: the text is what `start` of this grammar says, in llguidance's dialect of Lark.
 
-    Raises ResponseError unless one of them is given.
+    Keywords that JSON Schema does not define are read as nothing, with a SchemaWarning; `strict`
+    refuses them. Raises ResponseError unless one of the three is given, SchemaFault for a bad
+    schema.
     """
 
     regex: str | None = None
     schema: Mapping[str, Any] | bool | None = None
     lark: str | None = None
+    strict: bool = field(default=False, repr=False)
     grammar: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -53,6 +58,14 @@ class Response:
             raise ResponseError("a response is a regex, a schema or a lark grammar: name one")
         if self.schema is not None:
             grammar = f"{_HEAD}start: %json {json.dumps(self.plain, ensure_ascii=False)}"
+            if ignored := plain_schema("response", self.schema, strict=self.strict)[1]:
+                warnings.warn(
+                    f"read as nothing in the schema of the response: {', '.join(ignored)}; JSON "
+                    "Schema defines no such keyword, and a member that no value fits is never "
+                    "written",
+                    SchemaWarning,
+                    stacklevel=3,
+                )
         elif not isinstance(text := getattr(self, given[0]), str):
             raise ResponseError(f"{given[0]} is a text, got {type(text).__name__}")
         else:
@@ -67,7 +80,7 @@ class Response:
     @property
     def plain(self) -> dict[str, Any]:
         """Returns the schema as llguidance reads it."""
-        found = plain_schema("response", self.schema)
+        found, _ = plain_schema("response", self.schema)
         found = {} if found is True else found
         if not isinstance(found, dict):
             raise ResponseError("no text fits the schema false")

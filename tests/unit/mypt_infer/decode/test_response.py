@@ -6,13 +6,21 @@ import builtins
 import json
 import random
 import re
+import warnings
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mypt_infer.decode import BudgetError, Decoder, PromptError, Response, ResponseError
+from mypt_infer.decode import (
+    BudgetError,
+    Decoder,
+    PromptError,
+    Response,
+    ResponseError,
+    SchemaWarning,
+)
 from mypt_infer.decode.llguidance.grammar import EngineError
 from mypt_infer.decode.tools import SchemaFault
 from mypt_spec.bodies.json_schema import misfits
@@ -178,8 +186,38 @@ def test_what_is_no_response_is_refused(given: dict[str, Any], why: str) -> None
 def test_a_bad_schema_is_refused_with_its_place() -> None:
     with pytest.raises(SchemaFault, match="/properties/a/type: 'text' is no type"):
         Response(schema={"properties": {"a": {"type": "text"}}})
-    with pytest.raises(SchemaFault, match="defines no optional"):
-        Response(schema={"optional": True})
+    with pytest.raises(SchemaFault, match="'optional' would be read as nothing"):
+        Response(schema={"optional": True}, strict=True)
+
+
+def test_a_schema_is_read_as_it_was_found() -> None:
+    """Annotations of other tools say nothing of a value, in a schema of the answer as in tools."""
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "x-order": 1}}, "x-kind": 2}
+    with pytest.warns(SchemaWarning, match="read as nothing in the schema of the response: x-kind, x-order"):  # fmt: skip
+        found = Response(schema=schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "x-" not in found.grammar.replace("x-guidance", "")
+    with pytest.raises(SchemaFault, match="'x-kind', 'x-order' would be read as nothing"):
+        Response(schema=schema, strict=True)
+
+
+def test_many_required_members_are_proved_soon() -> None:
+    """A number that may be over is not made longer to look for an ending."""
+    inner = {"type": "object", "properties": {k: {"type": "number"} for k in "abcdef"}, "required": [*"abcdef"]}  # fmt: skip
+    of = Decoder("mypt", response=Response(schema={"properties": {"x": {}, "deep": inner}}))
+    special, search = of.dialect.tokenizer.special, of.engine.guided._answers.ground.search  # type: ignore[attr-defined]
+    looked: list[int] = []
+    real = search.ending
+    search.ending = lambda *a, **k: looked.append((found := real(*a, **k)).looked) or found
+    try:
+        state = of.next(of.start(prompt("mypt")), special["<myPT_assistant>"])
+        ids = of.dialect.tokenizer.encode('{"x": 1, "deep": {"a": 3.5')
+        assert of.accepts(state, ids) == len(ids)
+    finally:
+        del search.ending
+    assert looked
+    assert max(looked) < 60
 
 
 def test_without_llguidance_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

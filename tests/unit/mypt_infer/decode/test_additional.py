@@ -1,0 +1,153 @@
+"""Members that a schema does not name: refused in tools, or as JSON Schema says."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mypt_infer.decode import Decoder, Response, SchemaFault
+from mypt_infer.decode.compile.call_graph import body_of
+from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.schemas import opened
+from mypt_infer.decode.tools import ToolSpec
+from mypt_spec.bodies.json_schema import misfits
+from tests.support.decoding import complete, prompt
+from tests.support.examples import examples
+
+pytest.importorskip("llguidance")
+
+STRING = {"type": "string"}
+PLAIN = {"type": "object", "properties": {"a": STRING}, "required": ["a"]}
+
+
+def of_tool(parameters: Any, *, name: str = "praxis", **options: Any) -> Decoder:
+    options = {"engine": "auto", **options}
+    return Decoder(name, [{"name": "t", "parameters": parameters}], **options)
+
+
+def takes(of: Decoder, arguments: dict[str, Any]) -> bool:
+    """Whether a whole call can be written in mypt or praxis."""
+    table, tokenizer = of.dialect.table, of.dialect.tokenizer
+    kind = call_ends(of.dialect)[0]
+    body = body_of(kind, "t", arguments, table.literals)
+    if of.dialect.name == "mypt":
+        opened = [tokenizer.special[t] for t in ("<myPT_assistant>", "<myPT_toolcall>")]
+        ids = [*opened, *tokenizer.encode(body), tokenizer.special["</myPT_toolcall>"]]
+    else:
+        opener = next(t for t in table.openers.values() if t.body == kind)
+        ids = tokenizer.encode(opener.spell() + body + table.closers[opener.opens].spell())
+    return of.accepts(of.start(prompt(of.dialect.name)), ids) == len(ids)
+
+
+VECTORS: list[tuple[Any, Any, bool, bool]] = [  # schema, arguments, with "refuse", with "schema"
+    (PLAIN, {"a": "x"}, True, True),
+    (PLAIN, {"a": "x", "b": 1}, False, True),
+    (PLAIN, {"a": "x", "a2": {"deep": [None]}}, False, True),
+    (PLAIN, {"b": 1}, False, False),
+    ({**PLAIN, "additionalProperties": False}, {"a": "x", "b": 1}, False, False),
+    ({**PLAIN, "additionalProperties": True}, {"a": "x", "b": 1}, True, True),
+    ({**PLAIN, "additionalProperties": {"type": "integer"}}, {"a": "x", "b": 1}, True, True),
+    ({**PLAIN, "additionalProperties": {"type": "integer"}}, {"a": "x", "b": "1"}, False, False),
+    ({"properties": {"o": PLAIN}}, {"o": {"a": "x", "b": 1}}, False, True),
+    ({"properties": {"l": {"type": "array", "items": PLAIN}}}, {"l": [{"a": "x", "b": 1}]}, False, True),
+    ({"properties": {"o": {"enum": [{"a": 1}]}}}, {"o": {"a": 1, "b": 1}}, False, False),
+    ({"type": "object", "properties": {}}, {"x": 1}, False, True),
+    ({"required": ["r"]}, {"r": [1]}, True, True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "arguments", "refuse", "to_the_letter"), VECTORS)
+def test_vectors(schema: Any, arguments: Any, refuse: bool, to_the_letter: bool) -> None:
+    for name in ("mypt", "praxis"):
+        assert takes(of_tool(schema, name=name), arguments) == refuse
+        made = of_tool(schema, name=name, additional_properties="schema")
+        assert takes(made, arguments) == to_the_letter
+
+
+def test_answers_are_read_to_the_letter() -> None:
+    for schema, fits in ((PLAIN, True), ({**PLAIN, "additionalProperties": False}, False)):
+        of = Decoder("gabgpt", response=Response(schema=schema))
+        state = of.run(of.start(prompt("gabgpt")), [of.dialect.tokenizer.special["<|assistant|>"]])
+        ids = of.dialect.tokenizer.encode('{"a": "x", "b": 1}')
+        assert (of.accepts(state, ids) == len(ids)) == fits
+
+
+def test_tables_are_taken_only_where_no_more_members_are_meant() -> None:
+    closed = {**PLAIN, "additionalProperties": False}
+    nested = {"properties": {"o": PLAIN}, "additionalProperties": False}
+    for schema, whole in ((PLAIN, False), (nested, False), (closed, True)):
+        assert of_tool(schema, additional_properties="schema").engine.whole == whole
+        assert of_tool(schema).engine.whole
+    assert of_tool(closed, engine="table", additional_properties="schema").engine.whole
+    with pytest.raises(SchemaFault, match=r'tool \'t\': .*"additionalProperties": false'):
+        of_tool(PLAIN, engine="table", additional_properties="schema")
+    left = of_tool(PLAIN, engine="table", additional_properties="schema", skip_unreadable=True)
+    assert [s.name for s in left.skipped] == ["t"]
+
+
+def test_what_the_option_may_be() -> None:
+    with pytest.raises(ValueError, match="additional_properties is 'allow'; expected 'refuse' or"):
+        of_tool(PLAIN, additional_properties="allow")
+
+
+def test_forbidding_keeps_it() -> None:
+    of = of_tool(PLAIN, name="mypt", additional_properties="schema").forbidding(["think"])
+    assert takes(of, {"a": "x", "b": 1})
+
+
+PARTS = st.recursive(
+    st.sampled_from([STRING, {"type": "integer"}, {"enum": [{"a": 1}, 2]}]),
+    lambda inner: (
+        st.fixed_dictionaries(
+            {
+                "type": st.just("object"),
+                "properties": st.dictionaries(st.sampled_from("ab"), inner),
+            },
+            optional={"additionalProperties": st.sampled_from([True, False, {"type": "integer"}])},
+        )
+        | st.fixed_dictionaries({"type": st.just("array"), "items": inner})
+    ),
+    max_leaves=4,
+)
+OBJECTS = st.fixed_dictionaries(
+    {"properties": st.dictionaries(st.sampled_from(["a", "b", "name"]), PARTS)},
+    optional={"additionalProperties": st.sampled_from([True, False])},
+)
+VALUES = st.recursive(
+    st.sampled_from([1, 2, "x"]),
+    lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=2) | st.lists(inner, max_size=2),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@given(OBJECTS, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
+def test_what_is_said_means_the_same(schema: Any, value: Any) -> None:
+    """`opened` writes down what JSON Schema means where nothing is said."""
+    made = opened(ToolSpec("t", schema)).schema
+    assert (not misfits(value, schema)) == (not misfits(value, made))
+    assert "additionalProperties" in made
+
+
+@settings(max_examples=examples(24), deadline=None)
+@given(OBJECTS, st.integers(0, 30), st.integers(0, 2**32))
+def test_every_budget_ends_legal(schema: Any, slack: int, seed: int) -> None:
+    of = of_tool(schema, name="mypt", additional_properties="schema")
+    before, choose = of.ids_of(prompt("mypt")), random.Random(seed)
+    first = [of.dialect.tokenizer.special[t] for t in ("<myPT_assistant>", "<myPT_toolcall>")]
+    budget = len(first) + of.minimum(of.run(of.start(before), first)) + slack
+    state, out = of.run(of.start(before, max_new_tokens=budget), first), list(first)
+    while not of.final(state):
+        token = int(choose.choice(of.ids(state)))
+        if of.takes(state, token):
+            out.append(token)
+            state = of.next(state, token)
+    assert len(out) <= budget
+    assert complete(of, before + out), of.dialect.tokenizer.decode(out)
+    call = json.loads(of.dialect.tokenizer.decode(out[2:]).split("</myPT_toolcall>")[0])
+    arguments = {"name" if k == "name_" else k: v for k, v in call.items() if k != "name"}
+    assert misfits(arguments, schema) == []
