@@ -34,7 +34,7 @@ from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.compile.row_sets import FreeSets
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.engine import Engine, StateFacts
-from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_kinds
+from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_kinds, step_memos
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.one_way import OneWay
 from mypt_infer.decode.prompt import prompt_ids, start_state
@@ -144,8 +144,7 @@ class Decoder:
         # Of the machine's states, how many ids were refused there that had been allowed.
         self.refusals: dict[int, int] = {}
         self._one_way = OneWay(self.dialect, self.engine)
-        self._steps = Memo[int, int](16 * _REMEMBERED)
-        self._jumps = Memo[tuple[int, int], int](16 * _REMEMBERED)
+        self._steps, self._jumps = step_memos()
         self._caps, self._size = self.caps.tolist(), self.tables.size
         self._block, self._distance, self._to_close = self.tables.lists
         self._final: list[bool] = self.tables.final.tolist()

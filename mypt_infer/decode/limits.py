@@ -1,4 +1,4 @@
-"""Checks the options of a decoder: blocks that are forbidden, and budgets of blocks.
+"""Checks the options of a decoder: blocks that are forbidden, and budgets of blocks; bounds memos.
 
 Input: options as a caller has them, tables and tools. Output: options as the decoder needs them, or
 an error that says what would do.
@@ -21,6 +21,19 @@ from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
+from mypt_spec.memo import Memo
+
+# The most steps of a decoder that are kept, the bytes that one takes in a dict (Python's integers,
+# a tuple, its slot), and the most bytes of each memo.
+STEPS, STEP, JUMP, STEP_ROOM = 1 << 16, 176, 272, 16 << 20
+
+
+def step_memos() -> tuple[Memo[int, int], Memo[tuple[int, int], int]]:
+    """Returns the memos of a decoder: of steps of the machine, and of steps of whole states."""
+    return (
+        Memo[int, int](STEPS, room=STEP_ROOM, each=STEP),
+        Memo[tuple[int, int], int](STEPS, room=STEP_ROOM, each=JUMP),
+    )
 
 
 def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> frozenset[str]:

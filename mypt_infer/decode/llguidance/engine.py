@@ -61,6 +61,8 @@ from mypt_spec.table import IDS_LAST, LISTS
 
 # The number of matchers that are kept, and the bytes of sets of what may follow.
 _KEPT, _ROOM = 256, 8 << 20
+# The bytes of all matchers; of one, and more with each byte that it has read.
+_MATCHERS, _MATCHER, _BYTE = 64 << 20, 12_000, 100
 # The bytes of a state, with what the decoder knows of it, without the tokens of its ending.
 _STATE = 1000
 # If a pattern binds a string in which no more ids may follow, all are proved before the offer.
@@ -74,13 +76,17 @@ _ALL = frozenset([""])
 
 
 class _BodyState(NamedTuple):
-    """A state: its hole, the state before it, the token between (-1 at the start), an ending."""
+    """A state: its hole, the state before it, the token between (-1 at the start), an ending.
+
+    `read`: the bytes of the body so far.
+    """
 
     hole: int
     before: int
     token: int
     companion: int
     ending: tuple[int, ...]
+    read: int
 
 
 class Guided:
@@ -112,7 +118,7 @@ class Guided:
         self.places = Numbered[tuple[int, int, int], _BodyState](
             self.size, before=lambda place: place.before
         )
-        self._matchers = Memo[int, Any](_KEPT)
+        self._matchers = Memo[int, Any](_KEPT, room=_MATCHERS, each=_MATCHER)
         self._offered = Memo[int, Offered](_KEPT, room=_ROOM)
         self._options = Memo[int, ProvenIds](_KEPT, room=_ROOM)
         self._texts = Memo[int, tuple[bytes, Reading]](_KEPT, room=_ROOM)
@@ -151,7 +157,7 @@ class Guided:
         ending = self.endings[self.tables.holes[hole][0]]
         with self.calls.lock:
             first = self._prover_of(hole).ground.lexemes.first
-            return self._number(_BodyState(hole, -1, -1, first, ending))
+            return self._number(_BodyState(hole, -1, -1, first, ending, 0))
 
     def beside(self, state: int) -> int | None:
         """Returns the hole at whose start a state is, if tags may follow there, too; else None."""
@@ -181,8 +187,12 @@ class Guided:
             offered.known[token] = len(ending)
             if not ending:
                 return self.tables.holes[place.hole][1]
-            companion = self._prover_of(place.hole).ground.lexemes.next(place.companion, token)
-            return self._number(_BodyState(place.hole, state, token, companion, tuple(ending)))
+            ground = self._prover_of(place.hole).ground
+            companion = ground.lexemes.next(place.companion, token)
+            read = place.read + len(ground.search.vocabulary.tokens[token])
+            return self._number(
+                _BodyState(place.hole, state, token, companion, tuple(ending), read)
+            )
 
     def minimum(self, state: int) -> int:
         """Returns the least known number of tokens to the end of the body."""
@@ -258,7 +268,7 @@ class Guided:
                 [place.token] if before is not None else self.tokens(state)
             ):
                 raise RuntimeError(f"llguidance stopped: {found.get_error()}")
-            self._matchers.keep(state, found)
+            self._matchers.keep(state, found, _BYTE * place.read)
         return found
 
     def _rule(self, hole: int, text: bytes) -> Rule:

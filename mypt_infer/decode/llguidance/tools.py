@@ -5,6 +5,7 @@ A tool of which no call is found is refused here, so that all that is offered la
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -77,7 +78,9 @@ class Calls:
 
 # The most places that the search for a first call looks at, some 40 us each.
 _MOST = 20_000
-_calls = Memo[tuple[str, str], Calls](32)  # by lists of tools
+# The bytes of llguidance's grammar of a tool or a response, and more with each letter of it.
+_GRAMMAR, _LETTER = 120_000, 100
+_calls = Memo[tuple[str, str], Calls](32, room=64 << 20)  # by lists of tools
 
 
 def calls_of(
@@ -109,8 +112,21 @@ def calls_of(
             found = opening.calls(tools, forbidden_blocks, response=response is not None)
         if response is not None:
             found = answered(dialect, found, response)
-        _calls.keep(key, found)
+        _calls.keep(key, found, bytes_of(found, tools, response))
     return found
+
+
+def bytes_of(calls: Calls, tools: Sequence[ToolSpec], response: Response | None) -> int:
+    """Returns the bytes that the calls of some tools take, about: tables and grammars."""
+    letters = [len(json.dumps(tool.schema)) for tool in tools]
+    grammars = [
+        (len(response.grammar) if response is not None else 0)
+        if hole == RESPONSE
+        else (sum(letters) if hole == ANY else letters[hole - 1])
+        for hole in calls.first
+    ]
+    endings = 8 * sum(map(len, calls.endings.values()))
+    return calls.tables.nbytes + _GRAMMAR * len(grammars) + _LETTER * sum(grammars) + endings
 
 
 def answered(dialect: Dialect, calls: Calls, response: Response) -> Calls:

@@ -28,6 +28,18 @@ def test_a_memo_keeps_to_its_bounds(calls: list[tuple[str, int]], entries: int, 
         assert memo.size == sum(sizes[key] for key in memo.known) <= room
 
 
+@given(_CALLS, st.integers(1, 8), st.integers(0, 30), st.integers(1, 9))
+def test_what_each_entry_takes_counts(
+    calls: list[tuple[str, int]], entries: int, room: int, each: int
+) -> None:
+    memo = Memo[str, int](entries, room=room, each=each)
+    for key, size in calls:
+        memo.keep(key, size, size)
+        assert (key in memo.known) == (size + each <= room)
+        assert len(memo.known) <= entries
+        assert memo.nbytes == sum(size + each for size in memo.known.values()) <= room
+
+
 def test_without_room_sizes_count_for_nothing() -> None:
     memo = Memo[int, int](2)
     for number in range(9):

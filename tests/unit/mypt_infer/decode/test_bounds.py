@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mypt_infer.decode import Decoder, ForgottenState, Response
+from mypt_infer.decode import Decoder, ForgottenState, Response, decoder, limits
 from mypt_infer.decode.decoder import machine
+from mypt_spec.memo import Memo
 from tests.support.decoding import prompt
 
 pytest.importorskip("llguidance")
-from mypt_infer.decode.llguidance import numbered
+from mypt_infer.decode.llguidance import engine, numbered
+from mypt_infer.decode.llguidance import tools as calls
 
 
 def room_for(states: int, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -78,6 +83,84 @@ def test_states_are_kept_within_bytes(
     numbers = set(places(made)[-1]._places)
     for kept in (made._facts, made.refusals, made._free.known):
         assert {n for n in kept if n >= made.tables.size} <= numbers
+
+
+def test_steps_are_kept_within_bytes() -> None:
+    """What an entry is said to take is no less than what it takes, and not twice as much."""
+    made = Decoder("mypt")
+    each_of: list[tuple[Any, int]] = [(made._steps, limits.STEP), (made._jumps, limits.JUMP)]
+    for kept, each in each_of:
+        gc.collect()
+        tracemalloc.start()
+        for n in range(20_000):  # numbers as large as those of states
+            machine, token = n * 977 % (1 << 24), n * 31 % (1 << 18)
+            state = machine << decoder.BUDGET_BITS | decoder._NO_BUDGETS
+            if kept is made._jumps:
+                kept.keep((state, token), state + (1 << decoder.BUDGET_BITS))
+            else:
+                kept.keep(machine << decoder._ID_BITS | token, machine + 1)
+        taken = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert kept.nbytes == each * 20_000
+        assert taken <= kept.nbytes <= 2.5 * taken
+        assert (kept._entries + 1) * each > min(kept._room, limits.STEPS * each)
+        assert kept._entries * each <= kept._room
+    assert len(made._steps.known) == len(made._jumps.known) == 20_000
+
+
+def resident() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) << 10
+    pytest.skip("the system does not say what a process holds")
+
+
+def test_matchers_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One holds all that it has read, so those of long bodies are few."""
+    notes = {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}}
+    tool = {"name": "t", "parameters": {"properties": {"notes": notes}, "required": ["notes"]}}
+    room = 40 * (engine._MATCHER + 1000 * engine._BYTE)
+    monkeypatch.setattr(engine, "_MATCHERS", room)
+    made = Decoder("mypt", [tool], engine="llguidance")
+    guided: Any = made.engine.guided  # type: ignore[attr-defined]
+    text = '{"name": "t", "notes": [' + ", ".join('{"k": "some words"}' for _ in range(90))
+    special, ids = made.dialect.tokenizer.special, made.dialect.tokenizer.encode(text)
+    opened = [special["<myPT_assistant>"], special["<myPT_toolcall>"]]
+    state = made.run(made.start(prompt("mypt")), opened)
+    sizes = []
+    for token in ids:
+        state = made.next(state, token)
+        sizes.append(len(guided._matchers.known))
+        assert guided._matchers.nbytes <= room
+    read = guided.places[machine(state)].read
+    assert read == len(text.encode())
+    assert max(sizes) > 2 * sizes[-1], "long bodies leave room for fewer"
+    here = guided._matcher(machine(state))
+    before = resident()
+    copies = [here.deep_copy() for _ in range(40)]
+    assert resident() - before <= 1.5 * len(copies) * (engine._MATCHER + read * engine._BYTE)
+
+
+def test_calls_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what llguidance's grammars take, and the tables."""
+
+    def made(i: int) -> Decoder:
+        properties = {f"a{i}": {"type": "string", "pattern": "^[a-f]+$"}}
+        tool = {"name": f"t{i}", "parameters": {"properties": properties}}
+        return Decoder("mypt", [tool], engine="llguidance")
+
+    first = made(0)
+    one = calls.bytes_of(first.engine.guided.calls, first.tools, None)  # type: ignore[attr-defined]
+    assert one > first.tables.nbytes + calls._GRAMMAR
+    kept = Memo[Any, Any](32, room=3 * one + 3000)
+    monkeypatch.setattr(calls, "_calls", kept)
+    before, sizes = resident(), []
+    for i in range(8):
+        made(i)
+        sizes.append(len(kept.known))
+        assert kept.nbytes <= 3 * one + 3000
+    assert max(sizes) == 3
+    assert resident() - before <= 8 * one + (8 << 20)
 
 
 def test_a_row_goes_on_while_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
