@@ -209,7 +209,6 @@ def test_configs_that_cannot_be() -> None:
     for change, says in [
         ({"checkpoint": "shard"}, "did you mean 'sharded'"),
         ({"timeout": 0}, "expected 1 or more"),
-        ({"checkpoint": "sharded", "lora_rank": 2}, "train.checkpoint=sharded is for runs without"),
     ]:
         with pytest.raises(ConfigError, match=says):
             Config.of({"model": model, "train": change})
