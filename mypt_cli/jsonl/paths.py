@@ -22,7 +22,9 @@ SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")
 JSON = ".json"  # of folders, only arrays of records: there are many other files of this name
 PARQUET = ".parquet"
 MANIFEST = "dataset_metadata.json"  # the file that marks a prepared data set
-PLAN = ".work/plan.json"  # a file that an unfinished preparation leaves
+# What preparing leaves until it is done: a folder, and a plan, in the folder or beside it.
+WORK, PLAN = ".work", "plan.json"
+REJECTS = "rejects.jsonl"  # the lines that a preparation has refused
 PACKED: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
 
 
@@ -79,7 +81,11 @@ def expand(
 
 def is_prepared(path: str) -> bool:
     """Returns whether a folder is a prepared data set, or was to be one."""
-    return any(os.path.isfile(os.path.join(path, name)) for name in (MANIFEST, PLAN))
+    work = os.path.join(path, WORK)
+    begun = [work, path] if os.path.isdir(work) else []
+    return os.path.isfile(os.path.join(path, MANIFEST)) or any(
+        os.path.isfile(os.path.join(folder, PLAN)) for folder in begun
+    )
 
 
 def source_of(path: str) -> Source:

@@ -18,6 +18,7 @@ from mypt_cli.run import saying
 from mypt_cli.words import counted
 from mypt_lint.options import add_settings
 from mypt_train.commands.prepare import DONE, REFUSED, add_inputs, add_output, asked, summary
+from mypt_train.scale import GROUP, UNIT
 from mypt_train.scale.launch import HANDING, LAUNCHERS
 
 if TYPE_CHECKING:
@@ -92,12 +93,17 @@ def _planning(out: Parser) -> None:
     add_inputs(out)
     add_output(out, "where the data set goes: an empty folder, a new one, or a URL")
     add = out.group("plan")
-    add("--unit-size SIZE", "input of a unit (default: 256M)", type=_bytes, default=256 << 20)
+    add(
+        "--unit-size SIZE",
+        f"input of a unit (default: {UNIT >> 20}M)",
+        type=_bytes,
+        default=UNIT,
+    )
     add(
         "--group-size SIZE",
-        "input whose episodes are packed into rows together (default: 4G)",
+        f"input whose episodes are packed into rows together (default: {GROUP >> 30}G)",
         type=_bytes,
-        default=4 << 30,
+        default=GROUP,
     )
     add(
         "--sample N",

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import mypt_spec
+from mypt_cli.errors import UsageError
 from mypt_spec.encoder import Mask
 from mypt_spec.history import known
-from mypt_train.data.formats import FORMATS, in_parquet, trainer_of
+from mypt_train.data.formats import FORMATS, in_parquet, parquet, trainer_of
 
 _USUAL = {("mask", "model"), ("history", "keep")}
 
@@ -110,3 +111,19 @@ class Options:
     def as_dict(self) -> dict[str, Any]:
         """Returns the options as JSON. Those that came later are left out where they are usual."""
         return {k: v for k, v in asdict(self).items() if (k, v) not in _USUAL}
+
+    def possible(self) -> None:
+        """Raises UsageError if the dialect or the installed packages cannot follow the options."""
+        lacks = parquet.missing() if in_parquet(self.format) else ""
+        if lacks:
+            raise UsageError(lacks)
+        dialect = self.loaded_dialect
+        if self.preferences and not dialect.preferences:
+            raise UsageError(
+                f"records of {self.dialect} hold no preferences: leave out --preferences"
+            )
+        if self.history == "per-turn" and not dialect.table.turn_opener:
+            raise UsageError(
+                f"{self.dialect}: the history per-turn needs to know where a turn begins: set "
+                "turn_opener in [dialect] of its tokens.toml"
+            )

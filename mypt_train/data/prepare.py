@@ -4,46 +4,39 @@ Input: files of records. Output: a folder of shards with a manifest, whole or no
 `rejects.jsonl`. Each line is accounted for (invariant 5 of ARCHITECTURE.md). `docs/toolcall_sft.md`
 describes the files.
 
-First each unit of the inputs is encoded into one file, by any number of processes, and noted in a
-journal. When all units are there, the shards are written from them, always in the same way, and the
-manifest last. So a run that was killed continues where it stopped, and the number of processes
-changes no byte.
+It is a plan (`mypt_train.scale`) that one process follows at once: its units are small, processes
+that are copies of this one make them, and the manifest is put without a question. A run that was
+killed makes the units that are missing, and the number of processes changes no byte. What several
+machines need is left out: hashes of pieces, proofs of what this run has made itself, logs of
+failures.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
-from mypt_cli.jsonl.paths import MANIFEST
-from mypt_cli.jsonl.records import has_lines
-from mypt_cli.words import either
-from mypt_lint.check.detect import elsewhere_than
-from mypt_lint.settings.settings import NO_SETTINGS, Settings
-from mypt_records.names import NAMES
-from mypt_spec.dialect import told_by_records
+from mypt_cli.jsonl.paths import MANIFEST, PLAN, REJECTS, WORK
+from mypt_cli.store import StoreError
+from mypt_lint.settings.settings import Settings
 from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data import durable
-from mypt_train.data.assembly.collection import Collection
-from mypt_train.data.assembly.splits import write_splits
-from mypt_train.data.assembly.summary import dumped, manifest, reasons, unwritable
-from mypt_train.data.assembly.totals import Totals
-from mypt_train.data.formats import in_parquet, parquet
-from mypt_train.data.manifest import dtype_of
 from mypt_train.data.options import Options
-from mypt_train.data.units import SIZE, Key, Part, Task, path_of, tasks, work
+from mypt_train.data.units import SIZE
+from mypt_train.scale import places
+from mypt_train.scale.commit import commit_alone
+from mypt_train.scale.plan import Plan, dumped, make_plan
+from mypt_train.scale.run import ChangedError, prove, run_unit
+from mypt_train.scale.state import report_there
 
-WORK, REJECTS, PLAN = ".work", "rejects.jsonl", "plan.json"
 Progress = Callable[[str, int, int], None]
 
 
@@ -77,17 +70,23 @@ def prepare(
     reasons and the file of rejects, and the same folder may be used again.
     """
     try:
-        impossible(options)
-        judging = [judged(r, options) for r in rules] or [NO_SETTINGS] * len(sources)
-        inputs = _inputs(sources, judging)
-        folder = _open_folder(out, inputs, options, unit_size, resume=resume)
-        every = tasks(list(zip(sources, judging, strict=True)), size=unit_size)
-        keys = _encode_all(every, options, folder, workers, unit_size, progress)
-        if _inputs(sources, judging) != inputs:
-            raise PrepareError(
-                "an input has changed while it was read; delete the output and begin anew"
-            )
-        return _assemble(sources, inputs, out, folder, keys, options, progress)
+        for source in sources:
+            if source.remote:
+                raise PrepareError(
+                    f"{source.path}: is in a store; use mypt-prepare plan, or copy it here"
+                )
+        plan = make_plan(sources, rules, options, str(out), unit=unit_size, alone=True)
+        _open_folder(out, plan, resume=resume)
+        _make_units(plan, workers, progress)
+        prove(plan)
+        return commit_alone(plan, partial(progress, "writing"))
+    except ChangedError as error:
+        raise PrepareError(
+            f"an input has changed while it was read ({error.args[0]}); delete the output and "
+            "begin anew"
+        ) from None
+    except StoreError as error:
+        raise PrepareError(f"{error}, then use --resume") from None
     except (UsageError, VocabularyError) as error:
         raise PrepareError(str(error)) from None
     except OSError as error:
@@ -100,175 +99,94 @@ def prepare(
         raise PrepareError(f"{where}: {error.strerror or error}; {hint}") from None
 
 
-def impossible(options: Options) -> None:
-    """Raises PrepareError for options that a dialect or the installed packages cannot follow."""
-    lacks = parquet.missing() if in_parquet(options.format) else ""
-    if lacks:
-        raise PrepareError(lacks)
-    dialect = options.loaded_dialect
-    if options.preferences and not dialect.preferences:
-        raise PrepareError(
-            f"records of {options.dialect} hold no preferences: leave out --preferences"
-        )
-    if options.history == "per-turn" and not dialect.table.turn_opener:
-        raise PrepareError(
-            f"{options.dialect}: the history per-turn needs to know where a turn begins: set "
-            "turn_opener in [dialect] of its tokens.toml"
-        )
-
-
-def judged(rules: Settings, options: Options) -> Settings:
-    """Returns the settings of an input that decide which of its lines are refused."""
-    return rules.judging({"phase": options.phase, "fail-on": "error"})
-
-
-def settings_of(rules: Settings) -> dict[str, Any]:
-    """Returns what the manifest says of the settings of an input."""
-    return {"settings": json.loads(json.dumps(dict(rules.values)))} if rules.values else {}
-
-
-def _inputs(sources: list[Source], rules: Sequence[Settings]) -> list[dict[str, Any]]:
-    """Returns the inputs as the manifest has them.
-
-    `settings` are there if some of them change what is refused. Raises PrepareError for a stream,
-    which cannot be read twice.
-    """
-    for source in sources:
-        if source.remote:
-            raise PrepareError(
-                f"{source.path}: is in a store; use mypt-prepare plan, or copy it here"
-            )
-        if source.size is None or source.stdin or source.stream is not None:
-            raise PrepareError(f"{source.path}: a stream cannot be read twice; write it to a file")
-    return [
-        {"path": source.path, "sha256": _sha256(source.path)} | settings_of(own)
-        for source, own in zip(sources, rules, strict=True)
-    ]
-
-
-def _open_folder(
-    out: Path, inputs: list[dict[str, Any]], options: Options, unit_size: int, *, resume: bool
-) -> Path:
-    """Returns the working folder, with a plan in it that says what the folder is for.
+def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
+    """Makes the folder for units, with a plan in it that says what they are for.
 
     Raises PrepareError if `out` is not empty, or was begun with another plan.
     """
-    folder = out / WORK
-    plan = {
-        "options": options.as_dict(),
-        "fingerprint": options.loaded_dialect.fingerprint,
-        "unit_size": unit_size,
-        "inputs": inputs,
-    }
-    wanted = json.dumps(plan, sort_keys=True).encode()
+    folder, there = out / WORK, out / places.ALONE
     if (out / PLAN).exists() and not (out / MANIFEST).exists():
         raise PrepareError(
             f"{out}: is planned for several machines; go on with mypt-prepare resume --plan "
             f"{out / PLAN}, or name another folder"
         )
+    wanted = dumped(plan)
     if folder.exists():
-        there = folder / PLAN
         if not resume:
             raise PrepareError(
                 f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}"
             )
-        if there.exists() and there.read_bytes() != wanted:
-            raise PrepareError(
-                f"{out}: the earlier run had {_difference(json.loads(there.read_bytes()), plan)}; "
-                f"delete {folder} to begin anew"
-            )
+        if there.exists() and (other := _difference(there.read_bytes(), wanted)):
+            raise PrepareError(f"{out}: the earlier run had {other}; delete {folder} to begin anew")
     elif out.exists() and any(p.name != REJECTS for p in out.iterdir()):
         if resume and (out / MANIFEST).exists():
             raise PrepareError(f"{out}: is complete, there is nothing to resume")
         raise PrepareError(f"{out}: is not empty; name another folder, or empty it")
     folder.mkdir(parents=True, exist_ok=True)
-    atomic.write(folder / PLAN, [wanted])
-    return folder
+    atomic.write(there, [wanted])
 
 
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    for key, value in now["options"].items():
-        if before["options"].get(key) != value:
-            return f"{key} = {before['options'].get(key)!r}, this one has {value!r}"
-    if [i.get("settings") for i in before["inputs"]] != [i.get("settings") for i in now["inputs"]]:
+def _difference(before: bytes, now: bytes) -> str:
+    """Returns in what the plan of an earlier run differs from this one; "" if in nothing."""
+    # The folder may have another name by now.
+    one, two = ({**json.loads(plan), "out": "", "sha256": ""} for plan in (before, now))
+    if one == two:
+        return ""
+    for key, value in two["options"].items():
+        if one["options"].get(key) != value:
+            return f"{key} = {one['options'].get(key)!r}, this one has {value!r}"
+    if [i.get("rules") for i in one["inputs"]] != [i.get("rules") for i in two["inputs"]]:
         return "other settings of mypt-lint (mypt-lint.toml, or --ignore)"
-    if before["inputs"] != now["inputs"]:
+    if one["inputs"] != two["inputs"]:
         return "other inputs, or an input has changed since"
-    return "another grammar, vocabulary or unit size"
+    return "another grammar, vocabulary, unit size or version"
 
 
-def _sha256(path: str) -> str:
-    try:
-        return durable.sha256(path)
-    except OSError as error:
-        raise PrepareError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
-def _encode_all(
-    every: list[Task],
-    options: Options,
-    folder: Path,
-    workers: int,
-    unit_size: int,
-    progress: Progress,
-) -> tuple[Key, ...]:
-    """Encodes what no earlier run has encoded; returns the keys of all units, in order."""
-    journal = durable.Journal(folder / "journal")
-    journal.mend()
-    done: set[Key] = set()
-    for entry in journal:
-        key: Key = (entry["unit"][0], entry["unit"][1])
-        path = path_of(folder, key)
-        if path.exists() and durable.crc_of(path) == entry["crc"]:
-            done.add(key)
-    todo = [t for t in every if t.span is None or (t.file, t.part) not in done]
-    total = sum(map(_bytes, every))
-    at = total - sum(map(_bytes, todo))
+def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
+    """Makes the units that no earlier run has made."""
+    sizes = [sum(plan.bytes_of(piece) for piece in unit) for unit in plan.units]
+    todo = [number for number in range(len(plan.units)) if not _is_made(plan, number)]
+    total = sum(sizes)
+    at = total - sum(sizes[number] for number in todo)
     progress("encoding", at, total)
-    for step in _run(todo, options, folder, frozenset(done), workers, unit_size):
-        for entry in step.entries:
-            journal.append(entry)
-            done.add((entry["unit"][0], entry["unit"][1]))
-        at += step.bytes
+    for number in _run(plan, todo, workers):
+        at += sizes[number]
         progress("encoding", at, total)
-    return tuple(sorted(done))
 
 
-class _Step(NamedTuple):
-    """What a process has done: journal entries of units, and the bytes of a task that is done."""
+def _is_made(plan: Plan, number: int) -> bool:
+    """Returns whether a unit is there and whole; forgets one that is damaged."""
+    report = Path(plan.out, places.report(number))
+    if not report.exists():
+        return False
+    found, path = report_there(plan.store(), number), Path(plan.out, places.unit(number))
+    if found and path.exists() and durable.sha256(path) == found.sha256:
+        return True
+    report.unlink()
+    return False
 
-    entries: list[dict[str, Any]]
-    bytes: int
 
-
-def _run(
-    todo: list[Task],
-    options: Options,
-    folder: Path,
-    done: frozenset[Key],
-    workers: int,
-    unit_size: int,
-) -> Iterator[_Step]:
-    """Encodes all tasks, and yields each step: a unit or the end of a task, or both."""
+def _run(plan: Plan, todo: list[int], workers: int) -> Iterator[int]:
+    """Makes units, and yields the number of each."""
     if workers <= 1 or len(todo) <= 1:
-        for task in todo:
-            for entry in work(task, options, folder, done, size=unit_size):
-                yield _Step([entry], 0)
-            yield _Step([], _bytes(task))
+        for number in todo:
+            run_unit(plan, number, alone=True)
+            yield number
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_all_start_methods, get_context
 
     method = "fork" if "fork" in get_all_start_methods() else "spawn"
-    options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded once, before the workers fork
-    pool = ProcessPoolExecutor(workers, get_context(method), initializer=_end_with_parent)
+    plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded once, before they fork
+    pool = ProcessPoolExecutor(
+        min(workers, len(todo)), get_context(method), initializer=_begin, initargs=(plan,)
+    )
     try:
-        futures = {
-            pool.submit(_entries, task, options, folder, done, unit_size): task for task in todo
-        }
+        futures = {pool.submit(_one, number): number for number in todo}
         for future in as_completed(futures):
-            yield _Step(future.result(), _bytes(futures[future]))
+            future.result()
+            yield futures[future]
     except BrokenProcessPool:
         raise PrepareError(
             "a worker process was killed, perhaps for want of memory; go on with --resume --jobs 1"
@@ -277,9 +195,14 @@ def _run(
         pool.shutdown(cancel_futures=True)
 
 
-def _end_with_parent() -> None:
-    """Ends this worker as soon as the process that started it has gone, however it went."""
+_plans: list[Plan] = []  # the plan of a worker process
+
+
+def _begin(plan: Plan) -> None:
+    """Prepares this worker, and ends it as soon as the process that started it has gone."""
     from multiprocessing import parent_process
+
+    _plans[:] = [plan]
 
     def wait() -> None:
         parent = parent_process()
@@ -290,71 +213,5 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def _entries(
-    task: Task, options: Options, folder: Path, done: frozenset[Key], unit_size: int
-) -> list[dict[str, Any]]:
-    """Does a task; returns its journal entries all at once, to be sent to another process."""
-    return list(work(task, options, folder, done, size=unit_size))
-
-
-def _bytes(task: Task) -> int:
-    return task.span[1] - task.span[0] if task.span else task.source.size or 0
-
-
-def _assemble(
-    sources: list[Source],
-    inputs: list[dict[str, Any]],
-    out: Path,
-    folder: Path,
-    keys: tuple[Key, ...],
-    options: Options,
-    progress: Progress,
-) -> dict[str, Any]:
-    """Writes shards and manifest from the units; returns the manifest."""
-    found = Collection([source.path for source in sources], options)
-    divided = [has_lines(source) for source in sources]
-    for key in keys:
-        found.take(Part(path_of(folder, key), key[0], key[1] if divided[key[0]] else 0))
-    totals, rejects, total = found.totals, found.rejects, found.totals.all
-    if not totals.add_up:
-        raise PrepareError(f"the lines do not add up: {total.as_dict()}; please report this")
-    atomic.write(out / REJECTS, rejects)
-    why = unwritable(totals, options)
-    if why:
-        shutil.rmtree(folder)  # so that the same folder can be named again
-        if total.refused and options.on_error == "fail":
-            why += _misnamed(sources, totals, inputs, options)
-        raise PrepareError(why + reasons(rejects, str(out / REJECTS)))
-    on_disk = np.dtype(dtype_of(options.loaded_dialect.tokenizer.vocab_size)).itemsize + 1
-    size = on_disk * sum(p.length for items in found.placed.values() for p in items)
-    written = 0
-
-    def wrote(tokens: int) -> None:
-        nonlocal written
-        written += on_disk * tokens
-        progress("writing", written, size)
-
-    splits = write_splits(found, out, options, wrote, weights=totals.weights, seed=options.seed)
-    for name, content in options.loaded_dialect.kept.items():
-        atomic.write(out / name, [content])
-    made = manifest(inputs, options, totals, splits)
-    atomic.write(out / MANIFEST, [dumped(made)])
-    shutil.rmtree(folder, ignore_errors=True)
-    return made
-
-
-def _misnamed(
-    sources: list[Source], totals: Totals, inputs: list[dict[str, Any]], options: Options
-) -> str:
-    """Returns a text that names the inputs of another dialect than they are read as."""
-    said = ""
-    for number, (source, read) in enumerate(zip(sources, inputs, strict=True)):
-        account = totals.of(number)
-        of_other_tools = read.get("settings", {}).get("records") in NAMES
-        if account.lines and account.refused == account.lines and not of_other_tools:
-            others = [
-                d.name for d in elsewhere_than(source, options.loaded_dialect, told_by_records())[0]
-            ]
-            if others:
-                said += f"; {source.path} is {either(others)}: use --dialect {others[0]}"
-    return said
+def _one(number: int) -> None:
+    run_unit(_plans[0], number, alone=True)

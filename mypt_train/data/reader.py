@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
-from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.jsonl.paths import MANIFEST, PLAN, REJECTS, WORK
 from mypt_cli.store import StoreError, is_url
 from mypt_cli.store.kept import Cache, CacheError, Kept
 from mypt_spec.dialect import copied_to
@@ -279,14 +279,20 @@ class ShardReader:
         except FileNotFoundError:
             if not self.folder.exists():
                 advice = "there is no such folder; run mypt-prepare first"
-            elif (self.folder / ".work").exists():
+            elif (self.folder / PLAN).exists() and (self.folder / WORK).exists():
+                advice = (
+                    "is planned, but not committed; mypt-prepare status "
+                    f"--plan {self.folder / PLAN} says what is missing, and mypt-prepare commit "
+                    f"--plan {self.folder / PLAN} makes the data set"
+                )
+            elif (self.folder / WORK).exists():
                 advice = (
                     f"has no {MANIFEST}; its preparation did not end: run mypt-prepare with "
                     "--resume"
                 )
-            elif (self.folder / "rejects.jsonl").exists():
+            elif (self.folder / REJECTS).exists():
                 advice = (
-                    f"has no {MANIFEST}; lines were refused: repair what rejects.jsonl names, and "
+                    f"has no {MANIFEST}; lines were refused: repair what {REJECTS} names, and "
                     "prepare again"
                 )
             else:

@@ -1,7 +1,4 @@
-"""Cuts the inputs into work units, and encodes each unit into one file.
-
-A unit is a fixed piece of the inputs, whichever process encodes it and in whatever order, so a run
-that was killed continues with the units that are missing and ends with the same bytes.
+"""Encodes lines into unit files, and reads these.
 
 A unit file is the length of a JSON header (uint32), the header, then for its n samples and m
 tokens: lengths (uint32, n), rows of the input (uint64, n), digests (16 bytes, n), ids (uint16, or
@@ -16,7 +13,7 @@ import io
 import json
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,9 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mypt_cli import atomic
-from mypt_cli.jsonl.blocks import Block, Source
-from mypt_cli.jsonl.records import record_blocks, record_ranges
+from mypt_cli.jsonl.blocks import Block
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, LineOutcome
@@ -35,7 +30,7 @@ from mypt_train.data.kinds import SFT
 from mypt_train.data.manifest import TokenIds
 from mypt_train.data.options import Options
 
-# Bytes of input in a unit, after decompression.
+# Bytes of input in a unit file, after decompression.
 SIZE = 4 << 20
 # The most bytes of a line.
 MAX_LINE = 8 << 20
@@ -45,60 +40,6 @@ BATCH = 256 << 10
 _OPEN = 200
 # The type of ids that a unit has if it does not say another.
 _USUAL = np.dtype("<u2")
-Key = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """The work that one process takes at a time.
-
-    A task is a byte range of a plain file, which is one unit, or all units of any other.
-    `file` is the number of the input, `part` the number of the unit in it, `span` its byte range.
-    """
-
-    file: int
-    source: Source
-    rules: Settings
-    part: int = 0
-    span: tuple[int, int] | None = None
-
-
-def tasks(inputs: Sequence[tuple[Source, Settings]], *, size: int = SIZE) -> list[Task]:
-    """Returns all work on some inputs, in their order. `size` is in bytes of input."""
-    out = []
-    for number, (source, rules) in enumerate(inputs):
-        spans = record_ranges(source, size=size)
-        out += [Task(number, source, rules, part, span) for part, span in enumerate(spans)]
-        if not spans and source.size:
-            out.append(Task(number, source, rules))
-    return out
-
-
-def path_of(folder: Path, key: Key) -> Path:
-    """Returns the path of the file of a unit."""
-    return folder / f"unit_{key[0]:05}_{key[1]:06}.bin"
-
-
-def work(
-    task: Task, options: Options, folder: Path, done: frozenset[Key], *, size: int = SIZE
-) -> Iterator[dict[str, Any]]:
-    """Does a task; yields a journal entry for each unit that is now on the disk.
-
-    Skips units in `done`. Raises UsageError for an input that cannot be read, and OSError if the
-    file of a unit cannot be written.
-    """
-    start, end = task.span or (0, None)
-    found = record_blocks(task.source, block_size=size, max_line=MAX_LINE, start=start, end=end)
-    part, first = task.part, task.part
-    for unit in encoded(
-        found, options, task.rules, size=size, begins=start == 0,
-        skip=lambda i: (task.file, first + i) in done,
-    ):  # fmt: skip
-        if unit is not None:
-            key = task.file, part
-            crc = atomic.write(path_of(folder, key), unit.pieces(unit.head()))
-            yield {"unit": list(key), "crc": crc}
-        part += 1
 
 
 def encoded(
@@ -108,32 +49,27 @@ def encoded(
     *,
     size: int = SIZE,
     begins: bool = True,
-    skip: Callable[[int], bool] = lambda _: False,
-) -> Iterator[Encoded | None]:
-    """Yields blocks of lines as units of about `size` bytes of input; None for those of `skip`.
+) -> Iterator[Encoded]:
+    """Yields blocks of lines as unit files, each of about `size` bytes of input.
 
-    A unit ends after the line with which it has `size` bytes, however the blocks are cut. `begins`
-    says that row 1 begins the file. Raises UsageError for an input that cannot be read.
+    A unit file ends after the line with which it has `size` bytes, however the blocks are cut.
+    `begins` says that row 1 begins the file. Raises UsageError for an input that cannot be read.
     """
-    encoder, number = _encoder(options, rules), 0
-    unit: Encoded | None = None
-    skipped = skip(0)
+    encoder = _encoder(options, rules)
+    unit = Encoded(encoder)
     held = -1  # bytes in the unit; -1 before its first block
     for block in found:
         row = block.first_row
         for lines, length in _cut(block, size, max(held, 0)):
             held = max(held, 0) + length
-            if not skipped:
-                unit = unit or Encoded(encoder)
-                if lines is None:
-                    unit.refuse(_unread(block), row)
-                else:
-                    unit.add(lines, row, begins=begins)
+            if lines is None:
+                unit.refuse(_unread(block), row)
+            else:
+                unit.add(lines, row, begins=begins)
             row += 1 if lines is None else len(lines)
             if held >= size:
                 yield unit
-                number, held, unit = number + 1, -1, None
-                skipped = skip(number)
+                held, unit = -1, Encoded(encoder)
     if held >= 0:
         yield unit
 
@@ -170,7 +106,7 @@ def _unread(block: Block) -> Finding:
 
 @lru_cache(maxsize=4)
 def _encoder(options: Options, rules: Settings) -> Encoder:
-    """Returns one encoder for all tasks of a process, because an encoder learns as it works."""
+    """Returns one encoder for all units of a process, because an encoder learns as it works."""
     return Encoder(options, rules)
 
 

@@ -8,25 +8,32 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.paths import MANIFEST, REJECTS, WORK
 from mypt_cli.store import Store, StoreError, is_url
+from mypt_cli.words import either
+from mypt_lint.check.detect import elsewhere_than
+from mypt_records.names import NAMES
+from mypt_spec.dialect import told_by_records
 from mypt_train.data.assembly.collection import SPLITS, rejected
 from mypt_train.data.assembly.summary import dumped, manifest, reasons, unwritable
 from mypt_train.data.assembly.totals import Totals
-from mypt_train.data.prepare import REJECTS, settings_of
+from mypt_train.data.encode_line import REFUSED
 from mypt_train.data.units import UnitFile
 from mypt_train.scale import places
-from mypt_train.scale.groups import GroupReport
+from mypt_train.scale.groups import GroupReport, make_group
 from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.plan import Plan, PlanError
 from mypt_train.scale.run import report_of
 from mypt_train.scale.stages import Progress, make_tasks
-from mypt_train.scale.state import Sealed, seal
+from mypt_train.scale.state import Sealed, counted_up, seal
 
 _THREADS = 16
 
@@ -60,9 +67,9 @@ def commit(
     if made is None:
         try:
             sealed = seal(plan, max_failed=max_failed)
-            _refuse_refused(plan, store, sealed)
+            _refuse_unwritable(plan, store, sealed)
             make_tasks(plan, sealed, path, engine, progress)
-            made = _manifest(plan, store, sealed)
+            made = _manifest(plan, store, sealed) | {"plan": _about(plan, sealed)}
             first = store.put_if_absent(MANIFEST, dumped(made))
             made = made if first else _there(plan, store) or made
         except (StoreError, OSError):
@@ -71,6 +78,27 @@ def commit(
                 raise
     clean(plan, store)  # also after a commit that was killed before it did so
     return Committed(made, first)
+
+
+def commit_alone(plan: Plan, progress: Callable[[int, int], None]) -> dict[str, Any]:
+    """Makes the data set of a plan that nobody else follows, in a local folder.
+
+    Returns its manifest. Nothing is put only if absent, which not every disk can. Where lines are
+    refused, nothing but the rejects is left. `progress` is told bytes of shards. Raises PlanError,
+    StoreError and OSError.
+    """
+    store = plan.store()
+    sealed = counted_up(plan)
+    try:
+        _refuse_unwritable(plan, store, sealed, alone=True)
+    except PlanError:
+        clean(plan, store)  # so that the same folder can be named again
+        raise
+    make_group(plan, sealed, 0, alone=True, progress=progress)
+    made = _manifest(plan, store, sealed)
+    store.put(MANIFEST, dumped(made))
+    clean(plan, store)
+    return made
 
 
 def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
@@ -85,46 +113,71 @@ def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
     return found
 
 
-def _refuse_refused(plan: Plan, store: Store, sealed: Sealed) -> None:
-    """Raises PlanError if lines are refused and none may be."""
-    if sealed.refused and plan.options.on_error == "fail":
-        found = _rejects(plan, store, sealed)
+def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) -> None:
+    """Raises PlanError if no data set can be made of the units."""
+    why = unwritable(
+        plan.options,
+        lines=sealed.lines,
+        refused=sealed.refused,
+        samples=sealed.samples,
+        weights=sealed.weights,
+        again="run again" if alone else "plan again",
+    )
+    if why:
+        found = _rejects(plan, store, sealed, every=alone)
         store.put(REJECTS, b"".join(found))
-        raise PlanError(
-            f"{sealed.refused} of {sealed.lines} lines are refused; repair them and plan again, or "
-            f"plan again with --on-error reject{reasons(found, store.name(REJECTS))}"
-        )
+        if sealed.refused and plan.options.on_error == "fail":
+            why += _misnamed(plan, sealed, found)
+        raise PlanError(why + reasons(found, store.name(REJECTS)))
+
+
+def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
+    """Returns a text that names the local inputs of another dialect than they are read as."""
+    entries = map(json.loads, rejects)
+    refused = Counter(entry["file"] for entry in entries if entry["status"] == REFUSED)
+    lines = Counter[str]()
+    for file, _, count in (piece for unit in sealed.pieces for piece in unit):
+        lines[plan.inputs[file].path] += count
+    out = ""
+    for source in plan.inputs:
+        of_other_tools = dict(source.rules.values).get("records") in NAMES
+        if source.local and 0 < lines[source.path] == refused[source.path] and not of_other_tools:
+            one = Source(source.path, source.packing, source.bytes)
+            others = elsewhere_than(one, plan.options.loaded_dialect, told_by_records())[0]
+            if names := [dialect.name for dialect in others]:
+                out += f"; {source.path} is {either(names)}: use --dialect {names[0]}"
+    return out
 
 
 def _manifest(plan: Plan, store: Store, sealed: Sealed) -> dict[str, Any]:
     """Returns the manifest of what the groups hold."""
     totals = Totals()
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
-    for number in range(plan.groups):
-        report = GroupReport.parsed(store.read(places.group(number)))
+    with ThreadPoolExecutor(_THREADS) as threads:
+        reports = list(threads.map(lambda n: _packed(store, n), range(plan.groups)))
+    for report in reports:
         totals.add(report.totals)
         for name, shards in report.splits.items():
             splits[name] += shards
     if not totals.add_up or totals.all.lines != sealed.lines:
         raise PlanError(f"the lines do not add up: {totals.all.as_dict()}; please report this")
-    if why := unwritable(totals, plan.options):
-        raise PlanError(why)
     for name, content in plan.options.loaded_dialect.kept.items():
         store.put(name, content)
-    inputs = [
-        {"path": source.path}
-        | ({"sha256": source.sha256} if source.local else {"etag": source.etag})
-        | settings_of(source.rules)
-        for source in plan.inputs
-    ]
-    made = manifest(inputs, plan.options, totals, splits)
-    made["plan"] = {
+    return manifest([source.described() for source in plan.inputs], plan.options, totals, splits)
+
+
+def _packed(store: Store, group: int) -> GroupReport:
+    return GroupReport.parsed(store.read(places.group(group)))
+
+
+def _about(plan: Plan, sealed: Sealed) -> dict[str, Any]:
+    """Returns what the manifest says of a plan that several may have followed."""
+    return {
         "sha256": plan.sha256,
         "units": len(plan.units),
         "groups": plan.groups,
         "missing": _missing(plan, sealed),
     }
-    return made
 
 
 def _missing(plan: Plan, sealed: Sealed) -> list[dict[str, Any]]:
@@ -154,11 +207,17 @@ def _missing(plan: Plan, sealed: Sealed) -> list[dict[str, Any]]:
     ]
 
 
-def _rejects(plan: Plan, store: Store, sealed: Sealed) -> list[bytes]:
-    """Returns all lines that are refused or too long, as the file of rejects has them."""
+def _rejects(plan: Plan, store: Store, sealed: Sealed, *, every: bool) -> list[bytes]:
+    """Returns the lines that are refused, as the file of rejects has them.
+
+    Lines that are too long are among them, with `every` also those of units that refuse none.
+    """
     before, out = sealed.before(), []
     for unit in range(len(plan.units)):
-        if unit in sealed.missing or not (report := report_of(store, unit)).refused:
+        if unit in sealed.missing:
+            continue
+        report = report_of(store, unit)
+        if not (every or report.refused):
             continue
         with store.open(places.unit(unit), ahead=0) as stream:
             for part in report.parts:
@@ -172,7 +231,7 @@ def _rejects(plan: Plan, store: Store, sealed: Sealed) -> list[bytes]:
 def clean(plan: Plan, store: Store) -> None:
     """Removes what only preparing needs."""
     if not is_url(plan.out):
-        shutil.rmtree(Path(plan.out, places.WORK), ignore_errors=True)
+        shutil.rmtree(Path(plan.out, WORK), ignore_errors=True)
         return
     with ThreadPoolExecutor(_THREADS) as threads:
-        list(threads.map(store.delete, [entry.key for entry in store.entries(places.WORK)]))
+        list(threads.map(store.delete, [entry.key for entry in store.entries(WORK)]))

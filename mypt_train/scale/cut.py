@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import Source
@@ -22,6 +22,8 @@ from mypt_lint.settings.settings import Settings
 from mypt_train.scale.frames import gzip_members, zstd_frames
 from mypt_train.scale.pieces import Cut, Input, Piece
 
+# Whether local inputs are read for the SHA-256 of each piece and of the file, of the file, or none.
+Hashed = Literal["pieces", "files", "nothing"]
 # Packed bytes count as so many.
 PACKED = 4
 _THREADS = 32
@@ -33,13 +35,13 @@ def cut_inputs(
     rules: Sequence[Settings],
     *,
     size: int,
-    hashed: bool = True,
+    hashed: Hashed = "pieces",
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[list[Input], list[list[Piece]]]:
     """Returns the inputs as they are now, and the pieces of each, of about `size` bytes.
 
-    Without `hashed`, local inputs are not read for their SHA-256. `progress` is told the bytes of
-    the inputs that are done.
+    `hashed` says which SHA-256 of local inputs are made. `progress` is told the bytes of the inputs
+    that are done.
 
     Raises UsageError for an input that is a stream, or cannot be read.
     """
@@ -79,7 +81,7 @@ def units_of(
 
 
 def _cut(
-    number: int, source: Source, rules: Settings, size: int, *, hashed: bool
+    number: int, source: Source, rules: Settings, size: int, *, hashed: Hashed
 ) -> tuple[Input, list[Piece]]:
     if source.remote:
         store, key = locate(source.path)
@@ -94,12 +96,14 @@ def _cut(
         with open(source.path, "rb") as stream:
             length = os.fstat(stream.fileno()).st_size
             cut, at = _places(source, stream, length, size, local=True)
-            ranges = [(0, length)] if cut == "rows" else at
-            whole, parts = _hashes(stream, ranges or [(0, length)]) if hashed else ("", [])
+            ranges = at if hashed == "pieces" and cut != "rows" else []
+            whole, parts = "", list[str]()
+            if hashed != "nothing":
+                whole, parts = _hashes(stream, ranges or [(0, length)])
     except OSError as error:
         raise unreadable(source.path, error) from None
     found = Input(source.path, length, cut, source.compressed, whole, "", rules)
-    if cut == "rows" or not hashed:
+    if not ranges:
         parts = [""] * len(at)
     return found, [
         Piece(number, start, end, digest) for (start, end), digest in zip(at, parts, strict=False)

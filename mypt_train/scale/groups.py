@@ -10,21 +10,23 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from mypt_cli import atomic
+from mypt_cli.jsonl.paths import REJECTS, WORK
 from mypt_cli.store import Store, StoreError, is_url
 from mypt_train.data import durable
 from mypt_train.data.assembly.collection import Collection
 from mypt_train.data.assembly.splits import write_splits
-from mypt_train.data.prepare import REJECTS
+from mypt_train.data.manifest import dtype_of
 from mypt_train.data.units import Part
 from mypt_train.scale import places
 from mypt_train.scale.dedup import repeats
@@ -48,19 +50,28 @@ class GroupReport:
         return msgspec.convert(msgspec.json.decode(content), GroupReport)
 
 
-def make_group(plan: Plan, sealed: Sealed, number: int) -> GroupReport:
+def make_group(
+    plan: Plan,
+    sealed: Sealed,
+    number: int,
+    *,
+    alone: bool = False,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> GroupReport:
     """Writes the shards of a group, and its report. Raises StoreError and OSError.
 
-    If repeats are left out, all buckets are settled before (`repeats`).
+    If repeats are left out, all buckets are settled before (`repeats`). With `alone`, this process
+    has made the units or proved them, so they are not proved again, and shards have their names at
+    once. `progress` is told bytes of shards, and how many there will be.
     """
     store, before = plan.store(), sealed.before()
     repeated = repeats.repeats_of(plan, sealed, number) if repeats.needed(plan) else {}
     found = Collection([source.path for source in plan.inputs], plan.options)
-    with _room(plan) as room:
+    with nullcontext(Path(plan.out)) if alone else _room(plan) as room:
         for unit in plan.of_group(number):
             if unit not in sealed.missing:
                 report = report_of(store, unit)
-                path = fetched(plan, store, report, room)
+                path = fetched(plan, store, report, room, proved=alone)
                 samples = 0
                 for part in report.parts:
                     found.take(
@@ -74,11 +85,12 @@ def make_group(plan: Plan, sealed: Sealed, number: int) -> GroupReport:
             found,
             room,
             plan.options,
+            _counting(found, plan, progress),
             weights=sealed.weights,
             prefix="shard" if one else f"group_{number:05}",
             seed=plan.options.seed if one else (plan.options.seed, number),
         )
-        for shards in splits.values():
+        for shards in [] if alone else splits.values():
             for shard in shards:
                 for name in shard["files"]:
                     _put(plan, store, room / name, name)
@@ -90,10 +102,28 @@ def make_group(plan: Plan, sealed: Sealed, number: int) -> GroupReport:
     return made
 
 
-def fetched(plan: Plan, store: Store, report: UnitReport, room: Path) -> Path:
+def _counting(
+    found: Collection, plan: Plan, progress: Callable[[int, int], None]
+) -> Callable[[int], None]:
+    """Returns what turns tokens that were written into bytes that are written of all."""
+    width = np.dtype(dtype_of(plan.options.loaded_dialect.tokenizer.vocab_size)).itemsize + 1
+    size = width * sum(p.length for items in found.placed.values() for p in items)
+    written = 0
+
+    def wrote(tokens: int) -> None:
+        nonlocal written
+        written += width * tokens
+        progress(written, size)
+
+    return wrote
+
+
+def fetched(
+    plan: Plan, store: Store, report: UnitReport, room: Path, *, proved: bool = False
+) -> Path:
     """Returns the path of a unit on this machine, having proved that it is whole.
 
-    It is fetched into the folder `room` if it is in a store.
+    It is fetched into the folder `room` if it is in a store. With `proved`, it is not proved again.
     """
     key = places.unit(report.unit)
     path = Path(plan.out, *key.split("/"))
@@ -101,6 +131,8 @@ def fetched(plan: Plan, store: Store, report: UnitReport, room: Path) -> Path:
         path = room / f"unit_{report.unit}.bin"
         with store.open(key) as stream, path.open("wb") as out:
             shutil.copyfileobj(stream, out, 1 << 20)
+    if proved:
+        return path
     if path.stat().st_size != report.size or durable.sha256(path) != report.sha256:
         raise StoreError(
             f"{store.name(key)}: is not as it was written; delete it and its .json, then use "
@@ -117,7 +149,7 @@ def _room(plan: Plan) -> Iterator[Path]:
         with TemporaryDirectory(prefix="mypt-group-") as folder:
             yield Path(folder)
         return
-    path = Path(plan.out, places.WORK, f"room-{secrets.token_hex(4)}")
+    path = Path(plan.out, WORK, f"room-{secrets.token_hex(4)}")
     path.mkdir(parents=True)
     try:
         yield path

@@ -12,10 +12,11 @@ to the piece before, because a frame does not say what came before it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, cast
 
 from mypt_cli.errors import unreadable
 from mypt_cli.jsonl.blocks import Block, Packing, Source, content, cut_lines
@@ -55,12 +56,19 @@ class Input:
         """Returns whether it is a file, not an object of a store."""
         return not is_url(self.path)
 
+    def described(self) -> dict[str, Any]:
+        """Returns what the manifest says of it: what pins it, and settings if there are some."""
+        pin = {"sha256": self.sha256} if self.local else {"etag": self.etag}
+        settings = json.loads(json.dumps(dict(self.rules.values)))
+        return {"path": self.path} | pin | ({"settings": settings} if settings else {})
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A piece of an input: bytes `start` to `end` of the file, or row groups if it is cut so.
 
-    `file` is the number of the input. `sha256` is that of the bytes, if these are all that is read.
+    `file` is the number of the input. `sha256` is that of the bytes, "" if the whole file has to be
+    proved.
     """
 
     file: int

@@ -1,6 +1,6 @@
 """Names the objects that preparing leaves in the folder of a data set until it is committed.
 
-plan.json                    what is prepared
+plan.json                    what is prepared; .work/plan.json, where one process does all
 .work/units/00000.bin        the units, encoded; and .json, what each holds
 .work/failed/00000-1.json    why a unit failed, one object for each try
 .work/sealed.json            which units the data set is made of
@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import re
 
-PLAN, WORK = "plan.json", ".work"
+from mypt_cli.jsonl.paths import PLAN, WORK
+
 UNITS, FAILED, GROUPS = f"{WORK}/units", f"{WORK}/failed", f"{WORK}/groups"
 SEALED = f"{WORK}/sealed.json"
-REJECTS = "rejects"
+# The plan of a run that nobody else takes part in.
+ALONE = f"{WORK}/{PLAN}"
 _NUMBER = re.compile(r"(\d+)(?:-\d+)?\.json\Z")
 
 
@@ -52,7 +54,7 @@ def group(number: int) -> str:
 
 def rejects(number: int) -> str:
     """Returns the key of the rejects of a group, where there are several groups."""
-    return f"{REJECTS}/group_{number:05}.jsonl"
+    return f"rejects/group_{number:05}.jsonl"
 
 
 def number_of(key: str) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -21,19 +22,16 @@ import msgspec
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
-from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.jsonl.paths import MANIFEST, PLAN, REJECTS, WORK
 from mypt_cli.store import Store, is_url, locate, redacted
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data.options import Options
-from mypt_train.data.prepare import REJECTS, impossible, judged
-from mypt_train.scale import places
+from mypt_train.scale import GROUP, UNIT
 from mypt_train.scale.cut import cut_inputs, units_of
 from mypt_train.scale.pieces import CUTS, Input, Piece
 
 SCHEMA = "mypt_plan_v1"
-# Bytes of input in a unit, and in a group of units.
-UNIT, GROUP = 256 << 20, 4 << 30
 
 
 class PlanError(UsageError):
@@ -83,6 +81,23 @@ class Plan:
         drawn = np.random.Generator(np.random.PCG64(self.options.seed)).permutation(len(self.units))
         return [int(number) for number in drawn]
 
+    @cached_property
+    def _row_groups(self) -> Counter[int]:
+        """Returns the row groups of inputs that are cut so."""
+        every = (piece for unit in self.units for piece in unit)
+        out = Counter[int]()
+        for piece in every:
+            if self.inputs[piece.file].cut == "rows":
+                out[piece.file] += piece.end - piece.start
+        return out
+
+    def bytes_of(self, piece: Piece) -> int:
+        """Returns the bytes of a piece on disk; of row groups, about."""
+        size = piece.end - piece.start
+        if groups := self._row_groups[piece.file]:
+            return self.inputs[piece.file].bytes * size // groups
+        return size
+
     def names(self, unit: int) -> str:
         """Returns the inputs of a unit, as messages name them."""
         names = dict.fromkeys(self.inputs[piece.file].path for piece in self.units[unit])
@@ -102,26 +117,33 @@ def make_plan(
     *,
     unit: int = UNIT,
     group: int = GROUP,
+    alone: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Plan:
     """Returns a plan for some inputs; `unit` and `group` are in bytes of input.
 
-    Reads all local inputs once, for their hashes; `progress` is told the bytes that are done.
-    Raises PlanError, UsageError and PrepareError.
+    Reads all local inputs once, for their hashes; `progress` is told the bytes that are done. With
+    `alone`, the plan is followed here and at once: it has one group, its pieces have no hashes of
+    their own, and whether the folder is free is for the caller to say. Raises PlanError and
+    UsageError.
     """
     for name, size in (("unit", unit), ("group", group)):
         if size < 1:
             raise PlanError(f"--{name}-size is {size}, expected 1 or more bytes")
-    impossible(options)
-    _refuse_full(out)
-    judging = [judged(own, options) for own in rules] or [NO_SETTINGS] * len(sources)
-    inputs, pieces = cut_inputs(sources, judging, size=unit, progress=progress)
+    options.possible()
+    if not alone:
+        _refuse_full(out)
+    wanted = {"phase": options.phase, "fail-on": "error"}
+    judging = [own.judging(wanted) for own in rules] or [NO_SETTINGS] * len(sources)
+    inputs, pieces = cut_inputs(
+        sources, judging, size=unit, hashed="files" if alone else "pieces", progress=progress
+    )
     units = units_of(inputs, pieces, size=unit)
-    if not units:
+    if not units and not alone:
         raise PlanError("nothing to prepare: all inputs are empty")
     together = max(1, group // unit)
-    if len(units) > together and options.preferences:
-        together = len(units)  # pairs are numbered through
+    if alone or (len(units) > together and options.preferences):
+        together = max(1, len(units))  # pairs are numbered through
     dialect = options.loaded_dialect
     made = Plan(
         out, options, tuple(inputs), tuple(units), together, dialect.fingerprint,
@@ -141,7 +163,7 @@ def _refuse_full(out: str) -> None:
     if store.exists(MANIFEST):
         raise PlanError(f"{redacted(out)}: holds a data set; name another folder")
     if not is_url(out) and Path(out).exists():
-        others = {p.name for p in Path(out).iterdir()} - {places.PLAN, places.WORK, REJECTS}
+        others = {p.name for p in Path(out).iterdir()} - {PLAN, WORK, REJECTS}
         if others:
             raise PlanError(f"{out}: is not empty; name another folder, or empty it")
 
@@ -159,21 +181,18 @@ def write_plan(plan: Plan) -> str:
     for a store that cannot write an object only if there is none.
     """
     store, content = plan.store(), dumped(plan)
-    path = store.name(places.PLAN)
-    if not store.exists(places.PLAN):
-        if store.entries(places.WORK):
+    path = store.name(PLAN)
+    if not store.exists(PLAN):
+        if store.entries(WORK):
             raise PlanError(
-                f"{store.name(places.WORK)}: has units of another plan; delete it, or name another "
-                "folder"
+                f"{store.name(WORK)}: has units of another plan; delete it, or name another folder"
             )
-        store.prove_exclusive(places.WORK)
-        if store.put_if_absent(places.PLAN, content):
+        store.prove_exclusive(WORK)
+        if store.put_if_absent(PLAN, content):
             return path
-    if store.read(places.PLAN) == content:
+    if store.read(PLAN) == content:
         return path
-    raise PlanError(
-        f"{path}: another plan is there; name another folder, or delete it and {places.WORK}"
-    )
+    raise PlanError(f"{path}: another plan is there; name another folder, or delete it and {WORK}")
 
 
 def read_plan(path: str) -> Plan:
@@ -185,7 +204,7 @@ def read_plan(path: str) -> Plan:
     store, key = locate(path)
     shown = redacted(path)
     if not key or not key.endswith(".json"):
-        key = f"{key}/{places.PLAN}".lstrip("/")
+        key = f"{key}/{PLAN}".lstrip("/")
     plan = parsed(store.read(key), shown)
     refuse(plan, shown)
     return plan
@@ -198,7 +217,7 @@ def parsed(content: bytes, shown: str) -> Plan:
         found = msgspec.json.decode(content)
     except ValueError:
         raise PlanError(
-            f"{shown}: is no plan; name the {places.PLAN} that mypt-prepare plan wrote"
+            f"{shown}: is no plan; name the {PLAN} that mypt-prepare plan wrote"
         ) from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         made = found.get("schema") if isinstance(found, dict) else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,9 +32,18 @@ from mypt_train.scale import places
 from mypt_train.scale.pieces import Input, Piece, opened, piece_blocks
 from mypt_train.scale.plan import Plan
 
+_THREADS = 16
+
 
 class ChangedError(UsageError):
-    """An input is another one than was planned, or gone. Trying again does not help."""
+    """An input is another one than was planned, or gone. Trying again does not help.
+
+    Its argument says what is wrong.
+    """
+
+    def __str__(self) -> str:
+        again = "plan again with the inputs as they are now, or put back what was planned"
+        return f"{self.args[0]}; {again}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +92,11 @@ def report_of(store: Store, unit: int) -> UnitReport:
     return UnitReport.parsed(store.read(places.report(unit)))
 
 
-def run_unit(plan: Plan, number: int) -> UnitReport:
+def run_unit(plan: Plan, number: int, *, alone: bool = False) -> UnitReport:
     """Makes a unit, and puts it and its report into the store of the data set.
 
-    Raises ChangedError for an input that is not as it was planned; UsageError, StoreError and
+    With `alone`, inputs are not proved here: who follows such a plan calls `prove` after the last
+    unit. Raises ChangedError for an input that is not as it was planned; UsageError, StoreError and
     OSError for what cannot be read or written.
     """
     store = plan.store()
@@ -94,7 +105,7 @@ def run_unit(plan: Plan, number: int) -> UnitReport:
     weights, parts = False, list[PartReport]()
     with _putting(plan, places.unit(number)) as out:
         for piece in plan.units[number]:
-            for made in _encoded(plan, piece):
+            for made in _encoded(plan, piece, proved=not alone):
                 head = made.head()
                 parts.append(
                     PartReport(piece.file, piece.start, at, head["lines"], head["samples"])
@@ -115,20 +126,27 @@ def run_unit(plan: Plan, number: int) -> UnitReport:
     return report
 
 
-def _encoded(plan: Plan, piece: Piece) -> Iterator[Encoded]:
-    """Yields a piece as unit files, having proved that it is as it was planned."""
+def prove(plan: Plan) -> None:
+    """Raises ChangedError if a local input is not as it was planned."""
+
+    def one(source: Input) -> None:
+        _state(source)
+        _prove(source, Piece(0, 0, source.bytes))
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        list(threads.map(one, plan.inputs))
+
+
+def _encoded(plan: Plan, piece: Piece, *, proved: bool) -> Iterator[Encoded]:
+    """Yields a piece as unit files; with `proved`, having proved that it is as it was planned."""
     source = plan.inputs[piece.file]
     before = _state(source)
-    _prove(source, piece)
+    if proved:
+        _prove(source, piece)
     blocks = piece_blocks(source, piece)
-    for made in encoded(blocks, plan.options, source.rules, begins=piece.start == 0):
-        if made is not None:
-            yield made
+    yield from encoded(blocks, plan.options, source.rules, begins=piece.start == 0)
     if _state(source) != before:
-        raise ChangedError(f"{source.path}: has changed while it was read; {_AGAIN}")
-
-
-_AGAIN = "plan again with the inputs as they are now, or put back what was planned"
+        raise ChangedError(f"{source.path}: has changed while it was read")
 
 
 def _state(source: Input) -> tuple[int, int]:
@@ -138,14 +156,12 @@ def _state(source: Input) -> tuple[int, int]:
     try:
         found = os.stat(source.path)
     except FileNotFoundError:
-        raise ChangedError(
-            f"{source.path}: is not there (from the folder {os.getcwd()}); {_AGAIN}"
-        ) from None
+        raise ChangedError(f"{source.path}: is not there (from the folder {os.getcwd()})") from None
     except OSError as error:
         raise unreadable(source.path, error) from None
     if found.st_size != source.bytes:
         raise ChangedError(
-            f"{source.path}: has {found.st_size:,} bytes, {source.bytes:,} were planned; {_AGAIN}"
+            f"{source.path}: has {found.st_size:,} bytes, {source.bytes:,} were planned"
         )
     return found.st_size, found.st_mtime_ns
 
@@ -165,7 +181,7 @@ def _prove(source: Input, piece: Piece) -> None:
                 left -= len(data)
         same = digest.hexdigest() == piece.sha256
     if not same:
-        raise ChangedError(f"{source.path}: has another SHA-256 than was planned; {_AGAIN}")
+        raise ChangedError(f"{source.path}: has another SHA-256 than was planned")
 
 
 @contextmanager

@@ -80,6 +80,7 @@ class Sealed:
     missing: tuple[int, ...]
     lines: int
     refused: int
+    samples: int
     weights: bool
     pieces: tuple[tuple[tuple[int, int, int], ...], ...]
 
@@ -128,23 +129,30 @@ def seal(plan: Plan, *, max_failed: int = 0) -> Sealed:
     store = plan.store()
     if store.exists(places.SEALED):
         return _parsed(plan, store)
+    sealed = counted_up(plan, max_failed=max_failed)
+    if store.put_if_absent(places.SEALED, msgspec.json.encode(sealed)):
+        return sealed
+    return _parsed(plan, store)
+
+
+def counted_up(plan: Plan, *, max_failed: int = 0) -> Sealed:
+    """Returns the units that are made now, if these are enough. Raises UnfinishedError."""
+    store = plan.store()
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = list(threads.map(lambda n: _report(store, n), range(len(plan.units))))
+        found = list(threads.map(lambda n: report_there(store, n), range(len(plan.units))))
     missing = [number for number, report in enumerate(found) if report is None]
     if missing:
         _refuse(plan, store, missing, max_failed)
     made = [report for report in found if report is not None]
-    sealed = Sealed(
+    return Sealed(
         plan.sha256,
         tuple(missing),
         sum(report.lines for report in made),
         sum(report.refused for report in made),
+        sum(report.samples for report in made),
         any(report.weights for report in made),
         tuple(_pieces(report) for report in found),
     )
-    if store.put_if_absent(places.SEALED, msgspec.json.encode(sealed)):
-        return sealed
-    return _parsed(plan, store)
 
 
 def _parsed(plan: Plan, store: Store) -> Sealed:
@@ -154,7 +162,7 @@ def _parsed(plan: Plan, store: Store) -> Sealed:
     return found
 
 
-def _report(store: Store, number: int) -> UnitReport | None:
+def report_there(store: Store, number: int) -> UnitReport | None:
     """Returns the report of a unit, which is None if the unit is not made."""
     try:
         return report_of(store, number)

@@ -15,15 +15,21 @@ from mypt_train.data.options import Options
 _SHOWN = 3
 
 
-def unwritable(totals: Totals, options: Options) -> str:
-    """Returns why no data set can be made of what was read; empty if one can."""
-    total = totals.all
-    if total.refused and options.on_error == "fail":
-        hint = "repair them and run again, or use --on-error reject"
-        return f"{total.refused} of {total.lines} lines are refused; {hint}"
-    if not total.written:
-        return f"nothing to write: none of {total.lines} lines is an episode"
-    if totals.weights and (options.format != "bin" or options.preferences):
+def unwritable(
+    options: Options, *, lines: int, refused: int, samples: int, weights: bool, again: str
+) -> str:
+    """Returns why no data set can be made of what was read; empty if one can.
+
+    `again` says how to begin anew.
+    """
+    if refused and options.on_error == "fail":
+        return (
+            f"{refused} of {lines} lines are refused; repair them and {again}, or {again} with "
+            "--on-error reject"
+        )
+    if not samples:
+        return f"nothing to write: none of {lines} lines is an episode"
+    if weights and (options.format != "bin" or options.preferences):
         why = (
             "preferences have no weights"
             if options.preferences

@@ -73,7 +73,7 @@ def _job(groups: Sequence[Group], size: int) -> Job:
         if not (source.stdin or source.size is None or source.stream is not None)
     ]
     sources = [source for *_, source in chosen]
-    inputs, pieces = cut_inputs(sources, [NO_SETTINGS] * len(sources), size=size, hashed=False)
+    inputs, pieces = cut_inputs(sources, [NO_SETTINGS] * len(sources), size=size, hashed="nothing")
     parts = list[Part]()
     for file, (checker, kind, source) in enumerate(chosen):
         if len(pieces[file]) != 1 and (kind not in _LINES or not pieces[file]):

@@ -485,7 +485,7 @@ def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bro
     """
     made(PHASES[:2], tmp_path / "want", unit_size=1500)
     where, name = {
-        "write": (atomic, "write"),
+        "write": (atomic, "replacing"),
         "rename": (atomic.os, "replace"),
         "fsync": (atomic.os, "fsync"),
     }[broken]
@@ -494,11 +494,11 @@ def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bro
         out = tmp_path / f"out{failing}"
         left = [failing]
 
-        def step(*args: Any, left: list[int] = left) -> Any:
+        def step(*args: Any, left: list[int] = left, **more: Any) -> Any:
             left[0] -= 1
             if left[0] == -1:
                 raise OSError(errno.ENOSPC, "No space left on device")
-            return real(*args)
+            return real(*args, **more)
 
         monkeypatch.setattr(where, name, step)
         error = None
@@ -524,7 +524,7 @@ def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bro
 def test_what_does_not_fit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = jsonl(tmp_path / "in.jsonl", chat("Hi"))
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["mypt_train.data.prepare"], "_assemble", lambda *_: 1 / 0)
+        patched.setattr(sys.modules["mypt_train.data.prepare"], "commit_alone", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             made([path], tmp_path / "out")
     with pytest.raises(PrepareError, match="an earlier run stopped here; go on with --resume"):
@@ -597,7 +597,7 @@ def test_a_file_that_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path = jsonl(tmp_path / "in.jsonl", chat("Hi"))
     sources = expand([path])
     Path(path).unlink()
-    with pytest.raises(PrepareError, match="cannot be read"):
+    with pytest.raises(PrepareError, match="no such file"):
         prepare(sources, tmp_path / "out", Options())
     jsonl(tmp_path / "in.jsonl", chat("Hi"))
     real = time.time

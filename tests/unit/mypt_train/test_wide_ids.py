@@ -88,7 +88,7 @@ def test_a_run_that_was_stopped_is_resumed(
     args = [*PHASES, "--out", str(out), "--vocab", str(large()), "--workers", "1", "-q"]
     args += ["--context-length", "1024"]
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["mypt_train.data.prepare"], "_assemble", stop)
+        patched.setattr(sys.modules["mypt_train.data.prepare"], "commit_alone", stop)
         assert prepare(args) == 130
     assert prepare([*args, "--resume"]) == 0
     shard = "train/shard_00000.bin"

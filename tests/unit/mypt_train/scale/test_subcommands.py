@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mypt_cli.main import main as mypt
+from mypt_lint.cli import main as lint
 from mypt_train import ShardReader
 from mypt_train.commands.prepare import main
 
@@ -37,6 +38,8 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "sft: 5 of 6 units are made\n  missing: 1\n"
     assert main(["commit", *plan]) == 2
     assert "1 of 6 units are not made yet (1); make them with" in capsys.readouterr().err
+    assert lint(["sft"]) == 1
+    assert "is planned, but not committed; mypt-prepare status" in capsys.readouterr().out
     assert main(["resume", *plan]) == 0
     assert main(["status", "--plan", "sft"]) == 0
     assert "next: mypt-prepare commit" in capsys.readouterr().out
