@@ -434,14 +434,6 @@ class TokenTable:
         )
 
     @cached_property
-    def first_characters(self) -> frozenset[str]:
-        """Returns the characters that a tag can begin with.
-
-        Text without these holds no tag, and nothing that is almost a tag.
-        """
-        return frozenset(t.shown[0] for t in self.terminals.values()) | {s[0] for s in self.special}
-
-    @cached_property
     def spellings(self) -> tuple[Terminal, ...]:
         """Returns the terminals, and one more for each other spelling of one; see `spelled`."""
         others = (

@@ -5,12 +5,14 @@ rest, its free texts, of which rules see only whether they are clean, and its me
 record of each rest is put before the checker; if that is clean, so is every other with clean texts.
 Its strings are counted, too: but for metadata, every other has as many. An adapter that divides
 records has a rest for the head and for each turn; then turns are put before the checker, each in a
-record with the same head, and the strings of head and turns are added up. A record whose outline
-(`Adapter.outline`) was seen in a clean one is not split at all.
+record with the same head, and the strings of head and turns are added up. A line whose outline
+(`base.Outlines`) was seen in a clean one is not split at all; the texts of all such lines are
+looked at together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from hashlib import blake2b
 from typing import Any
 
@@ -22,9 +24,15 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.memo import Memo
 
-_ENTRIES = 20_000  # rests that are remembered ...
-_LONG = 200  # ... by digest, where they have more bytes
-_LONGEST, _ROOM = 20_000, 16 << 20  # bytes of an outline that is remembered, and of all
+_ENTRIES = 20_000  # rests, or outlines, that are remembered ...
+_LONG = 200  # ... rests by digest, where they have more bytes
+_LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose outline is remembered, and of all
+
+# What is judged once: how many strings a record has besides metadata, and the keys of its rests.
+Judged = tuple[int, tuple[bytes, ...]]
+# Of a line whose structure is clean: its index, what is judged, its texts and metadata values.
+_Found = tuple[int, Judged, list[str], list[Any]]
+Taken = tuple[tuple[bytes, ...], bytes, list[str]]
 
 
 class AdapterScan:
@@ -34,67 +42,70 @@ class AdapterScan:
         self.checker, self.texts, self.longest = checker, texts, longest
         self.known = Memo[bytes, int](_ENTRIES)  # strings of a record; -1: not clean
         self.adapter = checker.dialect.adapter
-        self.skeleton, self.outline = self.adapter.skeleton, self.adapter.outline
-        # Outlines of clean records: (strings, keys of the rests).
-        self.outlines = Memo[bytes, tuple[int, tuple[bytes, ...]]](_ENTRIES, room=_ROOM)
-        self.divides = self.adapter.divides
-        self.keys: tuple[bytes, ...] = ()  # of the rests of the line at hand
-        self.strings = self._in_pieces if self.divides else self._whole
+        self.outlines = self.adapter.outlines()
+        self.outlined = Memo[Hashable, Judged](_ENTRIES, room=_ROOM)  # of clean records
+        self.judge = self._in_pieces if self.adapter.divides else self._whole
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
     def scan(
-        self, lines: list[bytes], kept: list[Any] | None = None
+        self,
+        lines: list[bytes],
+        kept: list[Taken | None] | None = None,
+        *,
+        outlines: bool = True,
     ) -> tuple[list[int], int, list[Any]]:
         """Returns what the pass of scan.py returns.
 
         These are the lines that are not clean, the number of strings of the others without those in
-        their metadata, and the metadata values. `kept` gets (keys of the rests, record, texts) of
-        each line where records are judged in pieces, None for the others.
+        their metadata, and the metadata values. `kept` gets (keys of the rests, line, texts) of
+        each line where records are judged in pieces, None for the others. Without `outlines`, each
+        line is split.
         """
         if self.checker.limits.schemas:  # which bind values that a rest leaves out
             return list(range(len(lines))), 0, []
-        bad, values, strings = [], [], 0
+        outline = self.outlines.of if self.outlines is not None and outlines else None
+        recall, longest = self.outlined.known.get, self.longest
+        found: list[_Found] = []
         for i, raw in enumerate(lines):
-            count, found, self.keys = -1, None, ()
-            outline = b""
-            try:
-                record = self.decode(raw)
-                opts_out = record.__class__ is not dict or OPT_OUT in record
-                free = self.outline(record) if self.divides and not opts_out else None
-                if free is not None:
-                    outline = self.encode(record)
-                    known = self.outlines.known.get(outline)
-                    if known is not None and self._clean(raw, free[0]):
-                        count, self.keys = known
-                        strings += count
-                        values += free[1]
-                        if kept is not None:
-                            kept.append((self.keys, record, free[0]))
-                        continue
-                    record = self.decode(raw)
-                found = None if opts_out else self.skeleton(record)
-                if found is not None and self._clean(raw, found[1]):
-                    count = self.strings(raw, record, found[0], found[2])
-            except (ValueError, RecursionError, OverflowError):
-                pass
-            if kept is not None:
-                whole = count >= 0 and found is not None and self.keys
-                kept.append((self.keys, record, found[1]) if whole and found else None)
-            if count < 0 or found is None:
-                bad.append(i)
-            else:
-                strings += count
-                values += found[2]
-                if outline and len(outline) < _LONGEST:
-                    size = len(outline) + sum(map(len, self.keys))
-                    self.outlines.keep(outline, (count, self.keys), size)
-        return bad, strings, values
+            if b"\r" in raw[-2:] or len(raw) > longest:
+                continue
+            outlined = outline(raw) if outline is not None else None
+            known = recall(outlined[0]) if outlined is not None else None
+            if outlined is not None and known is not None:
+                found.append((i, known, outlined[1], outlined[2]))
+                continue
+            split = self._split(raw, i)
+            if split is not None:
+                found.append(split)
+                if outlined is not None and len(raw) < _LONGEST:
+                    self.outlined.keep(outlined[0], split[1], len(raw))
+        if not self._are_clean([text for each in found for text in each[2]]):
+            found = [each for each in found if self._are_clean(each[2])]
+        if kept is not None:
+            taken = {i: (keys, lines[i], texts) for i, (_, keys), texts, _ in found if keys}
+            kept += [taken.get(i) for i in range(len(lines))]
+        bad: list[int] = []
+        if len(found) < len(lines):
+            bad = sorted(set(range(len(lines))).difference([each[0] for each in found]))
+        strings = sum([each[1][0] for each in found])
+        return bad, strings, [note for each in found for note in each[3]]
 
-    def _clean(self, raw: bytes, texts: list[str]) -> bool:
-        """Returns whether a line and its texts are clean, whatever the rest is."""
-        if b"\r" in raw[-2:] or len(raw) > self.longest:
+    def learn(self, raw: bytes) -> bool:
+        """Expects the metadata keys of a line in outlines; returns whether there were new ones."""
+        if self.outlines is None:
             return False
+        try:
+            record = self.decode(raw)
+            items = [record, *record["messages"]]
+            return self.outlines.learn(
+                key for item in items for key in item if key[:1] == "_" and key != OPT_OUT
+            )
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return False
+
+    def _are_clean(self, texts: list[str]) -> bool:
+        """Returns whether texts are clean: of one record, or of several."""
         if not all(texts) or any(map(str.isspace, texts)):
             return False
         content = "\n".join(texts)
@@ -104,20 +115,30 @@ class AdapterScan:
                 return False
         return True
 
-    def _whole(self, raw: bytes, record: Any, rest: Any, metadata: list[Any]) -> int:
-        """Returns the number of strings of a record, without those in its metadata.
+    def _split(self, raw: bytes, index: int) -> _Found | None:
+        """Returns what is found in a line by its skeleton; None where it is not clean."""
+        try:
+            record = self.decode(raw)
+            opts_out = record.__class__ is not dict or OPT_OUT in record
+            found = None if opts_out else self.adapter.skeleton(record)
+            if found is None or not self._are_clean(found[1]):
+                return None
+            judged = self.judge(raw, record, found[0], found[2])
+        except (ValueError, RecursionError, OverflowError):
+            return None
+        return (index, judged, found[1], found[2]) if judged is not None else None
 
-        It is -1 where records with this rest are not clean.
-        """
+    def _whole(self, raw: bytes, record: Any, rest: Any, metadata: list[Any]) -> Judged | None:
+        """Returns what is judged of a record; None where records with this rest are not clean."""
         digest = blake2b(self.encode(rest), digest_size=20).digest()
         known = self.known.known.get(digest)
         if known is None:
             clean = not self.checker.line(raw.removesuffix(b"\n"), row=2, filename="")
             count = self._counted(record) - self._counted(metadata)
             known = self.known.keep(digest, count if clean else -1)
-        return known
+        return (known, ()) if known >= 0 else None
 
-    def _in_pieces(self, raw: bytes, record: Any, rests: list[Any], _: list[Any]) -> int:
+    def _in_pieces(self, raw: bytes, record: Any, rests: list[Any], _: list[Any]) -> Judged | None:
         """Returns what `_whole` does, for a record with a rest for its head and for each piece."""
         encode, known = self.encode, self.known.known
         head, *others = rests
@@ -125,9 +146,9 @@ class AdapterScan:
         if len(first) > _LONG:
             first = blake2b(first, digest_size=20).digest()
         total = 0
-        self.keys = (first, *[first + encode(rest) for rest in others])
+        keys = (first, *[first + encode(rest) for rest in others])
         # A head alone is judged as the whole record that it is.
-        for i, key in enumerate(self.keys):
+        for i, key in enumerate(keys):
             if len(key) > _LONG:
                 key = blake2b(key, digest_size=20).digest()
             count = known.get(key if others else key + b"!")
@@ -135,9 +156,9 @@ class AdapterScan:
                 count = self._piece(record, i)
                 self.known.keep(key if others else key + b"!", count)
             if count < 0:
-                return -1
+                return None
             total += count
-        return total
+        return total, keys
 
     def _piece(self, record: dict[str, Any], number: int) -> int:
         """Returns the number of strings that a piece adds, -1 where it is not clean."""

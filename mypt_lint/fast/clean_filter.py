@@ -24,6 +24,7 @@ Records that no `SCHEMA` describes are split by their adapter (adapter_scan.py).
 from __future__ import annotations
 
 import re
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -60,9 +61,11 @@ class CleanFilter:
         self.encoded = bytearray()
         self.by_adapter: AdapterScan | None = None
         self.scan: Scan
+        self.split: Scan | None = None  # another way for lines with strings that `scan` leaves out
         if dialect.adapter.splits:
             self.by_adapter = AdapterScan(checker, self.texts, self.shapes.longest)
             self.scan = self.by_adapter.scan
+            self.split = partial(self.by_adapter.scan, outlines=False)
         else:
             self.scan = compile_scan(self.layout, self.shapes, keep=keep)
 
@@ -92,18 +95,38 @@ class CleanFilter:
         """
         if self.checker.shape:  # it proves records of the dialect
             return list(range(len(lines)))
-        bad, strings, values = self.scan(lines, kept)
-        rest = sorted(set(range(len(lines))).difference(bad)) if bad else range(len(lines))
-        if len(bad) < len(rest):
+        bad, exact = self._scanned(self.scan, lines, quotes, kept)
+        if exact:
+            return bad
+        if len(lines) > 1:
+            for i in sorted(set(range(len(lines))).difference(bad)):
+                alone: list[Taken | None] | None = None if kept is None else []
+                bad += [i] if self._doubtful([lines[i]], unescaped_quotes(lines[i]), alone) else []
+                if kept is not None:
+                    kept[i] = alone[0] if alone else None
+            return sorted(bad)
+        again = self.scan if self._learn(lines[0]) else self.split
+        if again is None:
+            return [0]
+        if kept is not None:
+            kept.clear()
+        bad, exact = self._scanned(again, lines, quotes, kept)
+        return bad if exact else [0]
+
+    def _scanned(
+        self, scan: Scan, lines: list[bytes], quotes: int, kept: list[Taken | None] | None
+    ) -> tuple[list[int], bool]:
+        """Returns (indexes of lines that are not clean, whether all strings of the others count).
+
+        Where some strings do not, any of the others may not be clean either.
+        """
+        bad, strings, values = scan(lines, kept)
+        if 2 * len(bad) < len(lines):
             quotes -= sum([unescaped_quotes(lines[i]) for i in bad])
         else:
+            rest = set(range(len(lines))).difference(bad)
             quotes = sum([unescaped_quotes(lines[i]) for i in rest])
-        if quotes == 2 * strings + self._quotes(values):
-            return bad
-        if len(rest) == 1:
-            again = self._learn(lines[rest[0]]) and self.clean(lines[rest[0]])
-            return bad if again else sorted([*bad, *rest])
-        return sorted([*bad, *(i for i in rest if not self.clean(lines[i]))])
+        return bad, quotes == 2 * strings + self._quotes(values)
 
     def _quotes(self, values: list[Any]) -> int:
         """Returns the quotes of the strings in JSON values.
@@ -122,8 +145,10 @@ class CleanFilter:
 
     def _learn(self, raw: bytes) -> bool:
         """Expects the metadata keys of a line from now on; returns whether there were new ones."""
+        if self.by_adapter is not None:
+            return self.by_adapter.learn(raw)
         known = self.layout.metadata
-        if self.by_adapter or sum(map(len, known.values())) >= _METADATA:
+        if sum(map(len, known.values())) >= _METADATA:
             return False
         try:
             record = msgspec.json.decode(raw)

@@ -12,7 +12,7 @@ from typing import Any
 
 from mypt_spec.adapters.base import Reader
 from mypt_spec.automaton import Automaton
-from mypt_spec.damage.cut_tags import fragment, inner_tags
+from mypt_spec.damage.cut_tags import fragment, inner_tags, signs
 from mypt_spec.damage.near_miss import beginnings, near_miss
 from mypt_spec.episode import Place
 from mypt_spec.memo import Memo
@@ -24,18 +24,19 @@ _ENTRIES, _ROOM = 2000, 4 << 20  # of the memo, and the sum of its texts: code p
 class CleanTexts:
     """The clean texts of one dialect, some of which it remembers; belongs to one thread.
 
-    `first` are the first characters of tags, and of pieces of tags.
+    A text without any character of `first` has no tag in it, no piece of one, and nothing that is
+    almost one.
     """
 
     def __init__(self, table: TokenTable, automaton: Automaton) -> None:
         self.table = table
         self.inner_tags = inner_tags(table, automaton)
-        last = {tag[-1] for tag in self.inner_tags}  # of a tag whose beginning was cut off
-        self.first = tuple(sorted(table.first_characters | last))
         # Texts with something like the beginning of a tag, and no tag.
         self.fine = Memo[str, bool](_ENTRIES, room=_ROOM)
         shown = (*table.special, *(t.shown for t in table.plain_tags))
         self.beginnings = beginnings(shown)
+        first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
+        self.first = tuple(sorted(first))
         self.inline = Reader(table, []).inline
         self.spellings: dict[tuple[str, ...], frozenset[str]] = {}
 

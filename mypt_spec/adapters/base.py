@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
 from mypt_spec.bodies.strict_json import canonical
@@ -86,12 +86,8 @@ class Adapter(ABC):
         """
         return None
 
-    def outline(self, record: Any) -> tuple[list[str], list[Any]] | None:
-        """Puts signs into a record in place of its free texts and values, and returns (texts,
-        metadata values) as `skeleton` does; None where that is not faster than a skeleton.
-
-        Records that are equal afterwards have equal rests, and texts in the same places.
-        """
+    def outlines(self) -> Outlines | None:
+        """Returns what makes outlines of lines; None where that is not faster than skeletons."""
         return None
 
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
@@ -123,6 +119,23 @@ class Adapter(ABC):
     def splits(self) -> bool:
         """Returns whether `skeleton` is overridden; if not, SCHEMA describes the records."""
         return type(self).skeleton is not Adapter.skeleton
+
+
+class Outlines(Protocol):
+    """Makes outlines of lines, from which skeletons need not be made again; for one thread."""
+
+    def of(self, raw: bytes) -> tuple[Hashable, list[str], list[Any]] | None:
+        """Returns (outline, texts, metadata values) of a line; None where it has none.
+
+        Where all strings of two lines are counted, and their outlines are equal, they have equal
+        rests but for the order of keys, and texts in the same places of these. An outline tells how
+        many strings there are besides those in metadata, if none is left out; never more.
+        """
+        ...
+
+    def learn(self, keys: Iterable[str]) -> bool:
+        """Counts metadata with these keys from now on; returns whether there were new ones."""
+        ...
 
 
 class WholeRecord(Exception):

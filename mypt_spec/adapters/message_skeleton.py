@@ -22,9 +22,8 @@ from typing import Any
 from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
 from mypt_spec.adapters.message_shape import RESULTS, THOUGHTS
 
-_SPOKEN = frozenset({"content", *THOUGHTS})
-_SIGN = "x"  # where a text was; any other text is "", and empty
-_SAFE = 1 << 53  # integers from here on have findings
+_SPOKEN = (*THOUGHTS, "content")  # the texts of a message, in this order
+SAFE = 1 << 53  # integers from here on have findings
 _ASKED, _ANSWERED = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_ASKED, _ANSWERED], "assistant": [_ANSWERED]}
 _MORE, _RESULTS = {"tool_calls", "weight"}, ("tool", *RESULTS)
@@ -52,7 +51,7 @@ def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
     head: list[Any] = []
     rests: list[Any] = [head]
     messages: list[Any] = []
-    names: set[str] = set()
+    names: frozenset[str] = frozenset()
     try:
         for key, value in record.items():
             head.append(key)
@@ -63,8 +62,8 @@ def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
                 notes.append(value)
             else:
                 head.append([value])
-                if key == "tools" and value.__class__ is list:
-                    names = {tool["function"]["name"] for tool in value}
+                if key == "tools":
+                    names = declared_names(value)
         walk = _Walk(names, texts, notes)
         own, before = head, ""
         for message in messages:
@@ -92,82 +91,15 @@ def marked(record: dict[str, Any], marks: Iterator[str]) -> dict[str, Any] | Non
     if any(_MORE & set(message) or message["role"] in _RESULTS for message in messages):
         return None
     made = [
-        {
-            key: next(marks) if key in _SPOKEN and value and value.__class__ is str else value
-            for key, value in message.items()
+        message
+        | {
+            key: next(marks)
+            for key in _SPOKEN
+            if (text := message.get(key)).__class__ is str and text
         }
         for message in messages
     ]
     return record | {"messages": made}
-
-
-def outline(record: Any) -> tuple[list[str], list[Any]] | None:
-    """Puts signs in place of what is free in a record, which only the caller has.
-
-    Returns (texts, metadata values) as `skeleton` does of the record before; records that are then
-    equal have equal rests. None: only the whole record tells.
-    """
-    texts: list[str] = []
-    notes: list[Any] = []
-    ids: dict[str, str] = {}
-    try:
-        for message in record["messages"]:
-            if len(message) == 2:
-                text = message.get("content")
-                if text.__class__ is str and text:
-                    texts.append(text)
-                    message["content"] = _SIGN
-                    continue
-            _outline(message, texts, notes, ids)
-        for key, value in record.items():
-            if key[:1] == "_":
-                shallow(value)
-                notes.append(value)
-                record[key] = 0
-    except (WholeRecord, AttributeError, TypeError, ValueError, KeyError, RecursionError):
-        return None
-    return texts, notes
-
-
-def _outline(
-    message: dict[str, Any], texts: list[str], notes: list[Any], ids: dict[str, str]
-) -> None:
-    """Puts signs into a message of more than a role and a text; `ids` has those of ids."""
-    thought = None
-    for key, value in message.items():
-        if key == "content":
-            if value.__class__ is str and value:
-                texts.append(value)
-                message[key] = _SIGN
-        elif key == "tool_call_id":
-            message[key] = _sign(value, ids)
-        elif key == "tool_calls" and value.__class__ is list:
-            for call in value:
-                if "id" in call:
-                    call["id"] = _sign(call["id"], ids)
-                function = call["function"]
-                function["arguments"] = _arguments(function["arguments"], texts)
-        elif key in THOUGHTS:
-            if thought is not None:
-                raise WholeRecord  # two are compared
-            thought = key
-            if value.__class__ is str and value:
-                texts.append(value)
-                message[key] = _SIGN
-        elif key[:1] == "_":
-            shallow(value)
-            notes.append(value)
-            message[key] = 0
-
-
-def _sign(value: Any, ids: dict[str, str]) -> Any:
-    """Returns a sign for an id, the same for the same."""
-    if value.__class__ is not str or not value:
-        return value
-    known = ids.get(value)
-    if known is None:
-        known = ids[value] = f"{len(ids)}"
-    return known
 
 
 def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -195,6 +127,17 @@ def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
         yield record | {"messages": judged}, [_bare(message) for message in piece]
 
 
+def declared_names(tools: Any) -> frozenset[str]:
+    """Returns the names of declared tools that are numbers in rests.
+
+    Raises TypeError or KeyError for a list of other things.
+    """
+    if tools.__class__ is not list:
+        return frozenset()
+    names = {tool["function"]["name"] for tool in tools}
+    return frozenset(name for name in names if name.__class__ is str and _NAME.fullmatch(name))
+
+
 def _begins(role: str, before: str) -> bool:
     """Returns whether a piece begins with a message; `before` is the role of the one before it."""
     return role == "user" or (role == "assistant" and before == "tool")
@@ -207,7 +150,7 @@ def _bare(item: dict[str, Any]) -> dict[str, Any]:
 class _Walk:
     """Splits messages. `ids` numbers the ids and names of one piece, `names` are those of tools."""
 
-    def __init__(self, names: set[str], texts: list[str], notes: list[Any]) -> None:
+    def __init__(self, names: frozenset[str], texts: list[str], notes: list[Any]) -> None:
         self.names, self.texts, self.notes = names, texts, notes
         self.ids: dict[str, int] = {}
 
@@ -227,11 +170,18 @@ class _Walk:
         thoughts = [message[key] for key in THOUGHTS if key in message]
         if len(thoughts) > 1 and len({*thoughts}) > 1:
             raise WholeRecord  # they are compared
+        for key in _SPOKEN:
+            if key in message:
+                add(key)
+                if message[key].__class__ is str and message[key]:
+                    self.texts.append(message[key])
+                else:
+                    add([message[key]])
         for key, value in message.items():
+            if key in _SPOKEN:
+                continue
             add(key)
-            if value.__class__ is str and value and key in _SPOKEN:
-                self.texts.append(value)
-            elif key[:1] == "_":
+            if key[:1] == "_":
                 shallow(value)
                 self.notes.append(value)
             elif key == "tool_call_id":
@@ -250,7 +200,7 @@ class _Walk:
 
     def name(self, value: Any) -> Any:
         """Returns the number of a tool's name; a name that is not declared stays."""
-        if value.__class__ is str and value in self.names and _NAME.fullmatch(value):
+        if value.__class__ is str and value in self.names:
             return self.ids.setdefault(f"\0{value}", len(self.ids))
         return [value]
 
@@ -277,20 +227,20 @@ class _Walk:
 def _arguments(value: Any, texts: list[str]) -> Any:
     """Returns the rest of arguments: an object, or its JSON text."""
     if value.__class__ is dict:
-        return [2, _value(value, texts.append, METADATA_DEPTH)]
+        return [2, value_rest(value, texts.append, METADATA_DEPTH)]
     if value.__class__ is not str or not value.startswith("{"):
         return [0, value]
     found = _decoder()(value)  # an error is a ValueError
     strings: list[str] = []
-    rest = _value(found, strings.append, METADATA_DEPTH)
+    rest = value_rest(found, strings.append, METADATA_DEPTH)
     plain = value.replace("\\\\", "") if "\\" in value else value
-    if plain.count('"') - plain.count('\\"') != 2 * _strings(found):
+    if plain.count('"') - plain.count('\\"') != 2 * number_of_strings(found):
         raise WholeRecord  # a key that occurs twice
     texts += strings
     return [3, rest]
 
 
-def _value(value: Any, free: Callable[[str], None], depth: int) -> Any:
+def value_rest(value: Any, free: Callable[[str], None], depth: int) -> Any:
     """Returns what stays of a value: of a string, that there is one; of an integer, too."""
     kind = value.__class__
     if kind is str:
@@ -299,19 +249,19 @@ def _value(value: Any, free: Callable[[str], None], depth: int) -> Any:
         free(value)
         return 1
     if kind is int:
-        return 2 if -_SAFE < value < _SAFE else [0, value]
+        return 2 if -SAFE < value < SAFE else [0, value]
     if kind is dict or kind is list:
         if not depth:
             raise WholeRecord
         if kind is dict:
-            return {key: _value(inner, free, depth - 1) for key, inner in value.items()}
-        return [1, *[_value(inner, free, depth - 1) for inner in value]]
+            return {key: value_rest(inner, free, depth - 1) for key, inner in value.items()}
+        return [1, *[value_rest(inner, free, depth - 1) for inner in value]]
     return [0, value]
 
 
-def _strings(value: Any) -> int:
+def number_of_strings(value: Any) -> int:
     """Returns the number of strings in a value, keys too."""
     kind = value.__class__
     if kind is dict:
-        return len(value) + sum(map(_strings, value.values()))
-    return sum(map(_strings, value)) if kind is list else int(kind is str)
+        return len(value) + sum(map(number_of_strings, value.values()))
+    return sum(map(number_of_strings, value)) if kind is list else int(kind is str)

@@ -36,9 +36,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mypt_spec.adapters.base import Adapter, Reader
+from mypt_spec.adapters.base import Adapter, Outlines, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of
-from mypt_spec.adapters.message_skeleton import divided, marked, outline, skeleton
+from mypt_spec.adapters.message_skeleton import divided, marked, skeleton
 from mypt_spec.adapters.template_options import KEY, TemplateOptions, options_of
 from mypt_spec.bodies.definitions import (
     lost_in,
@@ -62,8 +62,7 @@ _PIECES = (*_HEADS, "tools", "thought", "said", "call", "answer", "result")
 _SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
 # Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
 _IDS, _NOTES = "call ids", "results"
-# All this of each message, where one block has several.
-_SAID = "messages"
+_SAID = "messages"  # all this of each message, where one block has several
 _TOOLS = "tools"  # definitions of tools of which their text keeps less
 _CALLED = "role"  # of a message whose block another role has by itself
 
@@ -165,9 +164,11 @@ class Messages(Adapter):
         """Returns the rests of a record, its free texts and its metadata values."""
         return skeleton(record)
 
-    def outline(self, record: Any) -> tuple[list[str], list[Any]] | None:
-        """Puts signs in place of what is free in a record; returns its texts and metadata."""
-        return outline(record)
+    def outlines(self) -> Outlines:
+        """Returns what makes outlines of lines."""
+        from mypt_spec.adapters.message_outline import MessageOutlines  # which needs msgspec
+
+        return MessageOutlines()
 
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
         """Returns the head of a record, and a record for each of its turns, with what each adds."""
@@ -264,8 +265,7 @@ class Messages(Adapter):
             return
         holder = next(b for b in blocks if any(part.at is at for part in b.parts))
         holder.meta[_TOOLS] = tools
-        missing = lost_in(tools, body, text)
-        if missing:
+        if missing := lost_in(tools, body, text):
             shown = ", ".join(missing[:5]) + ", ..." * (len(missing) > 5)
             what = f"the text of the tools does not say {shown}"
             hint = "nothing is to be done, unless the model must know it: then describe it in words"

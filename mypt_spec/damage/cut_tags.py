@@ -276,6 +276,12 @@ def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int
     return *first.span(), tags[int((first.lastgroup or "t0")[1:])]
 
 
+def signs(tags: tuple[str, ...]) -> frozenset[str]:
+    """Returns characters without which `fragment` finds nothing in a text."""
+    cut = any(tag.startswith("<") and tag.endswith(">") for tag in tags)
+    return frozenset("<>" if cut else "")
+
+
 class Pieces(NamedTuple):
     """What a text must not spell so that `fragment` finds nothing in it.
 

@@ -145,7 +145,7 @@ class Templates:
         return (template, names + free) if template is not None else None
 
     def of_chat(
-        self, keys: tuple[bytes, ...], record: dict[str, Any], texts: list[str]
+        self, keys: tuple[bytes, ...], line: bytes, texts: list[str]
     ) -> tuple[Template, list[Any]] | None:
         """Returns what `of` does, for a record that its adapter divides; `keys` are its rests."""
         template = self.memo.known.get(keys)
@@ -155,7 +155,7 @@ class Templates:
         if held > _LONGEST:
             return None
         seen = keys in self.memo.known
-        template = self._learn_chat(record, len(texts)) if seen else None
+        template = self._learn_chat(json.loads(line), len(texts)) if seen else None
         self.memo.keep(keys, template, held)
         return (template, texts) if template is not None else None
 

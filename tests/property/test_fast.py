@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -19,6 +19,7 @@ from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec import Limits
 from mypt_spec.damage.near_miss import beginnings, near_miss
 from mypt_spec.rules.context import ToolSchema
+from tests.support.examples import examples
 from tests.support.strategies import (
     ANY_JSON,
     DIALECTS,
@@ -100,9 +101,82 @@ def test_sound_for_many_turns(name: str, data: st.DataObject) -> None:
         messages[data.draw(st.integers(0, len(messages))) :][: data.draw(st.integers(1, 3))]
         for messages in pieces
     ]
-    order = data.draw(st.lists(st.sampled_from(pieces), min_size=3, max_size=6))
+    order = data.draw(st.lists(st.sampled_from(pieces), min_size=4, max_size=8))
     whole = pool[0] | {"messages": [message for piece in order for message in piece]}
     agree(prover, [json.dumps(whole).encode(), *(json.dumps(record).encode() for record in pool)])
+
+
+OUTLINED = [name for name in DIALECTS if mypt_spec.dialect(name).adapter.outlines() is not None]
+
+
+def parts(value: Any) -> list[tuple[Any, Any]]:
+    """Returns (container, key) of all values in a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # fmt: skip
+    return [found for key, inner in items for found in [(value, key), *parts(inner)]]
+
+
+def rich(checker: Checker) -> Any:
+    """Returns a clean record with all that the format takes of: thoughts, calls, a weight."""
+    calls = [
+        {"id": "call00001", "type": "function", "function": {"name": "f", "arguments": {"q": "a", "n": 1, "x": 1.5, "l": ["b", {"c": ""}]}}},
+        {"id": "call00002", "type": "function", "function": {"name": "g", "arguments": '{"q": "a \\"b\\" \\\\", "n": 2}'}},
+    ]  # fmt: skip
+    system, user, answer = ({"role": role, "content": "Hi"} for role in ("system", "user", "assistant"))  # fmt: skip
+    tools = [{"type": "function", "function": {"name": n, "description": "d", "parameters": {"type": "object"}}} for n in "fg"]  # fmt: skip
+    thought, weighed = {"reasoning_content": "t"}, {"weight": 0.5}
+    for most in (2, 1, 0):
+        asked: Any = {"role": "assistant", "content": None, "tool_calls": calls[:most]}
+        results = [{"role": "tool", "tool_call_id": c["id"], "content": "r"} for c in calls[:most]]
+        more = {"tools": tools} if most else {}
+        for notes in (thought | weighed, thought, weighed, {}):
+            called = [asked | notes, *results] if most else []
+            messages = [user, *called, answer | notes, user, *called, answer]
+            for first in ([system], []):
+                record = {"messages": [*first, *messages]} | more
+                if not says(checker, json.dumps(record).encode()):
+                    return record
+    raise AssertionError("no record is clean")
+
+
+@st.composite
+def changed(draw: st.DrawFn, record: Any, tag: str) -> bytes:
+    """A line of the record with one change, which an outline must show, or leave uncounted."""
+    made = json.loads(json.dumps(record))
+    found = parts(made["messages"]) + parts(made)[:4]
+    chosen = draw(st.sampled_from(sorted({str(key) for _, key in found})))
+    where, key = draw(st.sampled_from([part for part in found if str(part[1]) == chosen]))
+    values = [None, "", " ", tag, 1, 1.0, True, 2**60, [], {}, "{}", '{"q": "a", "n": 2, "n": 2}']
+    values += [json.loads(json.dumps(at[k])) for at, k in found if k == key] * 3
+    how = draw(
+        st.sampled_from(["value", "value", "value", "value", "none", "more", "twice", "bytes"])
+    )
+    if how == "value":
+        where[key] = draw(st.sampled_from(values))
+    elif how == "none":
+        del where[key]
+    elif how == "more" and isinstance(where, dict):
+        names = ["_note", "_mypt_lint", "weight", "name", "thinking", "content", "tool_calls", "x"]
+        where[draw(st.sampled_from(names))] = draw(st.sampled_from(values))
+    elif how == "twice" and isinstance(where, list):
+        where.insert(key, where[key])
+    line = draw(lines_of(made))
+    return draw(mutated(st.just(line))) if how == "bytes" else line
+
+
+@pytest.mark.parametrize("name", OUTLINED)
+@settings(max_examples=examples(60))
+@given(st.data())
+def test_an_outline_shows_each_change(name: str, data: st.DataObject) -> None:
+    """After a record is known to be clean, no line is taken for it that has a finding."""
+    checker = Checker(mypt_spec.dialect(name))
+    record = rich(checker)
+    tag = sorted(checker.dialect.table.special)[0]
+    if data.draw(st.booleans()):
+        record |= {"_note": ["x", {"y": 1}]}
+    prover = CleanFilter(checker)
+    line = json.dumps(record).encode()
+    assert prover.clean(line)
+    agree(prover, [line, *data.draw(st.lists(changed(record, tag), min_size=4, max_size=8))])
 
 
 @pytest.mark.parametrize("name", DIALECTS)

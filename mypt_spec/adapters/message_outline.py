@@ -1,0 +1,294 @@
+"""Outlines records of `messages` and `tools` in little more time than it takes to decode them.
+
+Input: a line of JSON. Output: its outline, free texts and metadata values; see
+`base.Outlines`.
+
+Theory of operation. msgspec decodes a line into structs, one type a role, and passes over keys that
+these do not have. So a key that is unknown, or occurs twice, does not show in an outline; it shows
+to whoever counts the quotes of the line (mypt_lint/fast/clean_filter.py). Keys of metadata become
+fields when `learn` is told of them. An outline says of each message its type, and then what it has
+besides one text: signs for texts, ids and names of declared tools as numbers, other values as they
+are. Of lines with equal outlines, the rests (message_skeleton.py) are equal, and so are the places
+of texts and the numbers of strings.
+
+`{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}` has the
+outline `(b"", b"", UNSET, User, Answer)` and the texts "Hi" and "Yo"; the first three are of the
+keys "tools", "chat_template_kwargs" and "language". After the type of an answer with a thought come
+the signs of its thoughts and text, `1, UNSET, UNSET, 1`, its weight, and the type of its calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from functools import reduce
+from operator import attrgetter, or_
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
+from mypt_spec.adapters.message_skeleton import (
+    SAFE,
+    declared_names,
+    number_of_strings,
+    value_rest,
+)
+from mypt_spec.memo import Memo
+
+_METADATA = 20  # keys of metadata that become fields
+_LISTS, _ROOM = 200, 8 << 20  # lists of tools whose names are remembered; bytes of all
+# Signs of what is free; of arguments in a string, and of texts of an answer, that follow.
+_TEXT, _INTEGER, _QUOTED, _SEVERAL = 1, 2, 3, 4
+_Maybe: TypeAlias = str | UnsetType | None
+_Add: TypeAlias = Callable[[Any], None]
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class _Function(Struct, gc=False):
+    name: str
+    arguments: dict[str, Any] | str
+
+
+class _Call(Struct, gc=False):
+    function: _Function
+    id: _Maybe = UNSET
+    type: _Maybe = UNSET
+
+
+class System(Struct, gc=False, tag_field="role", tag="system"):
+    content: str
+
+
+class Developer(Struct, gc=False, tag_field="role", tag="developer"):
+    content: str
+
+
+class User(Struct, gc=False, tag_field="role", tag="user"):
+    content: str
+
+
+class Result(Struct, gc=False, tag_field="role", tag="tool"):
+    content: str
+    tool_call_id: _Maybe = UNSET
+    name: _Maybe = UNSET
+
+
+class Answer(Struct, gc=False, tag_field="role", tag="assistant"):
+    content: _Maybe = UNSET
+    reasoning_content: _Maybe = UNSET
+    thinking: _Maybe = UNSET
+    reasoning: _Maybe = UNSET
+    tool_calls: list[_Call] | UnsetType | None = UNSET
+    weight: int | float | UnsetType | None = UNSET
+
+
+class _Record(Struct, gc=False):
+    tools: Raw = Raw()
+    chat_template_kwargs: Raw = Raw()
+    language: _Maybe = UNSET
+
+
+class MessageOutlines:
+    """Makes outlines; belongs to one thread."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []  # of metadata, the names of the fields `x0`, `x1` ...
+        self.names = Memo[bytes, frozenset[str]](_LISTS, room=_ROOM)
+        self._compile()
+
+    def _compile(self) -> None:
+        """Makes the types: those above, with a field for each key of metadata."""
+        more = [
+            (f"x{i}", Any, msgspec.field(default=UNSET, name=key))
+            for i, key in enumerate(self.keys)
+        ]
+        self.user, self.answer, self.result, *others = (
+            msgspec.defstruct(
+                kind.__name__,
+                more,
+                bases=(kind,),
+                gc=False,
+                tag_field="role",
+                tag=kind.__struct_config__.tag,
+            )
+            for kind in (User, Answer, Result, System, Developer)
+        )
+        message: Any = reduce(or_, [self.user, self.answer, self.result, *others])
+        fields: list[Any] = [("messages", list[message], msgspec.field(default_factory=list))]
+        record = msgspec.defstruct("Record", fields + more, bases=(_Record,), gc=False)
+        self.decode = msgspec.json.Decoder(record).decode
+        self.fields = [(name, attrgetter(name)) for name, _, _ in more]
+
+    def learn(self, keys: Iterable[str]) -> bool:
+        """Makes fields of keys of metadata from now on; returns whether there were new ones."""
+        fresh = [key for key in dict.fromkeys(keys) if key not in self.keys]
+        fresh = fresh[: _METADATA - len(self.keys)]
+        if fresh:
+            self.keys += fresh
+            self._compile()
+        return bool(fresh)
+
+    def of(self, raw: bytes) -> tuple[Hashable, list[str], list[Any]] | None:
+        """Returns (outline, texts, metadata values) of a line; None where it has none."""
+        try:
+            return self._of(raw)
+        except (ValueError, RecursionError, TypeError, KeyError, WholeRecord):
+            return None
+
+    def _of(self, raw: bytes) -> tuple[Hashable, list[str], list[Any]]:
+        """Returns what `of` does; raises for a line without an outline.
+
+        Most messages are read here, without a call of a function.
+        """
+        record: Any = self.decode(raw)
+        tools = bytes(record.tools)
+        outline: list[Any] = [tools, bytes(record.chat_template_kwargs), record.language]
+        texts: list[str] = []
+        notes = self._notes([record, *record.messages], outline) if self.fields else []
+        add, free = outline.append, texts.append
+        user, answer, result = self.user, self.answer, self.result
+        names: frozenset[str] | None = None
+        # The numbers of ids, and of names of tools, of one piece of the record.
+        ids: dict[str, int] = {}
+        called: dict[str, int] = {}
+        before: Any = None
+        for message in record.messages:
+            kind = type(message)
+            add(kind)
+            content = message.content
+            if kind is answer:
+                if before is result:
+                    ids, called = {}, {}
+                if message.thinking is message.reasoning is message.weight is UNSET:
+                    thought = message.reasoning_content
+                    if thought:
+                        free(thought)
+                        add(_TEXT)
+                    elif thought is not UNSET:
+                        add((thought,))
+                    if content:
+                        free(content)
+                    else:
+                        add(content)
+                else:
+                    _said(message, add, free)
+                calls = message.tool_calls
+                if calls is not UNSET:
+                    add(calls.__class__)
+                    names = self._names(tools) if names is None else names
+                    _calls(calls or (), names, ids, called, outline, texts)
+            elif kind is result:
+                if content:
+                    free(content)
+                    add(_TEXT)
+                else:
+                    add(content)
+                ident, name = message.tool_call_id, message.name
+                add(ids.setdefault(ident, len(ids)) if ident else ident)
+                if name is not UNSET:
+                    names = self._names(tools) if names is None else names
+                    name = called.setdefault(name, len(called)) if name in names else name
+                add(name)
+            else:
+                if content:
+                    free(content)
+                else:
+                    add(content)
+                if kind is user:
+                    ids, called = {}, {}
+            before = kind
+        return tuple(outline), texts, notes
+
+    def _names(self, tools: bytes) -> frozenset[str]:
+        """Returns the names in definitions of tools that stay out of rests."""
+        known = self.names.known.get(tools)
+        if known is None:
+            found = declared_names(_decode(tools)) if tools else frozenset()
+            known = self.names.keep(tools, found, len(tools))
+        return known
+
+    def _notes(self, items: list[Any], outline: list[Any]) -> list[Any]:
+        """Returns the metadata values of a record and its messages; adds which are where."""
+        places: list[Any] = []
+        notes: list[Any] = []
+        for i, item in enumerate(items):
+            for field, of in self.fields:
+                value = of(item)
+                if value is not UNSET:
+                    shallow(value)
+                    places += i, field
+                    notes.append(value)
+        outline.append(tuple(places))
+        return notes
+
+
+def _said(message: Any, add: _Add, free: _Add) -> None:
+    """Adds the texts of an answer, and its weight."""
+    texts = message.reasoning_content, message.thinking, message.reasoning, message.content
+    if texts[:3].count(UNSET) < 2:
+        raise WholeRecord  # thoughts are compared
+    add(_SEVERAL)
+    for text in texts:
+        if text:
+            free(text)
+            add(_TEXT)
+        else:
+            add(text)
+    weight = message.weight
+    add(weight if weight is UNSET else (weight.__class__, weight))
+
+
+def _calls(
+    calls: Iterable[_Call],
+    names: frozenset[str],
+    ids: dict[str, int],
+    called: dict[str, int],
+    outline: list[Any],
+    texts: list[str],
+) -> None:
+    """Adds the calls of an answer."""
+    for call in calls:
+        function, ident = call.function, call.id
+        name, given = function.name, function.arguments
+        outline += (
+            ids.setdefault(ident, len(ids)) if ident else ident,
+            call.type,
+            called.setdefault(name, len(called)) if name in names else name,
+        )
+        if isinstance(given, dict):
+            _members(given, outline.append, texts)
+        else:
+            _quoted(given, outline.append, texts)
+
+
+def _quoted(given: str, add: _Add, texts: list[str]) -> None:
+    """Adds what stays of the JSON text of arguments."""
+    if not given.startswith("{"):
+        add(given)
+        return
+    add(_QUOTED)
+    found: dict[str, Any] = _decode(given)
+    strings = _members(found, add, texts)
+    plain = given.replace("\\\\", "") if "\\" in given else given
+    if plain.count('"') - plain.count('\\"') != 2 * strings:
+        raise WholeRecord  # a key that occurs twice
+
+
+def _members(given: dict[str, Any], add: _Add, texts: list[str]) -> int:
+    """Adds what stays of an object; returns the number of its strings, keys too."""
+    add(tuple(given))
+    strings = len(given)
+    for value in given.values():
+        kind = value.__class__
+        if kind is str and value and not value.isspace():
+            strings += 1
+            texts.append(value)
+            add(_TEXT)
+        elif kind is int and -SAFE < value < SAFE:
+            add(_INTEGER)
+        else:
+            add(_encode(value_rest(value, texts.append, METADATA_DEPTH - 1)))
+            strings += number_of_strings(value)
+    return strings
