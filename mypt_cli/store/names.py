@@ -50,6 +50,12 @@ def parts(url: str) -> tuple[str, str, str]:
         raise ValueError(f"names no {'host' if scheme.startswith('http') else 'bucket'}")
     if _WILD.search(found[2]) and scheme in BUCKETS:
         raise ValueError("a pattern is for the part after the bucket; name the bucket whole")
+    if found[4] and scheme not in BUCKETS:
+        raise ValueError(
+            "has a query (?), which may be a signature, and what is read is named in plans, "
+            "manifests and messages; download it (curl -o NAME 'URL'), or name the object itself "
+            "(s3://, gs://, az://): credentials are read from the environment"
+        )
     if "@" in found[2] or found[4]:
         raise ValueError(
             "holds a user or a query (?), which may be credentials; name the object alone, or use "

@@ -110,7 +110,7 @@ def elsewhere(
     whether a record is legal there. Raises UsageError as `blocks` does.
     """
     head, source = _head(source, least=1)  # a pipe that begins well need not wait for more
-    first = _first_records(_unpacked(head, source))[:1]
+    first = _first_records(_unpacked(head, source), 1)
     common = codes(first[0]) if first else None
     if common is not None and not common:
         return (), source
@@ -166,8 +166,7 @@ def beginning(source: Source, least: int = _HEAD) -> tuple[list[object], Source]
     At least `least` bytes are read of a pipe. Raises UsageError as `blocks` does.
     """
     head, source = _head(source, least)
-    found = _first_records(_unpacked(head, source))
-    return (found[:1] if least == 1 else found), source
+    return _first_records(_unpacked(head, source), 1 if least == 1 else _LINES), source
 
 
 def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
@@ -217,12 +216,14 @@ def _unpacked(head: bytes, source: Source) -> bytes:
     return b"".join(block.data for block in record_blocks(held))
 
 
-def _first_records(data: bytes) -> list[object]:
+def _first_records(data: bytes, most: int = _LINES) -> list[object]:
     """Returns the JSON values of the first lines, without those that are no JSON."""
     found: list[object] = []
     for raw in [line for line in data.split(b"\n")[: _LINES + 1] if line.strip()][:_LINES]:
         with suppress(Fault):
             found.append(loads(raw.decode("utf-8-sig", "replace")))
+        if len(found) == most:
+            break
     return found
 
 

@@ -33,7 +33,8 @@ from mypt_spec.dialect import Dialect
 from mypt_spec.rules.context import ToolSchema
 
 AUTO = "auto"
-_THREADS = 32  # that wait for a store
+_THREADS = 32  # that wait for a store, or for a disk where there are _MANY files
+_MANY = 100
 _SUFFIXES = {
     "text": (".txt", ".text", ".log"),
     "generation": (".txt", ".text", ".jsonl", ".ndjson"),
@@ -244,18 +245,25 @@ class Plan:
     def _dialects_of(
         self, sources: Sequence[Source], say: Say
     ) -> list[tuple[str, Settings, Source]]:
-        """Returns `dialect_of` each source; beginnings of objects in stores come side by side."""
+        """Returns `dialect_of` each source.
+
+        Beginnings of many files, and of objects in stores, are read side by side.
+        """
         here = [self.dialect_of(source, say) for source in sources[:1]]
         rest = sources[1:]
-        if not any(source.remote for source in rest):
+        if len(rest) < _MANY and not any(source.remote for source in rest):
             return here + [self.dialect_of(source, say) for source in rest]
         from concurrent.futures import ThreadPoolExecutor  # not loaded at every start
 
-        said: list[list[str]] = [[] for _ in rest]
+        step = 1 + len(rest) // (_THREADS * 8)
+
+        def some(first: int) -> tuple[list[tuple[str, Settings, Source]], list[str]]:
+            lines: list[str] = []
+            return [self.dialect_of(s, lines.append) for s in rest[first : first + step]], lines
+
         with ThreadPoolExecutor(_THREADS) as threads:
-            tells = [lines.append for lines in said]
-            for one, lines in zip(threads.map(self.dialect_of, rest, tells), said, strict=True):
-                here.append(one)
+            for found, lines in threads.map(some, range(0, len(rest), step)):
+                here += found
                 for line in lines:
                     say(line)
         return here

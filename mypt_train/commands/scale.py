@@ -172,7 +172,7 @@ def _committing(out: Parser) -> None:
 
 def _plan(chosen: argparse.Namespace) -> int:
     from mypt_cli.progress import Bar
-    from mypt_train.scale.estimate import estimated
+    from mypt_train.scale.estimate import estimated, indivisible
     from mypt_train.scale.plan import make_plan, write_plan
 
     say = saying(PROG + "plan", quiet=chosen.quiet)
@@ -194,6 +194,8 @@ def _plan(chosen: argparse.Namespace) -> int:
             f"or use --on-error reject{found.reasons}"
         )
     path = write_plan(plan)
+    for line in indivisible(plan, chosen.unit_size):
+        say(line)
     if not chosen.quiet:
         print(f"{path}: {found.said(plan)}{found.reasons}")
         print(f"  next: mypt-prepare run --plan {path} --units 0-{len(plan.units) - 1}")

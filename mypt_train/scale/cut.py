@@ -46,14 +46,17 @@ def cut_inputs(
     Raises UsageError for an input that is a stream, or cannot be read.
     """
 
-    def one(number: int) -> tuple[Input, list[Piece]]:
-        return _cut(number, sources[number], rules[number], size, hashed=hashed)
+    def some(first: int) -> list[tuple[Input, list[Piece]]]:
+        numbers = range(first, min(first + step, len(sources)))
+        return [_cut(n, sources[n], rules[n], size, hashed=hashed) for n in numbers]
+
+    step = 1 + len(sources) // (_THREADS * 8)  # for few threads that change over
 
     with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store, or hash
         found, done = list[tuple[Input, list[Piece]]](), 0
-        for made in threads.map(one, range(len(sources))):
-            found.append(made)
-            done += made[0].bytes
+        for made in threads.map(some, range(0, len(sources), step)):
+            found += made
+            done += sum(source.bytes for source, _ in made)
             progress(done)
     return [source for source, _ in found], [pieces for _, pieces in found]
 

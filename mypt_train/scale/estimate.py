@@ -85,6 +85,33 @@ def estimated(plan: Plan, sample: int = 0) -> Estimate:
     )
 
 
+def indivisible(plan: Plan, size: int) -> list[str]:
+    """Returns what to tell of inputs that are one unit, though they are larger than `size` bytes.
+
+    A line for each way in which an input cannot be cut.
+    """
+    large: dict[str, list[str]] = {}
+    for source in plan.inputs:
+        packed = source.bytes * (PACKED if source.packing else 1)
+        if source.cut == "whole" and packed > size:
+            large.setdefault(source.packing if source.local else "store", []).append(source.path)
+    out = []
+    for kind, paths in large.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        one = "each is one unit" if more else "it is one unit"
+        out.append(f"{paths[0]}{more}: {_WHOLE[kind].format(one)}")
+    return out
+
+
+_WHOLE = {
+    "gz": "gzip is read from its beginning, so {}; to cut it, pack it anew: zcat OLD | bgzip > NEW",
+    "zst": "has one frame of zstandard, so {}; to cut it, pack it anew: zstdcat OLD | pzstd > NEW",
+    "": "is no JSONL, so {}; to cut it, write a record on each line",
+    "store": "cannot be cut where it is, so {}; put several smaller objects there, or zstandard "
+    "in its seekable format",
+}
+
+
 def _beginnings(
     plan: Plan, pieces: Sequence[tuple[int, Piece]], most: int
 ) -> Iterator[tuple[int, list[bytes]]]:

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ from mypt_train.scale.cut import cut_inputs, units_of
 from mypt_train.scale.pieces import CUTS, Input, Piece
 
 SCHEMA = "mypt_plan_v1"
+# The keys of an input that need no conversion.
+_PLAIN = [field.name for field in fields(Input) if field.name != "rules"]
 
 
 class PlanError(UsageError):
@@ -46,7 +48,7 @@ class Plan:
     - `group`: how many units are packed into rows together.
     - `fingerprint`, `vocabulary`: the grammar and the hashes of the files of the vocabulary.
     - `version`: the version of the package that made the plan.
-    - `sha256`: the hash of all this, "" before it is written.
+    - `sha256`: the hash of all this, "" if nobody else follows it.
     """
 
     out: str
@@ -149,7 +151,7 @@ def make_plan(
         out, options, tuple(inputs), tuple(units), together, dialect.fingerprint,
         dialect.tokenizer.files, mypt_spec.__version__,
     )  # fmt: skip
-    return replace(made, sha256=_hash(_body(made)))
+    return made if alone else replace(made, sha256=_hash(_body(made)))
 
 
 def _refuse_full(out: str) -> None:
@@ -170,8 +172,7 @@ def _refuse_full(out: str) -> None:
 
 def dumped(plan: Plan) -> bytes:
     """Returns a plan as the bytes of its file."""
-    body = _body(plan)
-    return msgspec.json.encode(body | {"sha256": _hash(body)}) + b"\n"
+    return msgspec.json.encode(_body(plan) | {"sha256": plan.sha256}) + b"\n"
 
 
 def write_plan(plan: Plan) -> str:
@@ -278,7 +279,7 @@ def _body(plan: Plan) -> dict[str, Any]:
         "vocabulary": dict(plan.vocabulary),
         "group": plan.group,
         "inputs": [
-            {key: value for key, value in asdict(item).items() if value and key != "rules"}
+            {key: value for key in _PLAIN if (value := getattr(item, key))}
             | ({"rules": _plain(item.rules.values)} if item.rules.values else {})
             for item in plan.inputs
         ],

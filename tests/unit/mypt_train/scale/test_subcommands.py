@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from mypt_cli.main import main as mypt
 from mypt_lint.cli import main as lint
 from mypt_train import ShardReader
 from mypt_train.commands.prepare import main
+from mypt_train.scale.plan import read_plan
 
 ROOT = Path(__file__).parents[4]
 
@@ -83,6 +85,36 @@ def test_what_cannot_be_done(
         assert main(words) == 2
     assert said in capsys.readouterr().err
     assert not Path("x").exists()
+
+
+def test_many_files_are_read_side_by_side(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mypt_lint.run.plan._MANY", 3)
+    monkeypatch.setattr("mypt_lint.run.plan._THREADS", 2)
+    monkeypatch.setattr("mypt_train.scale.cut._THREADS", 2)
+    openai = b'{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]}\n'
+    Path("in").mkdir()
+    names = [f"in/{number:02}.jsonl" for number in range(40)]
+    for number, name in enumerate(names):
+        Path(name).write_bytes(openai if number % 4 else Path("a.jsonl").read_bytes())
+    assert main(["plan", "in", "--out", "x", "--dialect", "mypt"]) == 0
+    said = [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()]
+    assert said == [name for number, name in enumerate(names) if number % 4]
+    plan = read_plan("x")
+    assert [source.path for source in plan.inputs] == names
+    assert [piece.file for piece in plan.units[0]] == [*range(40)]
+
+
+def test_what_cannot_be_cut_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Path("a.jsonl").read_bytes()
+    Path("b.jsonl.gz").write_bytes(gzip.compress(lines))
+    Path("c.json").write_text(f"[{','.join(lines.decode().splitlines())}]")
+    asked = ["a.jsonl", "b.jsonl.gz", "c.json", "--out", "x", "--unit-size", "500"]
+    assert main(["plan", *asked]) == 0
+    gz, array = capsys.readouterr().err.splitlines()
+    assert "b.jsonl.gz: gzip is read from its beginning, so it is one unit; to cut it" in gz
+    assert "c.json: is no JSONL, so it is one unit" in array
 
 
 def test_a_sample_with_rejects_is_said(capsys: pytest.CaptureFixture[str]) -> None:
