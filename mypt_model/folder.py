@@ -10,11 +10,13 @@ runs no code of its author.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mypt_model.pieces import is_sharded, read_pieces
+from mypt_model.pieces import each_piece, is_sharded, opened_tensors, read_pieces
 from mypt_model.shape import LlamaConfig, ModelError
 
 if TYPE_CHECKING:
@@ -156,6 +158,24 @@ def read_config(folder: Path) -> LlamaConfig:
         raise ModelError(f"{path}: {str(error).partition(') ')[2] or error}") from None
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
+
+
+def each_weight(folder: Path) -> dict[str, Callable[[], Tensor]]:
+    """Returns a function for each weight of the model in a folder, by name, that reads it.
+
+    Files stay open, and only what is read takes memory. Raises ModelError as `read_weights` does,
+    here and when a weight is read.
+    """
+    if is_sharded(folder):
+        return each_piece(folder)
+    files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
+    if not files:
+        raise ModelError(f"{folder} holds no *.safetensors file")
+    out: dict[str, Callable[[], Tensor]] = {}
+    for path in files:
+        opened = opened_tensors(path)
+        out |= {name: partial(opened.get_tensor, name) for name in opened.keys()}  # noqa: SIM118
+    return out
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ when it runs as it did when it was trained.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -159,15 +159,21 @@ class Transformer(nn.Module):
         stream (`o_proj`, `down_proj`) start smaller, by the square root of twice the number of
         layers. Weights of norms are 1.
         """
+        drawn = self.drawn(seed, scale=scale)
+        for (_, value), weight in zip(drawn, self.parameters(), strict=True):
+            weight.copy_(value)
+        return self
+
+    def drawn(self, seed: int, *, scale: float = 0.02) -> Iterator[tuple[str, Tensor]]:
+        """Yields the names of all weights, and the values of `fill`, one weight at a time."""
         generator = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
             if name.endswith("norm.weight"):
-                weight.fill_(1.0)
+                yield name, torch.ones(weight.shape)
             else:
                 inner = name.endswith(("o_proj.weight", "down_proj.weight"))
                 spread = scale / math.sqrt(2 * self.config.num_hidden_layers) if inner else scale
-                weight.copy_(torch.randn(weight.shape, generator=generator) * spread)
-        return self
+                yield name, torch.randn(weight.shape, generator=generator) * spread
 
 
 def _angles(at: Tensor, config: LlamaConfig, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mypt_model.shape import ModelError
 
@@ -40,36 +42,58 @@ def read_pieces(folder: Path) -> dict[str, Tensor]:
     Raises ModelError, naming the file, if one cannot be read, and naming the weight, if a piece of
     it is missing.
     """
-    import torch
+    return {name: read() for name, read in each_piece(folder).items()}
 
+
+def each_piece(folder: Path) -> dict[str, Callable[[], Tensor]]:
+    """Returns a function for each weight of a sharded checkpoint, by name, that puts it together.
+
+    Raises ModelError as `read_pieces` does, here and when a weight is read.
+    """
+    found: dict[str, list[tuple[list[int], Callable[[], Tensor]]]] = {}
+    for path in files_of_weights(folder):
+        opened = opened_tensors(path)
+        try:
+            info = json.loads(opened.metadata()[_INFO])
+            for name in opened.keys():  # noqa: SIM118 -- it is no dictionary
+                at: list[int] = info[name][_OFFSETS]
+                found.setdefault(name, []).append((at, partial(opened.get_tensor, name)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelError(f"cannot read {path}: {error}") from None
+    if not found:
+        raise ModelError(f"{folder / SHARDS} holds no weights")
+    return {name: partial(_joined, folder, name, pieces) for name, pieces in found.items()}
+
+
+def opened_tensors(path: Path) -> Any:
+    """Returns a file of safetensors, open. Raises ModelError, naming it, if it cannot be read."""
     try:
         from safetensors import SafetensorError, safe_open
     except ImportError:
         raise ModelError(
             "reading weights needs safetensors: pip install 'mypt-tags[infer]'"
         ) from None
-    found: dict[str, list[tuple[list[int], Tensor]]] = {}
-    for path in files_of_weights(folder):
-        try:
-            with safe_open(path, "pt") as opened:
-                info = json.loads(opened.metadata()[_INFO])
-                for name in opened.keys():  # noqa: SIM118 -- it is no dictionary
-                    at: list[int] = info[name][_OFFSETS]
-                    found.setdefault(name, []).append((at, opened.get_tensor(name)))
-        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-            raise ModelError(f"cannot read {path}: {error}") from None
-    if not found:
-        raise ModelError(f"{folder / SHARDS} holds no weights")
-    out = {}
-    for name, pieces in found.items():
-        ends = [_end(begin, piece) for begin, piece in pieces]
-        size = [max(end) for end in zip(*ends, strict=True)]
-        if sum(piece.numel() for _, piece in pieces) != math.prod(size):
-            raise ModelError(f"{folder / SHARDS}: a piece of {name} is missing")
-        whole = out[name] = torch.empty(size, dtype=pieces[0][1].dtype)
-        for (begin, part), end in zip(pieces, ends, strict=True):
-            whole[tuple(map(slice, begin, end))] = part
-    return out
+    try:
+        return safe_open(path, "pt")
+    except (SafetensorError, OSError) as error:
+        raise ModelError(f"cannot read {path}: {error}") from None
+
+
+def _joined(
+    folder: Path, name: str, pieces: list[tuple[list[int], Callable[[], Tensor]]]
+) -> Tensor:
+    """Returns a weight of its pieces, each with where it begins."""
+    import torch
+
+    read = [(begin, piece()) for begin, piece in pieces]
+    ends = [_end(begin, piece) for begin, piece in read]
+    size = [max(end) for end in zip(*ends, strict=True)]
+    if sum(piece.numel() for _, piece in read) != math.prod(size):
+        raise ModelError(f"{folder / SHARDS}: a piece of {name} is missing")
+    whole = torch.empty(size, dtype=read[0][1].dtype)
+    for (begin, piece), end in zip(read, ends, strict=True):
+        whole[tuple(map(slice, begin, end))] = piece
+    return whole
 
 
 def _end(begin: list[int], piece: Tensor) -> list[int]:

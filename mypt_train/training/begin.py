@@ -14,15 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mypt_model.folder import is_plain, read_config
+from mypt_model.folder import each_weight, is_plain, read_config
 from mypt_model.llama import Transformer, random_transformer
 from mypt_model.pretrained import Net, open_pretrained
 from mypt_model.shape import ModelError, fits
 from mypt_spec import Dialect, VocabularyError
 from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_train.training import checkpoint
-from mypt_train.training.checkpoint import CheckpointError
+from mypt_train.training.checkpoint import CheckpointError, lacking
 from mypt_train.training.config import Config, ConfigError
+from mypt_train.training.distributed import piece
 
 _NO_SHAPE = (
     "the config has no model: name one that has, such as tiny, or begin with a model by --init-from"
@@ -51,6 +52,7 @@ def shaped(config: Config, source: Path | None) -> Config:
     return config
 
 
+_BY_ID = ("embed_tokens.weight", "lm_head.weight")  # have a row for each id
 _OF_DATA = ("vocab_size", "max_position_embeddings")
 
 
@@ -59,9 +61,9 @@ def begun(
 ) -> tuple[Net, int]:
     """Returns a model with at least `ids` ids, and how many of them the folder `source` lacks.
 
-    Without a folder, its weights are random. With `empty`, weights that would be read come without
-    memory, on the device "meta", for a caller that reads pieces of them. Raises ModelError,
-    CheckpointError.
+    Without a folder, its weights are random. With `empty`, a model that the config describes comes
+    without memory, on the device "meta", for a caller that gives it pieces of its weights. Raises
+    ModelError, CheckpointError.
     """
     if source is not None and not config.model:
         net = open_pretrained(source).float()
@@ -77,9 +79,10 @@ def begun(
     if source is not None:
         _check_room(source, given, ids)
     shape = config.shape(max(ids, given), context)
-    if empty and source is not None:
+    if empty:
         with torch.device("meta"):
-            return Transformer(shape), 0
+            model = Transformer(shape)
+        return model, 0 if source is None else lacking(source, read_config(source), model)
     model = random_transformer(shape, config.train.seed)
     return model, 0 if source is None else checkpoint.load_weights(source, model)
 
@@ -109,17 +112,12 @@ def check_vocabulary(source: Path, files: Mapping[str, str]) -> None:
         )
 
 
-@torch.no_grad()
-def name_tags(model: Net, dialect: Dialect, words: Mapping[str, str]) -> None:
-    """Sets the rows of tags, in the embedding and the head, to the means of those of named words.
+def named_tags(dialect: Dialect, words: Mapping[str, str]) -> dict[int, list[int]]:
+    """Returns the ids of named words, by the ids of the tags that they are for.
 
     Raises ConfigError for a tag that is no single id.
     """
-    tokenizer = dialect.tokenizer
-    rows: list[Tensor] = [model.model.embed_tokens.weight]
-    head: Any = getattr(model, "lm_head", None)
-    if head is not None and head.weight is not rows[0]:
-        rows.append(head.weight)
+    tokenizer, out = dialect.tokenizer, dict[int, list[int]]()
     for tag, word in words.items():
         if tag not in tokenizer.special:
             raise ConfigError(
@@ -129,8 +127,50 @@ def name_tags(model: Net, dialect: Dialect, words: Mapping[str, str]) -> None:
         ids = tokenizer.encode(word)
         if not ids:
             raise ConfigError(f"train.tag_words: {tag!r} needs a word")
-        for weight in rows:
-            weight[tokenizer.special[tag]] = weight[ids].mean(dim=0)
+        out[tokenizer.special[tag]] = ids
+    return out
+
+
+@torch.no_grad()
+def name_tags(model: Net, tags: Mapping[int, list[int]]) -> None:
+    """Sets the rows of tags, in the embedding and the head, to the means of those of words."""
+    rows: list[Tensor] = [model.model.embed_tokens.weight]
+    head: Any = getattr(model, "lm_head", None)
+    if head is not None and head.weight is not rows[0]:
+        rows.append(head.weight)
+    for weight in rows:
+        for tag, ids in tags.items():
+            weight[tag] = weight[ids].mean(dim=0)
+
+
+@torch.no_grad()
+def fill_pieces(
+    model: Transformer, seed: int, source: Path | None, tags: Mapping[int, list[int]]
+) -> None:
+    """Gives each process its pieces of the weights that `begun` and `name_tags` make of a model.
+
+    No process holds more than one whole weight. Raises CheckpointError.
+    """
+    try:
+        given = {} if source is None else each_weight(source)
+        for (name, value), weight in zip(model.drawn(seed), model.parameters(), strict=True):
+            by_id = name.endswith(_BY_ID)
+            if source is not None:
+                if name not in given:
+                    raise CheckpointError(f"{source}: has no weight {name}")
+                read = given[name]()
+                fits_ = read.shape[1:] == value.shape[1:] and len(read) <= len(value)
+                if not fits_ or (len(read) < len(value) and not by_id):
+                    raise CheckpointError(
+                        f"{source}: {name} has shape {tuple(read.shape)}, config.json says "
+                        f"{tuple(value.shape)}"
+                    )
+                value[: len(read)] = read
+            for tag, ids in tags.items() if by_id else ():
+                value[tag] = value[ids].mean(dim=0)
+            weight.copy_(piece(value, weight))
+    except ModelError as error:
+        raise CheckpointError(str(error)) from None
 
 
 def new_tags(dialect: Dialect) -> list[int]:

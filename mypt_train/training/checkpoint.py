@@ -29,8 +29,8 @@ from mypt_model.folder import (
     checkpoints,
 )
 from mypt_model.pieces import files_of_weights, is_sharded
-from mypt_model.pretrained import Net, open_model
-from mypt_model.shape import ModelError
+from mypt_model.pretrained import Net, PretrainedConfig, open_model
+from mypt_model.shape import LlamaConfig, ModelError
 from mypt_train.data import durable
 from mypt_train.training.distributed import ALONE, World, like, whole
 from mypt_train.training.parts import lora
@@ -231,7 +231,21 @@ def load_weights(folder: Path, model: Net) -> int:
         found = open_model(folder)
     except ModelError as error:
         raise CheckpointError(str(error)) from None
-    given, weights = found.config, dict(found.named_parameters())
+    weights = dict(found.named_parameters())
+    fresh = lacking(folder, found.config, model)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(
+                ("embed_tokens.weight", "lm_head.weight")
+            ) else weight.copy_(weights[name])
+    return fresh
+
+
+def lacking(folder: Path, given: LlamaConfig | PretrainedConfig, model: Net) -> int:
+    """Returns how many ids of a model the one in a folder lacks, whose shape is `given`.
+
+    Raises CheckpointError if their shapes differ otherwise.
+    """
     fresh = model.config.vocab_size - given.vocab_size
     wanted = model.config.as_json() | {"vocab_size": given.vocab_size}
     for key, value in given.as_json().items():
@@ -245,11 +259,6 @@ def load_weights(folder: Path, model: Net) -> int:
             f"{folder}: has {given.vocab_size} ids, the data {model.config.vocab_size}: these are "
             "different vocabularies"
         )
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(
-                ("embed_tokens.weight", "lm_head.weight")
-            ) else weight.copy_(weights[name])
     return fresh
 
 

@@ -214,6 +214,17 @@ def own(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
+def piece(tensor: Tensor, pattern: Tensor) -> Tensor:
+    """Returns this process's part of a whole tensor that every process has, as `pattern` has it."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    if not isinstance(pattern, DTensor):
+        return tensor
+    return distribute_tensor(
+        tensor.to(pattern.device), pattern.device_mesh, pattern.placements, src_data_rank=None
+    )
+
+
 def like(tensor: Tensor, pattern: Tensor) -> Tensor:
     """Returns a whole tensor, sharded as `pattern` is."""
     from torch.distributed.tensor import DTensor, distribute_tensor

@@ -36,13 +36,14 @@ from torch import nn
 from mypt_cli import atomic
 from mypt_cli.store.kept import Cache
 from mypt_model.folder import checkpoints, newest
+from mypt_model.llama import Transformer
 from mypt_model.pieces import is_sharded
 from mypt_model.pretrained import Net
 from mypt_train.data.kinds import BAD, GOOD
 from mypt_train.data.reader import ShardError
 from mypt_train.training import checkpoint
 from mypt_train.training.batches import Batch, Stage, batch, idle, share, stages
-from mypt_train.training.begin import begun, name_tags, new_tags, shaped
+from mypt_train.training.begin import begun, fill_pieces, name_tags, named_tags, new_tags, shaped
 from mypt_train.training.checkpoint import CheckpointError
 from mypt_train.training.config import Config, ConfigError, TrainConfig
 from mypt_train.training.corpus import Corpus, Row, corpus, open_data
@@ -203,18 +204,17 @@ class _Run:
             self.facts["base"] = self._base(source, last, before)
         ids = int(self.facts["data"]["vocab_size"])
         width = c.context_length or self.train.packed or None
-        # Each process then reads its pieces; a reference is copied from all of the weights.
-        empty = (
-            last is not None
-            and source == last
-            and is_sharded(last)
-            and c.objective not in ("dpo", "kto")
-        )
+        # Each process then gets its pieces alone; references and adapters need all of the weights.
+        pieces = last is not None and is_sharded(last)
+        shared = c.parallel == "fsdp" and world.size > 1 and bool(config.model)
+        empty = (pieces or shared) and c.objective not in ("dpo", "kto") and not c.lora_rank
         model, self.fresh_ids = begun(config, ids, width, source, empty=empty)
         self.threads = use_threads(c.threads, model.config.hidden_size, world)
         reference = self._reference(model, init_from, last, before)
-        if last is None or c.lora_rank:
-            name_tags(model, self.train.dialect, c.tag_words)
+        words = c.tag_words if last is None or c.lora_rank else {}
+        named = named_tags(self.train.dialect, words)
+        if not empty:
+            name_tags(model, named)
         tags = new_tags(self.train.dialect)
         if c.lora_rank:
             lora.add(model, c, tags)
@@ -230,6 +230,8 @@ class _Run:
         self.objective = Objective(c, self.train, world, reference)
         self.called: nn.Module = spread_out(model, world, c.parallel, self.objective.dtype)
         self.model = model
+        if empty and not pieces and isinstance(model, Transformer):
+            fill_pieces(model, c.seed, source, named)
         self.few = lora.rows_of(model, tags) if c.lora_rank else []
         self.optimizer = adamw(model, c)
         if last is not None:

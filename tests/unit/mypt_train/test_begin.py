@@ -1,0 +1,92 @@
+"""Processes that share weights begin with those of one process, and hold pieces of them alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.training import SHAPE, processes
+
+torch = pytest.importorskip("torch")
+
+from mypt_model.llama import Transformer, random_transformer  # noqa: E402
+from mypt_model.shape import LlamaConfig  # noqa: E402
+from mypt_train.training import begin, checkpoint  # noqa: E402
+from mypt_train.training.config import Config  # noqa: E402
+from mypt_train.training.distributed import ALONE  # noqa: E402
+from mypt_train.training.parts.optimizer import adamw  # noqa: E402
+from mypt_train.training.sharded.write import Saver  # noqa: E402
+
+# The folder of the model to begin with, further keys of the shape, ids of the data.
+CASES: list[tuple[str, dict[str, Any], int]] = [
+    ("", {}, 100),
+    ("", {"tie_word_embeddings": False}, 100),
+    ("step_000001", {}, 100),  # 97 of them have weights
+    ("step_000002", {}, 97),
+]
+TAGS = {3: [5, 7, 9], 96: [4]}
+SHARED = f"""
+import sys
+from pathlib import Path
+import torch
+from mypt_train.training import begin, checkpoint
+from mypt_train.training.config import Config
+from mypt_train.training.distributed import joined, own, spread_out, whole
+
+def refused(*given, **more):
+    raise AssertionError("this process makes the whole model")
+
+out = Path(sys.argv[1])
+with joined() as world:
+    for name, more, ids in {CASES}:
+        source = out / name if name else None
+        config = Config.of({{"model": {SHAPE} | more}})
+        want, lacking = begin.begun(config, ids, 64, source)
+        begin.name_tags(want, {TAGS})
+        made, opened = begin.random_transformer, checkpoint.open_model
+        begin.random_transformer = checkpoint.open_model = refused
+        model, fresh = begin.begun(config, ids, 64, source, empty=True)
+        begin.random_transformer, checkpoint.open_model = made, opened
+        assert fresh == lacking
+        assert all(weight.is_meta for weight in model.parameters())
+        spread_out(model, world, "fsdp", torch.float32)
+        begin.fill_pieces(model, config.train.seed, source, {TAGS})
+        held = 0
+        for weight, other in zip(model.parameters(), want.parameters(), strict=True):
+            assert torch.equal(whole(weight), other)
+            held += own(weight).numel()
+        assert held < 0.6 * sum(weight.numel() for weight in want.parameters())
+"""
+
+
+def test_the_weights_are_those_of_one_process(tmp_path: Path) -> None:
+    model = random_transformer(Config.of({"model": SHAPE}).shape(97, 64), 5)
+    made = Config.of({"model": SHAPE, "train": {"checkpoint": "sharded"}}).train
+    checkpoint.save(tmp_path, 1, model, adamw(model, made), {}, ALONE, keep=2)
+    with Saver(tmp_path, model, adamw(model, made), made, ALONE, {}) as saver:
+        saver.save(2, {})
+    assert {path.name for path in tmp_path.iterdir()} == {"step_000001", "step_000002"}
+    for end in processes(["-c", SHARED, str(tmp_path)], 2):
+        assert end.returncode == 0, end.stderr
+
+
+def test_another_shape_is_refused_before_there_are_weights(tmp_path: Path) -> None:
+    model = random_transformer(Config.of({"model": SHAPE}).shape(97, 64), 5)
+    checkpoint.save(tmp_path, 1, model, adamw(model, Config.of({}).train), {}, ALONE, keep=2)
+    config = Config.of({"model": SHAPE | {"intermediate_size": 32}})
+    with pytest.raises(checkpoint.CheckpointError, match="intermediate_size is 24, the config has"):
+        begin.begun(config, 97, 64, tmp_path / "step_000001", empty=True)
+
+
+def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    small = random_transformer(Config.of({"model": SHAPE}).shape(97, 64), 5)
+    checkpoint.save(tmp_path, 1, small, adamw(small, Config.of({}).train), {}, ALONE, keep=2)
+    folder = tmp_path / "step_000001"
+    model = Transformer(LlamaConfig(vocab_size=97, **(SHAPE | {"num_hidden_layers": 3})))
+    with pytest.raises(checkpoint.CheckpointError, match=r"has no weight model\.layers\.2\."):
+        begin.fill_pieces(model, 0, folder, {})
+    model = Transformer(LlamaConfig(vocab_size=97, **(SHAPE | {"intermediate_size": 32})))
+    with pytest.raises(checkpoint.CheckpointError, match=r"gate_proj.weight has shape \(24, 16\)"):
+        begin.fill_pieces(model, 0, folder, {})
