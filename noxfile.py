@@ -160,13 +160,15 @@ def exports(session: nox.Session) -> None:
 def oracles(session: nox.Session) -> None:
     """Texts and ids of the formats of the world, against their libraries, on 2,000 conversations.
 
-    CHAT_TEMPLATES may name a folder with the official templates, as trl has them.
+    CHAT_TEMPLATES may name a folder with the official templates, as trl has them, and LLAMA3_RANKS
+    the ranks of Llama 3 (`tokenizer.model` of its repository); what needs them is left out without.
     """
     session.install(".[test,oracles]")
     files = [
-        f"tests/property/test_{n}.py" for n in ("chat_templates", "harmony", "mistral", "qwen3")
+        f"tests/property/test_{n}.py"
+        for n in ("chat_templates", "harmony", "injection_of_chats", "mistral", "qwen3")
     ]
-    files.append("tests/unit/mypt_spec/test_real_vocabularies.py")
+    files += [f"tests/unit/mypt_spec/test_{n}.py" for n in ("published_ids", "real_vocabularies")]
     session.run("pytest", "-n", "auto", *files, *session.posargs, env={"ORACLE_EXAMPLES": "2000"})
 
 

@@ -111,7 +111,7 @@ def fingerprint(grammar: str) -> str:
 def make_parser(grammar: str) -> Any:
     """Returns Lark's LALR parser over terminals: `make_parser(g).parse_interactive([])`.
 
-    Raises SpecError when the grammar is not LALR(1).
+    Raises SpecError when the grammar is not LALR(1), or no grammar at all.
     """
     import lark
     from lark.lexer import Lexer
@@ -126,7 +126,24 @@ def make_parser(grammar: str) -> Any:
     try:
         return lark.Lark(grammar, parser="lalr", lexer=PassThrough)
     except lark.exceptions.LarkError as error:
-        raise SpecError(f"the grammar is not LALR(1): {error}") from None
+        raise SpecError(_in_words(error)) from None
+
+
+def _in_words(error: Exception) -> str:
+    """Returns what is wrong with a grammar, from what Lark says of it."""
+    import lark
+
+    said = " ".join(str(error).split())
+    if "undefined rule" in said:  # Lark names its own class of rules
+        return "the grammar has no rule start, with which each grammar begins"
+    if "used but not defined" in said:
+        return f"the grammar names something that it does not define: {said}"
+    if "conflict" in said.lower() or "collision" in said.lower():
+        where = "; two rules, or two places of one rule, take the same tag or text here"
+        return f"the grammar is not LALR(1): {said}{where}"
+    if isinstance(error, lark.exceptions.UnexpectedInput) or "Expecting" in said:
+        return f"the grammar is no Lark grammar: {said}"
+    return f"the grammar is not LALR(1), or no Lark grammar: {said}"
 
 
 def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:

@@ -327,8 +327,8 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
         except SpecError as error:
             raise SpecError(f"{_grammar_file(folder)}: {error}") from None
     _check_terminals(table, machine, folder)
-    machine = told_apart(machine, table)
     try:
+        machine = told_apart(machine, table)
         check_history(table, machine)
     except SpecError as error:
         raise SpecError(f"{folder / 'tokens.toml'}: {error}") from None

@@ -12,7 +12,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.table import CALLS, LISTS, TEXT, Terminal, TokenTable
+from mypt_spec.table import CALLS, LISTS, TEXT, SpecError, Terminal, TokenTable
 
 Stack = tuple[str, ...]  # kinds of block, outermost first
 
@@ -82,6 +82,7 @@ def told_apart(automaton: Automaton, table: TokenTable) -> Automaton:
 
     A minimal automaton makes one state of two blocks after which the same may follow. Where none is
     shared so, the automaton itself is returned; else its states are numbered anew, breadth first.
+    Raises SpecError where the token table opens and closes other blocks than the grammar.
     """
     first: tuple[int, Stack] = (automaton.start, ())
     numbers: dict[tuple[int, Stack], int] = {first: 0}
@@ -91,6 +92,7 @@ def told_apart(automaton: Automaton, table: TokenTable) -> Automaton:
         row: dict[str, int] = {}
         for name, following in sorted(automaton.steps[state].items()):
             tag = table.terminals.get(name)
+            _check_blocks(stack, name, table)
             after = following, stack if tag is None else after_tag(stack, tag, table)
             if after not in numbers:
                 numbers[after] = len(numbers)
@@ -101,6 +103,25 @@ def told_apart(automaton: Automaton, table: TokenTable) -> Automaton:
         return automaton
     accepts = frozenset(n for (state, _), n in numbers.items() if state in automaton.accepts)
     return Automaton(tuple(steps), accepts)
+
+
+def _check_blocks(stack: Stack, name: str, table: TokenTable) -> None:
+    """Raises SpecError for a terminal that the grammar takes where it has no meaning."""
+    tag = table.terminals.get(name)
+    if tag is None:
+        if not stack:
+            what = 'takes text where no block is open: a terminal before it needs "opens"'
+            raise SpecError(f"{TEXT}: the grammar {what}, or the tag after it is no closing one")
+        return
+    around = before_tag(stack, table, tag)
+    if tag.closes and not {*around[-1:]} & {*tag.ends}:
+        inside = f"inside {around[-1]!r}" if around else "where no block is open"
+        what = f"closes {', '.join(map(repr, tag.ends))}, and the grammar has it {inside}"
+        raise SpecError(f"{name}: {what}")
+    if len(around) > 4 * len(table.openers):
+        kind = next(kind for kind in around if around.count(kind) > 1)
+        what = f"opens again and again inside itself: the grammar has no tag that closes {kind!r}"
+        raise SpecError(f'{table.openers[kind].name}: {what}, as its row of "closes" says')
 
 
 def model_writes_in(stack: Stack, table: TokenTable) -> bool:

@@ -94,6 +94,11 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     given: dict[str, int] = {}
     for key, number in (("first_special_id", first), ("pad_vocabulary_to", pad)):
         need(isinstance(number, int) and number > 0, "[dialect]", f'"{key}" must be a positive int')
+    base = head.get("base_vocabulary", "gpt2")
+    what = f'"base_vocabulary" is "gpt2"; [vocabulary] says another, not {base!r}'
+    need(base == "gpt2", "[dialect]", what)
+    text = "the ids below are those of GPT-2's text"
+    need(first >= 50257, "[dialect]", f'"first_special_id" must be at least 50257: {text}')
     for key in ("prompts", "glue"):
         need(isinstance(head.get(key, False), bool), "[dialect]", f'"{key}" must be true or false')
     for key in ("terminal", "mistake"):
@@ -223,6 +228,11 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             f'"before" is of another opening tag of a block: the kind that it begins with, not '
             f"{t.before!r}",
         )
+    turn = head.get("turn_opener", "")
+    openers = sorted({t.opens for t in terminals.values() if t.opens})
+    known_turn = turn in ("", *openers)
+    what = f'"turn_opener" is no block that a terminal opens: {turn!r}; blocks are'
+    need(known_turn, "[dialect]", f"{what} {', '.join(openers)}")
     kinds = {"", *(t.opens or t.name.lower() for t in terminals.values() if t.mark or not t.closes)}
     lists = ("inside", "after")
     for row in data.get("mistake", []):

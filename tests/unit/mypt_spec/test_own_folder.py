@@ -230,7 +230,7 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
         ),
         (lambda own: (own / "b.lark").write_text("x"), "found b.lark, toy.lark"),
         (lambda own: (own / "toy.lark").write_bytes(b"\xff"), "is not UTF-8"),
-        (lambda own: (own / "toy.lark").write_text("start: a"), "not LALR(1)"),
+        (lambda own: (own / "toy.lark").write_text("start: a"), "does not define: Rule 'a'"),
         (
             lambda own: (own / "toy.lark").write_text("start: STOP start? STOP\n%declare STOP"),
             "does not close",
