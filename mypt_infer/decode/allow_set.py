@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from mypt_infer.decode.compile.vocab import Ints
 
+Row = npt.NDArray[np.floating]
+
 
 class BudgetError(ValueError):
     """A budget that no legal ending fits in; `minimum` is the least that would do."""
@@ -102,3 +104,24 @@ class AllowSet:
     def size(self) -> int:
         """Returns the bytes that it takes, about."""
         return 3 * self.places.nbytes // 2 + 256
+
+    def write(self, row: Row, source: Row) -> None:
+        """Writes a row of logits with -inf for refused ids; `source` may be the same array."""
+        if self.only is not None:
+            kept = source[self.places]
+            row.fill(-np.inf)
+            row[self.places] = kept
+            return
+        if row is not source:
+            row[:] = source
+        row[self.places] = -np.inf
+
+    def write_bits(self, row: npt.NDArray[np.uint8], vocabulary: int) -> None:
+        """Writes a bit for each id to zeros, 1 where allowed, lowest first."""
+        byte, bit = self.places >> 3, (1 << (self.places & 7)).astype(np.uint8)
+        if self.only is not None:
+            np.bitwise_or.at(row, byte, bit)
+            return
+        row[: vocabulary >> 3] = 255
+        row[vocabulary >> 3 : (vocabulary >> 3) + 1] = (1 << (vocabulary & 7)) - 1
+        np.bitwise_and.at(row, byte, ~bit)

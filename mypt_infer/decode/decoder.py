@@ -261,9 +261,8 @@ class Decoder:
 
     def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
         """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""
-        out = np.full((len(states), self.tables.vocabulary), -np.inf, dtype=np.float32)
-        for row, state in zip(out, states, strict=True):
-            row[self.allowed(int(state))] = 0.0
+        out = np.zeros((len(states), self.tables.vocabulary), dtype=np.float32)
+        self.apply(out, states)
         return out
 
     def bitmask(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
@@ -274,27 +273,25 @@ class Decoder:
         words = -(-self.tables.vocabulary // 32)
         out = np.zeros((len(states), words * 4), dtype=np.uint8)
         for row, state in zip(out, states, strict=True):
-            bits = np.packbits(self.allowed(int(state)), bitorder="little")
-            row[: len(bits)] = bits
+            self.allow(int(state)).write_bits(row, self.tables.vocabulary)
         return out.view("<i4")
 
     def apply(
         self,
         logits: npt.NDArray[np.floating] | Sequence[npt.NDArray[np.floating]],
         states: Sequence[int] | States,
+        *,
+        source: npt.NDArray[np.floating] | Sequence[npt.NDArray[np.floating]] | None = None,
     ) -> None:
         """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary).
 
-        Writes only what has to change. Rows may be a list of arrays.
+        Writes only what has to change. Rows may be a list of arrays. With `source`, the logits are
+        those of `source`, and all of `logits` is written, each row once.
         """
-        for row, state in zip(logits, states, strict=True):
-            found = self.allow(int(state))
-            if found.refused is not None:
-                row[found.places] = -np.inf
-            else:
-                kept = row[found.places]
-                row[:] = -np.inf
-                row[found.places] = kept
+        rows = list(logits)
+        read = rows if source is None else list(source)
+        for row, state, values in zip(rows, states, read, strict=True):
+            self.allow(int(state)).write(row, values)
 
     def forced(self, state: int, before: Sequence[int] | None = None) -> list[int]:
         """Returns the ids that must come next, up to a final state: while only one is allowed.

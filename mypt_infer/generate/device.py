@@ -176,17 +176,22 @@ class DeviceDecoder:
         self.decoder.apply(rows, states)
         return logits
 
-    def apply_rows_(self, logits: Tensor, rows: Sequence[int], states: Sequence[int]) -> None:
-        """Sets the logits of refused ids to -inf, in place, in some rows alone.
+    def write_rows(
+        self, out: Tensor, logits: Tensor, rows: Sequence[int], states: Sequence[int]
+    ) -> None:
+        """Writes some rows of logits to `out`, with -inf for refused ids.
 
         `states` has one for each of `rows`.
         """
         try:
-            whole = logits.numpy()
+            source, whole = logits.numpy(), out.numpy()
         except (TypeError, RuntimeError):
-            self._apply_torch([logits[row] for row in rows], states)
+            out[list(rows)] = logits[list(rows)]
+            self._apply_torch([out[row] for row in rows], states)
             return
-        self.decoder.apply([whole[row] for row in rows], states)
+        self.decoder.apply(
+            [whole[row] for row in rows], states, source=[source[row] for row in rows]
+        )
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
         """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""

@@ -97,27 +97,24 @@ class TagLogitsProcessor:
         if wide < size:
             dialect = self.batch.dialect.name
             raise ValueError(f"the model has {wide} logits, {dialect} has {size} ids")
-        out = scores.clone()
+        out = torch.empty_like(scores)
         known = out[:, :size]  # some models have more logits than there are ids
         asked: dict[DeviceDecoder, list[tuple[int, int]]] = {}
         for i, path in enumerate(self._paths):
             state, decoder = path.states[-1], path.tensors.decoder
             if state is None or decoder.final(state):
-                kept = out[i, self.eos].item()
+                kept = scores[i, self.eos].item()
                 out[i].fill_(-torch.inf)[self.eos] = kept if kept > -torch.inf else 0.0
             elif forced := self._forced(path, state):
                 out[i].fill_(-torch.inf)[forced[0]] = 0.0
             else:
-                self._proved(decoder, state, known[i])
                 asked.setdefault(path.tensors, []).append((i, state))
         if wide > size:
             out[[i for pairs in asked.values() for i, _ in pairs], size:] = -torch.inf
         for own, pairs in asked.items():
-            if len(pairs) == 1:  # a row by itself has a faster way
-                (row, state), *_ = pairs
-                own.apply_(known[row : row + 1], [state])
-            else:
-                own.apply_rows_(known, *zip(*pairs, strict=True))
+            own.write_rows(known, scores[:, :size], *zip(*pairs, strict=True))
+            for i, state in pairs:
+                self._proved(own.decoder, state, known[i])
         return out
 
     def _went_on(self, rows: list[list[int]], tensors: list[DeviceDecoder]) -> bool:

@@ -1,0 +1,85 @@
+"""All ways to mask logits say the same to the bit: that of the plain reading, `Decoder.allowed`.
+
+It looks up the state after each id and its distances, and remembers nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mypt_infer.decode import AllowSet, BatchDecoder, Decoder
+from tests.support.decoding import decoder, generated, prompt
+from tests.support.examples import examples
+
+
+def states(made: Decoder, seed: int, budget: int | None) -> list[int]:
+    """States of two drawn turns, from the first to the last."""
+    choose, out = random.Random(seed), []
+    for _ in range(2):
+        state = made.start(prompt(made.dialect.name), max_new_tokens=budget)
+        out.append(state)
+        for token in islice(generated(made, state, choose), 12):
+            if not made.takes(state, token):
+                break
+            state = made.next(state, token)
+            out.append(state)
+    return choose.sample(out, min(6, len(out)))
+
+
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+@settings(max_examples=examples(16), deadline=None)
+@given(
+    seed=st.integers(0, 1 << 16),
+    budget=st.sampled_from([None, 12, 40]),
+    wide=st.booleans(),
+    dtype=st.sampled_from([np.float32, np.float16]),
+)
+def test_masks_are_the_plain_reading(
+    engine: str, seed: int, budget: int | None, wide: bool, dtype: Any
+) -> None:
+    """In place, from other rows, as a bias, as bits, and in a batch of several decoders."""
+    if engine == "llguidance":
+        pytest.importorskip("llguidance", reason="the engine is not installed")
+    made = decoder("mypt", think=5, call=64, engine=engine)
+    rows = states(made, seed, budget)
+    allowed = np.stack([made.allowed(state) for state in rows])
+    size = made.tables.vocabulary
+    logits = np.random.default_rng(seed).normal(size=(len(rows), size)).astype(dtype)
+    logits[:, seed % size] = np.nan
+    expected = np.where(allowed, logits, -np.inf)
+
+    place = np.repeat(logits, 2, axis=1)[:, ::2] if wide else logits.copy()
+    made.apply(place, rows)
+    assert np.array_equal(place, expected, equal_nan=True)
+    other, before = np.full_like(logits, 7), logits.copy()
+    made.apply(other, rows, source=logits)
+    assert np.array_equal(other, expected, equal_nan=True)
+    assert np.array_equal(logits, before, equal_nan=True), "what is read is not written"
+
+    assert np.array_equal(made.bias(rows) == 0, allowed)
+    bits = np.unpackbits(made.bitmask(rows).view(np.uint8), axis=1, bitorder="little")
+    assert np.array_equal(bits[:, :size], allowed)
+    assert not bits[:, size:].any()
+    batch = BatchDecoder([made, decoder("mypt")] * len(rows))
+    start = decoder("mypt").start(prompt("mypt"))
+    pairs = [state for row in rows for state in (row, start)]
+    assert np.array_equal(batch.bitmask(pairs)[::2], made.bitmask(rows))
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(allowed=st.lists(st.booleans(), min_size=1, max_size=70))
+def test_bits_of_a_vocabulary_of_any_size(allowed: list[bool]) -> None:
+    ids = np.arange(len(allowed), dtype=np.int32)
+    only = ids[allowed]
+    refused = np.delete(ids, only)
+    for found in (AllowSet(len(only), only, None), AllowSet(len(only), None, refused)):
+        row = np.zeros(-(-len(allowed) // 32) * 4, np.uint8)
+        found.write_bits(row, len(allowed))
+        assert np.flatnonzero(np.unpackbits(row, bitorder="little")).tolist() == only.tolist()
