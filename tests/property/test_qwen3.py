@@ -17,15 +17,15 @@ from typing import Any
 from unicodedata import is_normalized
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec import Dialect, Episode
 from tests.property.test_chat_templates import PATTERN, TEXTS
+from tests.support.conversations import QWEN3, conversations
 from tests.support.examples import examples
-from tests.support.oracles import EXAMPLES
-from tests.support.strategies import Record, episodes, records
+from tests.support.strategies import Record, episodes
 
 OPEN = (
     "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
@@ -125,21 +125,19 @@ def comparable(name: str, record: Record) -> Record:
 
 
 @pytest.mark.parametrize("name", ["here", *OFFICIAL])
-@settings(max_examples=EXAMPLES)
-@given(data=st.data())
-def test_text_is_that_of_the_template(name: str, data: st.DataObject) -> None:
+def test_text_is_that_of_the_template(name: str) -> None:
     d = dialect()
     template(name)
-    record = comparable(name, data.draw(records("qwen3")))
-    episode, _ = d.read(record)
-    assert episode is not None
-    text = rendered(name, record)
-    assert d.serialize(episode) == text
-    assert d.parse(text) == (episode, [])
-    prompt = rendered(
-        name, record | {"messages": record["messages"][:-1]}, add_generation_prompt=True
-    )
-    assert d.check_prefix(prompt).findings == []
+    for number, made in conversations(QWEN3, clean=True):
+        record = comparable(name, made)
+        episode, _ = d.read(record)
+        assert episode is not None
+        text = rendered(name, record)
+        assert d.serialize(episode) == text, number
+        assert d.parse(text) == (episode, []), number
+        asked = record | {"messages": record["messages"][:-1]}
+        prompt = rendered(name, asked, add_generation_prompt=True)
+        assert d.check_prefix(prompt).findings == [], number
 
 
 USER = {"role": "user", "content": "u"}
@@ -240,9 +238,8 @@ def agree(library: Any, d: Dialect, record: Record) -> None:
     episode, _ = d.read(record)
     assert episode is not None
     encoded, text = d.encode(episode), d.serialize(episode)
-    assume(
-        is_normalized("NFC", text)
-    )  # Qwen's tokenizer normalizes, and this engine changes no text
+    if not is_normalized("NFC", text):
+        return  # Qwen's tokenizer normalizes, and this engine changes no text
     ids = encoded.ids.tolist()
     assert ids == library.encode(text, add_special_tokens=False).ids
     assert d.parse_ids(ids) == (episode, [])
@@ -265,21 +262,19 @@ def answers(text: str, *, given: str) -> str:
     return "".join(re.findall(header + r"(.*?<\|im_end\|>)\n", text, re.DOTALL))
 
 
-@settings(max_examples=EXAMPLES)
-@given(data=st.data())
-def test_ids_are_those_of_the_rendered_text(folder: Path, data: st.DataObject) -> None:
+def test_ids_are_those_of_the_rendered_text(folder: Path) -> None:
     pytest.importorskip("tokenizers")
     library, d = trained(str(folder))
-    agree(library, d, without_leading_space(data.draw(records("qwen3", clean=False))))
+    for _, record in conversations(QWEN3):
+        agree(library, d, without_leading_space(record))
 
 
-@settings(max_examples=EXAMPLES)
-@given(data=st.data())
-def test_ids_on_the_vocabulary_of_qwen(data: st.DataObject) -> None:
+def test_ids_on_the_vocabulary_of_qwen() -> None:
     pytest.importorskip("tokenizers")
     if find_spec("dashscope") is None:
         pytest.skip("dashscope is not installed: it holds the vocabulary")
-    agree(*real(), without_leading_space(data.draw(records("qwen3", clean=False))))
+    for _, record in conversations(QWEN3):
+        agree(*real(), without_leading_space(record))
 
 
 @cache

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 from functools import cache
 from importlib.util import find_spec
@@ -18,7 +17,7 @@ import pytest
 
 import mypt_spec
 from mypt_spec.bodies.strict_json import canonical
-from mypt_spec.dialect import folder
+from tests.support.ranks import on_ranks
 
 # Special tokens of o200k_harmony.
 SPECIAL = {
@@ -53,30 +52,8 @@ def library() -> Any:
 
 @cache
 def ours() -> mypt_spec.Dialect:
-    """Harmony on o200k, by the copy of a vocabulary that prepared data keep."""
-    with TemporaryDirectory() as place:
-        here = Path(place)
-        (here / "o200k.tiktoken").write_bytes(ranks())
-        table = (folder("harmony") / "tokens.toml").read_text(encoding="utf-8")
-        said = {"kind": "ranks", "file": "o200k.tiktoken", "pattern": PATTERN, "special": SPECIAL}
-        lines = [f"{k} = {_toml(v)}" for k, v in said.items()]
-        for key in ("base_vocabulary", "first_special_id"):
-            table = "\n".join(line for line in table.splitlines() if not line.startswith(key))
-        table = table.replace('name = "harmony"', 'name = "harmony-o200k"')
-        (here / "tokens.toml").write_text("\n".join([table, "[vocabulary]", *lines]))
-        grammar = (folder("harmony") / "harmony.lark").read_text(encoding="utf-8")
-        (here / "own.lark").write_text(grammar)
-        kept = mypt_spec.dialect(f"{place}/").vocabulary
-        assert kept is not None
-        ((name, data),) = kept.copy.items()
-        (here / name).write_bytes(data)
-        return mypt_spec.dialect("harmony", vocabulary=here / name)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(k)} = {v}" for k, v in value.items()) + " }"
-    return f"'''{value}'''"
+    """Harmony on o200k."""
+    return on_ranks("harmony", ranks(), pattern=PATTERN, special=SPECIAL)
 
 
 def _system(module: Any, options: dict[str, Any]) -> Any:

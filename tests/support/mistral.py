@@ -55,6 +55,7 @@ def tekken(version: int = 7) -> Path:
     return made
 
 
+@cache
 def on_tekken(name: str) -> mypt_spec.Dialect:
     return mypt_spec.dialect(name, vocabulary=tekken(VERSIONS[name]))
 
