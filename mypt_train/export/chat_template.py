@@ -25,6 +25,8 @@ from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 
 _PROGRAM = Path(__file__).parent / "chat.jinja"
+# What only formats need that write definitions of tools in such a body.
+_TOOLS = {body: _PROGRAM.with_name(f"{body}.jinja") for body in ("namespace", "signatures")}
 
 
 def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
@@ -47,7 +49,10 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
         "told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false"
     )
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
-    return "".join([*out, _PROGRAM.read_text(encoding="utf-8")])
+    path = layout.paths.get("tools")
+    tools = _TOOLS.get(table.openers[path[-1]].body) if path else None
+    files = [file for file in (tools, _PROGRAM) if file is not None]
+    return "".join([*out, *(file.read_text(encoding="utf-8") for file in files)])
 
 
 def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:

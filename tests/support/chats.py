@@ -17,10 +17,11 @@ from mypt_spec.adapters.declared import Declared
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.episode import events_of
-from mypt_spec.table import TEXT
+from mypt_spec.table import LISTS, TEXT
 from mypt_train.export.chat_layout import chat_layout
 from mypt_train.export.tokenizer_file import tag_pieces
 from tests.dialects.qwen3 import tool_chats
+from tests.dialects.usf_omega import tools
 from tests.support.strategies import Record, records
 
 EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", "8"))
@@ -46,7 +47,14 @@ def chats(draw: st.DrawFn, name: str, clean: bool = True) -> tuple[Record, Episo
             record.pop("tools", None)
         episode = d.read(record)[0]
     else:
-        record = _fitting(d, shown(draw(tool_chats(name, clean))))
+        given = shown(draw(tool_chats(name, clean)))
+        record = _fitting(d, given)
+        if writes_tools(d):
+            calls = [c for m in record["messages"] for c in m.get("tool_calls", ())]
+            known = {c["function"]["name"]: {"name": c["function"]["name"]} for c in calls}
+            known |= {t["function"]["name"]: t["function"] for t in draw(tools(clean))} | known
+            defined = [{"type": "function", "function": f} for f in known.values()]
+            record |= draw(st.sampled_from([{}, {"tools": defined}, {"tools": defined}]))
         converted = _converter(name).record(record)
         if converted.record is None or converted.losses:
             return None
@@ -60,7 +68,7 @@ def writes_tools(d: Dialect) -> bool:
     """Whether a template can write definitions of tools in the format's words."""
     layout = chat_layout(d)
     path = layout.paths.get("tools")
-    bodies = ("tool_list", "tool_lines", "signatures")
+    bodies = ("tool_list", "tool_lines", "signatures", "namespace")
     return bool(layout.told) or (path is not None and d.table.openers[path[-1]].body in bodies)
 
 
@@ -84,19 +92,21 @@ def shown(record: Record) -> Record:
 
 
 def _fitting(d: Dialect, record: Record) -> Record:
-    """A chat without what a dialect has no place for, calls one at a time; with a prompt."""
+    """A chat without what a dialect has no place for; calls one at a time, if that is its way."""
     paths = chat_layout(d).paths
+    together = "call" in paths and d.table.openers[paths["call"][-1]].body in LISTS
     out: list[Record] = [{"role": "system", "content": "S"}] if "system" in paths else []
     for message in record["messages"]:
         kept = {k: v for k, v in message.items() if "thought" in paths or k not in THOUGHTS}
         if kept["role"] == "system":
             continue
-        if kept["role"] == "tool" and ("call" not in paths or out[-1]["role"] == "tool"):
+        second = out[-1]["role"] == "tool" and not together if out else False
+        if kept["role"] == "tool" and ("call" not in paths or second):
             continue
         if kept.get("tool_calls"):
             if "call" not in paths:
                 continue
-            kept["tool_calls"] = kept["tool_calls"][:1]
+            kept["tool_calls"] = kept["tool_calls"][: None if together else 1]
             if d.name.startswith("mypt"):
                 kept.pop("content", None)  # no text may be beside a call
         if kept["role"] == "tool" and d.table.openers[paths["result"][-1]].body == "json":
