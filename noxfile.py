@@ -138,22 +138,27 @@ def trl(session: nox.Session) -> None:
 @nox.session
 def exports(session: nox.Session) -> None:
     """What `mypt-export` writes for servers, on 500 chats a dialect: by transformers, llguidance
-    and xgrammar, and by llama.cpp, which is built from source.
-
-    LLAMA_VOCABULARY names a GGUF file with a vocabulary, such as llama.cpp's
-    ggml-vocab-gpt-2.gguf; without it, that part is left out.
+    and xgrammar.
     """
     session.install(".[test]", "xgrammar>=0.2.8")
-    if "LLAMA_VOCABULARY" in os.environ:
-        session.install("llama-cpp-python>=0.3.36")
-    session.run(
-        "pytest",
-        "-n",
-        "auto",
-        "tests/property/test_exports.py",
-        *session.posargs,
-        env={"EXPORT_EXAMPLES": "500"},
-    )
+    _exports(session, "500")
+
+
+@nox.session
+def llama(session: nox.Session) -> None:
+    """The GBNF that `mypt-export` writes, by llama.cpp's own sampler on 100 chats a dialect.
+
+    llama-cpp-python is built from source, which takes some minutes on all cores, and needs CMake
+    and a compiler.
+    """
+    session.install(".[test]", "llama-cpp-python>=0.3.36", "gguf")
+    _exports(session, "100", "-k", "llama_cpp")
+
+
+def _exports(session: nox.Session, examples: str, *chosen: str) -> None:
+    file = "tests/property/test_exports.py"
+    env = {"EXPORT_EXAMPLES": examples}
+    session.run("pytest", "-n", "auto", file, *chosen, *session.posargs, env=env)
 
 
 @nox.session

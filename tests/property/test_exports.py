@@ -1,4 +1,4 @@
-"""What `mypt-export` writes for servers, against transformers, xgrammar and llguidance.
+"""What `mypt-export` writes for servers, against transformers, xgrammar, llguidance and llama.cpp.
 
 `nox -s exports` compares 500 chats a dialect.
 """
@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from mypt_train.export.tokenizer_file import padding
 from tests.support.chats import EXAMPLES, chats, cut_short, joins, spells, writes_tools
 from tests.support.guidance import tokenizer as guided
 from tests.support.huggingface import tokenizer
+from tests.support.llama import LlamaCpp, write_vocabulary
 from tests.support.rollouts import faults, mutated, rollouts, stop
 
 NAMES = mypt_spec.dialects()
@@ -188,14 +189,34 @@ def by_xgrammar(name: str, ids: list[int]) -> bool:
     return all(map(matcher.accept_token, [*ids, stop(d) or d.tokenizer.pad]))
 
 
-@pytest.mark.parametrize("accepts", [by_llguidance, by_xgrammar])
+@cache
+def llama(name: str) -> Any:
+    pytest.importorskip("gguf", reason="writes llama.cpp's vocabularies: nox -s llama")
+    pytest.importorskip("llama_cpp", reason="is built from source: nox -s llama")
+    d = mypt_spec.dialect(name)
+    path = Path(tempfile.mkdtemp()) / "vocabulary.gguf"
+    write_vocabulary(d, path)
+    text = server_files(d, ["llama.cpp"])["answer.gbnf"]
+    with pytest.raises(ValueError, match="cannot read the grammar"):
+        LlamaCpp(path, text.replace("::=", ":=", 1))
+    return LlamaCpp(path, text)
+
+
+def by_llama_cpp(name: str, ids: list[int]) -> bool:
+    return bool(llama(name).accepts(ids))
+
+
+MADE = {by_llguidance: lark_matcher, by_xgrammar: compiled_tag, by_llama_cpp: llama}
+
+
+@pytest.mark.parametrize("accepts", [*MADE])
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @few
 def test_grammars_take_what_is_legal_and_refuse_the_rest(
     name: str, accepts: Any, data: st.DataObject
 ) -> None:
-    (lark_matcher if accepts is by_llguidance else compiled_tag)(name)  # skips without the package
+    MADE[accepts](name)  # skips without the package
     d = mypt_spec.dialect(name)
     drawn = data.draw(chats(name))
     rng = random.Random(data.draw(st.integers(0, 1 << 30)))
@@ -207,25 +228,6 @@ def test_grammars_take_what_is_legal_and_refuse_the_rest(
             found = faults(d, rollout, ids)
             if found and not found & (UNSEEN | UNSEEN_IN.get(name, set())):
                 assert not accepts(name, ids), (found, d.tokenizer.decode(ids))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_llama_cpp_reads_the_grammar(name: str, llama_vocabulary: Any) -> None:
-    llama_cpp = pytest.importorskip("llama_cpp")
-    text = server_files(mypt_spec.dialect(name), ["llama.cpp"])["answer.gbnf"]
-    for grammar, fine in ((text, True), (text.replace("::=", ":=", 1), False)):
-        made = llama_cpp.llama_sampler_init_grammar(llama_vocabulary, grammar.encode(), b"root")
-        assert bool(made) == fine
-
-
-@pytest.fixture(scope="module")
-def llama_vocabulary() -> Any:
-    """The vocabulary of a GGUF file, which LLAMA_VOCABULARY names."""
-    llama_cpp = pytest.importorskip("llama_cpp")
-    if "LLAMA_VOCABULARY" not in os.environ:
-        pytest.skip("LLAMA_VOCABULARY names no GGUF file")
-    model = llama_cpp.Llama(os.environ["LLAMA_VOCABULARY"], vocab_only=True, verbose=False)
-    return llama_cpp.llama_model_get_vocab(model.model)
 
 
 def test_a_folder_for_servers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
