@@ -31,7 +31,7 @@ from mypt_train.scale import places
 from mypt_train.scale.groups import GroupReport, make_group
 from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.plan import Plan, PlanError
-from mypt_train.scale.run import report_of
+from mypt_train.scale.run import put, report_of
 from mypt_train.scale.stages import Progress, make_tasks
 from mypt_train.scale.state import Sealed, counted_up, seal
 
@@ -95,8 +95,8 @@ def commit_alone(plan: Plan, progress: Callable[[int, int], None]) -> dict[str, 
         clean(plan, store)  # so that the same folder can be named again
         raise
     make_group(plan, sealed, 0, alone=True, progress=progress)
-    made = _manifest(plan, store, sealed)
-    store.put(MANIFEST, dumped(made))
+    made = _manifest(plan, store, sealed, alone=True)
+    put(plan, MANIFEST, dumped(made), alone=True)
     clean(plan, store)
     return made
 
@@ -125,7 +125,7 @@ def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed, *, alone: bool 
     )
     if why:
         found = _rejects(plan, store, sealed, every=alone)
-        store.put(REJECTS, b"".join(found))
+        put(plan, REJECTS, b"".join(found), alone=alone)
         if sealed.refused and plan.options.on_error == "fail":
             why += _misnamed(plan, sealed, found)
         raise PlanError(why + reasons(found, store.name(REJECTS)))
@@ -149,7 +149,7 @@ def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
     return out
 
 
-def _manifest(plan: Plan, store: Store, sealed: Sealed) -> dict[str, Any]:
+def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) -> dict[str, Any]:
     """Returns the manifest of what the groups hold."""
     totals = Totals()
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
@@ -162,7 +162,7 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed) -> dict[str, Any]:
     if not totals.add_up or totals.all.lines != sealed.lines:
         raise PlanError(f"the lines do not add up: {totals.all.as_dict()}; please report this")
     for name, content in plan.options.loaded_dialect.kept.items():
-        store.put(name, content)
+        put(plan, name, content, alone=alone)
     return manifest([source.described() for source in plan.inputs], plan.options, totals, splits)
 
 

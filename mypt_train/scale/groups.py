@@ -31,7 +31,7 @@ from mypt_train.data.units import Part
 from mypt_train.scale import places
 from mypt_train.scale.dedup import repeats
 from mypt_train.scale.plan import Plan
-from mypt_train.scale.run import UnitReport, report_of
+from mypt_train.scale.run import UnitReport, put, report_of
 from mypt_train.scale.state import Sealed
 
 
@@ -96,7 +96,7 @@ def make_group(
                     _put(plan, store, room / name, name)
     name = REJECTS if one else places.rejects(number)
     if one or found.rejects:
-        store.put(name, b"".join(found.rejects))
+        put(plan, name, b"".join(found.rejects), alone=alone)
     made = GroupReport(number, found.totals.as_dict(), splits, len(found.rejects))
     store.put(places.group(number), msgspec.json.encode(made))
     return made

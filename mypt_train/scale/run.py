@@ -184,6 +184,18 @@ def _prove(source: Input, piece: Piece) -> None:
         raise ChangedError(f"{source.path}: has another SHA-256 than was planned")
 
 
+def put(plan: Plan, key: str, data: bytes, *, alone: bool) -> None:
+    """Puts an object into the data set.
+
+    With `alone`, what a kill leaves of it is taken over by the next run. Raises StoreError and
+    OSError.
+    """
+    if alone:
+        atomic.write(Path(plan.out, *key.split("/")), [data])
+    else:
+        plan.store().put(key, data)
+
+
 @contextmanager
 def _putting(plan: Plan, key: str) -> Iterator[BinaryIO]:
     """Yields a file that becomes the object `key` when the block ends without an exception."""
