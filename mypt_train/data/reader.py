@@ -8,7 +8,8 @@ is checked here, once.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -31,6 +32,7 @@ from mypt_train.data.kinds import BAD, KINDS
 from mypt_train.data.shards import INDEX
 
 _TRIES = 3
+_THREADS = 8  # that fetch files
 
 
 class ShardError(Exception):
@@ -124,6 +126,28 @@ class ShardReader:
         splits = self.manifest["splits"].values()
         entries = [entry for split in splits for entry in split["shards"]]
         return sum(file["bytes"] for entry in entries for file in entry["files"].values())
+
+    def fetch(self, progress: Callable[[int], None] = lambda _: None) -> None:
+        """Fetches all shards of a store that are not here yet, some files at a time.
+
+        The cache has to hold all of them. `progress` is told the bytes that are here, of `size`.
+        Raises ShardError.
+        """
+        if self._kept is None:
+            return
+        splits = self.manifest["splits"].values()
+        files = [item for split in splits for e in split["shards"] for item in e["files"].items()]
+        here = 0
+        with ThreadPoolExecutor(_THREADS) as threads:
+            coming = [threads.submit(self._fetched, *item) for item in files]
+            try:
+                for future, (_, entry) in zip(coming, files, strict=True):
+                    future.result()
+                    here += entry["bytes"]
+                    progress(here)
+            finally:
+                for future in coming:
+                    future.cancel()
 
     def shards(self, split: str = "train", *, check: bool = True) -> Iterator[Shard]:
         """Yields the shards of a split, "train" or "val", in order.

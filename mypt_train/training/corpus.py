@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.progress import Bar
 from mypt_cli.store import Store, StoreError, is_url
 from mypt_cli.store.kept import Cache
 from mypt_spec import Dialect
@@ -199,9 +200,15 @@ def expand(folder: str | Path) -> list[Path] | list[str]:
 
 
 def open_data(
-    folders: Sequence[str | Path], *, verify: bool = True, cache: Cache | None = None
+    folders: Sequence[str | Path],
+    *,
+    verify: bool = True,
+    cache: Cache | None = None,
+    quiet: bool = True,
 ) -> list[ShardReader]:
     """Returns readers of prepared folders, or folders of these, that may be trained on together.
+
+    Shards of stores are fetched, and unless `quiet`, a terminal shows how far that is.
 
     Raises ShardError for folders that are not whole, that differ in grammar or vocabulary, or in
     which no token is a target, and for shards of stores that `cache` cannot hold all at once.
@@ -240,6 +247,10 @@ def open_data(
             f"{first.name}: no token of the data is a target, so there is nothing to learn; look "
             "at it with mypt-view --mask"
         )
+    with Bar(needed, quiet=quiet or not needed) as bar:
+        for reader in readers:
+            reader.fetch(bar.at)
+            bar.next()
     return readers
 
 

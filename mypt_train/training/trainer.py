@@ -143,7 +143,7 @@ def train(
         world.wait()
         run = _Run(
             folders, made, out, phases, init_from, world, tools, store, resume=resume,
-            verify=verify, cache=cache,
+            verify=verify, cache=cache, quiet=quiet or not world.first,
         )  # fmt: skip
         last = made.train.steps if steps is None else steps
         if not 0 < last <= made.train.steps:
@@ -165,7 +165,7 @@ class _Run:
         self, folders: Sequence[str | Path], config: Config, out: Path,
         phases: Iterable[int] | None, init_from: str | Path | None,
         world: World, tools: Sequence[Mapping[str, Any]] | None, store: Mirror | None, *,
-        resume: bool, verify: bool, cache: Cache | None,
+        resume: bool, verify: bool, cache: Cache | None, quiet: bool,
     ) -> None:  # fmt: skip
         self.config, self.out, self.world, self.tools = config, out, world, tools
         c = config.train
@@ -177,7 +177,7 @@ class _Run:
             raise ConfigError(
                 f"train.batch_rows is {c.batch_rows}, fewer than the {world.size} processes"
             )
-        self.readers = open_data(folders, verify=verify, cache=cache)
+        self.readers = open_data(folders, verify=verify, cache=cache, quiet=quiet)
         self.train, self.val = corpus(self.readers, "train"), corpus(self.readers, "val")
         self.notes: list[str] = []
         self.stages = self._stages([None] if phases is None else list(phases))

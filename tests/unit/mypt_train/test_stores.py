@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +65,29 @@ def test_shards_of_a_store_are_those_of_the_folder(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "open", None)
         assert read(ShardReader(url, cache=cache, verify=True)) == expected
+
+
+def test_all_shards_come_some_at_a_time(
+    url: str, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second file begins before the first is there; what is told grows to the size."""
+    together, fetch = Barrier(2, timeout=60), Kept.fetch
+
+    def fetched(self: Kept, name: str, entry: Any) -> Path:
+        if name.endswith(("00000.bin", "00000_mask.bin")) and name.startswith("train"):
+            together.wait()
+        return fetch(self, name, entry)
+
+    told: list[int] = []
+    reader = ShardReader(url, cache=Cache(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(Kept, "fetch", fetched)
+        reader.fetch(told.append)
+    assert told == sorted(told)
+    assert told[-1] == reader.size
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "open", None)  # nothing is left to fetch
+        assert read(reader) == read(ShardReader(local))
 
 
 def test_the_bound_holds_and_the_oldest_goes_first(url: str, local: Path, tmp_path: Path) -> None:
