@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.memo import Memo
 
+_CR = ord("\r")
 _ENTRIES = 20_000  # rests, or outlines, that are remembered ...
 _LONG = 200  # ... rests by digest, where they have more bytes
 _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose outline is remembered, and of all
@@ -68,19 +70,17 @@ class AdapterScan:
         recall, longest = self.outlined.known.get, self.longest
         found: list[_Found] = []
         for i, raw in enumerate(lines):
-            if b"\r" in raw[-2:] or len(raw) > longest:
-                continue
             outlined = outline(raw) if outline is not None else None
-            known = recall(outlined[0]) if outlined is not None else None
-            if outlined is not None and known is not None:
-                found.append((i, known, outlined[1], outlined[2]))
+            if outlined is not None and (known := recall(outlined[0])) is not None:
+                if raw[-1] != _CR != raw[-2] and len(raw) <= longest:
+                    found.append((i, known, outlined[1], outlined[2]))
                 continue
             split = self._split(raw, i)
             if split is not None:
                 found.append(split)
                 if outlined is not None and len(raw) < _LONGEST:
                     self.outlined.keep(outlined[0], split[1], len(raw))
-        if not self._are_clean([text for each in found for text in each[2]]):
+        if not self._are_clean(list(chain.from_iterable([each[2] for each in found]))):
             found = [each for each in found if self._are_clean(each[2])]
         if kept is not None:
             taken = {i: (keys, lines[i], texts) for i, (_, keys), texts, _ in found if keys}
@@ -117,6 +117,8 @@ class AdapterScan:
 
     def _split(self, raw: bytes, index: int) -> _Found | None:
         """Returns what is found in a line by its skeleton; None where it is not clean."""
+        if _CR in raw[-2:] or len(raw) > self.longest:
+            return None
         try:
             record = self.decode(raw)
             opts_out = record.__class__ is not dict or OPT_OUT in record
