@@ -21,6 +21,7 @@ from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.adapters.message_shape import THOUGHTS
+from mypt_spec.adapters.template_options import KEY
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 
@@ -46,13 +47,24 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
         out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
     fields = (
         f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
-        "told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false"
+        "told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false, "
+        "given=false, final=false"
     )
+    out.append(f"{{%- set thoughtless = {_thoughtless(dialect, layout)} -%}}\n")
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
     path = layout.paths.get("tools")
     tools = _TOOLS.get(table.openers[path[-1]].body) if path else None
     files = [file for file in (tools, _PROGRAM) if file is not None]
     return "".join([*out, *(file.read_text(encoding="utf-8") for file in files)])
+
+
+def _thoughtless(dialect: Dialect, layout: ChatLayout) -> str:
+    """Returns the condition on options under which prompts end with an empty thought."""
+    inside = len(layout.paths.get("thought", ())) > 1
+    records = dialect.adapter.prompting if inside else ()
+    given = [pair for record in records for pair in record[KEY].items() if pair[0].isidentifier()]
+    tests = (f"({name} is defined and {name} == {json.dumps(value)})" for name, value in given)
+    return " or ".join(tests) or "false"
 
 
 def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:

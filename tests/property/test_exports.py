@@ -92,6 +92,32 @@ def test_an_answer_is_read_back(name: str, data: st.DataObject) -> None:
         assert read == said(message, name), whole[len(prompt) :]
 
 
+MASKED = ("input_ids", "assistant_masks")
+THOUGHT = "<think>\n\n</think>\n\n"
+
+
+@pytest.mark.parametrize("thought", [{}, {"reasoning_content": "t"}])
+def test_a_template_can_forbid_thoughts(thought: dict[str, str]) -> None:
+    """As records with the option: prompts end with an empty thought, which is not trained."""
+    d, render = mypt_spec.dialect("qwen3"), theirs("qwen3").apply_chat_template
+    asked, last = [{"role": "user", "content": "u"}], {"role": "assistant", "content": "a"}
+    messages = [*asked, last | thought, *asked, last]
+    off = {"enable_thinking": False}
+    usual = render(asked, tokenize=False, add_generation_prompt=True)
+    assert render(asked, tokenize=False, add_generation_prompt=True, **off) == usual + THOUGHT
+    for options in (off, {"enable_thinking": True}, {}):
+        episode, findings = d.check({"messages": messages, "chat_template_kwargs": options})
+        assert (episode is not None, findings) == (True, [])
+        found = render(
+            messages, return_dict=True, tokenize=True, return_assistant_tokens_mask=True, **options
+        )
+        # Texts, not ids: the line ends after the thought are a prompt's, so ours are apart from "a".
+        assert d.tokenizer.decode(found["input_ids"]) == d.serialize(episode)
+        encoded, pairs = d.encode(episode), zip(*map(found.get, MASKED), strict=True)
+        learnt = d.tokenizer.decode([i for i, on in pairs if on])
+        assert learnt == d.tokenizer.decode(encoded.ids[encoded.loss == 1])
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if not writes_tools(mypt_spec.dialect(n))])
 def test_a_template_refuses_tools_that_it_cannot_write(name: str) -> None:
     import jinja2
