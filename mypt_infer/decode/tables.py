@@ -466,7 +466,7 @@ class _Builder:
     def _read(self, state: int, tree: Trie, place: tuple[int, int]) -> list[tuple[int, int, int]]:
         """Returns (state, token, state after it) for the tokens of a subtree, from a place."""
         found = read(self.whole, tree, place, self._state, self._known)
-        return [(state, token, then) for token, then in found if isinstance(token, int)]
+        return [(state, *step) for step in zip(found.tokens, found.then, strict=True)]
 
     def _edges(self, steps: Ints) -> Edges:
         """Returns the steps of states without a leaf, each (state, token, state after it)."""

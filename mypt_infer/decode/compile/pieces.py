@@ -17,11 +17,13 @@ break may be one token: the piece keeps that the break is left to be read.
 
 from __future__ import annotations
 
+import gc
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -199,9 +201,26 @@ def piece_of(fingerprint: str, bodies: Bodies, part: Part, leaves: TokenClasses)
     key = (fingerprint, repr((bodies.kind, tool.schema, part.comma, part.after)))
     found = _pieces.known.get(key)
     if found is None:
-        found = _compiled(bodies, part, leaves)
+        with _uncollected():
+            found = _compiled(bodies, part, leaves)
         _pieces.keep(key, found, found.nbytes)
     return found
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Pauses the collection of garbage in cycles.
+
+    A graph is many small objects, none of which is garbage yet: looking at all of them again and
+    again took half of the time of large schemas.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
@@ -226,7 +245,8 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     frames: list[tuple[int, str]] = []
     exits: list[Ints] = []
     beyond: list[tuple[int, int, bytes]] = []
-    steps: list[tuple[int, int, int]] = []
+    sources: list[tuple[int, int]] = []  # states, and how many steps each has
+    steps = Read([], [], [])
     crossing: list[tuple[int, Trie]] = []
     known: Reads = {}
     for i, node in enumerate(dfa.nodes):
@@ -234,11 +254,10 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
             continue
         at = first[i]
         if node.leaf is None:
-            for token, then in read(dfa, leaves.vocabulary.trie, (i, 0), state, known, out):
-                if isinstance(token, Trie):
-                    crossing.append((at, token))
-                else:
-                    steps.append((at, token, then))
+            found = read(dfa, leaves.vocabulary.trie, (i, 0), state, known, out)
+            sources.append((at, len(found.tokens)))
+            steps.add(found)
+            crossing += [(at, tree) for tree in found.left]
             continue
         name, last = node.leaf.name, at + node.leaf.states
         frames.append((at, name))
@@ -251,11 +270,13 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
             if left:
                 beyond.append((len(frames), j, left))
         exits.append(column)
-    edges = np.array(sorted(steps), dtype=np.int32).reshape(-1, 3)
+    source = np.repeat(*np.array(sources, dtype=np.int32).reshape(-1, 2).T)
+    token, then = (np.array(part, dtype=np.int32) for part in (steps.tokens, steps.then))
+    order = np.lexsort((token, source))
+    source, token, then = source[order], token[order], then[order]
     return Piece(
         dfa, tuple(first), out, size, row, base, frame, tuple(frames), tuple(exits), tuple(beyond),
-        edges[:, 0].copy(), edges[:, 1].copy(), edges[:, 2].copy(), tuple(crossing),
-        _pairs(edges[:, 0], edges[:, 2]),
+        source, token, then, tuple(crossing), _pairs(source, then),
     )  # fmt: skip
 
 
@@ -266,13 +287,33 @@ def _pairs(first: Ints, second: Ints) -> Ints:
     return pairs.astype(np.int32)
 
 
-# What was read of subtrees from places: all their tokens, each with the state after it.
-Reads = dict[tuple[int, Spot], list[tuple[int | Trie, int]]]
+class Read(NamedTuple):
+    """What was read from a place: tokens, the state after each, and subtrees that are left.
+
+    These are lists of numbers because there are many: after each of some optional members, all
+    later ones may come.
+    """
+
+    tokens: list[int]
+    then: list[int]
+    left: list[Trie]
+
+    def add(self, other: Read) -> None:
+        """Adds what was read from another place."""
+        if other.tokens:
+            self.tokens.extend(other.tokens)
+            self.then.extend(other.then)
+        if other.left:
+            self.left.extend(other.left)
+
+
+# What was read of subtrees from places.
+Reads = dict[tuple[int, Spot], Read]
 
 
 def read(
     graph: Graph, tree: Trie, place: Spot, state: Callable[[Spot], int], known: Reads, out: int = -1
-) -> list[tuple[int | Trie, int]]:
+) -> Read:
     """Returns the tokens of a subtree that can be read from a place, each with the state after it.
 
     What reaches the node `out` and goes on is there as the subtree that is left. Places share what
@@ -283,10 +324,10 @@ def read(
     found = known.get(key)
     if found is not None:
         return found
-    found = known[key] = []
+    found = known[key] = Read([], [], [])
     if place[0] == out:
         if next(tree.bytes, None) is not None:
-            found.append((tree, state(place)))
+            found.left.append(tree)
         return found
     node = graph.nodes[place[0]]
     bytes_: Iterable[int] = (
@@ -299,9 +340,9 @@ def read(
         then = graph.step(place, byte) if below is not None else None
         if below is not None and then is not None:
             if below.ids:
-                after = state(then)
-                found += [(token, after) for token in below.ids]
-            found += read(graph, below, then, state, known, out)
+                found.tokens.extend(below.ids)
+                found.then.extend([state(then)] * len(below.ids))
+            found.add(read(graph, below, then, state, known, out))
     return found
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from typing import Any
 
 import pytest
 import torch
 
 from mypt_infer.decode import Decoder, tables
-from mypt_infer.decode.compile import nfa
+from mypt_infer.decode.compile import nfa, pieces
 from mypt_infer.generate.device import DeviceDecoder
 from mypt_spec.memo import Memo
 
@@ -92,6 +94,51 @@ def test_the_work_for_optional_members_grows_in_step(monkeypatch: pytest.MonkeyP
 
     done(1)  # and the dialect itself
     assert done(80) <= 5 * done(20)
+
+
+def test_the_steps_of_optional_members_grow_in_step() -> None:
+    """Counted in calls of functions, which no other process on the machine makes more."""
+    counted = 0
+
+    def count(*_: object) -> None:
+        nonlocal counted
+        counted += 1
+
+    def calls(members: int, key: str) -> int:
+        nonlocal counted
+        properties = {f"{key}{i * 7919 % 10_007}": {"type": "boolean"} for i in range(members)}
+        tool = {"name": "t", "parameters": {"properties": {"a": {"type": "object", "properties": properties}}}}  # fmt: skip
+        counted = 0
+        sys.setprofile(count)
+        try:
+            Decoder("mypt", [tool])
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    calls(1, "first")  # and the dialect itself
+    small = calls(40, "small")
+    assert calls(160, "large") <= 4.6 * small
+
+
+def test_garbage_is_collected_after_tools_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    real = pieces._compiled
+    monkeypatch.setattr(pieces, "_compiled", lambda *a: seen.append(gc.isenabled()) or real(*a))
+    schema = {"properties": {"a": {"type": "string"}, "b of this test": {"type": "null"}}}
+    Decoder("mypt", [{"name": "t", "parameters": schema}])
+    assert seen == [False]
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), pieces._uncollected():
+        _ = 1 // 0
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with pieces._uncollected():
+            pass
+        assert not gc.isenabled(), "whoever collects by hand goes on to"
+    finally:
+        gc.enable()
 
 
 def many(count: int) -> list[dict[str, Any]]:
