@@ -36,13 +36,15 @@ from typing import Any, NamedTuple
 
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, ident_dfa, number_dfa, string_dfa
 from mypt_infer.decode.compile.nfa import CALLING, PART, Node, Place, chain, spelled
-from mypt_infer.decode.compile.table_schemas import check_schema
+from mypt_infer.decode.compile.table_schemas import check_schema, from_one_byte
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.table import IDS_LAST, LISTS
 
 _NO_ARGUMENTS = "{}"
+# What numbers begin with, from 0 on and from 1 on.
+_DIGITS = b"0123456789", b"123456789"
 # The beginning and the end of a list of calls.
 OPENED, CLOSED = "[{", "]"
 
@@ -217,6 +219,8 @@ class Bodies:
             return self._text(
                 '"', self._begun(self.string, inside) if schema.get("minLength") else inside
             )
+        if kind in ("integer", "number") and from_one_byte(schema, [kind]):
+            return self._number(number_dfa(fraction=kind == "number"), then, schema["minimum"])
         if kind == "integer" and "minimum" in schema:
             return self._either(
                 [self._text(str(n), then) for n in range(schema["minimum"], schema["maximum"] + 1)]
@@ -239,17 +243,28 @@ class Bodies:
         closing = self._text("}", then)
         return self._text("{", self._members(properties, required, closing, comma=False))
 
-    def _number(self, leaf: ByteDfa, then: Node) -> Node:
-        """Returns the start of a number, up to `then`.
+    def _number(self, leaf: ByteDfa, then: Node, low: int | None = None) -> Node:
+        """Returns the start of a number, up to `then`; it is at least `low`, 0 or 1.
 
         The first digit is outside the leaf, so that a value of another type may be an alternative.
         """
-        return self._begun(leaf, Node(also=[then], leaf=leaf, block=CALLING, owner=self.owner))
+        inside = Node(also=[then], leaf=leaf, block=CALLING, owner=self.owner)
+        # From 1 on, it is read as if a digit were before it: then no exponent can make it small.
+        return self._begun(
+            leaf, inside, _DIGITS[low] if low is not None else None, b"1" * (low or 0)
+        )
 
-    def _begun(self, leaf: ByteDfa, inside: Node) -> Node:
-        """Returns a node that reads the first byte of a leaf, so that its content is not empty."""
+    def _begun(
+        self, leaf: ByteDfa, inside: Node, first_of: bytes | None = None, before: bytes = b""
+    ) -> Node:
+        """Returns a node that reads the first byte of a leaf, so that its content is not empty.
+
+        It is one of `first_of`, if they are given, and is read as if `before` were before it.
+        """
         first: dict[Symbol, Place] = {
-            ("byte", b): (inside, int(q)) for b, q in enumerate(leaf.step[0]) if q >= 0
+            ("byte", b): (inside, int(q))
+            for b, q in enumerate(leaf.step[leaf.run(before)])
+            if q >= 0 and (first_of is None or b in first_of)
         }
         return Node(first, block=CALLING, owner=self.owner)
 

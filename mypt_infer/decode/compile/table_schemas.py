@@ -7,7 +7,7 @@ the engine that reads it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mypt_infer.decode.schemas import plain
@@ -96,14 +96,27 @@ def _check_bounds(schema: Mapping[str, Any], kinds: list[str], tool: str, at: st
             f"{schema['minLength']!r} is not supported by tables, only 0 and 1 for strings; the "
             'engine "llguidance" supports it',
         )
-    if not {"minimum", "maximum"} & set(schema):
+    if not {"minimum", "maximum"} & set(schema) or from_one_byte(schema, kinds):
         return
     low, high = schema.get("minimum"), schema.get("maximum")
     whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (low, high))
     if "integer" not in kinds or not whole or not 0 <= high - low < MAX_RANGE:  # type: ignore[operator]
         word = "minimum" if "minimum" in schema else "maximum"
-        what = f"tables hold an integer between two whole numbers, at most {MAX_RANGE} of them"
+        what = (
+            "tables hold numbers from 0 or 1 on, or integers between two whole numbers, "
+            f"at most {MAX_RANGE} of them"
+        )
         raise SchemaFault(tool, f"{at}/{word}", f'{what}; the engine "llguidance" supports more')
+
+
+def from_one_byte(schema: Mapping[str, Any], kinds: Iterable[str]) -> bool:
+    """Returns whether the first byte of a number says all that its lower bound does.
+
+    That is so from 0 or 1 on, without an upper bound; from 1 on, numbers have no exponent.
+    """
+    low = schema.get("minimum")
+    known = type(low) is int and low in (0, 1)
+    return known and "maximum" not in schema and bool({"integer", "number"} & set(kinds))
 
 
 def _check_object(schema: Mapping[str, Any], tool: str, at: str, depth: int) -> None:

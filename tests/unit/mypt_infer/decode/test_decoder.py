@@ -442,8 +442,8 @@ def tool(schema: Any) -> dict[str, Any]:
             "tool 't' at /properties/a/pattern: the keyword 'pattern' is not supported",
         ),
         (
-            [tool({"type": "integer", "minimum": 0})],
-            "/minimum: tables hold an integer between two whole numbers",
+            [tool({"type": "integer", "minimum": 2})],
+            "/minimum: tables hold numbers from 0 or 1 on, or integers between two whole numbers",
         ),
         ([tool({"type": "integer", "minimum": 0, "maximum": 5000})], "at most 1000 of them"),
         ([tool({"type": "number", "minimum": 0, "maximum": 5})], "/minimum"),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mypt_infer.decode import Decoder
+from mypt_infer.decode import Decoder, SchemaFault
 from mypt_infer.decode.compile.byte_dfa import number_dfa
 from tests.support.decoding import prompt
 
@@ -58,6 +60,42 @@ def test_what_is_read_is_what_json_writes(seed: int) -> None:
     if not (step[state] < -1).any():
         return
     assert json.dumps(json.loads(text)).encode() == text
+
+
+BOUNDS = [
+    ({"type": "integer", "minimum": 1}, ["1", "10", "990"], ["0", "-1", "1.5"]),
+    ({"type": "integer", "minimum": 0}, ["0", "1", "90"], ["-1", "00", "-0"]),
+    ({"type": "number", "minimum": 0}, ["0", "0.5", "3", "3.25"], ["-1", "-0.5"]),
+    (
+        {"type": "number", "minimum": 1},
+        ["1", "1.5", "10.25", "1.0", "12345678901234"],
+        ["0.5", "0", "-1", "1e-05"],
+    ),
+    ({"type": ["integer", "null"], "minimum": 1}, ["null", "7"], ["0", "-7"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "fit", "unfit"), BOUNDS, ids=str)
+def test_tables_hold_lower_bounds_that_a_byte_shows(
+    schema: dict[str, Any], fit: list[str], unfit: list[str]
+) -> None:
+    """`"minimum": 1` is the commonest bound of real tools: pages are counted from 1."""
+    tool = {"name": "t", "parameters": {"properties": {"a": schema}, "required": ["a"]}}
+    made = [Decoder("mypt", [tool])]
+    assert made[0].engine.whole
+    if find_spec("llguidance"):
+        made.append(Decoder("mypt", [tool], engine="llguidance"))
+    for of in made:
+        state = of.run(of.start(prompt("mypt")), [50261, 50267])
+        for text in [*fit, *unfit]:
+            ids = [*of.dialect.tokenizer.encode(f'{{"name": "t", "a": {text}}}'), 50268]
+            assert (of.accepts(state, ids) == len(ids)) == (text in fit), text
+
+
+@pytest.mark.parametrize("schema", [{"type": "integer", "minimum": 2}, {"type": "number", "minimum": 0.5}, {"type": "number", "minimum": 0, "maximum": 1}, {"type": "integer", "minimum": True}])  # fmt: skip
+def test_tables_hold_no_other_open_bounds(schema: dict[str, Any]) -> None:
+    with pytest.raises(SchemaFault, match="minimum"):
+        Decoder("mypt", [{"name": "t", "parameters": {"properties": {"a": schema}}}])
 
 
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
