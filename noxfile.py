@@ -4,8 +4,6 @@
 CONTRIBUTING.md.
 """
 
-import os
-
 import nox
 
 nox.options.sessions = ["lint", "spec", "tests"]
@@ -116,16 +114,10 @@ def bench(session: nox.Session) -> None:
     session.install("-e", ".[dev]")
     session.run("python", "-m", "bench.lint", *session.posargs)
     session.run("python", "-m", "bench.findings")
-    session.install("xgrammar")  # only measured against
+    # Only measured against, and vocabularies. BENCH_TOOLS names files of lists of tools.
+    session.install("xgrammar", "bpe-openai")
     for name in ("dialects", "chats", "prepare", "memory", "decode", "append", "train", "serve"):
         session.run("python", "-m", f"bench.{name}")
-    files = os.environ.get("BENCH_TOOLS", "").split()
-    if not files:
-        session.log("bench.calls is left out: BENCH_TOOLS names no files of tools (bench/calls.py)")
-        return
-    vocabularies = os.environ.get("BENCH_VOCABULARIES", "").split()
-    more = ["--vocabulary", *vocabularies] if vocabularies else []
-    session.run("python", "-m", "bench.calls", "--tools", *files, *more)
 
 
 @nox.session

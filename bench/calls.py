@@ -1,13 +1,17 @@
 """Times calls of real tools, cold and warm, beside llguidance and xgrammar as they are used.
 
-    python -m bench.calls --tools FILE ... [--counts 1 10 50 128] [--batches 1 8 64 256]
-        [--vocabulary FILE ...] [--engines ours llguidance xgrammar] [--rounds 5] [--steps 40]
+    python -m bench.calls [--tools FILE ...] [--counts 10 128] [--batches 1 64]
+        [--vocabulary NAME ...] [--engines ours llguidance xgrammar] [--rounds 3] [--steps 24]
         [--answers]
 
 FILE is a JSON list of lists of tools, what an MCP server answers to `tools/list`, or a file of
 BFCL: `BFCL_*_multiple.json` in `berkeley-function-call-leaderboard/bfcl_eval/data` of
-github.com/ShishirPatil/gorilla. None is part of this repository. `nox -s bench` runs this where the
-variable BENCH_TOOLS names such files, and BENCH_VOCABULARIES files of vocabularies.
+github.com/ShishirPatil/gorilla. None is part of this repository: without FILE, those that the
+variable BENCH_TOOLS names are read, else tools made up here. NAME is `gpt2`; `128k`, `qwen` or
+`o200k`, where a package is installed that holds it (bench/vocabularies.py); or a file, such as
+`models/llama3/tokenizer.model` of github.com/meta-llama/llama-models. What is left out is said.
+The tables of docs/decoding.md have all counts (1 10 50 128) and batches (1 8 64 256), 5 rounds of
+40 steps.
 
 Each row writes a call of a tool of the list; with `--answers`, every second row writes an answer,
 which only ours can. A step is all of the constraint: fill, apply to float32 logits in place,
@@ -23,17 +27,21 @@ Seconds are those of the processor, interleaved step by step; ratios are medians
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import statistics
 import time
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
 
 import mypt_spec
 from bench.schemas import lists
+from bench.vocabularies import NAMES, Missing, vocabulary
 from mypt_infer.decode import Decoder, SchemaFault, SchemaWarning
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import schema_of
@@ -47,18 +55,53 @@ WORDS = ["New York", "alpha", "beta gamma", "2024-05-01", "the weather in Oslo",
 PLAIN = {"integer": 42, "number": 3.5, "boolean": True, "null": None}
 
 
+def made_up(count: int) -> list[Any]:
+    """Returns tools of the size that real ones have, each with names of its own."""
+    kinds = [
+        {"type": "string"},
+        {"type": "integer", "minimum": 1},
+        {"enum": ["asc", "desc", "none"]},
+        {"type": "boolean"},
+        {"type": "array", "items": {"type": "string"}},
+    ]
+    return [
+        {
+            "name": f"{WORDS[i % 3].split()[0].lower()}.tool_{i * 7919 % 1009}",
+            "parameters": {
+                "properties": {f"key_{(i * 31 + j) % 97}": kinds[(i + j) % 5] for j in range(4)},
+                "required": [f"key_{i * 31 % 97}"],
+            },
+        }
+        for i in range(count)
+    ]
+
+
 def readable(paths: list[str], count: int) -> list[Any]:
-    """Returns the first tools that tables hold, by different names."""
+    """Returns the first tools that tables hold, by different names; made-up ones without a file.
+
+    Says which files are not there, and how many tools are left out.
+    """
     found: dict[str, Any] = {}
-    for tool in (tool for path in paths for listed in lists(path) for tool in listed):
+    there = [path for path in paths if Path(path).is_file()]
+    for path in paths:
+        if path not in there:
+            print(f"left out: {path} is not there")
+    if not there:
+        print("left out: real lists of tools (--tools or BENCH_TOOLS); these are made up")
+        return made_up(count)
+    seen, left = set[str](), 0
+    for tool in (tool for path in there for listed in lists(path) for tool in listed):
         if len(found) == count:
             break
-        if tool["name"] not in found:
+        if tool["name"] not in seen:
+            seen.add(tool["name"])
             try:
                 Decoder("mypt", [tool])
             except SchemaFault:
+                left += 1
                 continue
             found[tool["name"]] = tool
+    print(f"{len(found)} tools of {', '.join(there)}; {left} left out, which no table holds")
     return list(found.values())
 
 
@@ -223,12 +266,7 @@ def rounds(
 def measure(dialect: Dialect, tools: list[Any], batch: int, chosen: Any) -> None:
     """Prints one row: a list of tools, a batch, each engine beside ours."""
     rows = rows_of(dialect, tools, batch, answers=chosen.answers)
-    engines: dict[str, Any] = {}
-    for name in chosen.engines:
-        try:
-            engines[name] = ENGINES[name](dialect, tools)
-        except ImportError:
-            print(f"{name} is not installed")
+    engines: dict[str, Any] = {name: ENGINES[name](dialect, tools) for name in chosen.engines}
     logits = torch.randn(batch, dialect.tokenizer.vocab_size)
     found: dict[str, list[dict[str, float]]] = {"cold": [], "warm": []}
     for phase, spent in rounds(engines, rows, logits, chosen):
@@ -245,33 +283,41 @@ def measure(dialect: Dialect, tools: list[Any], batch: int, chosen: Any) -> None
     print("| " + " | ".join(cells) + " |", flush=True)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--tools", nargs="+", required=True)
-    parser.add_argument("--counts", type=int, nargs="+", default=[1, 10, 50, 128])
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 64, 256])
-    parser.add_argument("--vocabulary", nargs="*", default=[], help="files beside GPT-2's")
+    parser.add_argument("--tools", nargs="*", default=os.environ.get("BENCH_TOOLS", "").split())
+    parser.add_argument("--counts", type=int, nargs="+", default=[10, 128])
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 64])
+    parser.add_argument("--vocabulary", nargs="*", default=NAMES, help="names or files")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--answers", action="store_true", help="half of the rows are texts")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=40)
-    chosen = parser.parse_args()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=24)
+    chosen = parser.parse_args(arguments)
     if chosen.answers:
         chosen.engines = ["ours"]
     chosen.engines = ["ours", *(name for name in chosen.engines if name != "ours")]
     warnings.simplefilter("ignore", SchemaWarning)
     torch.set_num_threads(1)
     tools = readable(chosen.tools, max(chosen.counts))
+    for name in chosen.engines:
+        if name != "ours" and find_spec(name) is None:
+            print(f"left out: {name}, which is not installed")
+    chosen.engines = [n for n in chosen.engines if n == "ours" or find_spec(n) is not None]
     others = [f"{name}, of ours" for name in chosen.engines if name != "ours"]
     heads = ["vocabulary", "tools", "batch"]
     for phase in ("cold", "warm"):
         heads += [f"{phase}: ours, of a read", *(f"{phase}: {other}" for other in others)]
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
-    for path in (None, *chosen.vocabulary):
-        dialect = mypt_spec.dialect("mypt", vocabulary=path)
-        for count in chosen.counts:
-            for batch in chosen.batches:
-                measure(dialect, tools[:count], batch, chosen)
+    for name in chosen.vocabulary:
+        with vocabulary(name) as path:
+            if isinstance(path, Missing):
+                print(f"left out: the vocabulary {name}: {path.reason}")
+                continue
+            dialect = mypt_spec.dialect("mypt", vocabulary=path)
+            for count in dict.fromkeys(min(count, len(tools)) for count in chosen.counts):
+                for batch in chosen.batches:
+                    measure(dialect, tools[:count], batch, chosen)
 
 
 if __name__ == "__main__":

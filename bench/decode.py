@@ -1,12 +1,13 @@
-"""Times constrained decoding against what others use, on the same episodes.
+"""Times constrained decoding against what others use, on the same rows.
 
-    python -m bench.decode [--rounds 31]
+    python -m bench.decode [--rounds 31] [--calls OPTION ...]
 
-Interleaved in one process, one thread, medians of ratios. A step is all of the constraint: fill or
-look up what is allowed, apply it to float32 logits in place, advance by the token of the episode.
-The yardstick is one `logits.amax` over the same logits. llguidance has the very same language, as a
-Lark grammar of special tokens and regular expressions (that of the tests); xgrammar an EBNF grammar
-of the same shape, which knows neither special tokens nor what text may not spell.
+First `bench.calls` in a short run: calls of real tools, cold and warm, on several vocabularies,
+beside llguidance and xgrammar at their best; what follows `--calls` are its options. Then, on
+GPT-2's vocabulary: a warm step of answers and calls beside one `logits.amax`, beside a forward pass
+and right after it; what a new list of tools costs; what a draw costs. Interleaved in one process,
+one thread, medians of ratios. A step is all of the constraint: fill or look up what is allowed,
+apply it to float32 logits in place, advance by the token of the episode.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from bench import calls
+from bench.calls import Xgrammar
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.decoder import machine
 from mypt_infer.generate.device import DeviceDecoder
@@ -106,67 +109,6 @@ class Ours:
         self.at += 1
 
 
-class Guidance:
-    def __init__(self, rows: list[list[int]]) -> None:
-        import llguidance
-        import llguidance.torch as packed
-
-        from tests.support.guidance import matcher
-
-        self.packed, self.rows = packed, rows
-        self.first = matcher("mypt", 9)
-        self.mask = packed.allocate_token_bitmask(len(rows), VOCABULARY)
-        self.executor = llguidance.LLExecutor(num_threads=1)
-        self.reset()
-
-    def reset(self) -> None:
-        self.matchers, self.at = [self.first.deep_copy() for _ in self.rows], 0
-
-    def step(self, logits: torch.Tensor) -> None:
-        for i, one in enumerate(self.matchers):
-            self.packed.fill_next_token_bitmask(one, self.mask, i)
-        self.packed.apply_token_bitmask_inplace(logits, self.mask)
-        for one, row in zip(self.matchers, self.rows, strict=True):
-            assert one.consume_token(row[self.at])
-        self.at += 1
-
-
-EBNF = r"""
-root ::= "<myPT_assistant>" (call | text) "</myPT_assistant>"
-call ::= "<myPT_toolcall>{\"name\": \"search\", \"query\": " string limit? "}</myPT_toolcall>"
-limit ::= ", \"top_k\": " integer
-string ::= "\"" ([^"\\\x00-\x1f] | "\\" ["\\nrtfb])* "\""
-integer ::= "0" | "-"? [1-9] [0-9]{0,14}
-text ::= ([^<] | "<" [^m/])+
-"""
-
-
-class Xgrammar:
-    def __init__(self, decoder: Decoder, rows: list[list[int]]) -> None:
-        import xgrammar
-
-        words: list[bytes] = [decoder.dialect.tokenizer.decode_bytes([i]) for i in range(50256)]
-        names = {i: t.encode() for t, i in decoder.dialect.tokenizer.special.items()}
-        words += [names.get(i, b"") for i in range(50256, VOCABULARY)]
-        self.lib, self.rows = xgrammar, rows
-        info = xgrammar.TokenizerInfo(words, vocab_size=VOCABULARY, stop_token_ids=[50256])
-        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
-        self.compiled = self.compiler.compile_grammar(EBNF)
-        self.mask = xgrammar.allocate_token_bitmask(len(rows), VOCABULARY)
-        self.reset()
-
-    def reset(self) -> None:
-        self.matchers, self.at = [self.lib.GrammarMatcher(self.compiled) for _ in self.rows], 0
-
-    def step(self, logits: torch.Tensor) -> None:
-        for i, one in enumerate(self.matchers):
-            one.fill_next_token_bitmask(self.mask, i)
-        self.lib.apply_token_bitmask_inplace(logits, self.mask)
-        for one, row in zip(self.matchers, self.rows, strict=True):
-            assert one.accept_token(row[self.at])
-        self.at += 1
-
-
 def steps(decoder: Decoder, batch: int, rounds: int) -> None:
     length = 40
     rows = (
@@ -174,15 +116,7 @@ def steps(decoder: Decoder, batch: int, rounds: int) -> None:
         if batch > 1
         else episodes(decoder, 1, length)
     )
-    engines: dict[str, Any] = {"ours": Ours(decoder, rows)}
-    for name, make in (
-        ("llguidance", lambda: Guidance(rows)),
-        ("xgrammar", lambda: Xgrammar(decoder, rows)),
-    ):
-        try:
-            engines[name] = make()
-        except ImportError:
-            print(f"  {name} is not installed")
+    engines = {"ours": Ours(decoder, rows)}
     logits = torch.randn(batch, VOCABULARY)
     spare = logits.clone()
     samples: Times = {name: [] for name in ["read", *engines]}
@@ -203,12 +137,7 @@ def steps(decoder: Decoder, batch: int, rounds: int) -> None:
     print(
         f"batch {batch}: read {statistics.median(samples['read']) * 1e6:.0f} us, ours "
         f"{ratio(samples, 'ours', 'read'):.2f} of it",
-        end="",
     )
-    for name in engines:
-        if name != "ours":
-            print(f"; {name} {ratio(samples, name, 'ours'):.1f} times ours", end="")
-    print()
     shares(engines["ours"], statistics.median(samples["ours"]), batch, length, rounds)
 
 
@@ -320,8 +249,7 @@ def building(decoder: Decoder, rounds: int) -> None:
             )
             for s in schemas
         ]
-        other = Xgrammar(decoder, [])
-        works["xgrammar, its grammar"] = lambda: other.compiler.compile_grammar(EBNF)
+        works["xgrammar, a JSON schema of all"] = Xgrammar(decoder.dialect, list(tools)).cold
     except ImportError:
         pass
     times = interleaved(works, max(5, rounds // 3))
@@ -401,7 +329,9 @@ def sampling(decoder: Decoder, rounds: int) -> None:
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--rounds", type=int, default=31)
-    rounds = options.parse_args().rounds
+    options.add_argument("--calls", nargs=argparse.REMAINDER, default=[])
+    chosen = options.parse_args()
+    rounds = chosen.rounds
     torch.set_num_threads(1)
     decoder = Decoder("mypt", TOOLS)
     libraries = []
@@ -411,6 +341,7 @@ def main() -> None:
         except PackageNotFoundError:
             libraries.append(f"{name} absent")
     print(f"Python {platform.python_version()}, {', '.join(libraries)}; one thread")
+    calls.main(chosen.calls)
     for batch in (1, 64):
         steps(decoder, batch, rounds)
     building(decoder, rounds)
