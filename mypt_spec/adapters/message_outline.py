@@ -13,14 +13,16 @@ of texts and the numbers of strings.
 
 `{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}` has the
 outline `(b"", b"", UNSET, User, Answer)` and the texts "Hi" and "Yo"; the first three are of the
-keys "tools", "chat_template_kwargs" and "language". After the type of an answer with a thought come
-the signs of its thoughts and text, `1, UNSET, UNSET, 1`, its weight, and the type of its calls.
+keys "tools", "chat_template_kwargs" and "language". With a "reasoning_content", `Answer` is followed
+by 1, the sign of a text. With calls instead of a text it is followed by `UNSET`, the type of their
+list, and for each the number of its id, its type, the number of its name and what it has of
+arguments, as `("q", "n"), 1, 2` for a text and an integer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import attrgetter, or_
 from typing import Any, TypeAlias
 
@@ -90,6 +92,27 @@ class _Record(Struct, gc=False):
     language: _Maybe = UNSET
 
 
+@lru_cache(maxsize=8)
+def _types(keys: tuple[str, ...]) -> tuple[Callable[[bytes], Any], list[type], list[str]]:
+    """Returns (decoder of a line, types of messages, names of the fields of metadata)."""
+    more = [(f"x{i}", Any, msgspec.field(default=UNSET, name=key)) for i, key in enumerate(keys)]
+    kinds: list[type] = [
+        msgspec.defstruct(
+            kind.__name__,
+            more,
+            bases=(kind,),
+            gc=False,
+            tag_field="role",
+            tag=kind.__struct_config__.tag,
+        )
+        for kind in (User, Answer, Result, System, Developer)
+    ]
+    message: Any = reduce(or_, kinds)
+    fields: list[Any] = [("messages", list[message]), *more]
+    record = msgspec.defstruct("Record", fields, bases=(_Record,), gc=False, kw_only=True)
+    return msgspec.json.Decoder(record).decode, kinds, [name for name, _, _ in more]
+
+
 class MessageOutlines:
     """Makes outlines; belongs to one thread."""
 
@@ -99,27 +122,9 @@ class MessageOutlines:
         self._compile()
 
     def _compile(self) -> None:
-        """Makes the types: those above, with a field for each key of metadata."""
-        more = [
-            (f"x{i}", Any, msgspec.field(default=UNSET, name=key))
-            for i, key in enumerate(self.keys)
-        ]
-        self.user, self.answer, self.result, *others = (
-            msgspec.defstruct(
-                kind.__name__,
-                more,
-                bases=(kind,),
-                gc=False,
-                tag_field="role",
-                tag=kind.__struct_config__.tag,
-            )
-            for kind in (User, Answer, Result, System, Developer)
-        )
-        message: Any = reduce(or_, [self.user, self.answer, self.result, *others])
-        fields: list[Any] = [("messages", list[message], msgspec.field(default_factory=list))]
-        record = msgspec.defstruct("Record", fields + more, bases=(_Record,), gc=False)
-        self.decode = msgspec.json.Decoder(record).decode
-        self.fields = [(name, attrgetter(name)) for name, _, _ in more]
+        """Takes the types above, with a field for each key of metadata."""
+        self.decode, (self.user, self.answer, self.result, *_), names = _types((*self.keys,))
+        self.fields = [(name, attrgetter(name)) for name in names]
 
     def learn(self, keys: Iterable[str]) -> bool:
         """Makes fields of keys of metadata from now on; returns whether there were new ones."""
