@@ -1,7 +1,6 @@
 """Outlines records of `messages` and `tools` in little more time than it takes to decode them.
 
-Input: a line of JSON. Output: its outline, free texts and metadata values; see
-`base.Outlines`.
+Input: a line of JSON. Output: its outline, free texts and metadata values; see `base.Outlines`.
 
 Theory of operation. msgspec decodes a line into structs, one type a role, and passes over keys that
 these do not have. So a key that is unknown, or occurs twice, does not show in an outline; it shows
@@ -13,10 +12,10 @@ of texts and the numbers of strings.
 
 `{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}` has the
 outline `(b"", b"", UNSET, User, Answer)` and the texts "Hi" and "Yo"; the first three are of the
-keys "tools", "chat_template_kwargs" and "language". With a "reasoning_content", `Answer` is followed
-by 1, the sign of a text. With calls instead of a text it is followed by `UNSET`, the type of their
-list, and for each the number of its id, its type, the number of its name and what it has of
-arguments, as `("q", "n"), 1, 2` for a text and an integer.
+keys "tools", "chat_template_kwargs" and "language". With a "reasoning_content", `Answer` is
+followed by 1, the sign of a text. With calls instead of a text it is followed by `UNSET`, the type
+of their list, and for each the number of its id, its type, the number of its name and what it has
+of arguments, as `("q", "n"), 1, 2` for a text and an integer.
 """
 
 from __future__ import annotations
