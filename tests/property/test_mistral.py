@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.decode.prompt import opening
+from mypt_lint.own.check import check
 from tests.support.conversations import MISTRAL, MISTRAL_V13, conversations
-from tests.support.mistral import VERSIONS, on_tekken, their_ids
+from tests.support.mistral import V11, VERSIONS, on_tekken, their_ids
 from tests.support.strategies import episodes
 from tests.support.vocabulary import texts
 
@@ -51,20 +52,24 @@ def chat(text: str, value: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", VERSIONS)
+@pytest.mark.parametrize("name", [*VERSIONS, "mistral-v11"])
 def test_ids_of_chats(name: str) -> None:
     """With tools, calls and results, thoughts, and calls without results at the end.
 
     JSON spells no tag, which is escaped here, and not there.
     """
     d = on_tekken(name)
-    for number, record in conversations(SHAPES[name], tags=False):
+    for number, record in conversations(SHAPES.get(name, MISTRAL), tags=False):
         for message in record["messages"]:
             if (
                 "content" in message and message["role"] == "assistant"
             ):  # mistral-common cuts spaces
                 message["content"] = message["content"].rstrip(" ") or "a"
         assert ids_of(d, record) == their_ids(record, name), number
+
+
+def test_version_11_is_a_folder_of_ones_own() -> None:
+    assert [result.said for result in check(V11) if result.fine is not True] == []
 
 
 @pytest.mark.parametrize("name", VERSIONS)
