@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import random
@@ -30,7 +29,6 @@ from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store
 from mypt_lint import cli
 from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.report import FORMATS as REPORTS
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group, planned
 from mypt_lint.run.runner import run
@@ -175,57 +173,65 @@ def test_nothing_is_read_after_damage(tmp_path: Path, make: Callable[[Path], Pat
         assert said(list(launch.merged(groups, partial(here, jobs=1), size=size))) == want
 
 
-FORMATS = ("json", "sarif", "grouped", "concise", "jsonl", "junit")
+FORMATS = ("concise", "grouped", "json", "jsonl", "junit", "sarif")
+KEY, SECRET = "AKIAIOSFODNN7NOBODY", "wJalrXUtnFEMIzK7MDENGqbPxRfiCYNOBODYKEY"
+# Units of 900 bytes, so that there are many.
+COMMAND = """
+import sys
+from mypt_lint.cli import main
+from mypt_train.scale.lint import launch
+launch._LEAST = launch._MOST = 900
+sys.exit(main(sys.argv[1:]))
+"""
 
 
-def written(folder: Path, name: str, paths: list[str], *more: str) -> dict[str, Any]:
-    """Returns the exit status of a run of the command, and each format that it wrote."""
-    out = {format_: folder / f"{name}.{format_}" for format_ in FORMATS if format_ in REPORTS}
-    chosen = [f"--format={format_}={path}" for format_, path in out.items()]
-    status = cli.main([*paths, "--no-config", "--format=text", *chosen, *more])
-    return {"status": status, **{name: path.read_bytes() for name, path in out.items()}}
+def written(folder: Path, paths: list[str], *more: str) -> tuple[int, str, str, dict[str, bytes]]:
+    """Returns the exit status of the command in a folder, what it printed, and wrote by format."""
+    chosen = [f"--format={name}={folder / name}" for name in FORMATS]
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *paths, "--no-config", "--format=text", *chosen, *more],
+        input=b"".join(POOL), capture_output=True, check=False, cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    files = {name: (folder / name).read_bytes() for name in FORMATS}
+    return done.returncode, done.stdout.decode(), done.stderr.decode(), files
 
 
-@pytest.fixture
-def everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Files in units of 900 bytes, of which one is cut by a line without end, and two are alike."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(launch, "_LEAST", 900)
-    monkeypatch.setattr(launch, "_MOST", 900)
-    paths = inputs(tmp_path / "in")
+def everything(folder: Path) -> list[str]:
+    """Returns files of all kinds, of which one is cut off in its last line, and two are alike."""
+    paths = inputs(folder / "in")
     Path(paths[0]).write_bytes(b"".join([*LINES, *POOL, b"no line end"]))
-    return [os.path.relpath(path, tmp_path) for path in paths]
+    return [os.path.relpath(path, folder) for path in paths]
 
 
-def test_the_command_writes_the_same_by_processes(
-    everything: list[str],
-    s3: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_command_writes_the_same_by_processes_and_no_credentials(
+    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store.at(s3)
-    for path in everything[:4]:
-        store.put(path, Path(path).read_bytes())
-    seen = []
-    for more in ((), ("--launcher=local", "-j2")):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"".join(POOL))))
-        paths = [*everything, f"{s3}/in", "-"]
-        seen.append((written(tmp_path, "out", paths, "--data-set", *more), capsys.readouterr()))
-    assert seen[0][0]["status"] == 1
-    assert "MYP601" in seen[0][1].out
-    assert seen[1] == seen[0]
+    paths = everything(tmp_path)
+    for path in paths[:4]:
+        Store.at(s3).put(path, (tmp_path / path).read_bytes())
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    (tmp_path / "home").mkdir()
+    for name in ("HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    paths = [*paths, f"{s3}/in", "-"]
+    want = written(tmp_path, paths, "--data-set")
+    assert want[0] == 1
+    assert "MYP601" in want[1]
+    found = written(tmp_path, paths, "--data-set", "--launcher=local", "-j2")
+    assert found == want
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    said = [jobs.packed(launch._job(groups_of([f"{s3}/in"], None), 900)), *found[1:3], *files]
+    for text in (item if isinstance(item, bytes) else item.encode() for item in said):
+        assert KEY.encode() not in text
+        assert SECRET.encode() not in text
 
 
-def test_ray_writes_the_same(
-    everything: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ray_writes_the_same(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="ray is no part of the test extra: nox -s scale")
-    want = written(tmp_path, "out", everything), capsys.readouterr()
-    assert (
-        written(tmp_path, "out", everything, "--launcher=ray", "-j2"),
-        capsys.readouterr(),
-    ) == want
+    paths = everything(tmp_path)
+    assert written(tmp_path, paths, "--launcher=ray", "-j2") == written(tmp_path, paths)
 
 
 class Dying(Here):
