@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -91,6 +92,9 @@ def _options(out: Parser) -> None:
 
 
 def _run(chosen: argparse.Namespace) -> int:
+    # When a process is gone, torch prints a page of its stack as a warning: ours is one line. It
+    # reads this when it is loaded.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     from mypt_train.training.config import Config, ConfigError
 
     try:

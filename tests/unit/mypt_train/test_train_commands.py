@@ -53,6 +53,26 @@ def test_what_needs_torch_says_so_in_one_line(module: str, arguments: list[str])
     assert "pip install" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("mine", "want"), [({}, "ERROR"), ({"TORCH_CPP_LOG_LEVEL": "INFO"}, "INFO")]
+)
+def test_torch_prints_no_stacks_of_connections_that_are_lost(
+    mine: dict[str, str], want: str
+) -> None:
+    code = """
+import os, sys
+sys.modules["torch"] = None
+from mypt_train.commands.train import main
+main(["--data", "x", "--config", "tiny", "--out", "y"])
+print(os.environ["TORCH_CPP_LOG_LEVEL"])
+"""
+    env = {k: v for k, v in os.environ.items() if k != "TORCH_CPP_LOG_LEVEL"} | mine
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT, env=env
+    )
+    assert done.stdout == f"{want}\n"
+
+
 def children(pid: int) -> list[int]:
     return [int(n) for n in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
