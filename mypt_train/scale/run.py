@@ -27,7 +27,7 @@ from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.store import Store, is_url
 from mypt_train.data import durable
 from mypt_train.data.encode_line import REFUSED
-from mypt_train.data.units import Encoded, encoded
+from mypt_train.data.units import SIZE, Encoded, encoded
 from mypt_train.scale import places
 from mypt_train.scale.pieces import Input, Piece, opened, piece_blocks
 from mypt_train.scale.plan import Plan
@@ -143,7 +143,7 @@ def _encoded(plan: Plan, piece: Piece, *, proved: bool) -> Iterator[Encoded]:
     before = _state(source)
     if proved:
         _prove(source, piece)
-    blocks = piece_blocks(source, piece)
+    blocks = piece_blocks(source, piece, block_size=SIZE)  # a unit file at a time
     yield from encoded(blocks, plan.options, source.rules, begins=piece.start == 0)
     if _state(source) != before:
         raise ChangedError(f"{source.path}: has changed while it was read")

@@ -192,7 +192,7 @@ def _refuse(plan: Plan, store: Store, missing: Sequence[int], max_failed: int) -
     if len(aside) > max_failed:
         shown = "".join(f"\n  unit {n} ({plan.names(n)}): {why(store, n)}" for n in aside[:_SHOWN])
         raise UnfinishedError(
-            f"{len(aside)} units are set aside, at most {max_failed} may be missing:{shown}\n"
-            f"all logs: {store.name(places.FAILED)}; try them again with mypt-prepare resume "
+            f"{counted(len(aside), 'unit')} set aside, at most {max_failed} may be missing:{shown}"
+            f"\nall logs: {store.name(places.FAILED)}; try them again with mypt-prepare resume "
             f"--again, or leave them out with --max-failed-units {len(aside)}"
         )

@@ -435,9 +435,10 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
     """At random moments of runs that go on where the last one was killed, in one process and in
     two; half as many outside of `nox -s thorough`.
     """
-    began = time.perf_counter()
-    made(PHASES, tmp_path / "want", unit_size=700, val_fraction=0.3, tokens_per_shard=2048)
-    whole = time.perf_counter() - began
+    for name in ("first", "want"):  # the second, as its children, has all of the engine loaded
+        began = time.perf_counter()
+        made(PHASES, tmp_path / name, unit_size=700, val_fraction=0.3, tokens_per_shard=2048)
+        whole = time.perf_counter() - began
     rng = random.Random(4)
     kills = complete = 0
     out = tmp_path / "out0"

@@ -182,7 +182,7 @@ def test_an_input_that_changes_stops_its_unit_by_name(tmp_path: Path) -> None:
     with pytest.raises(AsideError, match="another SHA-256"):  # at once: another try cannot help
         make(plan, 0)
     assert status_of(plan).aside == found.keys()
-    with pytest.raises(UnfinishedError, match="2 units are set aside, at most 1 may be missing"):
+    with pytest.raises(UnfinishedError, match="2 units set aside, at most 1 may be missing"):
         commit(plan, max_failed=1)
     manifest = commit(plan, max_failed=2).manifest
     assert [entry["unit"] for entry in manifest["plan"]["missing"]] == [*found]
