@@ -146,7 +146,8 @@ class _Reader:
 
     def named(self, value: Any, at: str, depth: int, *, required: Any) -> dict[str, Any]:
         """Returns schemas by name. A member that need not be written and that no value fits is
-        left out: it is never written. `required` is None for what are no members.
+        `False`: it is never written, also where any member may be that is not named. `required` is
+        None for what are no members.
         """
         if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
             raise self.fault(at, f"expected an object of schemas, got {_kind(value)}")
@@ -157,6 +158,7 @@ class _Reader:
             except _NoValue as fault:
                 if required is None or not isinstance(required, list | tuple) or key in required:
                     raise
+                out[key] = False
                 self.ignored.add(f"{self.tool}{fault.pointer} (no value fits)")
         return out
 

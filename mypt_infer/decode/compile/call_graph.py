@@ -176,7 +176,7 @@ class Bodies:
         without: Node | None = None  # the same, if no member was written yet
         rest = Node(also=[then], block=CALLING, owner=self.owner)  # what follows a value
         open_end = [then]  # `then`, as long as no later member is required
-        for key in reversed(list(properties)):
+        for key in reversed([k for k, part in properties.items() if part is not False]):
             value = self.value(properties[key], rest)
             name = canonical(key, self.literals) + ": "
             if key in required:

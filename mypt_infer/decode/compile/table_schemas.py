@@ -127,4 +127,6 @@ def _check_object(schema: Mapping[str, Any], tool: str, at: str, depth: int) -> 
                 tool, f"{at}/required", f"{key!r} is required, but no property says what it is"
             )
     for key, value in properties.items():
+        if value is False and key not in required:
+            continue  # never written
         _check(value, tool, f"{at}/properties/{key}", depth + 1)

@@ -57,10 +57,15 @@ VECTORS: list[tuple[Any, Any, bool, bool]] = [  # schema, arguments, with "refus
     ({"properties": {"l": {"type": "array", "items": PLAIN}}}, {"l": [{"a": "x", "b": 1}]}, False, True),
     ({"properties": {"o": {"enum": [{"a": 1}]}}}, {"o": {"a": 1, "b": 1}}, False, False),
     ({"type": "object", "properties": {}}, {"x": 1}, False, True),
+    ({"properties": {"n": {"enum": ["x"], "type": "object"}}}, {"n": "x"}, False, False),
+    ({"properties": {"n": {"enum": ["x"], "type": "object"}}}, {"m": "x"}, False, True),
+    ({"properties": {"n": False, "a": STRING}}, {"a": "x"}, True, True),
+    ({"properties": {"n": False, "a": STRING}}, {"n": "x"}, False, False),
     ({"required": ["r"]}, {"r": [1]}, True, True),
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::mypt_infer.decode.SchemaWarning")
 @pytest.mark.parametrize(("schema", "arguments", "refuse", "to_the_letter"), VECTORS)
 def test_vectors(schema: Any, arguments: Any, refuse: bool, to_the_letter: bool) -> None:
     for name in ("mypt", "praxis"):

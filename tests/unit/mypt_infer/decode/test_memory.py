@@ -63,7 +63,7 @@ def test_requests_with_changing_tools_leave_nothing(monkeypatch: pytest.MonkeyPa
         for _ in range(5):
             state = made.next(state, int(chance.choice(made.near_ids(state))))
     for memo in (found for found in gc.get_objects() if isinstance(found, Memo)):
-        assert memo.size <= memo._room
+        assert memo.nbytes <= memo._room
         assert len(memo.known) <= memo._entries
     assert all(memo.known for memo in small)
     del made
