@@ -45,8 +45,9 @@ TEKKEN = "|".join(_CASED) + r"|\p{N}" + _REST
 SCHEMES = {GPT2_PATTERN: "gpt2", QWEN2: "qwen2", LLAMA3: "olmo3", O200K: "o200k", TEKKEN: ""}
 # gigatoken's memory of words has no bound. It is emptied when the process has grown by so many
 # bytes since it was empty, or, where the system does not tell its size, after so many characters.
-# A vocabulary that takes longer to load may remember more.
-_GROWTH, _REMEMBERED = 24 << 20, 32 << 20
+# A vocabulary that takes longer to load may remember more. What grew after fewer characters than
+# these for each of its tokens is something else of the process.
+_GROWTH, _REMEMBERED, _LEAST = 24 << 20, 32 << 20, 32
 _USUAL = 50_257  # tokens of a vocabulary
 _WORTH = 4 << 20  # characters from which on it pays to load an engine for a large vocabulary
 _met = Counter[str]()  # characters that were to be encoded, by the name of the encoding
@@ -178,13 +179,14 @@ class _Giga:
         self.vocabulary = write_ranks({token: i for i, (token, _) in enumerate(known)})
         self.special, self.scheme = {BETWEEN: len(known)}, SCHEMES[pattern]
         self.ids = np.array([*(i for _, i in known), between], np.uint32)
-        self.growth = _GROWTH * max(1, len(known) // _USUAL)
+        self.growth, self.least = _GROWTH * max(1, len(known) // _USUAL), _LEAST * len(known)
         self.characters = _characters(pattern)
         self._forget()
 
     def encode(self, joined: str) -> npt.NDArray[np.uint32]:
         now = _resident()
-        if now - self.empty > self.growth or (not now and self.spent > _REMEMBERED):
+        grown = now - self.empty > self.growth and self.spent >= self.least
+        if grown or (not now and self.spent > _REMEMBERED):
             del self.tokenizer  # first, so that its memory is free for the new one
             if now:
                 _hand_back()

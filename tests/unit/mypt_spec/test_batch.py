@@ -186,6 +186,7 @@ def test_words_are_forgotten_when_the_process_has_grown(
     most = batch._GROWTH
     sizes = iter([7, 7 + most, 8 + most, 90, 90 + most, 91 + most, 91, 91])
     monkeypatch.setattr(giga, "empty", 7)
+    monkeypatch.setattr(giga, "least", 10)
     monkeypatch.setattr(batch, "_resident", lambda: next(sizes))
     handed_back: list[bool] = []
     monkeypatch.setattr(batch, "_hand_back", lambda: handed_back.append(hasattr(giga, "tokenizer")))
@@ -193,6 +194,15 @@ def test_words_are_forgotten_when_the_process_has_grown(
     assert loads(giga, ["some words"] * 6, monkeypatch) == [False, False, True, False, True, False]
     assert next(sizes, None) is None
     assert handed_back == [False, False], "once the words are gone"
+
+
+def test_growth_without_characters_is_of_something_else(
+    giga: batch._Giga, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_resident", lambda: giga.empty + (1 << 40))
+    monkeypatch.setattr(giga, "least", 9)
+    giga.spent = 0
+    assert loads(giga, ["a word", "and", "more"], monkeypatch) == [False, False, True]
 
 
 def test_words_are_forgotten_after_many_characters_where_no_size_is_known(
