@@ -268,55 +268,87 @@ def _glued(
     return out
 
 
+class EncodedAlone(NamedTuple):
+    """A text that is encoded by itself, or ids; all of one `loss`, which is -1 where some ids of a
+    text have another one than the others.
+
+    It comes of the events from number `first` to number `last`.
+    """
+
+    content: str | list[int]
+    loss: int
+    first: int
+    last: int
+
+
 def runs(
     found: Sequence[Segment], table: TokenTable, tokenizer: Tokenizer, mask: Mask = MODEL
-) -> list[tuple[str | list[int], int]] | None:
-    """Returns (a text that is encoded by itself, or ids; loss) for segments of whole messages.
+) -> list[EncodedAlone]:
+    """Returns what is encoded by itself in the segments of whole messages.
 
-    `mask` is that of the segments. None where a text would have two losses.
+    `mask` is that of the segments.
     """
-    out: list[tuple[str | list[int], int]] = []
+    out: list[EncodedAlone] = []
     if not table.glue:
-        for segment in found:
+        for number, segment in enumerate(found):
+            terminal = table.terminals.get(segment.event.terminal)
             cut = len(segment.ids) - segment.trailing
-            plain = segment.event.terminal not in table.terminals
-            out.append((segment.event.text if plain else segment.ids[:cut], segment.loss))
-            out += [(segment.ids[cut:], 0)] if segment.trailing else []
+            parts: list[str | list[int]] = [segment.ids[:cut]]
+            if terminal is None:
+                parts = [segment.event.text]
+            elif terminal.patterns:
+                parts = _pieces(segment.event, table, tokenizer)
+            # White space after a tag may be encoded with the tag's last text.
+            loss = -1 if len(parts) > 1 and terminal and terminal.trail else segment.loss
+            out += [EncodedAlone(part, loss, number, number) for part in parts if part]
+            if segment.trailing:
+                out.append(EncodedAlone(segment.ids[cut:], 0, number, number))
         return out
     events, usually = [s.event for s in found], Mask(prompted=mask.prompted)
     usual = [loss for _, loss, _ in _losses(events, table, usually)]
-    text, losses, last = "", set[int](), -1
-    for segment, now in zip(found, usual, strict=True):
+    text, losses, last, begun, ended = "", set[int](), -1, 0, 0
+
+    def alone() -> EncodedAlone:
+        return EncodedAlone(text, min(losses) if len(losses) == 1 else -1, begun, ended)
+
+    for number, (segment, now) in enumerate(zip(found, usual, strict=True)):
         terminal = table.terminals.get(segment.event.terminal)
-        values = dict(segment.event.attrs)
-        parts: list[str | int] = [segment.event.text]
-        if terminal is not None:
-            parts = [
-                tokenizer.special[p.value]
-                if p.kind == "special"
-                else values.get(p.value, "")
-                if p.kind == "attr"
-                else p.value
-                for p in terminal.said
-            ]
+        parts = (
+            [segment.event.text] if terminal is None else _pieces(segment.event, table, tokenizer)
+        )
         for part in parts:
-            if text and (now != last or isinstance(part, int)):
-                out.append((text, min(losses)))
+            if text and (now != last or isinstance(part, list)):
+                out.append(alone())
                 text, losses = "", set()
             last = now
-            if isinstance(part, int):
-                out.append(([part], segment.loss))
+            if isinstance(part, list):
+                out.append(EncodedAlone(part, segment.loss, number, number))
             elif part:
+                begun, ended = number if not text else begun, number
                 text += part
                 losses.add(segment.loss)
-            if len(losses) > 1:
-                return None
         if terminal is not None and terminal.trail:
-            out += [(text, min(losses))] if text else []
+            out += [alone()] if text else []
             text, losses = "", set()
-            ids = tokenizer.encode(terminal.trail)
-            out.append((ids, 0 if segment.trailing else segment.loss))
-    return [*out, (text, min(losses))] if text else out
+            loss = 0 if segment.trailing else segment.loss
+            out.append(EncodedAlone(tokenizer.encode(terminal.trail), loss, number, number))
+    return [*out, alone()] if text else out
+
+
+def _pieces(event: Event, table: TokenTable, tokenizer: Tokenizer) -> list[str | list[int]]:
+    """Returns the spelling of a tag without the white space after it: texts, and special ids."""
+    out: list[str | list[int]] = []
+    values = dict(event.attrs)
+    for piece in table.terminals[event.terminal].said:
+        if piece.kind == "special":
+            out.append([tokenizer.special[piece.value]])
+            continue
+        text = values.get(piece.value, "") if piece.kind == "attr" else piece.value
+        if out and isinstance(out[-1], str):
+            out[-1] += text
+        else:
+            out.append(text)
+    return out
 
 
 def run_ids(

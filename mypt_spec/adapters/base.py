@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
 from mypt_spec.bodies.strict_json import canonical
@@ -98,12 +98,16 @@ class Adapter(ABC):
         """
         raise NotImplementedError
 
-    def marked(self, record: dict[str, Any], marks: Iterator[str]) -> dict[str, Any] | None:
-        """Returns a record with a mark for each text of its skeleton, in order.
+    def marked(self, record: dict[str, Any]) -> Marked | None:
+        """Returns a record with a mark for each value that its skeleton leaves out.
 
-        None where the skeleton leaves out more than texts.
+        None where this cannot be said of each.
         """
         return None
+
+    def begins(self, roles: list[str]) -> list[int]:
+        """Returns which messages, by their roles, begin pieces of a record that is divided."""
+        return []
 
     @property
     def divides(self) -> bool:
@@ -136,6 +140,32 @@ class Outlines(Protocol):
     def learn(self, keys: Iterable[str]) -> bool:
         """Counts metadata with these keys from now on; returns whether there were new ones."""
         ...
+
+
+class Slot(NamedTuple):
+    """Where a record has a value that skeletons leave out.
+
+    `path` leads from the list of messages to it; None on it says that a text is JSON, and the path
+    goes on inside. `kind` is "text", "word" (an id or a name, of letters, digits, - and _), or, of
+    arguments, "string" or "integer".
+    """
+
+    path: tuple[str | int | None, ...]
+    kind: str
+
+
+class Marked(NamedTuple):
+    """A record with marks, what each mark is for, and the messages that begin pieces.
+
+    Number n is marked by `MARK.format(n)`. Equal words of a piece have one mark.
+    """
+
+    record: dict[str, Any]
+    slots: list[Slot]
+    starts: list[int]
+
+
+MARK = "\ue000{}\ue001"
 
 
 class WholeRecord(Exception):

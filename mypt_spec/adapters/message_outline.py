@@ -32,6 +32,7 @@ from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
 from mypt_spec.adapters.message_skeleton import (
     SAFE,
     declared_names,
+    is_id,
     number_of_strings,
     value_rest,
 )
@@ -190,7 +191,7 @@ class MessageOutlines:
                 else:
                     add(content)
                 ident, name = message.tool_call_id, message.name
-                add(ids.setdefault(ident, len(ids)) if ident else ident)
+                add(ids.setdefault(ident, len(ids)) if is_id(ident) else ident)
                 if name is not UNSET:
                     names = self._names(tools) if names is None else names
                     name = called.setdefault(name, len(called)) if name in names else name
@@ -257,7 +258,7 @@ def _calls(
         function, ident = call.function, call.id
         name, given = function.name, function.arguments
         outline += (
-            ids.setdefault(ident, len(ids)) if ident else ident,
+            ids.setdefault(ident, len(ids)) if is_id(ident) else ident,
             call.type,
             called.setdefault(name, len(called)) if name in names else name,
         )

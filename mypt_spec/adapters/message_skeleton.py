@@ -13,21 +13,22 @@ are.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
-from mypt_spec.adapters.message_shape import RESULTS, THOUGHTS
+from mypt_spec.adapters.base import MARK, METADATA_DEPTH, Marked, Slot, WholeRecord, shallow
+from mypt_spec.adapters.message_shape import THOUGHTS
 
 _SPOKEN = (*THOUGHTS, "content")  # the texts of a message, in this order
 SAFE = 1 << 53  # integers from here on have findings
 _ASKED, _ANSWERED = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_ASKED, _ANSWERED], "assistant": [_ANSWERED]}
-_MORE, _RESULTS = {"tool_calls", "weight"}, ("tool", *RESULTS)
 _NAME = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
+_ID = re.compile(r"[\w-]+", re.ASCII)
 
 
 @cache
@@ -82,24 +83,87 @@ def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
     return rests, texts, notes
 
 
-def marked(record: dict[str, Any], marks: Iterator[str]) -> dict[str, Any] | None:
-    """Returns a record with a mark for each of its texts, in the order of its skeleton.
-
-    None where it has calls, results or weights, whose values are no texts.
-    """
+def marked(record: dict[str, Any]) -> Marked | None:
+    """Returns a record with marks where its skeleton has none of its values; see `Marked`."""
     messages = record["messages"]
-    if any(_MORE & set(message) or message["role"] in _RESULTS for message in messages):
-        return None
-    made = [
-        message
-        | {
-            key: next(marks)
-            for key in _SPOKEN
-            if (text := message.get(key)).__class__ is str and text
-        }
-        for message in messages
-    ]
-    return record | {"messages": made}
+    starts = begins([message["role"] for message in messages])
+    marks, made = _Marks(declared_names(record.get("tools"))), []
+    for i, message in enumerate(messages):
+        if i in starts:
+            marks.words = {}
+        if "weight" in message or sum(key in message for key in THOUGHTS) > 1:
+            return None
+        made.append(marks.message(message, i))
+    return Marked(record | {"messages": made}, marks.slots, starts)
+
+
+def begins(roles: list[str]) -> list[int]:
+    """Returns the numbers of the messages of these roles that begin pieces."""
+    return [i for i, both in enumerate(pairwise(["", *roles])) if _begins(both[1], both[0])]
+
+
+class _Marks:
+    """Puts marks into messages. `words` has those of the ids and names of one piece."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names, self.slots = names, list[Slot]()
+        self.words: dict[tuple[str, str], str] = {}
+
+    def mark(self, path: tuple[str | int | None, ...], kind: str) -> str:
+        self.slots.append(Slot(path, kind))
+        return MARK.format(len(self.slots) - 1)
+
+    def word(self, kind: str, value: Any, path: tuple[str | int | None, ...]) -> Any:
+        """Returns the mark of an id or a name; another value as it is."""
+        if not (is_id(value) if kind == "id" else value.__class__ is str and value in self.names):
+            return value
+        known = self.words.get((kind, value))
+        if known is None:
+            known = self.words[kind, value] = self.mark(path, "word")
+        return known
+
+    def message(self, message: dict[str, Any], i: int) -> dict[str, Any]:
+        out = dict(message)
+        for key, value in message.items():
+            if key in _SPOKEN:
+                if value and value.__class__ is str:
+                    out[key] = self.mark((i, key), "text")
+            elif key == "tool_call_id":
+                out[key] = self.word("id", value, (i, key))
+            elif key == "name":
+                out[key] = self.word("name", value, (i, key))
+            elif key == "tool_calls" and value.__class__ is list:
+                out[key] = [self.call(call, (i, key, n)) for n, call in enumerate(value)]
+        return out
+
+    def call(self, call: dict[str, Any], at: tuple[str | int | None, ...]) -> dict[str, Any]:
+        function, at_function = dict(call["function"]), (*at, "function")
+        out = call | {"function": function}
+        if "id" in call:
+            out["id"] = self.word("id", call["id"], (*at, "id"))
+        function["name"] = self.word("name", function["name"], (*at_function, "name"))
+        given, inside = function["arguments"], (*at_function, "arguments")
+        if given.__class__ is dict:
+            function["arguments"] = self.value(given, inside)
+        elif given.__class__ is str and given.startswith("{"):
+            function["arguments"] = json.dumps(self.value(_decoder()(given), (*inside, None)))
+        return out
+
+    def value(self, value: Any, at: tuple[str | int | None, ...]) -> Any:
+        """Returns what is in arguments with marks for its strings and integers."""
+        kind = value.__class__
+        if kind is dict:
+            return {key: self.value(inner, (*at, key)) for key, inner in value.items()}
+        if kind is list:
+            return [self.value(inner, (*at, n)) for n, inner in enumerate(value)]
+        if kind is str and value and not value.isspace():
+            return self.mark(at, "string")
+        return self.mark(at, "integer") if kind is int and -SAFE < value < SAFE else value
+
+
+def is_id(value: Any) -> bool:
+    """Returns whether a value is an id that can be any other in its place."""
+    return value.__class__ is str and _ID.fullmatch(value) is not None
 
 
 def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -194,9 +258,7 @@ class _Walk:
                 add([value])
 
     def number(self, value: Any) -> Any:
-        if value and value.__class__ is str:
-            return self.ids.setdefault(value, len(self.ids))
-        return [value]
+        return self.ids.setdefault(value, len(self.ids)) if is_id(value) else [value]
 
     def name(self, value: Any) -> Any:
         """Returns the number of a tool's name; a name that is not declared stays."""

@@ -32,13 +32,14 @@ has no place for, such as ids, is metadata of the Episode, so it returns to the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mypt_spec.adapters.base import Adapter, Outlines, Reader
+from mypt_spec.adapters.base import Adapter, Marked, Outlines, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of
-from mypt_spec.adapters.message_skeleton import divided, marked, skeleton
+from mypt_spec.adapters.message_skeleton import begins, divided, marked, skeleton
 from mypt_spec.adapters.template_options import KEY, TemplateOptions, options_of
 from mypt_spec.bodies.definitions import (
     lost_in,
@@ -65,6 +66,9 @@ _IDS, _NOTES = "call ids", "results"
 _SAID = "messages"  # all this of each message, where one block has several
 _TOOLS = "tools"  # definitions of tools of which their text keeps less
 _CALLED = "role"  # of a message whose block another role has by itself
+
+# Names, and ids, of all kinds that may be in the place of each other.
+_WORDS, _IDS_TOO = ("a", "Z", "a0", "B_c", "x" * 63), ("0", "_", "-", "9a-", "7" * 99)
 
 Path = tuple[str, ...]
 
@@ -129,6 +133,14 @@ class Messages(Adapter):
         self.listed = "call" in paths and self._opener("call").body in LISTS
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
+        # Skeletons leave out ids and names, so each must be as good as any other.
+        self.any_word = all(
+            re.fullmatch(pattern, word)
+            for piece in ("call", "result")
+            if piece in paths
+            for key, pattern in self._patterns(piece).items()
+            for word in _WORDS + _IDS_TOO * (key == "id")
+        )
 
     def _opener(self, piece: str) -> Terminal:
         return self.table.openers[self.paths[piece][-1]]
@@ -162,10 +174,12 @@ class Messages(Adapter):
 
     def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
         """Returns the rests of a record, its free texts and its metadata values."""
-        return skeleton(record)
+        return skeleton(record) if self.any_word else None
 
-    def outlines(self) -> Outlines:
+    def outlines(self) -> Outlines | None:
         """Returns what makes outlines of lines."""
+        if not self.any_word:
+            return None
         from mypt_spec.adapters.message_outline import MessageOutlines  # which needs msgspec
 
         return MessageOutlines()
@@ -174,9 +188,13 @@ class Messages(Adapter):
         """Returns the head of a record, and a record for each of its turns, with what each adds."""
         return divided(record)
 
-    def marked(self, record: dict[str, Any], marks: Iterator[str]) -> dict[str, Any] | None:
-        """Returns a record with a mark for each text; None where other values are free, too."""
-        return marked(record, marks)
+    def begins(self, roles: list[str]) -> list[int]:
+        """Returns which messages of these roles begin pieces of a record."""
+        return begins(roles)
+
+    def marked(self, record: dict[str, Any]) -> Marked | None:
+        """Returns a record with a mark for each value that its skeleton leaves out."""
+        return marked(record)
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, and those about numbers of calls and results."""

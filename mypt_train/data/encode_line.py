@@ -33,7 +33,9 @@ from mypt_train.data.histories import answers, tally
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.data.manifest import TokenIds, dtype_of
 from mypt_train.data.options import Options
-from mypt_train.data.templates import Template, Templates
+from mypt_train.data.templates.chats import ChatTemplates
+from mypt_train.data.templates.records import Templates
+from mypt_train.data.templates.template import Template
 
 WRITTEN, REFUSED, LONG = "written", "refused", "long"
 
@@ -99,10 +101,13 @@ class Encoder:
             keep=not options.preferences,
         )
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
-        self.templates = None
+        self.templates: Templates | None = None
+        self.chats: ChatTemplates | None = None
         divides = self.dialect.adapter.divides
         known = options.preferences or (self.clean_filter.by_adapter and not divides)
-        if not (known or (self.dialect.table.glue and not divides)) and options.history == "keep":
+        if options.history == "keep" and not options.preferences and divides:
+            self.chats = ChatTemplates(self.dialect, options.mask)
+        elif options.history == "keep" and not known and not self.dialect.table.glue:
             self.templates = Templates(self.dialect, options.mask)
 
     def lines(self, given: list[bytes], *, first: bool = False) -> list[LineOutcome]:
@@ -119,12 +124,16 @@ class Encoder:
         kept: list[Any] = []
         doubtful = set(self.clean_filter.doubtful(lines, kept))
         doubtful |= {i for i, raw in enumerate(lines) if raw.endswith(b"\r")}
-        if self.templates is not None:
-            find = self.templates.of_chat if self.dialect.adapter.divides else self.templates.of
-            for i, taken in enumerate(kept):
-                known = find(*taken) if taken and i not in doubtful else None
-                if known is not None:
-                    found.append((i, *known))
+        for i, taken in enumerate(kept):
+            if taken is None or i in doubtful:
+                continue
+            known = None
+            if self.chats is not None:
+                known = self.chats.find(taken[0], lines[i])
+            elif self.templates is not None:
+                known = self.templates.of(*taken)
+            if known is not None:
+                found.append((i, *known))
         for (i, template, _), sample in zip(found, self._filled(found), strict=True):
             out[i] = (
                 LineOutcome(WRITTEN, (sample,), tags=template.tags)

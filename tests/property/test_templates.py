@@ -6,6 +6,7 @@ And clean records do take it.
 from __future__ import annotations
 
 import json
+import random
 from functools import cache
 from typing import Any
 from unittest import mock
@@ -20,15 +21,11 @@ from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.options import Options
 from tests.property.test_fast import any_lines
+from tests.support.chats_with_calls import chat, tools
 from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, lines_of, records
 
-WITH_TEMPLATES = [
-    name
-    for name in DIALECTS
-    if Encoder(Options(dialect=name)).templates is not None
-    and not mypt_spec.dialect(name).adapter.divides
-]
+WITH_TEMPLATES = [name for name in DIALECTS if Encoder(Options(dialect=name)).templates is not None]
 SPACES = [
     " ",
     "\n",
@@ -131,9 +128,76 @@ def test_chats_without_calls_take_it(name: str, mask: str) -> None:
     assert encoder.clean_filter.doubtful(lines, kept) == []
     expected = [plain(slow.line(line)) for line in lines]
     assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
-    assert encoder.templates is not None
-    assert all(encoder.templates.of_chat(*taken) is not None for taken in kept)
+    taken(encoder, lines)
     assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
+
+
+def taken(encoder: Encoder, lines: list[bytes]) -> list[bytes]:
+    """The lines that have a template. Learns it at the second time."""
+    kept: list[Any] = []
+    encoder.clean_filter.doubtful(lines, kept)
+    assert encoder.chats is not None
+    return [
+        line
+        for one, line in zip(kept, lines, strict=True)
+        if one is not None and encoder.chats.find(one[0], line) is not None
+    ]
+
+
+CHATS = ("qwen3", "harmony", "mistral", "mistral-v13", "llama3")
+
+
+@pytest.mark.parametrize("name", CHATS)
+@pytest.mark.parametrize("mask", ["model", "last+no-think"])
+def test_chats_with_calls_take_it(name: str, mask: str) -> None:
+    """Pieces of many chats, in all their orders, make what the slow way makes of each chat."""
+    rng = random.Random(f"{name} {mask}")
+    most = 1 if name in ("harmony", "llama3") else 2  # calls in a message
+    chats = [chat(rng, calls=most, ids="mistral" in name) for _ in range(examples(50))]
+    lines = [json.dumps(chat, ensure_ascii=rng.random() < 0.5).encode() for chat in chats]
+    encoder, slow = (Encoder(Options(dialect=name, mask=mask)) for _ in range(2))
+    expected = [plain(slow.line(line)) for line in lines]
+    for _ in range(3):  # seen, learnt, known
+        assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
+    written = sum(status == "written" for status, *_ in expected)
+    least = 0.7 if mask == "model" else 0.4
+    assert len(taken(encoder, lines)) > least * written
+
+
+def with_id(ident: str, name: str = "find") -> bytes:
+    call = {"id": ident, "type": "function", "function": {"name": name, "arguments": {"q": "x"}}}
+    return json.dumps(
+        {
+            "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "assistant", "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": ident, "content": "r"},
+                {"role": "assistant", "content": "b"},
+            ],
+            "tools": tools((name,)),
+        }
+    ).encode()
+
+
+@pytest.mark.parametrize("name", CHATS)
+def test_ids_that_no_text_can_have_are_found(name: str) -> None:
+    """Mistral writes ids into tags: after chats with other ids, those with bad ones are refused."""
+    lines = [with_id(i) for i in ("abcdefghi", "123456789", "a b", "</s>", "é", "x-_", "call:0")]
+    encoder, slow = (Encoder(Options(dialect=name)) for _ in range(2))
+    expected = [plain(slow.line(line)) for line in lines]
+    for _ in range(3):
+        assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
+    statuses = [slow.line(line).status for line in lines]
+    assert (statuses[2:5] == ["refused"] * 3) == (name == "mistral")
+
+
+def test_a_template_that_makes_other_tokens_is_never_used() -> None:
+    lines = [with_id(f"abcdefgh{i}") for i in range(4)]
+    encoder = Encoder(Options(dialect="qwen3"))
+    assert encoder.chats is not None
+    with mock.patch.object(encoder.chats, "_right", return_value=False):
+        assert [taken(encoder, lines), taken(encoder, lines)] == [[], []]
+    assert taken(encoder, lines) == [], "it is not tried again"
 
 
 def turn(*items: dict[str, object]) -> bytes:

@@ -24,73 +24,31 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mypt_lint.fast.layout import Layout, size_of, smallest
-from mypt_spec.bodies.json_body import written
 from mypt_spec.dialect import Dialect
-from mypt_spec.encoder import Segment, runs
+from mypt_spec.encoder import Segment
 from mypt_spec.memo import Memo
 from mypt_spec.record_schema import JSON, LANGUAGE, NAME, OBJECT, STRING, Field
 from mypt_spec.table import TEXT
-from mypt_train.data.manifest import TokenIds, dtype_of
+from mypt_train.data.manifest import dtype_of
+from mypt_train.data.templates.template import (
+    MEMBERS,
+    PLAIN,
+    QUOTED,
+    VALUE,
+    Piece,
+    Template,
+    Text,
+)
 
 # Skeletons that are remembered, the code points that one may hold as they are, and the sum of these
 # and of the numbers of all shapes.
 _ENTRIES, _LONGEST, _ROOM = 5000, 4000, 8 << 20
 _MARK = re.compile("\ue000([0-9]+)\ue001")
-_dumps = json.JSONEncoder(ensure_ascii=False).encode
-
-# How a value is written in a text: as it is; in a JSON string; as JSON; as arguments after the name
-# of a tool in a "call".
-_PLAIN, _QUOTED, _VALUE, _MEMBERS = range(4)
-# The text before a value, which value, and how it is written.
-Piece = tuple[str, int, int]
-Text = tuple[int, tuple[Piece, ...], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """The runs of one loss in a record's tokens: constant ones, and the texts.
-
-    `texts` has for each text the value that it is, or -1 and its pieces and what follows them.
-    `lengths` and `loss` are those of the runs; the length of a text is 0. `ids` are those of the
-    constant runs, one after another. `tags` counts terminals.
-    """
-
-    texts: tuple[Text, ...]
-    lengths: npt.NDArray[np.int64]
-    loss: npt.NDArray[np.uint8]
-    ids: TokenIds
-    tags: Counter[str]
-
-    def spell(self, values: list[Any]) -> list[str]:
-        """Returns the texts of a record that has these values."""
-        out = []
-        for whole, pieces, rest in self.texts:
-            if whole >= 0:
-                out.append(values[whole])
-                continue
-            text = ""
-            for before, number, how in pieces:
-                text += before + (
-                    values[number] if how == _PLAIN else _in_json(values[number], how)
-                )
-            out.append(text + rest)
-        return out
-
-
-def _in_json(value: Any, how: int) -> str:
-    """Returns a value as it is written in a JSON text."""
-    if how == _QUOTED:
-        return _dumps(value)[1:-1]
-    if how == _VALUE:
-        return _dumps(value)
-    return ", " + _dumps(written(value))[1:-1] if value else ""
 
 
 class _Marks:
@@ -144,64 +102,6 @@ class Templates:
         self.memo.keep(rest, template, held + size_of(rest[0]))
         return (template, names + free) if template is not None else None
 
-    def of_chat(
-        self, keys: tuple[bytes, ...], line: bytes, texts: list[str]
-    ) -> tuple[Template, list[Any]] | None:
-        """Returns what `of` does, for a record that its adapter divides; `keys` are its rests."""
-        template = self.memo.known.get(keys)
-        if template is not None:
-            return template, texts
-        held = sum(map(len, keys))
-        if held > _LONGEST:
-            return None
-        seen = keys in self.memo.known
-        template = self._learn_chat(json.loads(line), len(texts)) if seen else None
-        self.memo.keep(keys, template, held)
-        return (template, texts) if template is not None else None
-
-    def _learn_chat(self, record: dict[str, Any], number: int) -> Template | None:
-        """Returns the template of a record that has so many texts, None if it can have none."""
-        marks = [f"\ue000{i}\ue001" for i in range(number)]
-        marked = self.dialect.adapter.marked(record, iter(marks))
-        episode = None if marked is None else self.dialect.read(marked)[0]
-        if episode is None:
-            return None
-        tokenizer = self.dialect.tokenizer
-        segments = self.dialect.segments(episode, mask=self.mask)
-        mask = self.dialect.mask(episode, self.mask)
-        found = runs(segments, self.dialect.table, tokenizer, mask)
-        if found is None:
-            return None
-        texts: list[Text] = []
-        sizes: list[tuple[int, int]] = []
-        ids: list[int] = []
-        for run, loss in found:
-            parts = _MARK.split(run) if isinstance(run, str) else []
-            if len(parts) < 2:
-                own = tokenizer.encode(run) if isinstance(run, str) else run
-                ids += own
-                sizes += [(len(own), loss)] if own else []
-                continue
-            pieces = tuple(
-                (before, int(mark), _PLAIN)
-                for before, mark in zip(parts[::2], parts[1::2], strict=False)
-            )
-            whole = (
-                pieces[0][1] if pieces == (("", pieces[0][1], _PLAIN),) and not parts[-1] else -1
-            )
-            texts.append((whole, pieces, parts[-1]))
-            sizes.append((0, loss))
-        if sorted(n for _, pieces, _ in texts for _, n, _ in pieces) != list(range(number)):
-            return None
-        tags = Counter(s.event.terminal for s in segments if s.event.terminal != TEXT)
-        return Template(
-            tuple(texts),
-            np.array([length for length, _ in sizes], np.int64),
-            np.array([loss for _, loss in sizes], np.uint8),
-            np.array(ids, dtype_of(tokenizer.vocab_size)),
-            tags,
-        )
-
     def _learn(self, rest: tuple[Any, ...], names: int) -> Template | None:
         """Returns the template of a skeleton, None if it can have none."""
         shape, *fixed = rest
@@ -228,7 +128,7 @@ class Templates:
                 return None
             pieces, end = found
             met.update(number for _, number, _ in pieces)
-            whole = pieces[0][1] if pieces == (("", pieces[0][1], _PLAIN),) and not end else -1
+            whole = pieces[0][1] if pieces == (("", pieces[0][1], PLAIN),) and not end else -1
             texts.append((whole, pieces, end))
             runs.append((0, segment.loss))
         if any(met[number] != 1 for number in range(names, len(marks.kinds))):
@@ -253,12 +153,12 @@ class Templates:
         at = 0
         for match in _MARK.finditer(event.text):
             number, (start, end) = int(match[1]), match.span()
-            kind, how = kinds[number], _PLAIN if body == "text" else _QUOTED
+            kind, how = kinds[number], PLAIN if body == "text" else QUOTED
             if kind == JSON:
-                around, how = ('"', '"'), _VALUE
+                around, how = ('"', '"'), VALUE
             elif kind == OBJECT:
                 around, how = (
-                    ((', "', '": 0'), _MEMBERS) if body == "call" else (('{"', '": 0}'), _VALUE)
+                    ((', "', '": 0'), MEMBERS) if body == "call" else (('{"', '": 0}'), VALUE)
                 )
             else:
                 around = ("", "")

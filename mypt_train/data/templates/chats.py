@@ -1,0 +1,304 @@
+"""Encodes only the texts and values of a chat: its pieces share their other tokens with others.
+
+Input: the keys of a clean line that its adapter divides into pieces of turns, as the linter's pass
+keeps them (mypt_lint/fast/adapter_scan.py), and the line. Output: a template, and the values for
+its slots.
+
+Theory of operation. A piece is encoded alike wherever its key, which holds the head of the record
+and what is around the piece, comes again: first or not, before the last question or after it. So a
+template is learnt for each piece, and those of a record are joined. The first record with a piece
+is encoded as a whole. The second one is read with a mark in place of each text, id, name, and value
+in arguments (`Adapter.marked`); what is encoded by itself (`encoder.runs`) is cut where a piece
+begins, and where a mark comes out, a value will be. A piece whose marks do not all come out there,
+or whose template does not make the tokens of that record, never gets one.
+
+In dialect qwen3, the piece of a question, a call of `find` with `{"q": "x"}` and its result has the
+tokens of `<|im_start|>user`, slot 0, those up to `{"name": "` with slot 1, `", "arguments": {"q": `
+with slot 2, and so on. Slot 1 is at the path (1, "tool_calls", 0, "function", "name") of messages.
+
+Only lines that the linter's fast path proves clean come here: no text holds a tag.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mypt_spec.adapters.base import Marked, Slot
+from mypt_spec.dialect import Dialect
+from mypt_spec.encoder import EncodedAlone, Mask, Segment, runs
+from mypt_spec.memo import Memo
+from mypt_spec.table import TEXT
+from mypt_train.data.manifest import dtype_of
+from mypt_train.data.templates.template import PLAIN, VALUE, Piece, Template, Text
+
+# Chats and pieces that are remembered, the bytes of keys that one may have, and the sum of these.
+_ENTRIES, _LONGEST, _ROOM = 5000, 8000, 8 << 20
+_MARK = re.compile("\ue000([0-9]+)\ue001")
+_MESSAGE = re.compile("/messages/([0-9]+)")
+_decode = msgspec.json.Decoder().decode
+
+Path = tuple[str | int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The template of a piece, or of a chat, with the paths of its values.
+
+    Paths of a piece count messages from its first one.
+    """
+
+    template: Template
+    paths: tuple[Path, ...]
+
+
+class ChatTemplates:
+    """The templates of the chats of one dialect, with the loss of one mask."""
+
+    def __init__(self, dialect: Dialect, mask: str = "model") -> None:
+        self.dialect, self.mask = dialect, mask
+        self.last = Mask.of(mask).last  # what is trained depends on all pieces
+        # None: seen, and not learnt yet; False: never to be.
+        self.pieces = Memo[Hashable, _Known | bool | None](_ENTRIES, room=_ROOM)
+        self.chats = Memo[tuple[bytes, ...], _Known](_ENTRIES, room=_ROOM)
+        table = dialect.table
+        tags = (*table.special, *(t.shown for t in table.plain_tags))
+        # JSON with clean texts might spell such a tag.
+        self.in_json = not any(re.search(r'["\\]', t) and t.isprintable() for t in tags)
+
+    def find(self, keys: tuple[bytes, ...], line: bytes) -> tuple[Template, list[Any]] | None:
+        """Returns the template of a line with these keys, and the values for its slots.
+
+        None where the record must be encoded as a whole.
+        """
+        known = self.chats.known.get(keys)
+        record = None
+        if known is None:
+            size = sum(map(len, keys))
+            if size > _LONGEST or len(keys) < 2:
+                return None
+            record = _decode(line)
+            known = self._joined(keys, record)
+            if known is None:
+                return None
+            self.chats.keep(keys, known, size + len(known.template.lengths))
+        messages = (_decode(line) if record is None else record)["messages"]
+        return known.template, [_value(messages, path) for path in known.paths]
+
+    def _joined(self, keys: tuple[bytes, ...], record: dict[str, Any]) -> _Known | None:
+        """Returns the templates of all pieces as one; None where one is not known yet."""
+        roles = [message["role"] for message in record["messages"]]
+        starts = self.dialect.adapter.begins(roles)
+        if len(starts) + 1 != len(keys):
+            return None
+        asked = max((n for n, at in enumerate(starts, 1) if roles[at] == "user"), default=0)
+        # What is in a key, which is first, and whether a question follows.
+        names: list[Hashable] = [(key, min(n, 2), n < asked) for n, key in enumerate(keys)]
+        if self.last:
+            names = [(name, keys) for name in names]
+        found = [self.pieces.known.get(name, True) for name in names]
+        if False in found:
+            return None
+        if True in found:
+            for name, one, key in zip(names, found, keys, strict=True):
+                if one is True:
+                    self.pieces.keep(name, None, len(key))
+            return None
+        if None in found:
+            learnt = self._learn(record, len(keys))
+            for n, (name, key) in enumerate(zip(names, keys, strict=True)):
+                if found[n] is None and learnt[n] is not None:
+                    one = found[n] = learnt[n]
+                    size = len(one.template.lengths) if isinstance(one, _Known) else 0
+                    self.pieces.keep(name, one, len(key) + size)
+        parts = [one for one in found if isinstance(one, _Known)]
+        return _join(parts, [0, *starts]) if len(parts) == len(found) else None
+
+    def _learn(self, record: dict[str, Any], number: int) -> Sequence[_Known | bool | None]:
+        """Returns what is learnt of the pieces of a record, None for those that another may tell.
+
+        It is False for those that can have no template.
+        """
+        never = [False] * number
+        marked = self.dialect.adapter.marked(record)
+        episode = None if marked is None else self.dialect.read(marked.record)[0]
+        if marked is None or episode is None or len(marked.starts) + 1 != number:
+            return never
+        segments = self.dialect.segments(episode, mask=self.mask)
+        mask = self.dialect.mask(episode, self.mask)
+        alone = runs(segments, self.dialect.table, self.dialect.tokenizer, mask)
+        owners = _owners(segments, marked.starts)
+        starts = [0, *marked.starts]
+        torn = {n for run in alone for n in owners[run.first : run.last + 1] if _torn(run, owners)}
+        out: list[_Known | bool] = []
+        for piece, (start, end) in enumerate(pairwise([*starts, len(record["messages"])])):
+            own = [run for run in alone if owners[run.first] == piece]
+            tags = Counter(
+                s.event.terminal
+                for s, owner in zip(segments, owners, strict=True)
+                if owner == piece and s.event.terminal != TEXT
+            )
+            numbers = [n for n, s in enumerate(marked.slots) if start <= _first(s) < end]
+            found = None if piece in torn else self._piece(own, numbers, marked, start, tags)
+            out.append(found or False)
+        learnt = [one for one in out if isinstance(one, _Known)]
+        if len(learnt) < number:
+            return [None if isinstance(one, _Known) else False for one in out]
+        return out if self._right(record, _join(learnt, starts)) else never
+
+    def _piece(
+        self,
+        found: list[EncodedAlone],
+        numbers: list[int],
+        marked: Marked,
+        start: int,
+        tags: Counter[str],
+    ) -> _Known | None:
+        """Returns the template of a piece that has the marks of these numbers."""
+        texts: list[Text] = []
+        sizes: list[tuple[int, int]] = []
+        ids: list[int] = []
+        met: Counter[int] = Counter()
+        place = {number: i for i, number in enumerate(numbers)}
+        for run in found:
+            if isinstance(run.content, list) or not _MARK.search(run.content):
+                own = run.content
+                own = own if isinstance(own, list) else self.dialect.tokenizer.encode(own)
+                ids += own
+                sizes += [(len(own), run.loss)] if own else []
+                continue
+            cut = self._cut(run.content, place, marked.slots)
+            if cut is None:
+                return None
+            pieces, end = cut
+            met.update(number for _, number, _ in pieces)
+            whole = pieces[0][1] if pieces == (("", pieces[0][1], PLAIN),) and not end else -1
+            texts.append((whole, pieces, end))
+            sizes.append((0, run.loss))
+        if any(met[place[n]] != 1 for n in numbers if marked.slots[n].kind != "word"):
+            return None
+        paths = [marked.slots[n].path for n in numbers]
+        template = Template(
+            tuple(texts),
+            np.array([length for length, _ in sizes], np.int64),
+            np.array([loss for _, loss in sizes], np.uint8),
+            np.array(ids, dtype_of(self.dialect.tokenizer.vocab_size)),
+            tags,
+        )
+        return _Known(template, tuple((_moved(path, -start)) for path in paths))
+
+    def _cut(
+        self, text: str, place: dict[int, int], slots: list[Slot]
+    ) -> tuple[tuple[Piece, ...], str] | None:
+        """Returns a text around its marks; None where a mark is out of place."""
+        pieces: list[Piece] = []
+        at = 0
+        for match in _MARK.finditer(text):
+            number, (start, end) = int(match[1]), match.span()
+            if number not in place:
+                return None
+            how = PLAIN
+            if slots[number].kind in ("string", "integer"):
+                how, start, end = VALUE, start - 1, end + 1
+                if not self.in_json or text[start:end] != f'"{match[0]}"' or start < at:
+                    return None
+            pieces.append((text[at:start], place[number], how))
+            at = end
+        return tuple(pieces), text[at:]
+
+    def _right(self, record: dict[str, Any], known: _Known) -> bool:
+        """Returns whether a template makes the tokens of a record."""
+        episode, _ = self.dialect.read(record)
+        if episode is None:
+            return False
+        wanted = self.dialect.encode(episode, mask=self.mask, proved=True)
+        template = known.template
+        texts = template.spell([_value(record["messages"], path) for path in known.paths])
+        ids: list[int] = []
+        loss: list[int] = []
+        given, constant = iter(texts), template.ids.tolist()
+        at = 0
+        for length, trained in zip(template.lengths.tolist(), template.loss.tolist(), strict=True):
+            own = constant[at : at + length] or self.dialect.tokenizer.encode(next(given))
+            at += length
+            ids += own
+            loss += [trained] * len(own)
+        same: bool = ids == wanted.ids.tolist() and loss == wanted.loss.tolist()
+        return same
+
+
+def _torn(run: EncodedAlone, owners: list[int]) -> bool:
+    """Returns whether a run belongs to two pieces, or has two losses."""
+    return run.loss < 0 or owners[run.first] != owners[run.last]
+
+
+def _first(slot: Slot) -> int:
+    """Returns the number of the message of a slot."""
+    number = slot.path[0]
+    assert isinstance(number, int)
+    return number
+
+
+def _moved(path: Path, by: int) -> Path:
+    first = path[0]
+    assert isinstance(first, int)
+    return (first + by, *path[1:])
+
+
+def _join(parts: Sequence[_Known], starts: Sequence[int]) -> _Known:
+    """Returns the templates of pieces as one; `starts` are the numbers of their first messages."""
+    texts: list[Text] = []
+    paths: list[Path] = []
+    for part, start in zip(parts, starts, strict=True):
+        by = len(paths)
+        for whole, pieces, end in part.template.texts:
+            moved = tuple((before, number + by, how) for before, number, how in pieces)
+            texts.append((whole + by if whole >= 0 else -1, moved, end))
+        paths += [_moved(path, start) for path in part.paths]
+    tags = Counter[str]()
+    for part in parts:
+        tags.update(part.template.tags)
+    each = [part.template for part in parts]
+    template = Template(
+        tuple(texts),
+        np.concatenate([t.lengths for t in each]),
+        np.concatenate([t.loss for t in each]),
+        np.concatenate([t.ids for t in each]),
+        tags,
+    )
+    return _Known(template, tuple(paths))
+
+
+def _owners(segments: Sequence[Segment], starts: list[int]) -> list[int]:
+    """Returns the number of the piece of each segment, 0 for the head.
+
+    A tag that closes a block has the place of the block, which an earlier piece may have begun.
+    What has no place in messages, such as definitions of tools, is of what comes after it.
+    """
+    places = [_MESSAGE.match(segment.event.at.pointer) for segment in segments]
+    out: list[int] = []
+    now = waiting = 0
+    for place in places:
+        if place is None:
+            waiting += 1
+            continue
+        now = max(now, bisect_right(starts, int(place[1])))
+        out += [now] * (waiting + 1)
+        waiting = 0
+    return [*out, *[now] * waiting]
+
+
+def _value(messages: Any, path: Path) -> Any:
+    value = messages
+    for step in path:
+        value = json.loads(value) if step is None else value[step]
+    return value

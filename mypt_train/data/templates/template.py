@@ -1,0 +1,64 @@
+"""Holds what records of one skeleton have in common as tokens, and spells their texts.
+
+Input: the values of a record. Output: its texts, to be encoded between the constant tokens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_spec.bodies.json_body import written
+from mypt_train.data.manifest import TokenIds
+
+_dumps = json.JSONEncoder(ensure_ascii=False).encode
+
+# How a value is written in a text: as it is; in a JSON string; as JSON; as arguments after the name
+# of a tool in a "call".
+PLAIN, QUOTED, VALUE, MEMBERS = range(4)
+# The text before a value, which value, and how it is written.
+Piece = tuple[str, int, int]
+Text = tuple[int, tuple[Piece, ...], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The runs of one loss in a record's tokens: constant ones, and the texts.
+
+    `texts` has for each text the value that it is, or -1 and its pieces and what follows them.
+    `lengths` and `loss` are those of the runs; the length of a text is 0. `ids` are those of the
+    constant runs, one after another. `tags` counts terminals.
+    """
+
+    texts: tuple[Text, ...]
+    lengths: npt.NDArray[np.int64]
+    loss: npt.NDArray[np.uint8]
+    ids: TokenIds
+    tags: Counter[str]
+
+    def spell(self, values: list[Any]) -> list[str]:
+        """Returns the texts of a record that has these values."""
+        out = []
+        for whole, pieces, rest in self.texts:
+            if whole >= 0:
+                out.append(values[whole])
+                continue
+            text = ""
+            for before, number, how in pieces:
+                text += before + (values[number] if how == PLAIN else in_json(values[number], how))
+            out.append(text + rest)
+        return out
+
+
+def in_json(value: Any, how: int) -> str:
+    """Returns a value as it is written in a JSON text."""
+    if how == QUOTED:
+        return _dumps(value)[1:-1]
+    if how == VALUE:
+        return _dumps(value)
+    return ", " + _dumps(written(value))[1:-1] if value else ""
