@@ -3,7 +3,7 @@
 A record is split into the rest that rules see, its texts, and its JSON values: by the pass that
 scan.py generates from the schema, by the adapter (adapter_scan.py), or, if it has findings, by
 skeleton.py. Over these are three memos, by rest: the verdict that it is clean (clean_shapes.py),
-its findings (findings_cache.py), its tokens (mypt_train/data/templates.py). answered.py says when
+its findings (findings_cache.py), its tokens (mypt_train/data/templates/). answered.py says when
 the rules that are on allow it.
 
 Read fast_checker, clean_filter, clean_texts, layout, clean_shapes, scan; then findings_cache and

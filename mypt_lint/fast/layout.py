@@ -2,7 +2,7 @@
 
 Such a tuple is a shape. scan.py reads lines as shapes; `smallest` writes a shape as a record, with
 whatever its user puts in the free places: words that no rule minds (clean_filter.py), or marks that
-show where a text's tokens come out (mypt_train/data/templates.py).
+show where a text's tokens come out (mypt_train/data/templates/).
 
 In dialect mypt, `{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role":
 "assistant", "content": "Yo"}]}` has the shape `(1, 1, 4097, None)`. The first 1: of the strings at

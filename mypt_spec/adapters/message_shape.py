@@ -236,3 +236,11 @@ class _Walk(Objects):
             called=called,
             meta=message.meta,
         )
+
+
+_ORDER = (ROLE, THOUGHTS[0], "content", "tool_calls")
+
+
+def ordered(message: dict[str, Any]) -> dict[str, Any]:
+    """Returns a message with its keys in their usual order."""
+    return {key: message[key] for key in _ORDER if key in message} | message

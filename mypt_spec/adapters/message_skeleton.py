@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 from mypt_spec.adapters.base import MARK, METADATA_DEPTH, Marked, Slot, WholeRecord, shallow
 from mypt_spec.adapters.message_shape import THOUGHTS
@@ -28,6 +28,8 @@ SAFE = 1 << 53  # integers from here on have findings
 _ASKED, _ANSWERED = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_ASKED, _ANSWERED], "assistant": [_ANSWERED]}
 _NAME = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
+# Names, and ids, of all kinds.
+_WORDS, _IDS = ("a", "Z", "a0", "B_c", "x" * 63), ("0", "_", "-", "9a-", "7" * 99)
 _ID = re.compile(r"[\w-]+", re.ASCII)
 
 
@@ -161,7 +163,16 @@ class _Marks:
         return self.mark(at, "integer") if kind is int and -SAFE < value < SAFE else value
 
 
-def is_id(value: Any) -> bool:
+def any_words(patterns: dict[str, str]) -> bool:
+    """Returns whether any id and any name that rests leave out fits the patterns of a tag."""
+    return all(
+        re.fullmatch(pattern, word)
+        for key, pattern in patterns.items()
+        for word in _WORDS + _IDS * (key == "id")
+    )
+
+
+def is_id(value: Any) -> TypeGuard[str]:
     """Returns whether a value is an id that can be any other in its place."""
     return value.__class__ is str and _ID.fullmatch(value) is not None
 

@@ -32,14 +32,13 @@ has no place for, such as ids, is metadata of the Episode, so it returns to the 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Marked, Outlines, Reader
-from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, shape_of
-from mypt_spec.adapters.message_skeleton import begins, divided, marked, skeleton
+from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, ordered, shape_of
+from mypt_spec.adapters.message_skeleton import any_words, begins, divided, marked, skeleton
 from mypt_spec.adapters.template_options import KEY, TemplateOptions, options_of
 from mypt_spec.bodies.definitions import (
     lost_in,
@@ -66,9 +65,6 @@ _IDS, _NOTES = "call ids", "results"
 _SAID = "messages"  # all this of each message, where one block has several
 _TOOLS = "tools"  # definitions of tools of which their text keeps less
 _CALLED = "role"  # of a message whose block another role has by itself
-
-# Names, and ids, of all kinds that may be in the place of each other.
-_WORDS, _IDS_TOO = ("a", "Z", "a0", "B_c", "x" * 63), ("0", "_", "-", "9a-", "7" * 99)
 
 Path = tuple[str, ...]
 
@@ -133,14 +129,8 @@ class Messages(Adapter):
         self.listed = "call" in paths and self._opener("call").body in LISTS
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
-        # Skeletons leave out ids and names, so each must be as good as any other.
-        self.any_word = all(
-            re.fullmatch(pattern, word)
-            for piece in ("call", "result")
-            if piece in paths
-            for key, pattern in self._patterns(piece).items()
-            for word in _WORDS + _IDS_TOO * (key == "id")
-        )
+        attrs = [self._patterns(p) for p in ("call", "result") if p in paths]
+        self.any_word = all(any_words(patterns) for patterns in attrs)
 
     def _opener(self, piece: str) -> Terminal:
         return self.table.openers[self.paths[piece][-1]]
@@ -178,11 +168,9 @@ class Messages(Adapter):
 
     def outlines(self) -> Outlines | None:
         """Returns what makes outlines of lines."""
-        if not self.any_word:
-            return None
         from mypt_spec.adapters.message_outline import MessageOutlines  # which needs msgspec
 
-        return MessageOutlines()
+        return MessageOutlines() if self.any_word else None
 
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
         """Returns the head of a record, and a record for each of its turns, with what each adds."""
@@ -430,7 +418,7 @@ class Messages(Adapter):
             raise ValueError("no record can say this: the tools are not before the last question")
         given = episode.meta.get(KEY, {})
         out = self.options.left_out(out, given, tools="tools" in top)
-        return {self.SCHEMA.messages: [_ordered(m) for m in out]} | top
+        return {self.SCHEMA.messages: [ordered(m) for m in out]} | top
 
     def _asked_with(self, text: str) -> tuple[list[dict[str, Any]], str]:
         """Returns the definitions before a question, and the question."""
@@ -529,14 +517,6 @@ def _missing(waiting: list[tuple[str, Place]]) -> Iterator[Finding]:
     for name, place in waiting:
         hint = "put its result after those of the other calls"
         yield Finding("MYP311", f"the call of {name!r} has no result", *place, help=hint)
-
-
-_ORDER = (ROLE, THOUGHTS[0], "content", "tool_calls")
-
-
-def _ordered(message: dict[str, Any]) -> dict[str, Any]:
-    """Returns a message with its keys in their usual order."""
-    return {k: message[k] for k in _ORDER if k in message} | message
 
 
 def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) -> Messages:
