@@ -120,7 +120,7 @@ class ChatAnswer:
             self._calls[-1]["function"]["arguments"] += delta.text
             return [{"index": len(self._calls) - 1, "function": {"arguments": delta.text}}]
         if delta.name:
-            return [self._begun(delta.name)]
+            return [self._begun(delta.name, written_id=delta.id)]
         return [
             self._begun(call.name, json.dumps(call.arguments, ensure_ascii=False), call.id)
             for call in delta.calls

@@ -15,8 +15,73 @@ beside the name of the tool.
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 
 from mypt_spec.bodies.json_body import KEYS, NAME, given_key
+
+_ID = re.compile(r'"id": ?("(?:[^"\\]|\\.)*")')
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a piece of a list of calls tells: that a call begins, a piece of it, or its end."""
+
+    name: str = ""
+    id: str = ""
+    text: str = ""
+    ended: bool = False
+
+
+class CallListStream:
+    r"""Follows a list of calls whose ids come first, as OpenAI has them.
+
+    >>> calls = CallListStream()
+    >>> found = calls.push('[{"id": "c1", "type": "function", "function": {"name": "f", "argu')
+    >>> found + calls.push('ments": {"x": 1}}}')
+    [Told(name='f', id='c1', text='', ended=False), Told(name='', id='', text='{"x": 1}', ended=False), Told(name='', id='', text='', ended=True)]
+    """  # noqa: E501
+
+    def __init__(self) -> None:
+        self._depth, self._string, self._escaped = 0, False, False
+        self._head = ""  # what an item says before its function
+        self._call: CallStream | None = None
+
+    def push(self, text: str) -> list[Told]:
+        """Takes a piece of the body; returns what it tells."""
+        out: list[Told] = []
+        piece = ""  # of the open function
+        for character in text:
+            plain = not self._string
+            if self._escaped:
+                self._escaped = False
+            elif self._string and character == "\\":
+                self._escaped = True
+            elif character == '"':
+                self._string = not self._string
+            self._depth += plain and character in "{["
+            if self._depth == 2:
+                self._head += character
+            elif self._depth > 2:
+                self._call = self._call or CallStream("function", "")
+                piece += character
+            self._depth -= plain and character in "}]"
+            if self._call is not None and self._depth == 2:
+                out += [*self._said(piece), Told(ended=True)]
+                self._call, piece = None, ""
+            if self._depth == 1:
+                self._head = ""
+        return out + (self._said(piece) if piece else [])
+
+    def _said(self, piece: str) -> list[Told]:
+        """Returns what a piece of a function tells."""
+        assert self._call is not None
+        known = self._call.name
+        text = self._call.push(piece)
+        found = _ID.search(self._head)
+        ident = json.loads(found[1]) if found else ""
+        begun = [Told(name=self._call.name, id=ident)] if self._call.name != known else []
+        return begun + ([Told(text=text)] if text else [])
 
 
 class CallStream:

@@ -1,8 +1,8 @@
 """Turns the ids of an answer into what the API has names for: texts, thoughts, calls, citations.
 
 Input: ids, as they are drawn. Output: a `Delta` as soon as it is certain. A call begins with its
-name, and its arguments come in pieces; where one block may hold several, they come when it is
-closed, because the id of a call may be its last member.
+name, and its arguments come in pieces; where the id of a call is its last member, calls come when
+their block is closed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mypt_infer.run_format import Format, ToolCall
-from mypt_infer.serve.call_stream import CallStream
+from mypt_infer.serve.call_stream import CallListStream, CallStream
 from mypt_infer.stream_parser import Piece, StreamParser
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_ids
 from mypt_spec.table import LISTS, TEXT
 
+IDS_FIRST = "calls"  # lists in which each call begins with its id
 SAID, THOUGHT, CITED, CALLED = "content", "reasoning_content", "citations", "tool_calls"
 
 
@@ -26,7 +27,8 @@ class Delta:
     """A piece of an answer: its kind, its text, and how many ids there are up to it.
 
     `begin` is the number of ids before it. Of calls, the text is a piece of the arguments; `name`
-    begins a call, `calls` are whole ones, and `ended` is said of the last piece.
+    begins a call, and `id` is what the model has written as its id, `calls` are whole ones, and
+    `ended` is said of the last piece.
     """
 
     kind: str
@@ -36,6 +38,7 @@ class Delta:
     calls: tuple[ToolCall, ...] = ()
     name: str = ""
     ended: bool = False
+    id: str = ""
 
 
 class DeltaReader:
@@ -46,6 +49,7 @@ class DeltaReader:
         self._blocks = Blocks(form.dialect.table)
         self._opener: Event | None = None  # of the block of a call
         self._stream: CallStream | None = None  # of a block with one call
+        self._list: CallListStream | None = None  # of one with several
         self._held: list[str] = []  # the text of a call, or of a citation
         self._last = 0
         table, tokenizer = form.dialect.table, form.dialect.tokenizer
@@ -83,22 +87,26 @@ class DeltaReader:
             body, self._held = "".join(self._held), []
             if kind in self.format.citing:
                 yield Delta(CITED, body, begin, piece.end)
-            elif self._stream is not None:
+            elif self._stream is not None or self._list is not None:
                 yield Delta(CALLED, "", begin, piece.end, ended=True)
             elif kind in self.format.calls and self._opener is not None:
                 raw = (self._opener.text + body + event.text).strip()
                 calls, _ = self.format.read_calls(self._opener, body, raw)
                 yield Delta(CALLED, "", begin, piece.end, tuple(calls), ended=True)
-            self._stream = None
+            self._stream = self._list = None
         self._blocks.read(event.terminal)
         if terminal is not None and terminal.opens in self.format.calls:
             self._opener, self._held = event, []
-            if terminal.body not in LISTS:
+            if terminal.body == IDS_FIRST:
+                self._list = CallListStream()
+            elif terminal.body not in LISTS:
                 self._stream = CallStream(terminal.body, "")
                 yield from self._streamed("", begin, piece.end)
 
     def _streamed(self, text: str, begin: int, end: int) -> Iterator[Delta]:
         """Yields what a piece of a call's body says; of an opening tag, the name in it."""
+        for told in self._list.push(text) if self._list is not None else ():
+            yield Delta(CALLED, told.text, begin, end, name=told.name, ended=told.ended, id=told.id)
         stream = self._stream
         if stream is None or self._opener is None:
             return
