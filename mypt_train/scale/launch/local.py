@@ -8,6 +8,7 @@ ran; a new process takes its place.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -62,12 +63,16 @@ def _process() -> ProcessPoolExecutor:
 
 
 def _end_with_parent() -> None:
-    """Ends this process as soon as the one that started it has gone, however it went."""
+    """Ends this process as soon as the one that started it has gone, however it went.
+
+    Ctrl-C ends it at once, without a traceback: what is written is whole or not there.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def watch() -> None:
         parent = parent_process()
         if parent is not None:
             parent.join()
-        os._exit(1)  # what is written is whole or not there, so nothing has to be put in order
+        os._exit(1)  # nothing has to be put in order
 
     Thread(target=watch, daemon=True).start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +43,19 @@ def test_processes_run_units_and_outlive_a_kill(tmp_path: Path) -> None:
     _check(ended, tmp_path)
     assert "killed" in next(a.error for a in ended if a.unit == 1)
     assert str(os.getpid()) not in {file.read_text() for file in tmp_path.glob("*.done")}
+
+
+def interrupted(_: int) -> None:
+    """Does to this process what Ctrl-C does."""
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(10)
+
+
+def test_processes_end_at_once_and_say_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with Local(interrupted, 1) as engine:
+        engine.start(0)
+        assert "killed" in engine.ended().error
+    assert capfd.readouterr() == ("", "")
 
 
 def test_ray_runs_units_and_outlives_a_kill(tmp_path: Path) -> None:
