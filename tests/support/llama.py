@@ -51,7 +51,7 @@ class LlamaCpp:
         wanted = llama_cpp.llama_model_default_params()
         wanted.vocab_only = True
         self.model = llama_cpp.llama_model_load_from_file(str(path).encode(), wanted)
-        vocab = llama_cpp.llama_model_get_vocab(self.model)
+        vocab = self.vocab = llama_cpp.llama_model_get_vocab(self.model)
         self.sampler: Any = llama_cpp.llama_sampler_init_grammar(vocab, grammar.encode(), b"root")
         if not self.sampler:
             raise ValueError("llama.cpp cannot read the grammar")
@@ -63,6 +63,8 @@ class LlamaCpp:
         for i in ids:
             if not self._passes(i):
                 return False
+            if self.lib.llama_vocab_is_eog(self.vocab, i):
+                return False  # llama.cpp ends there, and aborts where an id is taken after it
             self.lib.llama_sampler_accept(self.sampler, i)
         return self._passes(self.end)
 
