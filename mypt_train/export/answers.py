@@ -1,13 +1,14 @@
 """Says what a model may write after a prompt, as rules from which grammars for servers are written.
 
-Input: a dialect, and the tag that ends a turn. Output: `Answers`, one rule for each state of the
-automaton in which the model writes. A server stops at the id that ends a turn and then closes its
+Input: a dialect, and the tags at which a server stops. Output: `Answers`, one rule for each state
+of the automaton in which the model writes. A server stops at the id that ends a turn and closes its
 grammar, so the rules end before that id; what only the system writes is not in them.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from mypt_spec import Dialect
@@ -53,17 +54,18 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def answers(dialect: Dialect, end: str, *, reserved: tuple[str, ...] = ()) -> Answers:
-    """Returns what a model may write in a dialect; `end` is the tag at which a server stops.
+def answers(dialect: Dialect, ends: Collection[str], *, reserved: tuple[str, ...] = ()) -> Answers:
+    """Returns what a model may write in a dialect; `ends` are the tags at which a server stops.
 
     `reserved` are spellings of other special ids. Raises ExportError where no grammar can say it.
     """
-    return _Reader(dialect, end).read(reserved)
+    return _Reader(dialect, ends).read(reserved)
 
 
 class _Reader:
-    def __init__(self, dialect: Dialect, end: str) -> None:
-        self.table, self.machine, self.end = dialect.table, dialect.automaton, end
+    def __init__(self, dialect: Dialect, ends: Collection[str]) -> None:
+        self.table, self.machine = dialect.table, dialect.automaton
+        self.ends = {("id", tag) for tag in ends}
         self.dialect = dialect
         self.writes = model_writes(self.machine, self.table)
 
@@ -113,13 +115,14 @@ class _Reader:
             at = self.machine.steps[state][TEXT] if text else state
             for name in sorted(self.writes[at] - {TEXT}, key=self.table.order.__getitem__):
                 items, then = self._tag(at, self.table.terminals[name])
-                if ("id", self.end) in items:
+                end = next((item for item in items if item in self.ends), None)
+                if end is not None:
                     if not self._ends(then):
                         raise ExportError(
-                            f"{self.table.name}: `{self.end}` ends generation, and more of the "
+                            f"{self.table.name}: `{end[1]}` ends generation, and more of the "
                             "answer may follow it; a server's grammar cannot say that"
                         )
-                    items = items[: items.index(("id", self.end))]
+                    items = items[: items.index(end)]
                     out.append(Way((*[("text", "")] * text, *items), None))
                 else:
                     out.append(Way((*[("text", "")] * text, *items), then))

@@ -16,6 +16,11 @@ from dataclasses import dataclass
 from mypt_spec import Dialect
 from mypt_train.export.answers import Answers, Item, Way, quoted, rule
 
+# Tags that llama.cpp takes for the end of an answer wherever they are in a vocabulary.
+ALWAYS_ENDS = frozenset(
+    {"<|call|>", "<|eom_id|>", "<|eot_id|>", "<|im_end|>", "<|return|>", "[EOS]"}
+)
+
 _OPEN_STRING = r'"\\\x00-\x1F'
 _JSON = r"""
 json-value ::= json-object | json-array | json-string | json-number | "true" | "false" | "null"

@@ -15,7 +15,7 @@ from mypt_cli import atomic
 from mypt_spec import Dialect
 from mypt_train.export.answers import answers
 from mypt_train.export.chat_template import chat_template
-from mypt_train.export.gbnf import gbnf
+from mypt_train.export.gbnf import ALWAYS_ENDS, gbnf
 from mypt_train.export.lark import lark
 from mypt_train.export.last_tags import endings, stop_strings
 from mypt_train.export.response_template import response_template
@@ -80,12 +80,15 @@ def server_files(dialect: Dialect, servers: Iterable[str]) -> dict[str, str]:
     if RESPONSE in wanted:
         out[RESPONSE] = _json(response_template(dialect))
     if wanted & {TAG, LARK, GBNF}:
-        found = answers(dialect, ends[-1] if ends else "", reserved=reserved)
+        found = answers(dialect, ends[-1:], reserved=reserved)
+        stopped = answers(
+            dialect, [*ends[-1:], *(e for e in ends if e in ALWAYS_ENDS)], reserved=reserved
+        )
         grammar = {"type": "grammar", "grammar": gbnf(dialect, found, token="Token({})")}
         every = {
             TAG: _json({"type": "structural_tag", "format": grammar}),
             LARK: lark(dialect, found),
-            GBNF: gbnf(dialect, found),
+            GBNF: gbnf(dialect, stopped),
         }
         out |= {name: text for name, text in every.items() if name in wanted}
     return out | {README: _readme(dialect, servers)}

@@ -60,13 +60,16 @@ class LlamaCpp:
     def accepts(self, ids: Sequence[int]) -> bool:
         """Returns whether the grammar lets these ids through, and then the end."""
         self.lib.llama_sampler_reset(self.sampler)
-        for i in ids:
+        for place, i in enumerate(ids):
             if not self._passes(i):
                 return False
-            if self.lib.llama_vocab_is_eog(self.vocab, i):
-                return False  # llama.cpp ends there, and aborts where an id is taken after it
+            if self._ends(i):  # llama.cpp stops here, and aborts where an id is taken after it
+                return place == len(ids) - 1
             self.lib.llama_sampler_accept(self.sampler, i)
         return self._passes(self.end)
+
+    def _ends(self, token: int) -> bool:
+        return bool(self.lib.llama_vocab_is_eog(self.vocab, token))
 
     def _passes(self, token: int) -> bool:
         one = (self.lib.llama_token_data * 1)(self.lib.llama_token_data(token, 1.0, 0.0))
