@@ -182,7 +182,7 @@ def test_parse_ids_agrees_with_a_sample(name: str) -> None:
     ends = {tuple(shortest(made, s)) for s in choose.sample(sorted(states), 25)} | {()}
     ends |= {tuple(tag_ids(Event(t.name, t.spell()), d.table, d.tokenizer, trail=False)) + tuple(e) for t in d.table.terminals.values() if t.origin == "model" and not t.patterns for e in list(ends)[:3]}  # fmt: skip
     legal = refused = 0
-    for state in choose.choices(sorted(states), k=150):
+    for state in choose.choices(sorted(states), k=200):
         following = tables.following(state)[tables.classes]
         tags = list(d.tokenizer.special.values()) or [50256]
         for token in (

@@ -220,8 +220,8 @@ def llama(name: str) -> Any:
     write_vocabulary(d, path)
     text = server_files(d, ["llama.cpp"])["answer.gbnf"]
     with pytest.raises(ValueError, match="cannot read the grammar"):
-        LlamaCpp(path, text.replace("::=", ":=", 1))
-    return LlamaCpp(path, text)
+        LlamaCpp(path, text.replace("::=", ":=", 1), ())
+    return LlamaCpp(path, text, d.tokenizer.special.values())
 
 
 def by_llama_cpp(name: str, ids: list[int]) -> bool:
@@ -235,6 +235,8 @@ def ends_otherwise(d: mypt_spec.Dialect, rollout: Rollout, ids: list[int]) -> bo
     return any(not faults(d, rollout, [*bare, end]) for end in ends)
 
 
+# llama.cpp lets an answer end within a character.
+UNSEEN_BY = {by_llama_cpp: UNSEEN | {"MYP504"}}
 MADE = {by_llguidance: lark_matcher, by_xgrammar: compiled_tag, by_llama_cpp: llama}
 
 
@@ -257,7 +259,7 @@ def test_grammars_take_what_is_legal_and_refuse_the_rest(
         for _ in range(3):
             ids = mutated(d, rollout, rng)
             found = faults(d, rollout, ids)
-            if found and not found & (UNSEEN | UNSEEN_IN.get(name, set())):
+            if found and not found & (UNSEEN_BY.get(accepts, UNSEEN) | UNSEEN_IN.get(name, set())):
                 if accepts is by_llama_cpp and ends_otherwise(d, rollout, ids):
                     continue
                 assert not accepts(name, ids), (found, d.tokenizer.decode(ids))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,16 @@ def write_vocabulary(d: Dialect, path: Path) -> None:
 
 
 class LlamaCpp:
-    """The grammar of a dialect in llama.cpp. Raises ValueError for one that it cannot read."""
+    """The grammar of a dialect in llama.cpp; `tags` are the ids of its tags.
 
-    def __init__(self, path: Path, grammar: str) -> None:
+    Raises ValueError for a grammar that llama.cpp cannot read.
+    """
+
+    def __init__(self, path: Path, grammar: str, tags: Collection[int]) -> None:
+        os.environ["GGML_NO_BACKTRACE"] = "1"
         import llama_cpp
 
+        self.tags = tags
         self.lib = llama_cpp
         wanted = llama_cpp.llama_model_default_params()
         wanted.vocab_only = True
@@ -65,8 +71,22 @@ class LlamaCpp:
                 return False
             if self._ends(i):  # llama.cpp stops here, and aborts where an id is taken after it
                 return place == len(ids) - 1
+            if i in self.tags and self._aborts(i):
+                return False
             self.lib.llama_sampler_accept(self.sampler, i)
         return self._passes(self.end)
+
+    def _aborts(self, token: int) -> bool:
+        """Returns whether llama.cpp ends the process at an id that it lets through.
+
+        It takes a tag for legal where some of its spelling and then the tag would be, and says so
+        only when it is taken.
+        """
+        child = os.fork()
+        if not child:
+            self.lib.llama_sampler_accept(self.sampler, token)
+            os._exit(0)
+        return bool(os.waitpid(child, 0)[1])
 
     def _ends(self, token: int) -> bool:
         return bool(self.lib.llama_vocab_is_eog(self.vocab, token))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -165,11 +165,11 @@ def test_another_vocabulary_does_not_go_on_with_what_was_begun(
     own.write_bytes(path().read_bytes())
     args = [PHASES[0], "--out", str(out), "--vocab", str(own), "--workers", "1", "-q"]
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["mypt_train.data.prepare"], "_assemble", stop)
+        patched.setattr(import_module("mypt_train.data.prepare"), "commit_alone", stop)
         assert prepare(args) == 130
     own.write_bytes(BYTES)
     assert prepare([*args, "--resume"]) == 2
-    assert "another grammar, vocabulary or unit size" in capsys.readouterr().err
+    assert "another grammar, vocabulary, unit size or version" in capsys.readouterr().err
 
 
 def test_the_log_of_a_conversation_takes_a_dialect() -> None:
