@@ -33,6 +33,24 @@ class Told:
     ended: bool = False
 
 
+class _Strings:
+    """Follows where the strings of JSON are."""
+
+    def __init__(self) -> None:
+        self._inside = self._escaped = False
+
+    def outside(self, character: str) -> bool:
+        """Takes a character; returns whether it is outside of strings, or opens one."""
+        was = self._inside
+        if self._escaped:
+            self._escaped = False
+        elif was and character == "\\":
+            self._escaped = True
+        elif character == '"':
+            self._inside = not was
+        return not was
+
+
 class CallListStream:
     r"""Follows a list of calls whose ids come first, as OpenAI has them.
 
@@ -43,7 +61,7 @@ class CallListStream:
     """  # noqa: E501
 
     def __init__(self) -> None:
-        self._depth, self._string, self._escaped = 0, False, False
+        self._depth, self._strings = 0, _Strings()
         self._head = ""  # what an item says before its function
         self._call: CallStream | None = None
 
@@ -52,13 +70,7 @@ class CallListStream:
         out: list[Told] = []
         piece = ""  # of the open function
         for character in text:
-            plain = not self._string
-            if self._escaped:
-                self._escaped = False
-            elif self._string and character == "\\":
-                self._escaped = True
-            elif character == '"':
-                self._string = not self._string
+            plain = self._strings.outside(character)
             self._depth += plain and character in "{["
             if self._depth == 2:
                 self._head += character
@@ -92,7 +104,7 @@ class CallStream:
 
     def __init__(self, kind: str, name: str) -> None:
         self.name = name
-        self._kind, self._depth, self._string, self._escaped = kind, 0, False, False
+        self._kind, self._depth, self._strings = kind, 0, _Strings()
         self._key = self._value = ""  # of the member of the outermost object
         self._valued = False  # whether its value is being written
         self._held: list[str] = []
@@ -108,13 +120,7 @@ class CallStream:
         return out
 
     def _take(self, character: str) -> None:
-        plain = not self._string
-        if self._escaped:
-            self._escaped = False
-        elif self._string and character == "\\":
-            self._escaped = True
-        elif character == '"':
-            self._string = not self._string
+        plain = self._strings.outside(character)
         self._depth += plain and character in "{["
         if plain and character.isspace() and self._depth < 2:
             pass
