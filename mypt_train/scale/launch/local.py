@@ -13,9 +13,11 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_all_start_methods, get_context, parent_process
+from tempfile import gettempdir
 from threading import Thread
 from types import TracebackType
 
+from mypt_cli.errors import UsageError
 from mypt_train.scale.launch.queue import Ended
 
 
@@ -37,8 +39,18 @@ class Local:
             pool.shutdown(wait=kind is None, cancel_futures=True)
 
     def start(self, unit: int) -> None:
+        """Raises UsageError if no process can be started in this environment."""
         pool = self._free.pop() if self._free else _process()
-        self._running[pool.submit(self._do, unit)] = unit, pool
+        try:
+            future = pool.submit(self._do, unit)
+        except OSError as error:
+            if "AF_UNIX" not in str(error):
+                raise
+            raise UsageError(
+                f"{gettempdir()}: processes meet by a socket in the folder for temporary files, "
+                "whose name is too long for that; set TMPDIR to a shorter one"
+            ) from None
+        self._running[future] = unit, pool
 
     def ended(self) -> Ended:
         future = next(iter(wait(self._running, return_when=FIRST_COMPLETED).done))

@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -204,28 +205,45 @@ def everything(folder: Path) -> list[str]:
     return [os.path.relpath(path, folder) for path in paths]
 
 
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home, with temporary files, of a short name: that of a socket has at most 107 bytes."""
+    with TemporaryDirectory() as folder:
+        for name in ("HOME", "TMPDIR"):
+            monkeypatch.setenv(name, folder)
+        yield Path(folder)
+
+
 def test_the_command_writes_the_same_by_processes_and_no_credentials(
-    s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = everything(tmp_path)
     for path in paths[:4]:
         Store.at(s3).put(path, (tmp_path / path).read_bytes())
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    (tmp_path / "home").mkdir()
-    for name in ("HOME", "TMPDIR"):
-        monkeypatch.setenv(name, str(tmp_path / "home"))
     paths = [*paths, f"{s3}/in", "-"]
     want = written(tmp_path, paths, "--data-set")
     assert want[0] == 1
     assert "MYP601" in want[1]
     found = written(tmp_path, paths, "--data-set", "--launcher=local", "-j2")
+    assert found[2] == want[2]
     assert found == want
-    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    places = [*tmp_path.rglob("*"), *home.rglob("*")]
+    files = [path.read_bytes() for path in places if path.is_file()]
     said = [jobs.packed(launch._job(groups_of([f"{s3}/in"], None), 900)), *found[1:3], *files]
     for text in (item if isinstance(item, bytes) else item.encode() for item in said):
         assert KEY.encode() not in text
         assert SECRET.encode() not in text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sockets have other names elsewhere")
+def test_a_folder_whose_name_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ("x" * 100)).mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / ("x" * 100)))
+    status, _, errors, _ = written(tmp_path, everything(tmp_path), "--launcher=local", "-j2")
+    assert status == 2
+    assert "set TMPDIR to a shorter one" in errors
 
 
 def test_ray_writes_the_same(tmp_path: Path) -> None:
