@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.jsonl.paths import MANIFEST, PLAN
 from mypt_cli.store import Store, StoreError
 from mypt_cli.words import counted
 from mypt_train.scale import places
@@ -58,13 +58,14 @@ class Status:
             tried = len(self.failed.intersection(missing))
             more = f"; {tried} of them have failed, and are tried again" if tried else ""
             out.append(f"  missing: {said(missing)}{more}")
+            out.append(f"  next: mypt-prepare resume --plan {store.name(PLAN)}")
         out += [f"  set aside: unit {n}: {why(store, n)}" for n in sorted(self.aside)[:_SHOWN]]
         if len(self.aside) > _SHOWN:
             out.append(f"  set aside: {said(self.aside)}; logs: {store.name(places.FAILED)}")
         if self.sealed:
             out.append(f"  packed: {len(self.packed)} of {counted(self.groups, 'group')}")
         elif not missing and not self.aside:
-            out.append("  next: mypt-prepare commit")
+            out.append(f"  next: mypt-prepare commit --plan {store.name(PLAN)}")
         return out
 
 
@@ -187,12 +188,13 @@ def _refuse(plan: Plan, store: Store, missing: Sequence[int], max_failed: int) -
     if left:
         raise UnfinishedError(
             f"{len(left)} of {len(plan.units)} units are not made yet ({said(left)}); make them "
-            "with mypt-prepare resume"
+            f"with mypt-prepare resume --plan {store.name(PLAN)}"
         )
     if len(aside) > max_failed:
         shown = "".join(f"\n  unit {n} ({plan.names(n)}): {why(store, n)}" for n in aside[:_SHOWN])
         raise UnfinishedError(
             f"{counted(len(aside), 'unit')} set aside, at most {max_failed} may be missing:{shown}"
             f"\nall logs: {store.name(places.FAILED)}; try them again with mypt-prepare resume "
-            f"--again, or leave them out with --max-failed-units {len(aside)}"
+            f"--plan {store.name(PLAN)} --again, or leave them out with --max-failed-units "
+            f"{len(aside)}"
         )

@@ -37,14 +37,17 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", *plan, "--units", "3-5,5"]) == 0
     assert capsys.readouterr().out == "sft: 3 units made\nsft: 2 units made, 1 there before\n"
     assert main(["status", *plan]) == 1
-    assert capsys.readouterr().out == "sft: 5 of 6 units are made\n  missing: 1\n"
+    assert capsys.readouterr().out == (
+        "sft: 5 of 6 units are made\n  missing: 1\n"
+        "  next: mypt-prepare resume --plan sft/plan.json\n"
+    )
     assert main(["commit", *plan]) == 2
     assert "1 of 6 units are not made yet (1); make them with" in capsys.readouterr().err
     assert lint(["sft"]) == 1
     assert "is planned, but not committed; mypt-prepare status" in capsys.readouterr().out
     assert main(["resume", *plan]) == 0
     assert main(["status", "--plan", "sft"]) == 0
-    assert "next: mypt-prepare commit" in capsys.readouterr().out
+    assert "next: mypt-prepare commit --plan sft/plan.json" in capsys.readouterr().out
     assert main(["commit", *plan]) == 0
     assert "sft: 12 lines: 12 written, 0 refused" in capsys.readouterr().out
     assert main(["commit", *plan]) == 0
