@@ -84,7 +84,7 @@ class _Reader:
             for text in ["".join(p.value for p in t.spelling if p.kind == "text")]
             if not t.patterns
         ]
-        begun = [_first_text(t) for t in self.table.plain_tags if t.patterns]
+        begun = [first_text(t) for t in self.table.plain_tags if t.patterns]
         every = {*self.table.special, *own, *reserved, *plain, *begun} - {""}
         short = sorted(s for s in every if not any(o in s and o != s for o in every))
         return Answers(rules, tuple(starts), tuple(short))
@@ -159,7 +159,7 @@ def _spelled(terminal: Terminal) -> tuple[Item, ...]:
     return tuple(out)
 
 
-def _first_text(terminal: Terminal) -> str:
+def first_text(terminal: Terminal) -> str:
     """Returns the plain text before the first attribute of a tag."""
     out = ""
     for piece in terminal.spelling:
