@@ -38,12 +38,19 @@ from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import EncodedAlone, Mask, Segment, runs
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
-from mypt_train.data.manifest import dtype_of
-from mypt_train.data.templates.template import PLAIN, VALUE, Piece, Template, Text
+from mypt_train.data.templates.template import (
+    MARKS,
+    PLAIN,
+    VALUE,
+    Piece,
+    Template,
+    Text,
+    made,
+    text_of,
+)
 
 # Chats and pieces that are remembered, the bytes of keys that one may have, and the sum of these.
 _ENTRIES, _LONGEST, _ROOM = 5000, 8000, 8 << 20
-_MARK = re.compile("\ue000([0-9]+)\ue001")
 _MESSAGE = re.compile("/messages/([0-9]+)")
 _decode = msgspec.json.Decoder().decode
 
@@ -170,7 +177,7 @@ class ChatTemplates:
         met: Counter[int] = Counter()
         place = {number: i for i, number in enumerate(numbers)}
         for run in found:
-            if isinstance(run.content, list) or not _MARK.search(run.content):
+            if isinstance(run.content, list) or not MARKS.search(run.content):
                 own = run.content
                 own = own if isinstance(own, list) else self.dialect.tokenizer.encode(own)
                 ids += own
@@ -181,19 +188,12 @@ class ChatTemplates:
                 return None
             pieces, end = cut
             met.update(number for _, number, _ in pieces)
-            whole = pieces[0][1] if pieces == (("", pieces[0][1], PLAIN),) and not end else -1
-            texts.append((whole, pieces, end))
+            texts.append(text_of(pieces, end))
             sizes.append((0, run.loss))
         if any(met[place[n]] != 1 for n in numbers if marked.slots[n].kind != "word"):
             return None
         paths = [marked.slots[n].path for n in numbers]
-        template = Template(
-            tuple(texts),
-            np.array([length for length, _ in sizes], np.int64),
-            np.array([loss for _, loss in sizes], np.uint8),
-            np.array(ids, dtype_of(self.dialect.tokenizer.vocab_size)),
-            tags,
-        )
+        template = made(texts, sizes, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
         return _Known(template, tuple((_moved(path, -start)) for path in paths))
 
     def _cut(
@@ -202,7 +202,7 @@ class ChatTemplates:
         """Returns a text around its marks; None where a mark is out of place."""
         pieces: list[Piece] = []
         at = 0
-        for match in _MARK.finditer(text):
+        for match in MARKS.finditer(text):
             number, (start, end) = int(match[1]), match.span()
             if number not in place:
                 return None

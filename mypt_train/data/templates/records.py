@@ -21,21 +21,19 @@ tag but the inline tags that its field allows.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from mypt_lint.fast.layout import Layout, size_of, smallest
+from mypt_spec.adapters.base import MARK
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
 from mypt_spec.memo import Memo
 from mypt_spec.record_schema import JSON, LANGUAGE, NAME, OBJECT, STRING, Field
 from mypt_spec.table import TEXT
-from mypt_train.data.manifest import dtype_of
 from mypt_train.data.templates.template import (
+    MARKS,
     MEMBERS,
     PLAIN,
     QUOTED,
@@ -43,12 +41,13 @@ from mypt_train.data.templates.template import (
     Piece,
     Template,
     Text,
+    made,
+    text_of,
 )
 
 # Skeletons that are remembered, the code points that one may hold as they are, and the sum of these
 # and of the numbers of all shapes.
 _ENTRIES, _LONGEST, _ROOM = 5000, 4000, 8 << 20
-_MARK = re.compile("\ue000([0-9]+)\ue001")
 
 
 class _Marks:
@@ -59,7 +58,7 @@ class _Marks:
 
     def name(self, index: int) -> str:
         """Returns the mark of a name."""
-        return f"\ue000{index}\ue001"
+        return MARK.format(index)
 
     def value(self, spec: Field, note: Any) -> Any:
         """Returns the next mark, or what belongs to the skeleton as it is."""
@@ -118,7 +117,7 @@ class Templates:
             if segment.event.terminal != TEXT:
                 tags[segment.event.terminal] += 1
             text = segment.event.text
-            if not _MARK.search(text):
+            if not MARKS.search(text):
                 ids += segment.ids
                 runs.append((len(segment.ids) - segment.trailing, segment.loss))
                 runs += [(segment.trailing, 0)] if segment.trailing else []
@@ -128,15 +127,11 @@ class Templates:
                 return None
             pieces, end = found
             met.update(number for _, number, _ in pieces)
-            whole = pieces[0][1] if pieces == (("", pieces[0][1], PLAIN),) and not end else -1
-            texts.append((whole, pieces, end))
+            texts.append(text_of(pieces, end))
             runs.append((0, segment.loss))
         if any(met[number] != 1 for number in range(names, len(marks.kinds))):
             return None
-        lengths = np.array([length for length, _ in runs], np.int64)
-        loss = np.array([loss for _, loss in runs], np.uint8)
-        constant = np.array(ids, dtype_of(self.dialect.tokenizer.vocab_size))
-        return Template(tuple(texts), lengths, loss, constant, tags)
+        return made(texts, runs, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
 
     def _pieces(self, segment: Segment, kinds: list[str]) -> tuple[tuple[Piece, ...], str] | None:
         """Returns the text of a segment around its marks; None where a mark is out of place."""
@@ -151,7 +146,7 @@ class Templates:
         )
         pieces: list[Piece] = []
         at = 0
-        for match in _MARK.finditer(event.text):
+        for match in MARKS.finditer(event.text):
             number, (start, end) = int(match[1]), match.span()
             kind, how = kinds[number], PLAIN if body == "text" else QUOTED
             if kind == JSON:

@@ -6,15 +6,20 @@ Input: the values of a record. Output: its texts, to be encoded between the cons
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mypt_spec.adapters.base import MARK
 from mypt_spec.bodies.json_body import written
-from mypt_train.data.manifest import TokenIds
+from mypt_train.data.manifest import TokenIds, dtype_of
+
+MARKS = re.compile(MARK.format("([0-9]+)"))
 
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -53,6 +58,26 @@ class Template:
                 text += before + (values[number] if how == PLAIN else in_json(values[number], how))
             out.append(text + rest)
         return out
+
+
+def text_of(pieces: tuple[Piece, ...], end: str) -> Text:
+    """Returns a text of its pieces and what follows them."""
+    alone = len(pieces) == 1 and pieces[0][0] == "" and pieces[0][2] == PLAIN and not end
+    return pieces[0][1] if alone else -1, pieces, end
+
+
+def made(
+    texts: list[Text], runs: Sequence[tuple[int, int]], ids: list[int], tags: Counter[str], *,
+    vocab_size: int,
+) -> Template:  # fmt: skip
+    """Returns a template; `runs` have a length, 0 for a text, and a loss."""
+    return Template(
+        tuple(texts),
+        np.array([length for length, _ in runs], np.int64),
+        np.array([loss for _, loss in runs], np.uint8),
+        np.array(ids, dtype_of(vocab_size)),
+        tags,
+    )
 
 
 def in_json(value: Any, how: int) -> str:
