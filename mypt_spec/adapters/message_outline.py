@@ -34,6 +34,7 @@ from mypt_spec.adapters.message_skeleton import (
     declared_names,
     is_id,
     number_of_strings,
+    refuse_repeated,
     value_rest,
 )
 from mypt_spec.memo import Memo
@@ -275,10 +276,7 @@ def _quoted(given: str, add: _Add, texts: list[str]) -> None:
         return
     add(_QUOTED)
     found: dict[str, Any] = _decode(given)
-    strings = _members(found, add, texts)
-    plain = given.replace("\\\\", "") if "\\" in given else given
-    if plain.count('"') - plain.count('\\"') != 2 * strings:
-        raise WholeRecord  # a key that occurs twice
+    refuse_repeated(given, _members(found, add, texts))
 
 
 def _members(given: dict[str, Any], add: _Add, texts: list[str]) -> int:

@@ -306,11 +306,16 @@ def _arguments(value: Any, texts: list[str]) -> Any:
     found = _decoder()(value)  # an error is a ValueError
     strings: list[str] = []
     rest = value_rest(found, strings.append, METADATA_DEPTH)
-    plain = value.replace("\\\\", "") if "\\" in value else value
-    if plain.count('"') - plain.count('\\"') != 2 * number_of_strings(found):
-        raise WholeRecord  # a key that occurs twice
+    refuse_repeated(value, number_of_strings(found))
     texts += strings
     return [3, rest]
+
+
+def refuse_repeated(text: str, strings: int) -> None:
+    """Raises WholeRecord if a JSON text that is read as so many strings has more: a key twice."""
+    plain = text.replace("\\\\", "") if "\\" in text else text
+    if plain.count('"') - plain.count('\\"') != 2 * strings:
+        raise WholeRecord
 
 
 def value_rest(value: Any, free: Callable[[str], None], depth: int) -> Any:

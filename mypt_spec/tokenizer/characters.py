@@ -35,7 +35,7 @@ Encode = Callable[[str], npt.NDArray[np.uint32]]
 def small_ranks() -> dict[bytes, int]:
     """Returns the tokens of the small vocabulary, with ids from 0."""
     heads = [bytes([byte]) for byte in (*range(0x80), *range(0xC2, 0xF5))]
-    tails = [bytes([byte]) for byte in (*range(0x80), *range(0x80, 0xC0))]
+    tails = [bytes([byte]) for byte in range(0xC0)]
     kinds = "".join((*_KINDS, "'", "e", "l", "r", "v")).encode()
     near = {bytes([byte]) for byte in kinds}
     joins = [a + b for a, b in product(tails, heads) if a in near or b in near or a >= b"\x80" <= b]
