@@ -35,6 +35,10 @@ class World:
     def first(self) -> bool:
         return self.rank == 0
 
+    def shares(self, strategy: str) -> bool:
+        """Returns whether the processes share the weights of a model."""
+        return strategy == "fsdp" and self.size > 1
+
     def sum(self, values: Tensor) -> Tensor:
         """Returns the sum over all processes, on each of them; changes the tensor in place."""
         if self.size > 1:
@@ -157,7 +161,7 @@ def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> n
         model.to(world.device)
     elif strategy == "ddp" or world.size == 1:
         model.to_empty(device=world.device)
-    if strategy == "fsdp" and world.size > 1:
+    if world.shares(strategy):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 

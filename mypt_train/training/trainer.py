@@ -206,7 +206,7 @@ class _Run:
         width = c.context_length or self.train.packed or None
         # Each process then gets its pieces alone; references and adapters need all of the weights.
         pieces = last is not None and is_sharded(last)
-        shared = c.parallel == "fsdp" and world.size > 1 and bool(config.model)
+        shared = world.shares(c.parallel) and bool(config.model)
         empty = (pieces or shared) and c.objective not in ("dpo", "kto") and not c.lora_rank
         model, self.fresh_ids = begun(config, ids, width, source, empty=empty)
         self.threads = use_threads(c.threads, model.config.hidden_size, world)

@@ -65,9 +65,8 @@ def rows_of(model: Net, tags: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
 
     Masks are 1 for these rows and 0 for others, (ids, 1), sharded as the weights are.
     """
-    kept = {name: weight for name, weight in _of_tags(model).items() if weight.requires_grad}
     out = []
-    for weight in kept.values():
+    for weight in (w for w in _of_tags(model).values() if w.requires_grad):
         mask = torch.zeros(len(weight), 1, dtype=weight.dtype)
         mask[list(tags)] = 1
         out.append((weight, like(mask, weight)))

@@ -192,9 +192,8 @@ def _cause(error: CheckpointException) -> BaseException:
 
 
 def _sharded(config: TrainConfig, model: Net, world: World) -> bool:
-    shared = config.parallel == "fsdp" and world.size > 1
     if config.checkpoint == "auto":
-        return shared and checkpoint.size_of(model) > WHOLE
+        return world.shares(config.parallel) and checkpoint.size_of(model) > WHOLE
     return config.checkpoint == "sharded"
 
 
