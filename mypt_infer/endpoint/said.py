@@ -1,8 +1,8 @@
 """Reads what a message of a server says, and notes what is wrong with it.
 
-Input: the message of an answer of a chat. Output: `Said`: the text, the thought and the calls that
-can be read, and a `Repaired` for each thing that was put in or left out. Which of it a format can
-hold is for `chats` to say.
+Input: the message of an answer of a chat. Output: `Answered`: the text, the thought and the calls
+that can be read, and a `Repaired` for each thing that was put in or left out. Which of it a format
+can hold is for `chats` to say.
 """
 
 from __future__ import annotations

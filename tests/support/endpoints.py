@@ -9,6 +9,21 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from mypt_infer.toolbox import Tool
+
+BEES = {"documents": [{"title": "Bees", "text": "Bees make honey.", "chunk_id": "d1#0"}]}
+FOUND = Tool(
+    "workspace.search",
+    "find documents",
+    {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "top_k": {"type": "integer"}},
+        "required": ["query", "top_k"],
+    },
+    lambda arguments: BEES,
+)
+
+
 Answer = tuple[int, dict[str, Any]]
 
 

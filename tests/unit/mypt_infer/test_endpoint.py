@@ -13,25 +13,12 @@ from mypt_infer.chat.demo import Demo
 from mypt_infer.controller import Controller, Options, replay
 from mypt_infer.controller.events import CallParsed, Event, Notice, ToolResult, TurnEnd
 from mypt_infer.run_format import format_of
-from mypt_infer.toolbox import Tool, Toolbox
+from mypt_infer.toolbox import Toolbox
 from mypt_spec.encoder import encode_events
 
 pytest.importorskip("openai", reason="needs the extra endpoint")
 from mypt_infer.endpoint import Endpoint, EndpointError, EndpointSource
-from tests.support.endpoints import completion, models, stand_in
-
-BEES = {"documents": [{"title": "Bees", "text": "Bees make honey.", "chunk_id": "d1#0"}]}
-FOUND = Tool(
-    "workspace.search",
-    "find documents",
-    {
-        "type": "object",
-        "properties": {"query": {"type": "string"}, "top_k": {"type": "integer"}},
-        "required": ["query", "top_k"],
-    },
-    lambda arguments: BEES,
-)
-
+from tests.support.endpoints import FOUND, completion, models, stand_in
 
 OPENED: list[Endpoint] = []
 

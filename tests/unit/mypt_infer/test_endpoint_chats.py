@@ -21,7 +21,7 @@ from mypt_infer.controller.events import (
     TurnEnd,
 )
 from mypt_infer.run_format import format_of
-from mypt_infer.toolbox import Tool, Toolbox
+from mypt_infer.toolbox import Toolbox
 
 pytest.importorskip("openai", reason="needs the extra endpoint")
 from mypt_infer.endpoint import Endpoint, EndpointError, EndpointSource
@@ -29,20 +29,8 @@ from mypt_infer.serve.answers import ChatAnswer
 from mypt_infer.serve.asked.names import Names
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.jobs import Ended, Taken
-from tests.support.endpoints import chat_answer, models, stand_in
+from tests.support.endpoints import FOUND, chat_answer, models, stand_in
 
-FOUND = Tool(
-    "workspace.search",
-    "find documents",
-    {
-        "type": "object",
-        "properties": {"query": {"type": "string"}, "top_k": {"type": "integer"}},
-        "required": ["query", "top_k"],
-    },
-    lambda arguments: {
-        "documents": [{"title": "Bees", "text": "Bees make honey.", "chunk_id": "d1#0"}]
-    },
-)
 Served = Callable[[dict[str, Any]], tuple[int, Any]]
 
 
