@@ -354,7 +354,9 @@ def _grammar_file(folder: Path) -> Path:
     if named.is_file():
         return named
     if not folder.is_dir():
-        raise SpecError(f"{folder}: is no folder; expected one with a grammar and tokens.toml")
+        what = f"{folder}: is no folder; expected one with a grammar and tokens.toml"
+        name = str(folder)
+        raise SpecError(what + f"; dialect({name!r}) is that of this name" * (name in _folders()))
     found = sorted(folder.glob("*.lark"))
     if len(found) != 1:
         what = ", ".join(file.name for file in found) or "none"

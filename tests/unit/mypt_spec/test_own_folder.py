@@ -262,6 +262,8 @@ def test_a_name_with_a_slash_is_a_folder(folders: Path, monkeypatch: pytest.Monk
     assert mypt_spec.dialect(folders / "my_toy").folder == folders / "my_toy"
     with pytest.raises(KeyError, match=r"a folder has a slash: ./my_toy"):
         mypt_spec.dialect("my_toy")
+    with pytest.raises(SpecError, match=r"dialect\('usf-omega'\) is that of this name"):
+        mypt_spec.load("usf-omega")
 
 
 @pytest.fixture
