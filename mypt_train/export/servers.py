@@ -79,18 +79,14 @@ def server_files(dialect: Dialect, servers: Iterable[str]) -> dict[str, str]:
     out = {TEMPLATE: chat_template(dialect, reserved=reserved)}
     if RESPONSE in wanted:
         out[RESPONSE] = _json(response_template(dialect))
-    if wanted & {TAG, LARK, GBNF}:
+    if wanted & {TAG, LARK}:
         found = answers(dialect, ends[-1:], reserved=reserved)
-        stopped = answers(
-            dialect, [*ends[-1:], *(e for e in ends if e in ALWAYS_ENDS)], reserved=reserved
-        )
         grammar = {"type": "grammar", "grammar": gbnf(dialect, found, token="Token({})")}
-        every = {
-            TAG: _json({"type": "structural_tag", "format": grammar}),
-            LARK: lark(dialect, found),
-            GBNF: gbnf(dialect, stopped),
-        }
-        out |= {name: text for name, text in every.items() if name in wanted}
+        out[TAG] = _json({"type": "structural_tag", "format": grammar})
+        out[LARK] = lark(dialect, found)
+    if GBNF in wanted:
+        stops = [*ends[-1:], *(e for e in ends if e in ALWAYS_ENDS)]
+        out[GBNF] = gbnf(dialect, answers(dialect, stops, reserved=reserved))
     return out | {README: _readme(dialect, servers)}
 
 
