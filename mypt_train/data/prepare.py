@@ -149,7 +149,11 @@ def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
     total = sum(sizes)
     at = total - sum(sizes[number] for number in todo)
     progress("encoding", at, total)
-    for number in _run(plan, todo, workers):
+
+    def reading(done: int) -> None:
+        progress("encoding", at + done, total)
+
+    for number in _run(plan, todo, workers, reading):
         at += sizes[number]
         progress("encoding", at, total)
 
@@ -166,11 +170,16 @@ def _is_made(plan: Plan, number: int) -> bool:
     return False
 
 
-def _run(plan: Plan, todo: list[int], workers: int) -> Iterator[int]:
-    """Makes units, and yields the number of each."""
+def _run(
+    plan: Plan, todo: list[int], workers: int, reading: Callable[[int], None]
+) -> Iterator[int]:
+    """Makes units, and yields the number of each.
+
+    `reading` is told how many bytes of a unit are read, if this process makes it.
+    """
     if workers <= 1 or len(todo) <= 1:
         for number in todo:
-            run_unit(plan, number, alone=True)
+            run_unit(plan, number, alone=True, progress=reading)
             yield number
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed

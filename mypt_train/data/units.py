@@ -49,11 +49,13 @@ def encoded(
     *,
     size: int = SIZE,
     begins: bool = True,
+    skip: int = 0,
 ) -> Iterator[Encoded]:
     """Yields blocks of lines as unit files, each of about `size` bytes of input.
 
     A unit file ends after the line with which it has `size` bytes, however the blocks are cut.
-    `begins` says that row 1 begins the file. Raises UsageError for an input that cannot be read.
+    `begins` says that row 1 begins the file. The first `skip` unit files are left out, and their
+    lines are not encoded. Raises UsageError for an input that cannot be read.
     """
     encoder = _encoder(options, rules)
     unit = Encoded(encoder)
@@ -62,15 +64,18 @@ def encoded(
         row = block.first_row
         for lines, length in _cut(block, size, max(held, 0)):
             held = max(held, 0) + length
-            if lines is None:
+            if skip > 0:
+                pass
+            elif lines is None:
                 unit.refuse(_unread(block), row)
             else:
                 unit.add(lines, row, begins=begins)
             row += 1 if lines is None else len(lines)
             if held >= size:
-                yield unit
-                held, unit = -1, Encoded(encoder)
-    if held >= 0:
+                if skip <= 0:
+                    yield unit
+                held, unit, skip = -1, Encoded(encoder), skip - 1
+    if held >= 0 and skip <= 0:
         yield unit
 
 

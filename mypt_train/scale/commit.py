@@ -31,9 +31,10 @@ from mypt_train.scale import places
 from mypt_train.scale.groups import GroupReport, make_group
 from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.plan import Plan, PlanError
-from mypt_train.scale.run import put, report_of
+from mypt_train.scale.run import put
 from mypt_train.scale.stages import Progress, make_tasks
 from mypt_train.scale.state import Sealed, counted_up, seal
+from mypt_train.scale.unit.report import report_of
 
 _THREADS = 16
 

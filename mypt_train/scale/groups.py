@@ -31,8 +31,9 @@ from mypt_train.data.units import Part
 from mypt_train.scale import places
 from mypt_train.scale.dedup import repeats
 from mypt_train.scale.plan import Plan
-from mypt_train.scale.run import UnitReport, put, report_of
+from mypt_train.scale.run import put
 from mypt_train.scale.state import Sealed
+from mypt_train.scale.unit.report import UnitReport, report_of
 
 
 @dataclass(frozen=True, slots=True)

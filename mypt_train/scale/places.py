@@ -2,6 +2,7 @@
 
 plan.json                    what is prepared; .work/plan.json, where one process does all
 .work/units/00000.bin        the units, encoded; and .json, what each holds
+.work/units/00000.parts      what a process that is alone has made of a long unit, until its report
 .work/failed/00000-1.json    why a unit failed, one object for each try
 .work/sealed.json            which units the data set is made of
 .work/digests/00000.bin      the digests of each group, divided by bucket
@@ -30,6 +31,11 @@ def unit(number: int) -> str:
 def report(number: int) -> str:
     """Returns the key of the report of a unit. It is written after the unit."""
     return f"{UNITS}/{number:05}.json"
+
+
+def parts(number: int) -> str:
+    """Returns the key of the notes of a unit that is being made by a process that is alone."""
+    return f"{UNITS}/{number:05}.parts"
 
 
 def failed(number: int, tried: int) -> str:

@@ -12,27 +12,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import BinaryIO
-
-import msgspec
 
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError, unreadable
-from mypt_cli.store import Store, is_url
+from mypt_cli.jsonl.blocks import Block
 from mypt_train.data import durable
-from mypt_train.data.encode_line import REFUSED
 from mypt_train.data.units import SIZE, Encoded, encoded
 from mypt_train.scale import places
 from mypt_train.scale.pieces import Input, Piece, opened, piece_blocks
 from mypt_train.scale.plan import Plan
+from mypt_train.scale.unit.making import growing, putting
+from mypt_train.scale.unit.report import UnitReport
 
 _THREADS = 16
+Progress = Callable[[int], None]
 
 
 class ChangedError(UsageError):
@@ -46,84 +43,34 @@ class ChangedError(UsageError):
         return f"{self.args[0]}; {again}"
 
 
-@dataclass(frozen=True, slots=True)
-class PartReport:
-    """A unit file in a unit: what it was read from, and the byte where it begins.
-
-    `file` is the number of the input, `piece` the beginning of the piece in it (`Piece.start`).
-    """
-
-    file: int
-    piece: int
-    at: int
-    lines: int
-    samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class UnitReport:
-    """What a unit holds.
-
-    `size` and `sha256` are those of its object. `weights` says that some targets have weights.
-    """
-
-    unit: int
-    size: int
-    sha256: str
-    lines: int
-    refused: int
-    samples: int
-    tokens: int
-    weights: bool
-    parts: tuple[PartReport, ...]
-
-    def dumped(self) -> bytes:
-        """Returns the report as the bytes of its object."""
-        return msgspec.json.encode(self) + b"\n"
-
-    @staticmethod
-    def parsed(content: bytes) -> UnitReport:
-        """Reads what `dumped` returned."""
-        return msgspec.convert(msgspec.json.decode(content), UnitReport)
-
-
-def report_of(store: Store, unit: int) -> UnitReport:
-    """Returns the report of a unit that is made."""
-    return UnitReport.parsed(store.read(places.report(unit)))
-
-
-def run_unit(plan: Plan, number: int, *, alone: bool = False) -> UnitReport:
+def run_unit(
+    plan: Plan, number: int, *, alone: bool = False, progress: Progress = lambda _: None
+) -> UnitReport:
     """Makes a unit, and puts it and its report into the store of the data set.
 
     With `alone`, inputs are not proved here: who follows such a plan calls `prove` after the last
-    unit. Raises ChangedError for an input that is not as it was planned; UsageError, StoreError and
-    OSError for what cannot be read or written.
+    unit. What a killed process has made of a long unit is then kept. `progress` is told the bytes
+    of the inputs that are read. Raises ChangedError for an input that is not as it was planned;
+    UsageError, StoreError and OSError for what cannot be read or written.
     """
-    store = plan.store()
-    digest, at = hashlib.sha256(), 0
-    counts: dict[str, int] = dict.fromkeys(("lines", "refused", "samples", "tokens"), 0)
-    weights, parts = False, list[PartReport]()
-    with _putting(plan, places.unit(number)) as out:
-        for piece in plan.units[number]:
-            for made in _encoded(plan, piece, proved=not alone):
-                head = made.head()
-                parts.append(
-                    PartReport(piece.file, piece.start, at, head["lines"], head["samples"])
-                )
-                counts["lines"] += head["lines"]
-                counts["refused"] += head["statuses"].get(REFUSED, 0)
-                counts["samples"] += head["samples"]
-                counts["tokens"] += head["tokens"]
-                weights |= head.get("weights", False)
-                for data in made.pieces(head):
-                    out.write(data)
-                    digest.update(data)
-                    at += len(data)
-    report = UnitReport(
-        number, at, digest.hexdigest(), **counts, weights=weights, parts=tuple(parts)
-    )
+    store, unit = plan.store(), plan.units[number]
+    with growing(plan, number) if alone else putting(plan, number) as made:
+        before = 0
+        for piece in unit:
+            kept = sum((part.file, part.piece) == (piece.file, piece.start) for part in made.parts)
+            read = partial(_reading, progress, before, plan.bytes_of(piece))
+            for item in _encoded(plan, piece, read, proved=not alone, skip=kept):
+                made.add(piece, item)
+            before += plan.bytes_of(piece)
+    report = made.report(number)
     store.put(places.report(number), report.dumped())
+    if alone:
+        Path(plan.out, places.parts(number)).unlink(missing_ok=True)
     return report
+
+
+def _reading(progress: Progress, before: int, size: int, position: int) -> None:
+    progress(before + min(position, size))
 
 
 def prove(plan: Plan) -> None:
@@ -137,16 +84,30 @@ def prove(plan: Plan) -> None:
         list(threads.map(one, plan.inputs))
 
 
-def _encoded(plan: Plan, piece: Piece, *, proved: bool) -> Iterator[Encoded]:
-    """Yields a piece as unit files; with `proved`, having proved that it is as it was planned."""
+def _encoded(
+    plan: Plan, piece: Piece, progress: Progress, *, proved: bool, skip: int
+) -> Iterator[Encoded]:
+    """Yields a piece as unit files, but for the first `skip`; `progress` is told its bytes read.
+
+    With `proved`, it is first proved that the piece is as it was planned.
+    """
     source = plan.inputs[piece.file]
     before = _state(source)
     if proved:
         _prove(source, piece)
-    blocks = piece_blocks(source, piece, block_size=SIZE)  # a unit file at a time
-    yield from encoded(blocks, plan.options, source.rules, begins=piece.start == 0)
+    blocks = _told(piece_blocks(source, piece, block_size=SIZE), piece, progress)
+    yield from encoded(  # a unit file at a time
+        blocks, plan.options, source.rules, size=SIZE, begins=piece.start == 0, skip=skip
+    )
     if _state(source) != before:
         raise ChangedError(f"{source.path}: has changed while it was read")
+
+
+def _told(blocks: Iterator[Block], piece: Piece, progress: Progress) -> Iterator[Block]:
+    """Yields blocks, and says how far they are in a piece."""
+    for block in blocks:
+        yield block
+        progress(block.position - piece.start)
 
 
 def _state(source: Input) -> tuple[int, int]:
@@ -194,19 +155,3 @@ def put(plan: Plan, key: str, data: bytes, *, alone: bool) -> None:
         atomic.write(Path(plan.out, *key.split("/")), [data])
     else:
         plan.store().put(key, data)
-
-
-@contextmanager
-def _putting(plan: Plan, key: str) -> Iterator[BinaryIO]:
-    """Yields a file that becomes the object `key` when the block ends without an exception."""
-    if not is_url(plan.out):
-        path = Path(plan.out, *key.split("/"))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic.replacing(path) as out:
-            yield out
-        return
-    with TemporaryDirectory(prefix="mypt-unit-") as folder:
-        path = Path(folder, "unit.bin")
-        with path.open("wb") as out:
-            yield out
-        plan.store().put(key, path)

@@ -19,7 +19,7 @@ from mypt_train.scale.attempts import why
 from mypt_train.scale.launch.blocks import said
 from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.plan import Plan, PlanError
-from mypt_train.scale.run import UnitReport, report_of
+from mypt_train.scale.unit.report import UnitReport, report_of
 
 _THREADS = 16
 # The most units that a message names.

@@ -18,8 +18,8 @@ from mypt_train.data.units import UnitFile
 from mypt_train.scale import places
 from mypt_train.scale.dedup import buckets
 from mypt_train.scale.plan import Plan
-from mypt_train.scale.run import report_of
 from mypt_train.scale.state import Sealed
+from mypt_train.scale.unit.report import report_of
 
 # The lines for which one more bucket is made: 24 bytes each, if none is repeated.
 _LINES = 1 << 21

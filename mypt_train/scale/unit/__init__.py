@@ -1,0 +1,1 @@
+"""Writes what a unit holds: its object, and the report that says that it is whole."""
