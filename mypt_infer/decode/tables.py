@@ -443,9 +443,9 @@ class _Builder:
             edges.append(np.stack([piece.source + at, piece.token, thens], axis=1))
             spine.append(np.stack([piece.spine[:, 0] + at, _placed(piece.spine[:, 1], at, out)], 1))
             for state, tree in piece.crossing:
-                if (out, id(tree)) not in after:
-                    after[out, id(tree)] = [s[1:] for s in self._read(0, tree, placed.then)]
-                steps += [(state + at, *step) for step in after[out, id(tree)]]
+                if (out, tree.node) not in after:
+                    after[out, tree.node] = [s[1:] for s in self._read(0, tree, placed.then)]
+                steps += [(state + at, *step) for step in after[out, tree.node]]
         links += [(a, b, 1) for a, b in {(first, then) for first, _, then in steps}]
         edges.append(np.array(steps, dtype=np.int32).reshape(-1, 3))
         linked = np.array(links, dtype=np.int32).reshape(-1, 3)

@@ -320,13 +320,13 @@ def read(
     follows them, so each is read once: `known` has what was read of the same graph before. After
     each of many optional members, for example, nearly the same keys may come.
     """
-    key = (id(tree), place)
+    key = (tree.node, place)
     found = known.get(key)
     if found is not None:
         return found
     found = known[key] = Read([], [], [])
     if place[0] == out:
-        if next(tree.bytes, None) is not None:
+        if tree.bytes:
             found.left.append(tree)
         return found
     node = graph.nodes[place[0]]

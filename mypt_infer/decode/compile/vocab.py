@@ -5,10 +5,10 @@ Both forms exist so that automata run over all 50,256 tokens at once.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator
+from array import array
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -69,58 +69,80 @@ class Vocabulary:
     @cached_property
     def trie(self) -> Trie:
         """Returns the root of the tree of all tokens."""
-        ids = sorted((i for i, t in enumerate(self.tokens) if t), key=self.tokens.__getitem__)
-        return Trie(([self.tokens[i] for i in ids], ids), b"", 0, len(ids))
+        return Trie(_nodes(self.tokens), 0)
+
+
+class _Nodes(NamedTuple):
+    """The tree of all tokens, as numbers: Python's garbage collector has nothing to look at.
+
+    `ids` are those of text, in the order of their bytes. Of each node: `bytes` is the last of its
+    text, `below` its first child (up to that of the next node), `begin` and `end` its range of
+    `ids`, of which those up to `own` are just its text.
+    """
+
+    ids: array[int]
+    bytes: bytes
+    below: array[int]
+    begin: array[int]
+    own: array[int]
+    end: array[int]
+
+
+def _nodes(tokens: tuple[bytes, ...]) -> _Nodes:
+    """Returns the tree of all tokens, level by level: the children of a node are a range."""
+    ids = np.array(sorted((i for i, t in enumerate(tokens) if t), key=tokens.__getitem__))
+    lengths = np.array([len(tokens[i]) for i in ids.tolist()], dtype=np.int64)
+    data = np.frombuffer(b"".join(tokens[i] for i in ids.tolist()), dtype=np.uint8)
+    starts = np.cumsum(lengths) - lengths
+    longer = np.arange(len(ids))  # the tokens that go on after the nodes of the last level
+    node = np.zeros(len(ids), dtype=np.int64)  # and of each its node there
+    levels = [(np.zeros(1, np.uint8), *np.array([[0], [0], [0], [len(ids)]]))]
+    count, depth = 1, 0
+    while len(longer):
+        byte = data[starts[longer] + depth]
+        new = np.flatnonzero(np.diff(node * 256 + byte, prepend=-1))
+        sizes = np.diff(new, append=len(longer))
+        begin, parent, last = longer[new], node[new], byte[new]
+        node, depth = count + np.repeat(np.arange(len(new)), sizes), depth + 1
+        ended = lengths[longer] == depth
+        own = begin + np.bincount(node[ended] - count, minlength=len(new))
+        levels.append((last, parent, begin, own, begin + sizes))
+        count += len(new)
+        longer, node = longer[~ended], node[~ended]
+    last, parent, begin, own, end = (np.concatenate(part) for part in zip(*levels, strict=True))
+    below = 1 + np.searchsorted(parent[1:], np.arange(count + 1))
+    numbers = (array("i", part.astype(np.int32).tobytes()) for part in (below, begin, own, end))
+    return _Nodes(array("i", ids.astype(np.int32).tobytes()), last.tobytes(), *numbers)
 
 
 class Trie:
-    """A node of the tree of all tokens: those that begin with some bytes.
+    """A node of the tree of all tokens: those that begin with some bytes. `node` is its number."""
 
-    They are a range of all tokens in the order of their bytes. The nodes below are made when they
-    are asked for: all nodes of 150,000 tokens would take 300 MB.
-    """
+    __slots__ = ("_nodes", "node")
 
-    __slots__ = ("_all", "_begin", "_below", "_end", "_text", "ids")
-
-    def __init__(self, all_: tuple[list[bytes], list[int]], text: bytes, begin: int, end: int):
-        words, ids = all_
-        own = begin
-        while own < end and len(words[own]) == len(text):
-            own += 1
-        self._all, self._text, self._begin, self._end = all_, text, own, end
-        self._below: dict[int, Trie | None] = {}
-        self.ids: list[int] = ids[begin:own]  # of the tokens that are these bytes
+    def __init__(self, nodes: _Nodes, node: int) -> None:
+        self._nodes, self.node = nodes, node
 
     def below(self, byte: int) -> Trie | None:
         """Returns the node of the tokens that go on with a byte; None if there are none."""
-        if byte in self._below:
-            return self._below[byte]
-        words, text = self._all[0], self._text + bytes([byte])
-        begin = bisect_left(words, text, self._begin, self._end)
-        end = bisect_left(words, _next(text), begin, self._end) if byte < 0xFF else self._end
-        found = Trie(self._all, text, begin, end) if begin < end else None
-        self._below[byte] = found
-        return found
+        nodes = self._nodes
+        found = nodes.bytes.find(byte, nodes.below[self.node], nodes.below[self.node + 1])
+        return Trie(nodes, found) if found >= 0 else None
 
     @property
-    def all_ids(self) -> list[int]:
+    def ids(self) -> array[int]:
+        """Returns the ids of the tokens that are just these bytes."""
+        return self._nodes.ids[self._nodes.begin[self.node] : self._nodes.own[self.node]]
+
+    @property
+    def all_ids(self) -> array[int]:
         """Returns the ids of all tokens that begin with these bytes."""
-        return self.ids + self._all[1][self._begin : self._end]
+        return self._nodes.ids[self._nodes.begin[self.node] : self._nodes.end[self.node]]
 
     @property
-    def bytes(self) -> Iterator[int]:
+    def bytes(self) -> bytes:
         """Returns the bytes that tokens go on with."""
-        at, words = self._begin, self._all[0]
-        while at < self._end:
-            byte = words[at][len(self._text)]
-            yield byte
-            after = self._text + bytes([byte])
-            at = bisect_left(words, _next(after), at, self._end) if byte < 0xFF else self._end
-
-
-def _next(text: bytes) -> bytes:
-    """Returns the first text after all that begin with a text; its last byte is below 255."""
-    return text[:-1] + bytes([text[-1] + 1])
+        return self._nodes.bytes[self._nodes.below[self.node] : self._nodes.below[self.node + 1]]
 
 
 _vocabularies = Memo[str, Vocabulary](16)

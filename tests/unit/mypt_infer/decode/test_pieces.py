@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from mypt_infer.decode.compile import pieces
 from mypt_infer.decode.compile.call_graph import Bodies
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph
 from mypt_infer.decode.compile.token_classes import token_classes
+from mypt_infer.decode.compile.vocab import Vocabulary
 from mypt_infer.decode.tables import DEAD_STATE, Tables, build, tables_of
 from mypt_infer.decode.tools import ToolSpec, declare
 from mypt_spec.memo import Memo
@@ -111,3 +113,29 @@ def test_pieces_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     build(mypt_spec.dialect("mypt"), declare(many(20)))
     assert 0 < kept.size == sum(piece.nbytes for piece in kept.known.values()) <= room
     assert len(kept.known) < 20
+
+
+def test_the_tree_of_tokens() -> None:
+    """Each node has the tokens that begin with its bytes, and is nothing for the collector."""
+    words = (b"ab", b"", b"a", b"abc", b"abd", b"b", b"\xff\xff", b"a", b"ba")
+    root = Vocabulary(words, 20).trie
+    texts = {word[:n] for word in words for n in range(len(word) + 1)}
+    for text in texts:
+        node = root
+        for byte in text:
+            below = node.below(byte)
+            assert below is not None
+            node = below
+        begun = [i for i, word in enumerate(words) if word and word.startswith(text)]
+        assert list(node.ids) == [i for i in begun if words[i] == text]
+        assert sorted(node.all_ids) == begun
+        assert node.bytes == bytes(sorted({words[i][len(text)] for i in begun if words[i] != text}))
+        assert all(node.below(byte) is None for byte in set(range(256)) - set(node.bytes))
+    tokens = mypt_spec.dialect("mypt").tokenizer
+    large = Vocabulary(tuple(tokens.decode_bytes([i]) for i in tokens.ordinary), 50304).trie
+    before = len(gc.get_objects())
+    for byte in large.bytes:
+        below = large.below(byte)
+        assert below is not None
+        assert None not in [below.below(b) for b in below.bytes]
+    assert len(gc.get_objects()) < before + 1000
