@@ -174,7 +174,7 @@ def scale(session: nox.Session) -> None:
     """Units on a local Ray cluster of two workers, workers killed at 200 random points, repeats
     among 10 million digests, a simulated cluster, and units against the one-liner.
     """
-    session.install("-e", ".[test,ray]")
+    session.install("-e", ".[dev,ray]")
     session.run("pytest", "tests/unit/mypt_train/scale", *session.posargs, env={"KILLS": "200"})
     session.run("python", "-m", "bench.buckets")
     session.run("python", "-m", "bench.schedule")
