@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from mypt_cli.atomic import replacing
-from mypt_cli.errors import UsageError
+from mypt_cli.errors import UsageError, refuse_url
 
 
 class Output:
@@ -32,8 +32,7 @@ class Output:
         if path == "-":
             self._stack.callback(self._stream.flush)
             return
-        if "://" in path:
-            raise UsageError(f"{path}: is a URL; name a file here, and copy it to the store then")
+        refuse_url(path)
         if path.endswith(".zst"):
             raise UsageError(f"{path}: .zst is read, not written; name a file in .jsonl or .gz")
         target = os.path.realpath(path)

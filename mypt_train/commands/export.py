@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from mypt_cli.command import Command
+from mypt_cli.errors import refuse_url
 from mypt_cli.parser import Parser
 
 DONE = 0
@@ -59,6 +60,7 @@ def _run(chosen: argparse.Namespace) -> int:
     out, servers = chosen.out or chosen.old_out, rooms.chosen(chosen.servers)
     if out is None or None not in (chosen.out, chosen.old_out):
         raise rooms.ExportError("name the folder to write once, with --out DIR")
+    refuse_url(out, what="a folder")
     if chosen.checkpoint is not None:
         made = rooms.export(
             chosen.checkpoint,

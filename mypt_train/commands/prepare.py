@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
 from mypt_cli.words import counted
@@ -31,6 +33,7 @@ EPILOG = """\
 examples:
   mypt-prepare data/*.jsonl --out sft --context-length 2048 --val-fraction 0.01
   mypt-prepare data/ --out sft --on-error reject --long split-turns --jobs 4
+  mypt-prepare 's3://logs/*.jsonl.zst' --out sft           objects, by the extra store
   mypt-prepare sharegpt.json --dialect gabgpt --out sft    records of other tools
   mypt-prepare data/ --out sft --vocab small.tiktoken      on another vocabulary
   mypt-prepare data/ --out rows --format trl               rows for TRL's SFTTrainer
@@ -188,10 +191,11 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_cli.progress import Bar
     from mypt_train.data.prepare import prepare
 
+    workers = chosen.workers or os.cpu_count() or 1
+    _refuse_url(chosen.out, workers)
     say = saying(PROG, quiet=chosen.quiet)
     sources, rules, options = asked(chosen, say)
     with Bar(sources, quiet=chosen.quiet) as bar:
-        workers = chosen.workers or os.cpu_count() or 1
         manifest = prepare(
             sources,
             Path(chosen.out),
@@ -204,6 +208,23 @@ def _run(chosen: argparse.Namespace) -> int:
     if not chosen.quiet:
         summary(manifest, chosen.out, options, say)
     return REFUSED if manifest["lines"]["refused"] else DONE
+
+
+def _refuse_url(out: str, workers: int) -> None:
+    """Raises UsageError for a data set that is to be made in a store, and says what makes it."""
+    from mypt_cli.store import is_url, redacted
+    from mypt_train.scale.plan import refuse_web_server
+
+    if is_url(out):
+        refuse_web_server(out)
+        shown = redacted(out)
+        plan = shlex.quote(shown)
+        raise UsageError(
+            f"{shown}: a data set in a store is made by a plan; plan it with the same words after "
+            "mypt-prepare plan, but without --jobs and --resume, then\n"
+            f"  mypt-prepare resume --plan {plan} --jobs {workers}\n"
+            f"  mypt-prepare commit --plan {plan}"
+        )
 
 
 def summary(

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from mypt_cli.command import Command
+from mypt_cli.errors import refuse_url
 from mypt_cli.inputs import tools_of
 from mypt_cli.parser import Parser, positive
 from mypt_cli.store.kept import Cache
@@ -104,6 +105,7 @@ def _run(chosen: argparse.Namespace) -> int:
             raise
         raise ConfigError("training needs torch: pip install 'mypt-tags[train]'") from None
 
+    refuse_url(chosen.out, what="a folder", then="let --mirror URL copy checkpoints to the store")
     if chosen.config is None and chosen.init_from is None:
         raise ConfigError("name a --config, such as tiny, or a model with --init-from")
     config = Config.of(chosen.config or "finetune").set(chosen.set)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from mypt_cli.command import Command
-from mypt_cli.errors import UsageError
+from mypt_cli.errors import UsageError, refuse_url
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
 from mypt_lint.options import add_dialect, add_settings
@@ -76,6 +76,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_spec.tokenizer.vocabulary import write_ranks
     from mypt_train.curriculum.bpe import learn
 
+    refuse_url(chosen.output)
     read = [0, 0]  # texts, bytes
 
     def counted() -> Iterator[str]:

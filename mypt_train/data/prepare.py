@@ -1,8 +1,8 @@
 """Makes a data set of JSONL: lints, encodes, masks, packs and writes.
 
-Input: files of records. Output: a folder of shards with a manifest, whole or not there; and
-`rejects.jsonl`. Each line is accounted for (invariant 5 of ARCHITECTURE.md). `docs/toolcall_sft.md`
-describes the files.
+Input: files of records, or objects of a store. Output: a folder of shards with a manifest, whole or
+not there; and `rejects.jsonl`. Each line is accounted for (invariant 5 of ARCHITECTURE.md).
+`docs/toolcall_sft.md` describes the files.
 
 It is a plan (`mypt_train.scale`) that one process follows at once: its units are small, processes
 that are copies of this one make them, and the manifest is put without a question. A run that was
@@ -38,6 +38,8 @@ from mypt_train.scale.run import ChangedError, prove, run_unit
 from mypt_train.scale.state import report_there
 
 Progress = Callable[[str, int, int], None]
+# Bytes of a unit of objects: their beginnings cost a request each, and some that are read ahead.
+_FAR = 32 << 20
 
 
 class PrepareError(Exception):
@@ -55,14 +57,14 @@ def prepare(
     rules: Sequence[Settings] = (),
     workers: int = 1,
     resume: bool = False,
-    unit_size: int = SIZE,
+    unit_size: int | None = None,
     progress: Progress = lambda *_: None,
 ) -> dict[str, Any]:
     """Makes a data set in the folder `out`; returns its manifest.
 
     - `rules`: the settings of each source, as `mypt-lint` has them; they decide what is refused.
     - `resume`: continue what an earlier run with the same options and inputs has left.
-    - `unit_size`: bytes of input in a unit.
+    - `unit_size`: bytes of input in a unit; by default 4 MiB, or 32 MiB if some are in a store.
     - `progress`: called with what is being done ("encoding", "writing"), and bytes done of bytes in
       all.
 
@@ -70,12 +72,9 @@ def prepare(
     reasons and the file of rejects, and the same folder may be used again.
     """
     try:
-        for source in sources:
-            if source.remote:
-                raise PrepareError(
-                    f"{source.path}: is in a store; use mypt-prepare plan, or copy it here"
-                )
-        plan = make_plan(sources, rules, options, str(out), unit=unit_size, alone=True)
+        far = any(source.remote for source in sources)
+        unit = unit_size or (_FAR if far else SIZE)
+        plan = make_plan(sources, rules, options, str(out), unit=unit, alone=True)
         _open_folder(out, plan, resume=resume)
         _make_units(plan, workers, progress)
         prove(plan)
@@ -86,6 +85,8 @@ def prepare(
             "begin anew"
         ) from None
     except StoreError as error:
+        if error.kind in ("changed", "missing"):
+            raise PrepareError(f"{error}; delete the output and begin anew") from None
         raise PrepareError(f"{error}, then use --resume") from None
     except (UsageError, VocabularyError) as error:
         raise PrepareError(str(error)) from None
@@ -186,7 +187,9 @@ def _run(
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_all_start_methods, get_context
 
-    method = "fork" if "fork" in get_all_start_methods() else "spawn"
+    # The threads of a client of stores do not live on in a copy of this process.
+    alike = "fork" if all(source.local for source in plan.inputs) else "forkserver"
+    method = alike if alike in get_all_start_methods() else "spawn"
     plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded once, before they fork
     pool = ProcessPoolExecutor(
         min(workers, len(todo)), get_context(method), initializer=_begin, initargs=(plan,)

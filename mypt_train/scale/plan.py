@@ -156,11 +156,7 @@ def make_plan(
 
 def _refuse_full(out: str) -> None:
     """Raises PlanError for a folder with something else than a plan in it, and for a web server."""
-    if out.startswith(("http://", "https://")):
-        raise PlanError(
-            f"{redacted(out)}: nothing can be written to a web server; name a local folder, or a "
-            "URL of s3://, gs:// or az://"
-        )
+    refuse_web_server(out)
     store = Store.at(out)
     if store.exists(MANIFEST):
         raise PlanError(f"{redacted(out)}: holds a data set; name another folder")
@@ -168,6 +164,15 @@ def _refuse_full(out: str) -> None:
         others = {p.name for p in Path(out).iterdir()} - {PLAN, WORK, REJECTS}
         if others:
             raise PlanError(f"{out}: is not empty; name another folder, or empty it")
+
+
+def refuse_web_server(out: str) -> None:
+    """Raises PlanError for a data set on a web server."""
+    if out.startswith(("http://", "https://")):
+        raise PlanError(
+            f"{redacted(out)}: nothing can be written to a web server; name a local folder, or a "
+            "URL of s3://, gs:// or az://"
+        )
 
 
 def dumped(plan: Plan) -> bytes:

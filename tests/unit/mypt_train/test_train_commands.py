@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from mypt_cli.main import main as mypt
+
 ROOT = Path(__file__).parents[3]
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; from {} import main; sys.exit(main(sys.argv[1:]))"  # fmt: skip
 
@@ -245,3 +247,23 @@ def test_progress_after_a_stop_counts_what_was_done(tmp_path: Path) -> None:
     assert encoding[-1] == ("encoding", size, size)
     assert writing
     assert writing[-1][1] == writing[-1][2] > 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--data", "sft", "--config", "tiny"],
+        ["export", "--for", "vllm"],
+        ["vocab", "a.jsonl"],
+    ],
+)
+def test_an_output_that_is_a_url_is_refused(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert mypt([*words, "--out", "s3://me:pw@bucket/run"]) == 2
+    said = capsys.readouterr().err
+    assert "s3://***@bucket/run: is a URL; name a" in said
+    assert ("--mirror URL" in said) == (words[0] == "train")
+    assert not [*tmp_path.iterdir()]

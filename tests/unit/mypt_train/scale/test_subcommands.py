@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import json
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from mypt_cli.jsonl.paths import MANIFEST, expand
 from mypt_cli.main import main as mypt
+from mypt_cli.store import Store
 from mypt_lint.cli import main as lint
-from mypt_train import ShardReader
+from mypt_train import Options, ShardReader, prepare
 from mypt_train.commands.prepare import main
 from mypt_train.scale.plan import read_plan
+from tests.unit.mypt_train.scale.test_plan import contents
 
 ROOT = Path(__file__).parents[4]
 
@@ -76,6 +80,11 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "bad.jsonl", "--out", "x", "--sample", "3"], "1 of 1 records of the sample are"),
         (["a.jsonl", "--out", "sft", "--resume"], "is planned for several machines; go on with"),
         (["plan", "-", "--out", "x", "--dialect", "mypt"], "a stream cannot be read twice"),
+        (
+            ["a.jsonl", "--out", "s3://bucket/a b", "--dedup"],
+            "without --jobs and --resume, then\n  mypt-prepare resume --plan 's3://bucket/a b' --jobs ",
+        ),
+        (["a.jsonl", "--out", "https://h/x"], "nothing can be written to a web server"),
     ],
 )
 def test_what_cannot_be_done(
@@ -127,3 +136,28 @@ def test_a_sample_with_rejects_is_said(capsys: pytest.CaptureFixture[str]) -> No
     said = capsys.readouterr().out
     assert "(by 7 records, of which 1 are refused)\n  bad.jsonl:1: MYP" in said
     assert Path("x/plan.json").exists()
+
+
+def test_the_one_liner_reads_objects(s3: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Path("a.jsonl").read_bytes()
+    Path("in").mkdir()
+    files = {"a.jsonl": lines, "b.jsonl.gz": gzip.compress(lines), "c.jsonl": lines}
+    for name, content in files.items():
+        Path("in", name).write_bytes(content)
+        Store.at(s3).put(f"in/{name}", content)
+    wanted = ["--context-length", "256", "--dedup"]
+    assert main(["in", "--out", "here", *wanted]) == 0
+    assert main([f"{s3}/in", "--out", "there", *wanted]) == 0
+    prepare(
+        expand([f"{s3}/in"]), Path("two"), Options(context_length=256, dedup=True),
+        workers=2, unit_size=500,
+    )  # fmt: skip
+    here, *others = (contents(Path(name)) for name in ("here", "there", "two"))
+    manifests = [json.loads(found.pop(MANIFEST)) for found in (here, *others)]
+    assert [*others] == [here, here]
+    assert [entry["path"] for entry in manifests[1]["inputs"]] == [f"{s3}/in/{n}" for n in files]
+    assert all(entry["etag"] for entry in manifests[1]["inputs"])
+    for manifest in manifests:
+        del manifest["inputs"]
+    assert manifests[0] == manifests[1] == manifests[2]
+    capsys.readouterr()
