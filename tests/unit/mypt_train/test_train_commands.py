@@ -243,7 +243,7 @@ def test_progress_after_a_stop_counts_what_was_done(tmp_path: Path) -> None:
         progress=lambda *step: told.append(step))  # fmt: skip
     encoding = [step for step in told if step[0] == "encoding"]
     writing = [step for step in told if step[0] == "writing"]
-    assert encoding[0][1] > size / 2
+    assert encoding[0][1] > size / 2 - 2000  # all but the unit in which it was stopped
     assert encoding[-1] == ("encoding", size, size)
     assert writing
     assert writing[-1][1] == writing[-1][2] > 0
