@@ -155,7 +155,7 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
             found = _block(
                 message.role, message.attrs, message.parts, message.at, table, closed=closed
             )
-            yield _joined(found, table) if table.joined else found
+            yield _joined(found, table) if table.followed else found
 
 
 def _joined(events: list[Event], table: TokenTable) -> list[Event]:

@@ -156,8 +156,8 @@ def _cut(
         terminal, other = table.terminals.get(name), False
         if terminal is None:
             terminal, other = table.spelled(name)
-        if name in table.joined:
-            start = _led(text, at, start, table.joined[name].spelling[0])
+        if name in table.followed:
+            start = _followed(text, at, start, name, table)
             terminal = table.terminals[table.join(name, TEXT if start > at else last)]
         elif terminal is not None and terminal.led:
             start = _led(text, at, start, terminal.spelling[0])
@@ -183,6 +183,18 @@ def _cut(
         yield Event(terminal.name, spelling, place, attrs, spaced=spaced, other=other)
     if at < len(text):
         yield Event(TEXT, text[at:], Place("", span(at, len(text))))
+
+
+def _followed(text: str, at: int, start: int, name: str, table: TokenTable) -> int:
+    """Returns where a tag begins that has other white space where it follows something."""
+    joined = table.joined.get(name)
+    if name in table.after_text:
+        begun = _led(text, at, start, table.after_text[name].spelling[0])
+        if at < begun < start:
+            return begun
+        if joined is None or text[at:start] != joined.spelling[0].value:
+            return start
+    return start if joined is None else _led(text, at, start, joined.spelling[0])
 
 
 def _led(text: str, at: int, start: int, piece: Piece) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.bodies.json_body import read_body
+from mypt_spec.bodies.json_body import canonical_calls, read_body
 from mypt_spec.bodies.strict_json import faults
 from mypt_spec.damage.cut_tags import Cut, cuts, mended
 from mypt_spec.damage.near_miss import NearMiss, near_miss
@@ -196,7 +196,10 @@ def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Messag
         messages.append(Message(kind, tuple(parts), event.attrs, event.at))
         closer = table.terminals[events[end].terminal] if end < len(events) else None
         at = end + 1 if closer is not None and kind in closer.ends and not closer.mark else end
-    return messages, findings
+    if any(f.severity == "error" for f in findings):
+        return messages, findings
+    messages, found = canonical_calls(messages, table)
+    return messages, [*findings, *found]
 
 
 def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:

@@ -18,13 +18,14 @@ END = "$END"
 # A single-id tag by itself, in a dialect where only longer spellings hold it.
 STRAY = "$STRAY"
 # Kinds of body: one tool call; a list of calls, each with an id, or one call alone.
-CALLS = ("call", "arguments", "function", "parameters")
+CALLS = ("call", "arguments", "function", "parameters", "tagged")
 LISTS = ("calls", "functions")
 IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after its arguments
-# Kinds of body that declare tools: TypeScript (all, or what it can say), JSON lines, a JSON array.
-DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list")
+# Kinds of body that declare tools: TypeScript (all, or what it can say), JSON lines, a JSON array,
+# nested tags.
+DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list", "tool_tags")
 # Kinds of body in which nothing is escaped: they cannot say a tag.
-UNESCAPED = ("text", "signatures")
+UNESCAPED = ("text", "signatures", "tagged", "tool_tags")
 ROLES = ("thought", "citation", "result")
 BODIES = ("text", "json", *CALLS, *LISTS, *DEFINITIONS)
 # Kinds of vocabulary that a table can be made for.
@@ -116,7 +117,8 @@ class Terminal:
     once, where they are around the block `closes`. With `mark`, it closes its block in place of the
     closing tag and is itself a message. With `again`, it also ends the block of its own kind in
     which it is. `joins` names the terminal that it is another spelling of: with white space before
-    it, where it follows a text, or a tag that does not end with one and is not made for it.
+    it, where it follows a text, or a tag that does not end with one and is not made for it. With
+    `after`, "text", it is so after a text alone, and another row may be for tags.
     `before` is the kind of block that the opened block begins with: such a row is another opening
     tag, written there alone. `also` are more spellings, which are read, with a finding (MYP233),
     and never written; they have the same attributes.
@@ -125,15 +127,16 @@ class Terminal:
     "name" first, then the arguments; one called "name", or so with "_" after it, gets one more
     "_"), "arguments" (a JSON object; the tool's name is the attribute "name" of the tag),
     "function" (a JSON object of "name" and "arguments"), "parameters" (of "name" and "parameters"),
+    "tagged" (a tag for the function and one for each argument, around the text of its value),
     "calls" (an array of function calls, as OpenAI writes them), "functions" (an array of such
     functions, each with its "id" last), or definitions of functions: "namespace" (TypeScript),
-    "signatures" (TypeScript that keeps types, not schemas), "tool_lines" (a JSON object a line) or
-    "tool_list" (a JSON array). With `quotes`, blocks inside are quotations, neither calls nor
-    checked as JSON. `body_loss` is the loss of the content, where that of the tag differs;
-    `body_origin` is who writes the content at run time, where that is not the model for what it
-    learns, and the system for the rest. `role` is what the block is to people: "thought" (not
-    shown, with its own budget), "citation", "result" (of a tool, in a block that would begin a turn
-    otherwise), or "" for all others.
+    "signatures" (TypeScript that keeps types, not schemas), "tool_lines" (a JSON object a line),
+    "tool_list" (a JSON array) or "tool_tags" (nested tags). With `quotes`, blocks inside are
+    quotations, neither calls nor checked as JSON. `body_loss` is the loss of the content, where
+    that of the tag differs; `body_origin` is who writes the content at run time, where that is not
+    the model for what it learns, and the system for the rest. `role` is what the block is to
+    people: "thought" (not shown, with its own budget), "citation", "result" (of a tool, in a block
+    that would begin a turn otherwise), or "" for all others.
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
@@ -161,6 +164,7 @@ class Terminal:
     both: bool = False
     role: str = ""
     joins: str = ""
+    after: str = ""
     before: str = ""
     also: tuple[tuple[Piece, ...], ...] = ()
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -341,13 +345,25 @@ class TokenTable:
     @cached_property
     def joined(self) -> dict[str, Terminal]:
         """Maps the name of a terminal to the one that is written where it follows on something."""
-        return {t.joins: t for t in self.terminals.values() if t.joins}
+        return {t.joins: t for t in self.terminals.values() if t.joins and not t.after}
+
+    @cached_property
+    def after_text(self) -> dict[str, Terminal]:
+        """Maps the name of a terminal to the one that is written where it follows a text alone."""
+        return {t.joins: t for t in self.terminals.values() if t.after}
+
+    @cached_property
+    def followed(self) -> frozenset[str]:
+        """Returns the names of terminals that are written otherwise where they follow something."""
+        return frozenset({*self.joined, *self.after_text})
 
     def join(self, name: str, last: str) -> str:
         """Returns the terminal that is written for `name` after the terminal or text `last`.
 
         `last` is "" at the beginning.
         """
+        if last == TEXT and name in self.after_text:
+            return self.after_text[name].name
         if name not in self.joined or not last:
             return name
         before = self.terminals.get(last)
@@ -363,6 +379,11 @@ class TokenTable:
         begins with, or "" where it begins with text.
         """
         return bool(kind) and kind == self.turn_opener and first not in self.kinds("result")
+
+    @cached_property
+    def tagged(self) -> bool:
+        """Returns whether calls do not say the types of their arguments."""
+        return any(t.body == "tagged" for t in self.terminals.values())
 
     @cached_property
     def closers(self) -> dict[str, Terminal]:

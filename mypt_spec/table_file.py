@@ -49,15 +49,16 @@ _TERMINAL_KEYS = {
     "mark",
     "role",
     "joins",
+    "after",
     "again",
     "before",
     "also",
     "both",
 }
-_JOINING_KEYS = {"name", "joins", "space"}
+_JOINING_KEYS = {"name", "joins", "space", "after"}
 _OPTIONS = (
     *("opens", "body", "quotes", "body_loss", "body_origin", "mark", "again", "both", "role"),
-    *("joins", "before"),
+    *("joins", "before", "after"),
 )
 _MISTAKE_KEYS = {"code", "terminal", "inside", "after", "expected", "help"}
 
@@ -291,16 +292,20 @@ def _rows(rows: list[dict[str, Any]], need: Any) -> list[dict[str, Any]]:
     for row in rows:
         entry = f"[[terminal]] {row.get('name', '(no name)')}"
         if "joins" not in row:
+            need("after" not in row, entry, '"after" is beside "joins"')
             out.append(row)
             continue
         known_keys(row, _JOINING_KEYS, entry, need)
         base = next((r for r in out if r.get("name") == row["joins"] and "joins" not in r), None)
         fine = base is not None and "opens" in base and isinstance(base.get("spelling"), list)
         need(fine, entry, f'"joins" names no terminal above that opens a block: {row["joins"]!r}')
-        twice = any(r.get("joins") == row["joins"] for r in out)
+        after = row.get("after", "")
+        need(after in ("", "text"), entry, f'"after" is "text", or left out; got {after!r}')
+        twice = any((r.get("joins"), r.get("after", "")) == (row["joins"], after) for r in out)
         need(not twice, entry, f"another terminal joins {row['joins']}")
         spelling = [{"space": row.get("space", ""), "exact": True}, *(base or {})["spelling"]]
         own = {"name": row.get("name"), "joins": row["joins"], "spelling": spelling}
+        own |= {"after": after} if after else {}
         out.append({k: v for k, v in (base or {}).items() if k != "id"} | own)
     return out
 

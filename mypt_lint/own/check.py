@@ -200,6 +200,8 @@ def _generations(dialect: Dialect, episodes: list[Episode]) -> Result:
             if terminal is not None and terminal.opens and terminal.by_model:
                 break
             prompt += segment.ids
+            if terminal is not None and terminal.opens and terminal.body_by_model:
+                break
         if not prompt:
             continue
         try:

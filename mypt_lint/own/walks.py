@@ -21,7 +21,10 @@ _BODIES = {
     "arguments": '{"a": 1}',
     "function": '{"name": "f", "arguments": {"a": 1}}',
     "parameters": '{"name": "f", "parameters": {"a": 1}}',
+    "tagged": "<function=f>\n<parameter=a>\n1\n</parameter>\n</function>",
     "calls": '[{"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]',
+    "tool_tags": "<function>\n<name>f</name>\n<parameters>\n</parameters>\n</function>",
+    "tool_lines": '{"type": "function", "function": {"name": "f"}}',
 }
 _VALUES = ("f", "functions.f", "1", "call_1", "abcdefghi", "a", "text")  # of attributes
 

@@ -31,7 +31,6 @@ has no place for, such as ids, is metadata of the Episode, so it returns to the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,15 +39,26 @@ from mypt_spec.adapters.base import Adapter, Marked, Outlines, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, ordered, shape_of
 from mypt_spec.adapters.message_skeleton import any_words, begins, divided, marked, skeleton
 from mypt_spec.adapters.template_options import KEY, TemplateOptions, options_of
+from mypt_spec.adapters.waiting import unanswered
 from mypt_spec.bodies.definitions import (
+    LOSSY,
     lost_in,
     read_definitions,
     read_indented,
     write_definitions,
     write_indented,
 )
-from mypt_spec.bodies.json_body import Call, call_text, calls_in, list_text
+from mypt_spec.bodies.json_body import (
+    NO_TYPES,
+    TAGGED,
+    Call,
+    call_text,
+    calls_in,
+    list_text,
+    value_in,
+)
 from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.bodies.tagged import Types, call_findings, types_of
 from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import ROLE, RecordSchema
@@ -127,10 +137,12 @@ class Messages(Adapter):
             thoughts="thought" in paths,
         )
         self.listed = "call" in paths and self._opener("call").body in LISTS
+        self.tagged = "call" in paths and self._opener("call").body == TAGGED
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
         attrs = [self._patterns(p) for p in ("call", "result") if p in paths]
-        self.any_word = all(any_words(patterns) for patterns in attrs)
+        # Whether values are the same words for all findings: of "tagged", they may be another type.
+        self.any_word = all(any_words(patterns) for patterns in attrs) and not self.tagged
 
     def _opener(self, piece: str) -> Terminal:
         return self.table.openers[self.paths[piece][-1]]
@@ -145,6 +157,12 @@ class Messages(Adapter):
             record, self.SCHEMA, ordered=self.ordered, whole=whole
         )
         found = self.options.findings((checked or {}).get(KEY, {}), self.table.name)
+        if self.tagged and checked is not None:
+            types = types_of(checked.get("tools", ()))
+            for i, message in enumerate(checked[self.SCHEMA.messages]):
+                for n, call in enumerate(message.calls):
+                    at = f"/{self.SCHEMA.messages}/{i}/tool_calls/{n}/function"
+                    found += call_findings(call["function"], at, types, self.table.literals)
         refused = any(finding.severity == "error" for finding in found)
         return None if refused else checked, [*findings, *found], lifted
 
@@ -267,7 +285,7 @@ class Messages(Adapter):
         tools, body, at = record["tools"], self._opener("tools").body, reader.top("tools")
         text = write_definitions(tools, body, reader.table.literals)
         self._add(blocks, _Piece("tools", text, at), "head", Place())
-        if body != "signatures":
+        if body not in LOSSY:
             return
         holder = next(b for b in blocks if any(part.at is at for part in b.parts))
         holder.meta[_TOOLS] = tools
@@ -373,6 +391,7 @@ class Messages(Adapter):
         ids: Iterator[str] = iter(())
         rank = len(_SPOKEN)  # of the last piece of the open message; above all where none is open
         asked = 0  # questions since the tools
+        types = NO_TYPES
         for message in episode.messages:
             if message.role in table.marks:
                 continue
@@ -385,6 +404,7 @@ class Messages(Adapter):
             for piece, part in self._parts(message):
                 if piece == "tools":
                     top["tools"] = self._tools(part.text, meta.pop(_TOOLS, None))
+                    types = types_of(top["tools"])
                     continue
                 if piece == "result":
                     out.append({ROLE: "tool"} | self._result(part, next(results, {})))
@@ -394,6 +414,7 @@ class Messages(Adapter):
                     if piece == "user" and self.told and not any(m[ROLE] == "user" for m in out):
                         tools, text = self._asked_with(text)
                         top |= {"tools": tools} if tools else {}
+                        types = types_of(tools)
                     own = {ROLE: piece, "content": text}
                     out.append(own)
                     asked += piece == "user" and "tools" in top
@@ -406,7 +427,7 @@ class Messages(Adapter):
                         out.append(own)
                     own, rank = out[-1], now
                     ident = next(ids, "") if piece == "call" else ""
-                    self._say(own, piece, part, ident)
+                    self._say(own, piece, part, ident, types)
                     continue
                 rank = len(_SPOKEN)
             if own is None and meta:  # of a message without text, whose block holds tools
@@ -458,13 +479,15 @@ class Messages(Adapter):
         names = {"name": given["name"]} if "name" in given else {}
         return ids | names | notes | {"content": part.text}
 
-    def _say(self, message: dict[str, Any], piece: str, part: Part, ident: str) -> None:
+    def _say(
+        self, message: dict[str, Any], piece: str, part: Part, ident: str, types: Types
+    ) -> None:
         """Adds what a part says to a message of an assistant."""
         if piece == "thought":
             message[THOUGHTS[0]] = part.text
         elif piece == "call":
             body, given = self._opener("call").body, dict(part.attrs)
-            for call in calls_in(json.loads(part.text), body, part.attrs):
+            for call in calls_in(value_in(part.text, body), body, part.attrs, types):
                 named = call.id or given.get("id", "") or ident
                 message.setdefault("tool_calls", []).append(
                     ({"id": named} if named else {})
@@ -478,45 +501,14 @@ class Messages(Adapter):
 
     def _unanswered(self, context: Context) -> Iterator[Finding]:
         """Yields findings where there are more results than calls, or fewer."""
-        waiting: list[tuple[str, Place]] = []
-        answered = False
+        said: list[tuple[str, Part, Place]] = []
         for message in context.episode.messages:
-            if message.role in context.table.marks:
-                continue
-            try:
-                parts = self._parts(message)
-            except ValueError:
-                return  # no record can be like this, and no grammar takes it
-            for piece, part in parts:
-                if piece == "result":
-                    place = message.at if part.at == Place() else part.at
-                    if not waiting and answered:
-                        what = "every call before it has its result"
-                        yield Finding("MYP310", what, *place, help="delete it")
-                    waiting, answered = waiting[1:], True
-                elif piece != "tools":
-                    if answered:
-                        yield from _missing(waiting)
-                    waiting, answered = ([] if answered else waiting), False
-                    waiting += self._asked(piece, part, message)
-        if answered:
-            yield from _missing(waiting)
-
-    def _asked(self, piece: str, part: Part, message: Message) -> list[tuple[str, Place]]:
-        """Returns the names and places of the calls in a part."""
-        if piece != "call":
-            return []
-        try:
-            calls = calls_in(json.loads(part.text), self._opener("call").body, part.attrs)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return [("", part.at)]  # said where its body is read
-        return [(call.name, part.at) for call in calls]
-
-
-def _missing(waiting: list[tuple[str, Place]]) -> Iterator[Finding]:
-    for name, place in waiting:
-        hint = "put its result after those of the other calls"
-        yield Finding("MYP311", f"the call of {name!r} has no result", *place, help=hint)
+            if message.role not in context.table.marks:
+                try:
+                    said += [(piece, part, message.at) for piece, part in self._parts(message)]
+                except ValueError:
+                    return  # no record can be like this, and no grammar takes it
+        yield from unanswered(said, self._opener("call").body)
 
 
 def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) -> Messages:

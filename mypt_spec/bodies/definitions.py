@@ -1,8 +1,8 @@
-"""Reads and writes declared tools as the text of a block: JSON lines, a JSON array, TypeScript.
+"""Reads and writes declared tools as text: JSON lines, a JSON array, TypeScript, nested tags.
 
 Input are definitions as records have them, or the text of a block and its kind of body; output is
 canonical text, or the definitions. JSON keeps each definition as it was given, keys in order; of
-TypeScript, a "namespace" keeps all, "signatures" what `lost_in` does not name.
+TypeScript, a "namespace" keeps all, "signatures" what `lost_in` does not name, and so "tool_tags".
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Any
 from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import lost, write_signatures
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, indented, loads
+from mypt_spec.bodies.tool_tags import ToolTagsError, read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
 
+LOSSY = ("signatures", "tool_tags")  # kinds of body that do not keep all of a definition
 _APART = "\n\n"  # after each definition before a question
 
 
@@ -32,6 +34,8 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
         return write_namespace([_wrapped(tool) for tool in tools], literals)
     if kind == "signatures":
         return write_signatures(tools)
+    if kind == "tool_tags":
+        return write_tool_tags(tools, literals)
     if kind == "tool_list":
         return canonical(tools, literals)
     return "\n".join(canonical(tool, literals) for tool in tools)
@@ -67,6 +71,11 @@ def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
             return read_namespace(text) if kind == "namespace" else read_signatures(text)
         except NamespaceError as error:
             raise DefinitionsError(str(error), error.offset) from None
+    if kind == "tool_tags":
+        try:
+            return read_tool_tags(text)
+        except ToolTagsError as error:
+            raise DefinitionsError(str(error), error.offset) from None
     if kind == "tool_list":
         found = _loaded(text, 0)
         if not isinstance(found, list) or not found:
@@ -82,8 +91,8 @@ def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
 def lost_in(tools: list[dict[str, Any]], kind: str, text: str) -> list[str]:
     """Returns what of definitions is not in their text: keys and types; none if all of it is."""
     try:
-        return lost(tools, read_definitions(text, kind)) if kind == "signatures" else []
-    except DefinitionsError:
+        return lost(tools, read_definitions(text, kind)) if kind in LOSSY else []
+    except (DefinitionsError, ValueError):  # a text in them spells what ends one
         return []
 
 

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mypt_spec.bodies.definitions import (
@@ -20,6 +21,14 @@ from mypt_spec.bodies.definitions import (
     write_definitions,
 )
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, kind_of, loads
+from mypt_spec.bodies.tagged import (
+    TaggedFault,
+    Types,
+    read_tagged,
+    typed,
+    types_of,
+    write_tagged,
+)
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.table import CALLS, DEFINITIONS, LISTS, TokenTable
@@ -29,6 +38,8 @@ ID = "id"
 _NAMED = re.compile(f"{NAME}_*")
 _TAKEN = 'the key "name" occurs twice: it is the name of the tool'
 ARGUMENTS = "arguments"
+TAGGED = "tagged"
+NO_TYPES: Types = MappingProxyType({})
 IDENT = re.compile(r"[a-zA-Z0-9_\-]+")  # the ids of "functions", which tags of results have, too
 # Of a call that is an object of name and arguments: the key of these.
 KEYS = {"function": ARGUMENTS, "parameters": "parameters"}
@@ -38,6 +49,8 @@ _HELP = {
     "arguments": "write the arguments as one JSON object",
     "function": 'write {"name": ..., "arguments": {...}}',
     "parameters": 'write {"name": ..., "parameters": {...}}',
+    "tagged": "write `<function=name>`, `<parameter=key>`, the value and `</parameter>` of each "
+    "argument, and `</function>`, each on a line of its own",
     "calls": 'write an array of {"type": "function", "function": {"name": ..., "arguments": '
     "{...}}}",
     "functions": 'write an array of {"name": ..., "arguments": {...}, "id": ...}',
@@ -45,6 +58,7 @@ _HELP = {
     "namespace": "write them as the specification does: type name = (_: {...}) => any;",
     "signatures": "write them as openai-harmony does: type name = (_: {...}) => any;",
     "tool_lines": 'write one JSON object a line: {"type": "function", "function": {"name": ...}}',
+    "tool_tags": "write `<function>` and `<name>...</name>`, each on a line of its own",
     "tool_list": 'write an array of {"type": "function", "function": {"name": ...}}',
 }
 
@@ -89,8 +103,24 @@ def given_key(key: str) -> str:
     return key[:-1] if _NAMED.fullmatch(key) else key
 
 
-def calls_in(value: Any, kind: str, attrs: Attrs) -> list[Call]:
-    """Returns the calls in the value of a legal body of `kind`; `attrs` are those of its block."""
+def value_in(text: str, kind: str) -> Any:
+    """Returns the value of a legal body of a call. Raises ValueError for one that cannot be read.
+
+    Of "tagged", the arguments are texts: `calls_in` says which values they are.
+    """
+    if kind != TAGGED:
+        return json.loads(text)
+    name, texts = read_tagged(text)
+    return {NAME: name, ARGUMENTS: texts}
+
+
+def calls_in(value: Any, kind: str, attrs: Attrs, types: Types = NO_TYPES) -> list[Call]:
+    """Returns the calls in the value of a legal body of `kind`; `attrs` are those of its block.
+
+    `types` are those of the arguments of declared tools, for a body that does not say them.
+    """
+    if kind == TAGGED:
+        return [Call(value[NAME], typed(value[NAME], value[ARGUMENTS], types))]
     if kind in LISTS:
         functions = [(_function_of(item, kind), item.get(ID, "")) for item in value]
         return [Call(f[NAME], f[ARGUMENTS], call) for f, call in functions]
@@ -120,8 +150,55 @@ def called(part: Part, message: Message, table: TokenTable) -> Part:
 
 def calls_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Call]:
     """Yields the calls in messages whose bodies are legal, without quoted ones."""
+    messages = list(messages)
+    types = declared_types(messages, table)
     for part in call_parts(messages, table):
-        yield from calls_in(json.loads(part.text), table.openers[part.kind].body, part.attrs)
+        body = table.openers[part.kind].body
+        yield from calls_in(value_in(part.text, body), body, part.attrs, types)
+
+
+def declared_types(messages: Iterable[Message], table: TokenTable) -> Types:
+    """Returns the types of the arguments of the tools that messages define, where calls need them.
+
+    Definitions that cannot be read say nothing.
+    """
+    if not table.tagged:
+        return NO_TYPES
+    for message in messages:
+        for part in message.parts:
+            opener = table.openers.get(message.role if part.kind == "text" else part.kind)
+            if opener is not None and opener.body in DEFINITIONS:
+                try:
+                    return types_of(read_definitions(part.text, opener.body))
+                except DefinitionsError:
+                    return NO_TYPES
+    return NO_TYPES
+
+
+def canonical_calls(
+    messages: list[Message], table: TokenTable
+) -> tuple[list[Message], list[Finding]]:
+    """Returns messages with the arguments that other messages say the types of in canonical form.
+
+    Also returns findings about those that were not.
+    """
+    if not table.tagged:
+        return messages, []
+    types, found, out = declared_types(messages, table), list[Finding](), list[Message]()
+    for message in messages:
+        parts = []
+        for part in message.parts:
+            opener = table.openers.get(message.role if part.kind == "text" else part.kind)
+            if opener is not None and opener.body == TAGGED:
+                (call,) = calls_in(value_in(part.text, TAGGED), TAGGED, (), types)
+                clean = write_tagged(call.name, call.arguments, table.literals)
+                if clean != part.text:
+                    what = "an argument of the tool call is not canonical JSON"
+                    found.append(_fixable("MYP308", what, part.at, clean))
+                part = replace(part, text=clean)
+            parts.append(part)
+        out.append(replace(message, parts=tuple(parts)))
+    return out, found
 
 
 def call_text(
@@ -134,6 +211,8 @@ def call_text(
     """
     if kind == "call":
         return canonical({NAME: name, **written(arguments)}, literals)
+    if kind == TAGGED:
+        return write_tagged(name, arguments, literals)
     if kind in LISTS:
         return list_text([Call(name, arguments)], literals, kind)
     return canonical({NAME: name, KEYS.get(kind, ARGUMENTS): arguments}, literals)
@@ -163,6 +242,8 @@ def read_body(
     """
     if kind in DEFINITIONS:
         return _read_definitions(text, kind, literals, at)
+    if kind == TAGGED:
+        return _read_tagged(text, at)
     what = "tool result" if kind == "json" else "tool call"
     try:
         value = loads(text)
@@ -192,6 +273,15 @@ def read_body(
     return Body(clean, value, found)
 
 
+def _read_tagged(text: str, at: Place) -> Body:
+    try:
+        return Body(text, value_in(text, TAGGED), [])
+    except TaggedFault as fault:
+        message = f"the tool call is not written as it should be: {fault.message}"
+        hint = "" if fault.code == "MYP004" else _HELP[TAGGED]
+        return Body(None, None, [_at(fault.code, message, at, fault.offset, hint=hint)])
+
+
 def names_called(text: str, kind: str) -> list[str]:
     """Returns the names in the body of a call, or of an array of calls, legal or not.
 
@@ -204,8 +294,8 @@ def names_called(text: str, kind: str) -> list[str]:
     ['f']
     """
     try:
-        value = loads(text)
-    except Fault:
+        value = value_in(text, kind) if kind == TAGGED else loads(text)
+    except (Fault, TaggedFault):
         return []
     if kind in LISTS:
         items = value if isinstance(value, list) else [value]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.bodies.json_body import call_parts
+from mypt_spec.bodies.json_body import call_parts, declared_types
+from mypt_spec.bodies.tagged import Types, types_in
 from mypt_spec.damage.cut_tags import inner_tags
 from mypt_spec.episode import Episode, Event, Part
 from mypt_spec.states import Stack, after_tag, open_blocks
@@ -106,6 +108,20 @@ class Context:
     def inner_tags(self) -> tuple[str, ...]:
         """Returns the tags of plain text that may be inside of blocks; see damage/cut_tags.py."""
         return inner_tags(self.table, self.automaton)
+
+    @cached_property
+    def types(self) -> Types:
+        """Returns the types of the arguments of declared tools, for calls that do not say them.
+
+        Tools that the episode defines come before those of the limits.
+        """
+        given = {}
+        for schema in self.limits.schemas:
+            try:
+                given[schema.name] = types_in(json.loads(schema.arguments or "{}"))
+            except (ValueError, RecursionError):
+                continue  # said where the schema is used
+        return {**given, **declared_types(self.episode.messages, self.table)}
 
     @cached_property
     def calls(self) -> list[Part]:

@@ -9,9 +9,19 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from mypt_spec.bodies.json_body import KEYS, NAME, called, calls_in, given_key, read_body
+from mypt_spec.bodies.json_body import (
+    KEYS,
+    NAME,
+    TAGGED,
+    called,
+    calls_in,
+    given_key,
+    read_body,
+    value_in,
+)
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, pointer_to
+from mypt_spec.bodies.tagged import Types
 from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.episode import Attrs, Episode, Part, Place
 from mypt_spec.findings import Finding
@@ -33,9 +43,9 @@ def _faultless(text: str, body: str, literals: re.Pattern[str]) -> bool:
 
 
 @lru_cache(maxsize=1000)
-def _called(text: str) -> Any:
+def _called(text: str, body: str) -> Any:
     """Returns the name in the body of a call."""
-    return json.loads(text)[NAME]
+    return value_in(text, body)[NAME]
 
 
 def _span(run: TextRun, start: int, end: int) -> tuple[int, int] | None:
@@ -219,9 +229,12 @@ def unknown_tool(context: Context) -> Iterator[Finding]:
     if not declared:
         return
     for part in context.calls:
+        body = context.table.openers[part.kind].body
         try:
             name = dict(part.attrs).get(NAME) or (
-                _called(part.text) if len(part.text) <= _LONG else json.loads(part.text)[NAME]
+                _called(part.text, body)
+                if len(part.text) <= _LONG
+                else value_in(part.text, body)[NAME]
             )
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
@@ -311,6 +324,7 @@ def result_misfit(context: Context) -> Iterator[Finding]:
     if not schemas:
         return
     patience, latest = Patience(), ""
+    types = context.types
     for message in context.episode.messages:
         opener = context.table.openers.get(message.role)
         if (
@@ -331,7 +345,7 @@ def result_misfit(context: Context) -> Iterator[Finding]:
             part = called(part, message, context.table)
             body = context.table.openers[part.kind].body if part.kind != "text" else ""
             if body in CALLS:
-                latest, arguments = _call(part, body)
+                latest, arguments = _call(part, body, types)
                 if latest in schemas:
                     yield from _misfit(
                         "MYP353",
@@ -352,12 +366,15 @@ def result_misfit(context: Context) -> Iterator[Finding]:
                 )
 
 
-def _call(part: Part, body: str) -> tuple[str, Any]:
+def _call(part: Part, body: str, types: Types) -> tuple[str, Any]:
     """Returns the name and the arguments of a call; the name is empty where the body is no call."""
     try:
-        value = json.loads(part.text)
+        value = value_in(part.text, body)
     except (ValueError, RecursionError):
         return "", None
+    if body == TAGGED:
+        (call,) = calls_in(value, body, part.attrs, types)
+        return call.name, call.arguments
     name = dict(part.attrs).get(NAME) or (value.get(NAME) if isinstance(value, dict) else "")
     if body == "call" and isinstance(value, dict):
         return str(name), calls_in({NAME: name} | value, body, part.attrs)[0].arguments

@@ -318,6 +318,8 @@ def ident_dfa() -> ByteDfa:
 DIGITS = 15
 # The bytes that can follow a number.
 _AFTER_NUMBER = b",}]"
+# And where it is between tags, on a line of its own.
+BEFORE_TAG = _AFTER_NUMBER + b"\n"
 # The most zeros after `0.`: with more, canonical JSON writes an exponent.
 _SMALL = 3
 
@@ -389,12 +391,12 @@ _EXPONENTS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-@lru_cache(maxsize=2)
-def number_dfa(*, fraction: bool) -> ByteDfa:
+@lru_cache(maxsize=4)
+def number_dfa(*, fraction: bool, ends: bytes = _AFTER_NUMBER) -> ByteDfa:
     """Returns the automaton of canonical JSON numbers of at most DIGITS digits.
 
     Only whole numbers, unless `fraction`; an exponent has two digits. A number is over when a byte
-    follows that is none of it, so its exits are the bytes that can follow a number.
+    follows that is none of it, so its exits are the bytes that can follow a number: `ends`.
     """
     rows: dict[_Number, dict[int, _Number]] = {}
     queue = [_Number()]
@@ -413,9 +415,9 @@ def number_dfa(*, fraction: bool) -> ByteDfa:
         for byte, then in rows[state].items():
             step[i, byte] = order.index(then) if then in alive else DEAD
         if state.complete:
-            step[i, list(_AFTER_NUMBER)] = -2 - np.arange(len(_AFTER_NUMBER))
+            step[i, list(ends)] = -2 - np.arange(len(ends))
     none = np.zeros(len(order), bool)
-    exits: tuple[Symbol, ...] = tuple(("byte", b) for b in _AFTER_NUMBER)
+    exits: tuple[Symbol, ...] = tuple(("byte", b) for b in ends)
     return ByteDfa(
         "number" if fraction else "integer", step, exits, none, none, (frozenset(),) * len(order)
     )

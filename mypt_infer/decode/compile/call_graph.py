@@ -34,12 +34,36 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, ident_dfa, number_dfa, string_dfa
+from mypt_infer.decode.compile.byte_dfa import (
+    BEFORE_TAG,
+    ByteDfa,
+    Symbol,
+    ident_dfa,
+    number_dfa,
+    string_dfa,
+)
 from mypt_infer.decode.compile.nfa import CALLING, PART, Node, Place, chain, spelled
 from mypt_infer.decode.compile.table_schemas import check_schema, from_one_byte
+from mypt_infer.decode.compile.tagged_arguments import (
+    END,
+    ENDS,
+    REST,
+    check_names,
+    value_dfa,
+    way_of,
+)
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
-from mypt_spec.bodies.json_body import ID, Call, call_text, list_text, written, written_key
+from mypt_spec.bodies.json_body import (
+    ID,
+    TAGGED,
+    Call,
+    call_text,
+    list_text,
+    written,
+    written_key,
+)
 from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, TAGS, with_tags
 from mypt_spec.table import IDS_LAST, LISTS
 
 _NO_ARGUMENTS = "{}"
@@ -78,12 +102,18 @@ class Bodies:
         leave_out: Callable[[Bodies, Part], int] | None = None,
     ) -> None:
         self.leave_out = leave_out
-        self.kind, self.tools, self.literals = kind, tools, literals
-        self.string = string_dfa(tuple(forbidden))
+        self.kind, self.tools, self.literals, self.forbidden = kind, tools, literals, forbidden
+        self.string, self.whole, self.fraction, *more = call_leaves(kind, forbidden)
+        if kind == TAGGED:
+            (self.between,) = more
+            self.literals = with_tags(literals)
         self.owner = -1
         for tool in tools:
             check_named(tool, kind, literals)
-            check_schema(tool)
+            if kind == TAGGED:
+                check_arguments(tool, literals, forbidden)
+            else:
+                check_schema(tool)
 
     def any_tool(self, then: Node) -> Node:
         """Returns the start of a call of any of the tools, up to `then`.
@@ -147,6 +177,8 @@ class Bodies:
     def rest(self, part: Part, then: Node) -> Node:
         """Returns the start of the rest of a call after its name, up to `then`."""
         tool, self.owner = self.tools[part.tool], part.tool
+        if self.kind == TAGGED:
+            return self._arguments(tool, self._text(part.after, then))
         properties, required = tool.properties, tool.required
         if self.kind == "call":
             properties, required = written(properties), frozenset(map(written_key, required))
@@ -155,7 +187,7 @@ class Bodies:
     def _around(self, name: str) -> tuple[str, str]:
         """Returns the text before and after the members of a call's arguments."""
         before, after = around(self.kind, name, self.literals)
-        if self.kind == "call":
+        if self.kind in ("call", TAGGED):
             return before, after
         return before + "{", "}" + after
 
@@ -164,6 +196,32 @@ class Bodies:
 
     def _either(self, nodes: list[Node]) -> Node:
         return nodes[0] if len(nodes) == 1 else Node(also=nodes, block=CALLING, owner=self.owner)
+
+    def _arguments(self, tool: ToolSpec, then: Node) -> Node:
+        """Returns the start of arguments as tags, in their order, the optional ones or not."""
+        following: Node | None = None  # the arguments that may come next
+        rest = then  # what follows a value
+        open_end = [then]  # `then`, as long as no later argument is required
+        for key in reversed([k for k, part in tool.properties.items() if part is not False]):
+            value = self._argument(tool, key, rest)
+            if key in tool.required:
+                following, open_end = None, []
+            following = self._also(following, ARGUMENT[0] + key + ARGUMENT[1], value)
+            rest = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
+        return rest
+
+    def _argument(self, tool: ToolSpec, key: str, then: Node) -> Node:
+        """Returns the start of the value of an argument and the tag after it, up to `then`."""
+        at = f"/properties/{key}"
+        way = way_of(tool.properties[key], tool.name, at, self.literals, self.forbidden)
+        if way.free:
+            after = self._text(REST, then)
+            edges: dict[Symbol, Place] = dict.fromkeys(ENDS[: 2 - way.some], (after, 0))
+            return Node(edges, leaf=self.between, block=CALLING, owner=self.owner)
+        closed = self._text(END + REST, then)
+        if way.texts:
+            return self._either([self._text(text, closed) for text in way.texts])
+        return self._either([self.value(schema, closed) for schema in way.schemas])
 
     def _members(
         self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool
@@ -220,13 +278,13 @@ class Bodies:
                 '"', self._begun(self.string, inside) if schema.get("minLength") else inside
             )
         if kind in ("integer", "number") and from_one_byte(schema, [kind]):
-            return self._number(number_dfa(fraction=kind == "number"), then, schema["minimum"])
+            return self._number(self._numbers(kind), then, schema["minimum"])
         if kind == "integer" and "minimum" in schema:
             return self._either(
                 [self._text(str(n), then) for n in range(schema["minimum"], schema["maximum"] + 1)]
             )
         if kind in ("integer", "number"):
-            return self._number(number_dfa(fraction=kind == "number"), then)
+            return self._number(self._numbers(kind), then)
         if kind == "boolean":
             return self._either([self._text("true", then), self._text("false", then)])
         if kind == "null":
@@ -242,6 +300,9 @@ class Bodies:
         properties, required = schema.get("properties", {}), frozenset(schema.get("required", ()))
         closing = self._text("}", then)
         return self._text("{", self._members(properties, required, closing, comma=False))
+
+    def _numbers(self, kind: str) -> ByteDfa:
+        return self.fraction if kind == "number" else self.whole
 
     def _number(self, leaf: ByteDfa, then: Node, low: int | None = None) -> Node:
         """Returns the start of a number, up to `then`; it is at least `low`, 0 or 1.
@@ -276,6 +337,8 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
     """
     if kind == "arguments":
         return "", ""
+    if kind == TAGGED:
+        return FUNCTION[0] + name + FUNCTION[1], FUNCTION[2]
     whole = call_text(name, {}, literals, kind)
     if kind == "call":
         return whole[:-1], whole[-1]
@@ -296,3 +359,37 @@ def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
     """Raises SchemaFault for a tool that calls of this kind cannot name."""
     if literals.search(tool.name):
         raise SchemaFault(tool.name, "", "the name spells a tag of the format")
+    if kind == TAGGED:
+        check_names(tool)
+
+
+def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
+    """Returns the leaves of calls of a kind: strings, whole and other numbers, texts between tags.
+
+    No string or text may contain a spelling of `forbidden`.
+    """
+    if kind != TAGGED:
+        strings = string_dfa(tuple(forbidden))
+        return [strings, number_dfa(fraction=False), number_dfa(fraction=True)]
+    return [
+        string_dfa((*forbidden, *TAGS)),
+        number_dfa(fraction=False, ends=BEFORE_TAG),
+        number_dfa(fraction=True, ends=BEFORE_TAG),
+        value_dfa(tuple(forbidden)),
+    ]
+
+
+def check_arguments(tool: ToolSpec, literals: re.Pattern[str], forbidden: Sequence[str]) -> None:
+    """Raises SchemaFault for a schema whose arguments tables cannot write between tags."""
+    check_schema(
+        ToolSpec(
+            tool.name, {**tool.schema, "properties": {k: {"const": 0} for k in tool.properties}}
+        )
+    )
+    for key, part in tool.properties.items():
+        if part is False and key not in tool.required:
+            continue  # never written
+        at = f"/properties/{key}"
+        way = way_of(part, tool.name, at, literals, forbidden)
+        for schema in way.schemas:
+            check_schema(ToolSpec(tool.name, {"properties": {key: schema}}))

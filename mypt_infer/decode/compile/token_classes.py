@@ -11,12 +11,14 @@ from functools import cached_property
 
 import numpy as np
 
-from mypt_infer.decode.compile.byte_dfa import ByteDfa, ident_dfa, number_dfa, string_dfa
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, ident_dfa
+from mypt_infer.decode.compile.call_graph import call_leaves
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows, same_columns
 from mypt_infer.decode.compile.vocab import Ints, Vocabulary, vocabulary
 from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.memo import Memo
 from mypt_spec.table import IDS_LAST
 
@@ -54,12 +56,8 @@ def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
     found = _leaf_sets.known.get(dialect.fingerprint)
     if found is None:
         words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
-        leaves = [
-            text,
-            string_dfa(tuple(forbidden_texts(dialect))),
-            number_dfa(fraction=False),
-            number_dfa(fraction=True),
-        ]
+        bodies = {t.body for t in dialect.table.terminals.values()}
+        leaves = [text, *call_leaves(TAGGED if TAGGED in bodies else "", forbidden_texts(dialect))]
         if any(t.body in IDS_LAST for t in dialect.table.terminals.values()):
             leaves.append(ident_dfa())
         ids = list(dialect.table.special.values())

@@ -16,6 +16,7 @@ import numpy as np
 from mypt_infer.decode.compile.call_graph import OPENED, Bodies, around, body_of, check_named
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import RESPONSE
+from mypt_infer.decode.compile.tagged_arguments import WHERE
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.answers import Answer, answer
@@ -38,6 +39,7 @@ from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.tables import Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.memo import Memo
 from mypt_spec.table import LISTS
@@ -155,6 +157,9 @@ class _Opening:
         self, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str], *, response: bool = False
     ) -> Calls:
         for tool in tools:
+            if self.kind == TAGGED:
+                what = f'the engine "llguidance" does not write arguments between tags: {WHERE}'
+                raise SchemaFault(tool.name, "", what)
             check_named(tool, self.kind, self.literals)
         rules = [
             Rule(

@@ -116,7 +116,8 @@ def findings_of(example: Example) -> list[Finding]:
         "records",
         "often",
     }
-    d = mypt_spec.dialect(words.get("dialect", "mypt"))
+    named = words.get("dialect", "mypt")
+    d = mypt_spec.load(ROOT / named) if "/" in named else mypt_spec.dialect(named)
     limits = mypt_spec.Limits(
         phase=int(words["phase"]) if "phase" in words else None,
         max_tokens=int(words["max-tokens"]) if "max-tokens" in words else None,

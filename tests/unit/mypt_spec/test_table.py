@@ -128,7 +128,7 @@ def test_schema_and_loader_know_the_same_keys() -> None:
 
     assert set(SCHEMA["properties"]["dialect"]["properties"]) == table_file._DIALECT_KEYS
     terminal = set(SCHEMA["$defs"]["terminal"]["properties"])
-    assert terminal | {"joins"} == table_file._TERMINAL_KEYS
+    assert terminal | {"joins", "after"} == table_file._TERMINAL_KEYS
     assert set(SCHEMA["$defs"]["joining"]["properties"]) == table_file._JOINING_KEYS
     assert set(SCHEMA["$defs"]["mistake"]["properties"]) == table_file._MISTAKE_KEYS
 

@@ -1,0 +1,101 @@
+"""Says how the value of an argument between tags is written: as any text, as some texts, as JSON.
+
+Input: the schema of an argument in a call of the kind "tagged" (`mypt_spec.bodies.tagged`). Output:
+a Way, or a SchemaFault for one that tables cannot hold; and the leaf of the texts between tags.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
+from mypt_infer.decode.tools import SchemaFault, ToolSpec
+from mypt_spec.bodies.tagged import ARGUMENT, NAMES, STRING, TAGS, kinds_in, value_of, value_text
+
+WHERE = "calls with tags for their arguments are for tables alone"
+# What ends a text, and the rest of the tag.
+END, REST = ARGUMENT[2][:-1], ARGUMENT[2][-1]
+# How a text that is over is read, and one that is empty.
+ENDS: tuple[Symbol, Symbol] = (("tag", END), ("first", END))
+
+
+class Way(NamedTuple):
+    """How a value is written.
+
+    As any text (`free`), which is not empty if `some`; as one of `texts`; or else as the JSON of a
+    value that fits one of `schemas`.
+    """
+
+    free: bool = False
+    some: bool = False
+    texts: tuple[str, ...] = ()
+    schemas: tuple[dict[str, Any], ...] = ()
+
+
+@lru_cache(maxsize=16)
+def value_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
+    """Returns the automaton of texts between tags, which spell none of these, nor of the tags."""
+    leaf = text_dfa([END, *forbidden, *TAGS], [END], {}, {}, name="value")
+    return replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
+
+
+def check_names(tool: ToolSpec) -> None:
+    """Raises SchemaFault for a name of a tool or an argument that no tag can hold."""
+    if not NAMES.fullmatch(tool.name):
+        raise SchemaFault(tool.name, "", "no tag can hold the name")
+    for key in tool.properties:
+        if not NAMES.fullmatch(key):
+            raise SchemaFault(tool.name, f"/properties/{key}", "no tag can hold the name")
+
+
+def way_of(
+    schema: Any, tool: str, at: str, literals: re.Pattern[str], forbidden: Sequence[str]
+) -> Way:
+    """Returns how an argument is written. Raises SchemaFault where tables cannot hold it.
+
+    `literals` matches the dialect's tags, and no text may spell one of `forbidden`.
+    """
+    if schema is True or not isinstance(schema, Mapping):
+        if schema is True:
+            return Way(free=True)
+        raise SchemaFault(tool, at, f"no value fits; {WHERE}")
+    kinds = kinds_in(schema, schema)
+    if "enum" in schema or "const" in schema:
+        values = schema["enum"] if "enum" in schema else [schema["const"]]
+        said = [(value, value_text(value, literals)) for value in values]
+        spelled = (*forbidden, *TAGS)
+        texts = tuple(
+            text
+            for value, text in said
+            if value_of(text, kinds) == value and not any(tag in text for tag in spelled)
+        )
+        if not texts:
+            raise SchemaFault(tool, f"{at}/enum", "no value can be said between tags")
+        return Way(texts=texts)
+    if "string" in kinds:
+        least = schema.get("minLength", 0)
+        rest = {key: value for key, value in schema.items() if key != "minLength"}
+        if not _unbound(rest) or least not in (0, 1) or (least and kinds != STRING):
+            words = ", ".join(repr(w) for w in schema if w not in ("type", "anyOf", "oneOf"))
+            what = f"beside text, {words or 'a bound'} is not supported between tags, but for "
+            raise SchemaFault(tool, at, f'{what}"minLength" of 0 and 1; {WHERE}')
+        return Way(free=True, some=least == 1)
+    choices = schema.get("anyOf", schema.get("oneOf"))
+    if isinstance(choices, list) and len(schema) == 1:
+        return Way(schemas=tuple(map(dict, choices)))
+    return Way(schemas=(dict(schema),))
+
+
+def _unbound(schema: Any) -> bool:
+    """Returns whether each value of the types of a schema fits it."""
+    if schema is True:
+        return True
+    if not isinstance(schema, Mapping) or not {*schema} <= {"type", "anyOf", "oneOf"}:
+        return False
+    return all(_unbound(p) for w in ("anyOf", "oneOf") for p in schema.get(w, ()))

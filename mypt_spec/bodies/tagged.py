@@ -1,0 +1,261 @@
+"""Reads and writes calls whose arguments are tags of text with values between them.
+
+Input is the text of a body of the kind "tagged", or a call; output is the other:
+
+    <function=find>
+    <parameter=query>
+    two
+    lines
+    </parameter>
+    <parameter=limit>
+    5
+    </parameter>
+    </function>
+
+A string is written as it is, any other value as canonical JSON. So the text does not say which of
+the two a value is: the type in the schema of its tool does. Where a schema takes strings alone, a
+value is a string; where it takes none, it is what the JSON says. Where it takes both, or nothing
+says what it takes, canonical JSON that fits is a value of that type, and all else is a string.
+What would come back as another value has a finding, and so has a string that spells one of these
+tags, because no escape could write it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, escape, faults, kind_of, loads
+from mypt_spec.findings import Finding
+
+# What is before a name, after it, and at the end.
+FUNCTION = ("<function=", ">\n", "</function>")
+ARGUMENT = ("<parameter=", ">\n", "\n</parameter>\n")
+# The tags, without the white space around them. No name and no value may spell one.
+TAGS = (FUNCTION[0], FUNCTION[2], ARGUMENT[0], ARGUMENT[2].strip())
+NAMES = re.compile(r"[^<>\s](?:[^<>\n]*[^<>\s])?")  # of functions and arguments
+_TAG = re.compile("|".join(TAGS))
+# Of ASCII, without the quote and the backslash.
+_ESCAPE = re.compile(r"\\\\|\\u(00(?!22|5c)[2-7][0-9a-f])")
+STRING = frozenset({"string"})
+KINDS = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
+_UNSAYABLE = "take it out, or write it differently: no escape can say it here"
+_DEEP = 20  # references that are followed
+
+# The types that each argument of each tool may have.
+Types = Mapping[str, Mapping[str, frozenset[str]]]
+
+
+class TaggedFault(ValueError):
+    """Why a text is no such body; `offset` is where it shows."""
+
+    def __init__(self, message: str, offset: int, code: str = "MYP304") -> None:
+        super().__init__(message)
+        self.message, self.offset, self.code = message, offset, code
+
+
+@lru_cache(maxsize=64)
+def with_tags(literals: re.Pattern[str]) -> re.Pattern[str]:
+    """Returns a pattern that matches these tags, too, so that JSON escapes them."""
+    return re.compile(f"{literals.pattern}|{_TAG.pattern}")
+
+
+def value_text(value: Any, literals: re.Pattern[str]) -> str:
+    """Returns the text of a value: a string as it is, any other as canonical JSON."""
+    return value if isinstance(value, str) else canonical(value, with_tags(literals))
+
+
+def write_tagged(name: str, arguments: Mapping[str, Any], literals: re.Pattern[str]) -> str:
+    """Returns the body of a call; `literals` matches the dialect's tags, which JSON escapes.
+
+    >>> print(write_tagged("f", {"q": "Ada", "n": 5}, re.compile("<end>")))
+    <function=f>
+    <parameter=q>
+    Ada
+    </parameter>
+    <parameter=n>
+    5
+    </parameter>
+    </function>
+    """
+    said = (
+        f"{ARGUMENT[0]}{key}{ARGUMENT[1]}{value_text(value, literals)}{ARGUMENT[2]}"
+        for key, value in arguments.items()
+    )
+    return f"{FUNCTION[0]}{name}{FUNCTION[1]}{''.join(said)}{FUNCTION[2]}"
+
+
+def read_tagged(text: str) -> tuple[str, dict[str, str]]:
+    """Returns the name and the texts of the values. Raises TaggedFault.
+
+    >>> read_tagged("<function=f>\\n<parameter=q>\\n\\n</parameter>\\n</function>")
+    ('f', {'q': ''})
+    """
+    name, at = _named(text, 0, FUNCTION)
+    out: dict[str, str] = {}
+    while not text.startswith(FUNCTION[2], at):
+        begun = at
+        key, at = _named(text, at, ARGUMENT)
+        if key in out:
+            raise TaggedFault(f"the argument {key!r} occurs twice", begun, "MYP004")
+        tag = _TAG.search(text, at)
+        # The line end that belongs to the tag is also that after the name where nothing is between.
+        end = -1 if tag is None else tag.start() - 1
+        if end < at or not text.startswith(ARGUMENT[2], end):
+            raise _expected(ARGUMENT[2], len(text) if tag is None else tag.start())
+        out[key] = text[at:end]
+        at = end + len(ARGUMENT[2])
+    if at + len(FUNCTION[2]) < len(text):
+        raise TaggedFault(f"there is more text after `{FUNCTION[2]}`", at + len(FUNCTION[2]))
+    return name, out
+
+
+def _named(text: str, at: int, tag: tuple[str, str, str]) -> tuple[str, int]:
+    """Returns the name in an opening tag at a place, and the place after it."""
+    if not text.startswith(tag[0], at):
+        raise _expected(tag[0] if tag is FUNCTION else f"{tag[0]}` or `{FUNCTION[2]}", at)
+    at += len(tag[0])
+    match = NAMES.match(text, at)
+    if match is None:
+        raise TaggedFault(f"`{tag[0]}` has no name", at, "MYP306")
+    if not text.startswith(tag[1], match.end()):
+        raise _expected(tag[1], match.end())
+    return match[0], match.end() + len(tag[1])
+
+
+def _expected(what: str, at: int) -> TaggedFault:
+    return TaggedFault(f"expected `{what}`".replace("\n", "\\n"), at)
+
+
+def value_of(text: str, kinds: frozenset[str] = KINDS) -> Any:
+    """Returns the value of an argument that may have these types.
+
+    >>> value_of("5"), value_of("5", STRING), value_of("05"), value_of("null", STRING | {"integer"})
+    (5, '5', '05', 'null')
+    """
+    if kinds == STRING:
+        return text
+    try:
+        value = loads(text)
+    except Fault:
+        return text
+    if isinstance(value, str) or next(faults(value), None) is not None:
+        return text
+    if "string" in kinds and not (_fits(value, kinds) and _spaced(text)):
+        return text
+    return value
+
+
+def _fits(value: Any, kinds: frozenset[str]) -> bool:
+    kind = kind_of(value)
+    whole = isinstance(value, float) and value.is_integer()
+    return (
+        kind in kinds or (kind == "integer" and "number" in kinds) or (whole and "integer" in kinds)
+    )
+
+
+def _spaced(text: str) -> bool:
+    """Returns whether JSON is spaced as it is written here, escapes of tags aside."""
+    plain = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else m[0], text)
+    return json.dumps(json.loads(text), ensure_ascii=False) == plain
+
+
+def typed(name: str, texts: Mapping[str, str], types: Types) -> dict[str, Any]:
+    """Returns the arguments of a call, of the texts of their values."""
+    known = types.get(name, {})
+    return {key: value_of(text, known.get(key, KINDS)) for key, text in texts.items()}
+
+
+def call_findings(
+    function: Mapping[str, Any], pointer: str, types: Types, literals: re.Pattern[str]
+) -> list[Finding]:
+    """Returns what such a body cannot say of a function's "name" and "arguments" at a pointer.
+
+    That are names that end a tag and strings that spell one, which are errors, and arguments that
+    come back as another value.
+    """
+    name, arguments = function["name"], function["arguments"]
+    out = []
+    named = [(name, FUNCTION, f"{pointer}/name")]
+    at = {key: f"{pointer}/arguments/{escape(key)}" for key in arguments}
+    for what, tag, place in [*named, *((key, ARGUMENT, at[key]) for key in arguments)]:
+        if not NAMES.fullmatch(what):
+            message = f"{what!r} cannot be the name in `{tag[0]}...>`"
+            out.append(Finding("MYP320", message, place, on_key=tag is ARGUMENT))
+    back = typed(name, {key: value_text(v, literals) for key, v in arguments.items()}, types)
+    for key, value in arguments.items():
+        found = _TAG.search(value) if isinstance(value, str) else None
+        if found is not None:
+            message = f"`{found[0]}` in the text of the argument {key!r}"
+            out.append(Finding("MYP301", message, at[key], found.span(), help=_UNSAYABLE))
+        elif not _same(value, back[key]):
+            message = (
+                f"the argument {key!r} is {a_kind_of(value)}, and its text is read as "
+                f"{a_kind_of(back[key])}: {_short(back[key])}"
+            )
+            hint = f"declare {name!r} with the type of {key!r}, or write a value of that type"
+            out.append(Finding("MYP362", message, at[key], help=hint))
+    return out
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:40] + "…"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Returns whether two JSON values are the same, with their types."""
+    return one == other and json.dumps(one) == json.dumps(other)
+
+
+def types_of(functions: Iterable[Any]) -> Types:
+    """Returns the types of the arguments in definitions of functions, with or without wrapper."""
+    out: dict[str, dict[str, frozenset[str]]] = {}
+    for definition in functions:
+        inner = definition.get("function", definition) if isinstance(definition, dict) else {}
+        name = inner.get("name") if isinstance(inner, dict) else None
+        schema = inner.get("parameters") if isinstance(inner, dict) else None
+        if isinstance(name, str):
+            out[name] = types_in(schema)
+    return out
+
+
+def types_in(schema: Any) -> dict[str, frozenset[str]]:
+    """Returns the types that the properties of a schema may have."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(properties, Mapping):
+        return {}
+    return {key: kinds_in(part, schema) for key, part in properties.items()}
+
+
+def kinds_in(schema: Any, root: Any, depth: int = 0) -> frozenset[str]:
+    """Returns the types that a schema allows, all where it does not say; `root` has what it names.
+
+    >>> sorted(kinds_in({"anyOf": [{"type": "string"}, {"enum": [1, None]}]}, {}))
+    ['integer', 'null', 'string']
+    """
+    if not isinstance(schema, Mapping) or depth > _DEEP:
+        return KINDS
+    out = KINDS
+    said = schema.get("type")
+    if said is not None:
+        named = frozenset(k for k in (said if isinstance(said, list) else [said]) if k in KINDS)
+        out &= named | ({"integer"} if "number" in named else frozenset()) or KINDS
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if isinstance(values, list):
+        out &= frozenset(kind_of(value) for value in values)
+    for word in ("anyOf", "oneOf"):
+        if isinstance(schema.get(word), list):
+            out &= frozenset().union(*(kinds_in(p, root, depth + 1) for p in schema[word]))
+    for part in schema["allOf"] if isinstance(schema.get("allOf"), list) else ():
+        out &= kinds_in(part, root, depth + 1)
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/"):
+        here = root
+        for key in reference[2:].split("/"):
+            here = here.get(key) if isinstance(here, Mapping) else None
+        out &= kinds_in(here, root, depth + 1)
+    return out or KINDS
