@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 from mypt_cli.errors import unreadable
 from mypt_cli.jsonl.blocks import Block, Packing, Source, content, cut_lines
-from mypt_cli.jsonl.compression import FileReader
+from mypt_cli.jsonl.compression import CHUNK, FileReader
 from mypt_cli.jsonl.parquet import parquet_blocks
 from mypt_cli.jsonl.records import record_blocks
 from mypt_cli.store import is_url, locate
@@ -135,7 +135,7 @@ def _lines(
 
     def after() -> Iterator[bytes]:
         if piece.end < source.bytes:
-            yield from content(packed, FileReader(stream, source.path, piece.end), size)
+            yield from content(packed, FileReader(stream, source.path, piece.end), min(size, CHUNK))
 
     owned = _owned(content(packed, reader, size), after, begins=not piece.start)
     yield from cut_lines(owned, reader, max_line=max_line)

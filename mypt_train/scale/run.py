@@ -21,7 +21,7 @@ from mypt_cli import atomic
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import Block
 from mypt_train.data import durable
-from mypt_train.data.units import SIZE, Encoded, encoded
+from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
 from mypt_train.scale import places
 from mypt_train.scale.pieces import Input, Piece, opened, piece_blocks
 from mypt_train.scale.plan import Plan
@@ -95,7 +95,7 @@ def _encoded(
     before = _state(source)
     if proved:
         _prove(source, piece)
-    blocks = _told(piece_blocks(source, piece, block_size=SIZE), piece, progress)
+    blocks = _told(piece_blocks(source, piece, block_size=BATCH), piece, progress)
     yield from encoded(  # a unit file at a time
         blocks, plan.options, source.rules, size=SIZE, begins=piece.start == 0, skip=skip
     )

@@ -12,6 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mypt_cli.jsonl.compression import FileReader
 from mypt_train.scale.frames import gzip_members, zstd_frames
 from mypt_train.scale.pieces import Cut, Input, Piece, piece_blocks
 
@@ -121,3 +122,20 @@ def test_a_damaged_frame_refuses_lines_and_loses_none(tmp_path: Path) -> None:
     ]
     assert [b.lines() for b in blocks[0] if not b.broken] == [[b"one"]]
     assert [bool(some[-1].broken) for some in blocks] == [True, True]
+
+
+def test_of_the_next_piece_only_the_beginning_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, read = tmp_path / "in.jsonl", list[int]()
+    path.write_bytes(b"a line\n" * 300_000)
+    real = FileReader.read
+
+    def counted(self: FileReader, size: int) -> bytes:
+        read.append(len(data := real(self, size)))
+        return data
+
+    monkeypatch.setattr(FileReader, "read", counted)
+    source = Input(str(path), path.stat().st_size, "lines")
+    assert sum(b.data.count(b"\n") for b in piece_blocks(source, Piece(0, 0, 1000))) == 143
+    assert sum(read) < 1000 + (1 << 17)
