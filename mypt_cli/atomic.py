@@ -5,7 +5,7 @@ it is there, it has another name in the same folder. An error removes what has t
 leaves it; in both cases the old file or folder is as it was.
 
     with replacing(path) as out:        a file, written piece by piece
-    write(path, pieces)                 a file at once, with its CRC-32
+    write(path, pieces)                 a file at once
     with folder(path) as made:          a folder of files
 """
 
@@ -16,7 +16,6 @@ import os
 import secrets
 import shutil
 import stat
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -64,18 +63,14 @@ def replacing(path: str | Path, *, part: str | Path | None = None) -> Iterator[B
     sync_folder(parent)
 
 
-def write(path: str | Path, pieces: Iterable[bytes | memoryview]) -> int:
-    """Writes a file that is whole or not there; returns the CRC-32 of its bytes.
+def write(path: str | Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Writes a file that is whole or not there.
 
     A kill may leave a file whose name ends in PART; the next `write` to `path` takes it over, so
     only one process may write it. Raises OSError.
     """
-    crc = 0
     with replacing(path, part=os.path.realpath(path) + PART) as out:
-        for piece in pieces:
-            out.write(piece)
-            crc = zlib.crc32(piece, crc)
-    return crc
+        out.writelines(pieces)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -60,8 +61,10 @@ class Sample:
     @property
     def digest(self) -> bytes:
         """Returns 16 bytes that are equal for equal ids."""
-        little = self.ids.astype(self.ids.dtype.newbyteorder("<"), copy=False)
-        return hashlib.blake2b(little.data, digest_size=16).digest()
+        ids = self.ids
+        if sys.byteorder == "big":
+            ids = ids.astype(ids.dtype.newbyteorder("<"))
+        return hashlib.blake2b(ids.data, digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)

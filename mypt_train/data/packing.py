@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 # The number of episodes that are compared at a time.
 WINDOW = 1 << 14
@@ -39,16 +40,16 @@ def pack(
     # (length, -index), sorted: from the end, the first of equal lengths comes first.
     held: list[tuple[int, int]] = []
     source = iter(lengths)
-    more = True
-    while more or held:
-        while more and len(held) < window:
-            item = next(source, None)
-            if item is None:
-                more = False
-                break
-            if not 0 < item[0] <= row:
-                raise ValueError(f"item {item[1]} has {item[0]} tokens, a row holds 1 to {row}")
-            insort(held, (item[0], -item[1]))
+    while True:
+        fresh = [(length, -index) for length, index in islice(source, window - len(held))]
+        for length, index in fresh:
+            if not 0 < length <= row:
+                raise ValueError(f"item {-index} has {length} tokens, a row holds 1 to {row}")
+        if len(fresh) > len(held):
+            held = sorted(held + fresh)
+        else:
+            for item in fresh:
+                insort(held, item)
         if not held:
             return
         length, index = held.pop()

@@ -31,7 +31,7 @@ INDEX = np.dtype(
     [("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")]
 )
 # The number of tokens that are written at a time.
-_AT_ONCE = 1 << 18
+_AT_ONCE = 1 << 16
 
 
 def write_shard(
@@ -56,26 +56,16 @@ def write_shard(
     several episodes, and `weights` that targets have weights. Raises OSError if a file cannot be
     written.
     """
-    index = np.zeros(sum(map(len, rows)), INDEX)
-    kinds = np.zeros(len(index), KINDS)
-    starts = np.zeros(len(rows), np.int64)
-    at = entry = trained = 0
-    for number_of_row, row in enumerate(rows):
-        begin = starts[number_of_row] = at
-        for placed in row:
-            index[entry] = (at, placed.length, number_of_row, placed.file, placed.line)
-            kinds[entry] = (placed.kind, placed.pair)
-            at += placed.length
-            entry += 1
-        at = begin + row_length if row_length else at
+    index, kinds, starts, at = _laid_out(rows, row_length)
+    trained = 0
 
     def ids() -> Iterator[TokenIds]:
         return _filled(rows, row_length, np.dtype(dtype).newbyteorder("<"), pad, units.ids)
 
     def masks() -> Iterator[npt.NDArray[np.uint8]]:
         nonlocal trained
-        for mask in _filled(rows, row_length, np.dtype("u1"), 0, units.mask):
-            trained += int(mask.sum())
+        for mask in _filled(rows, row_length, np.dtype("u1"), 0, units.masks):
+            trained += int(np.count_nonzero(mask))
             yield mask
 
     name = f"{folder.name}/{base}"
@@ -84,7 +74,7 @@ def write_shard(
             _for_trainer(form, ids(), masks(), rows, packed=packed)
         ]
     elif form == "parquet":
-        whole = parquet.dump(np.concatenate([*ids()]), np.concatenate([*masks()]), index, starts)
+        whole = parquet.dump(_whole(ids()), _whole(masks()), index, starts)
         pieces = [[whole]]
     else:
         pieces = [(a.data.cast("B") for a in ids()), (a.data for a in masks()), [_saved(index)]]
@@ -105,6 +95,24 @@ def write_shard(
     }
 
 
+def _laid_out(
+    rows: list[list[Placed]], row_length: int
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void], npt.NDArray[np.int64], int]:
+    """Returns INDEX and KINDS of each episode, where each row begins, and tokens in all."""
+    placed = [placed for row in rows for placed in row]
+    index, kinds = np.zeros(len(placed), INDEX), np.zeros(len(placed), KINDS)
+    length = np.array([p.length for p in placed], np.int64)
+    index["file"], index["line"] = [p.file for p in placed], [p.line for p in placed]
+    kinds["kind"], kinds["pair"] = [p.kind for p in placed], [p.pair for p in placed]
+    episodes = np.array([len(row) for row in rows], np.int64)
+    index["length"], index["row"] = length, np.repeat(np.arange(len(rows)), episodes)
+    ends = np.append(0, np.cumsum(length))  # as if there were no padding
+    first = ends[np.cumsum(episodes) - episodes]  # where the first episode of each row begins so
+    starts = np.arange(len(rows)) * row_length if row_length else first
+    index["start"] = ends[:-1] + np.repeat(starts - first, episodes)
+    return index, kinds, starts, len(rows) * row_length or int(ends[-1])
+
+
 def _for_trainer(
     form: str,
     ids: Iterator[TokenIds],
@@ -116,8 +124,7 @@ def _for_trainer(
     """Yields the bytes of a file of rows that have no padding: JSONL a few rows at a time."""
     trainer, of = trainer_of(form), [[placed.length for placed in row] for row in rows]
     if in_parquet(form):
-        both = np.concatenate([*ids]), np.concatenate([*masks])
-        yield trainer_rows.parquet(trainer, *both, of, packed=packed)
+        yield trainer_rows.parquet(trainer, _whole(ids), _whole(masks), of, packed=packed)
         return
     at = 0
     for some, mask in zip(ids, masks, strict=True):
@@ -134,24 +141,30 @@ def _filled(
     row_length: int,
     dtype: np.dtype[Any],
     pad: int,
-    read: Callable[[Placed, Any], None],
+    read: Callable[[list[Placed], Any], None],
 ) -> Iterator[npt.NDArray[Any]]:
     """Yields the ids or targets of rows with their padding, a few rows at a time.
 
-    So a shard never has to fit into memory.
+    So a shard never has to fit into memory. Each is valid until the next is asked for.
     """
+    buffer = np.empty(0, dtype)
     for some in shards_of(rows, row_length, _AT_ONCE):
-        out = np.full(
-            row_length * len(some) or sum(p.length for row in some for p in row), pad, dtype
-        )
-        at = 0
-        for row in some:
-            begin = at
-            for placed in row:
-                read(placed, out[at : at + placed.length])
-                at += placed.length
-            at = begin + row_length if row_length else at
+        sizes = [sum(placed.length for placed in row) for row in some]
+        total = row_length * len(some) or sum(sizes)
+        if total > len(buffer):
+            buffer = np.empty(total, dtype)
+        out, at = buffer[:total], 0
+        for row, size in zip(some, sizes, strict=True):
+            read(row, out[at : at + size])
+            end = at + (row_length or size)
+            out[at + size : end] = pad
+            at = end
         yield out
+
+
+def _whole(pieces: Iterator[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Returns pieces joined, each of which is valid until the next."""
+    return np.concatenate([piece.copy() for piece in pieces])
 
 
 def _write(path: Path, pieces: Iterable[memoryview]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import io
 import json
+import os
 import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -116,11 +117,13 @@ def _encoder(options: Options, rules: Settings) -> Encoder:
 
 
 def _batches(lines: list[bytes]) -> Iterator[list[bytes]]:
-    """Yields lines in lists of about `BATCH` bytes."""
+    """Yields lines in lists of about `BATCH` bytes, none of which is small if others are not."""
+    total = sum(map(len, lines))
+    most = total / max(1, round(total / BATCH))
     begin = size = 0
     for i, raw in enumerate(lines, 1):
         size += len(raw)
-        if size >= BATCH:
+        if size >= most:
             yield lines[begin:i]
             begin, size = i, 0
     if begin < len(lines):
@@ -321,8 +324,8 @@ class UnitFiles:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
-        self.places: dict[int, tuple[int, int, int]] = {}
-        self.open: dict[Path, io.FileIO] = {}
+        self.places: dict[int, tuple[str, tuple[int, int, int]]] = {}
+        self.open: dict[str, io.FileIO] = {}
 
     def __enter__(self) -> UnitFiles:
         return self
@@ -331,37 +334,55 @@ class UnitFiles:
         for file in self.open.values():
             file.close()
 
-    def ids(self, placed: Placed, out: TokenIds) -> None:
-        """Reads the ids of an episode into `out`. Raises OSError for a short file."""
-        self._read(placed, 0, out)
+    def ids(self, row: Sequence[Placed], out: TokenIds) -> None:
+        """Reads the ids of episodes, one after another, into `out`. Raises OSError."""
+        self._read(row, 0, out)
 
-    def mask(self, placed: Placed, out: npt.NDArray[np.uint8]) -> None:
-        """Reads the targets of an episode into `out`. Raises OSError for a short file."""
-        self._read(placed, 1, out)
+    def masks(self, row: Sequence[Placed], out: npt.NDArray[np.uint8]) -> None:
+        """Reads the targets of episodes, one after another, into `out`. Raises OSError."""
+        self._read(row, 1, out)
 
-    def weights(self, placed: Placed, out: npt.NDArray[np.float32]) -> None:
-        """Reads how much each token of an episode is trained into `out`. Raises OSError."""
-        if self._places(placed.unit)[2] >= 0:
-            self._read(placed, 2, out)
-            return
-        mask = np.empty(len(out), np.uint8)
-        self.mask(placed, mask)
-        out[:] = mask
+    def weights(self, row: Sequence[Placed], out: npt.NDArray[np.float32]) -> None:
+        """Reads how much each token of episodes is trained into `out`. Raises OSError."""
+        at = 0
+        for placed in row:
+            some = out[at : at + placed.length]
+            if self._places(placed.unit)[1][2] >= 0:
+                self._read([placed], 2, some)
+            else:
+                mask = np.empty(len(some), np.uint8)
+                self.masks([placed], mask)
+                some[:] = mask
+            at += placed.length
 
-    def _places(self, number: int) -> tuple[int, int, int]:
-        """Returns where ids, targets and weights of a unit begin in its file."""
+    def _places(self, number: int) -> tuple[str, tuple[int, int, int]]:
+        """Returns the file of a unit, and where ids, targets and weights begin in it."""
         if number not in self.places:
-            unit = UnitFile.open(self.parts[number].path, self.parts[number].at)
-            self.places[number] = unit.ids_at, unit.mask_at, unit.weights_at
+            part = self.parts[number]
+            unit = UnitFile.open(part.path, part.at)
+            self.places[number] = str(part.path), (unit.ids_at, unit.mask_at, unit.weights_at)
         return self.places[number]
 
-    def _read(self, placed: Placed, which: int, out: npt.NDArray[Any]) -> None:
-        path = self.parts[placed.unit].path
-        file = self.open.get(path)
-        if file is None:
-            if len(self.open) >= _OPEN:
-                self.open.pop(next(iter(self.open))).close()
-            file = self.open[path] = io.FileIO(path)
-        file.seek(self._places(placed.unit)[which] + out.itemsize * placed.offset)
-        if file.readinto(out.data) != out.nbytes:
-            raise OSError(None, "is shorter than it was written", str(path))
+    def _read(self, row: Sequence[Placed], which: int, out: npt.NDArray[Any]) -> None:
+        into, at, width = out.data.cast("B"), 0, out.itemsize
+        for placed in row:
+            path, begins = self.places.get(placed.unit) or self._places(placed.unit)
+            file = self.open.get(path) or self._opened(path)
+            end = at + width * placed.length
+            if _read_at(file, into[at:end], begins[which] + width * placed.offset) != end - at:
+                raise OSError(None, "is shorter than it was written", path)
+            at = end
+
+    def _opened(self, path: str) -> io.FileIO:
+        if len(self.open) >= _OPEN:
+            self.open.pop(next(iter(self.open))).close()
+        self.open[path] = io.FileIO(path)
+        return self.open[path]
+
+
+def _read_at(file: io.FileIO, into: memoryview, at: int) -> int:
+    """Reads bytes of a file from byte `at` on; returns how many there were."""
+    if hasattr(os, "preadv"):
+        return os.preadv(file.fileno(), (into,), at)  # one call of the system, of most systems
+    file.seek(at)
+    return file.readinto(into) or 0

@@ -59,13 +59,24 @@ class Collection:
         """Puts samples into splits; returns for each row whether any of its samples is new."""
         offset, before, split = 0, -1, "train"
         new: dict[int, bool] = {}
+        seen = self.seen if self.options.dedup else None
+        by_turn = self.options.history == "per-turn"
+        limit = self.options.val_fraction * 2**64
         kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
+        digests = unit.digests.tobytes()
         samples = zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
         for i, (length, row, kind) in enumerate(samples):
             if kind != REJECTED:  # which goes where its chosen answer goes
-                own, fresh = self._split(unit, i, kind)
-                fresh = fresh and i not in repeated
-                if self.options.history != "per-turn" or row != before:  # a record is in one split
+                key = digests[16 * i : 16 * i + 16]
+                own = "val" if int.from_bytes(key[:8], "little") < limit else "train"
+                if kind:
+                    key += bytes([kind])
+                    key += digests[16 * i + 16 : 16 * i + 32] if kind == CHOSEN else b""
+                fresh = i not in repeated
+                if seen is not None:
+                    fresh = fresh and key not in seen
+                    seen.add(key)
+                if not by_turn or row != before:  # a record is in one split
                     split = own
                 before = row
                 self.pairs += kind == CHOSEN
@@ -77,17 +88,6 @@ class Collection:
                 )
             offset += length
         return new
-
-    def _split(self, unit: UnitFile, i: int, kind: int) -> tuple[str, bool]:
-        """Returns the split of a sample, by its ids, and whether it is new where that matters."""
-        key = unit.digests[i].tobytes()
-        val = int.from_bytes(key[:8], "little") < self.options.val_fraction * 2**64
-        if kind:
-            key += bytes([kind]) + (unit.digests[i + 1].tobytes() if kind == CHOSEN else b"")
-        fresh = not (self.options.dedup and key in self.seen)
-        if self.options.dedup:
-            self.seen.add(key)
-        return "val" if val else "train", fresh
 
 
 def rejected(name: str, base: int, reject: Mapping[str, Any]) -> bytes:
