@@ -31,6 +31,7 @@ def small() -> Iterator[None]:
     """Makes unit files small, and keeps each second one from a kill."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "SIZE", SIZE)
+        patch.setattr(run, "BATCH", SIZE)
         patch.setattr(making, "KEPT", 2)
         yield
 
