@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING
 
 from mypt_cli.jsonl.blocks import Source
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+    from rich.status import Status
 
 _PATIENCE = 0.5  # seconds before the bar is shown
 _PAUSE = 0.05  # seconds between two drawings
@@ -22,7 +26,8 @@ class Bar:
     """
 
     def __init__(self, todo: list[Source] | int, *, unit: str = "", quiet: bool = False) -> None:
-        self._began, self._done, self._here, self._drawn = time.monotonic(), 0, 0, 0.0
+        self._began, self._drawn = time.monotonic(), 0.0
+        self._done, self._here = 0.0, 0.0
         self._progress: Progress | None = None
         if quiet or not sys.stderr.isatty():
             return
@@ -49,7 +54,7 @@ class Bar:
     def __enter__(self) -> Bar:
         return self
 
-    def at(self, position: int) -> None:
+    def at(self, position: float) -> None:
         """Sets how many bytes on disk of the present source are read."""
         self._here = position
         now = time.monotonic()
@@ -61,11 +66,16 @@ class Bar:
             self._progress.start()
         self._progress.update(self._task, completed=self._done + position)
 
-    def show(self, what: str, done: int, total: int) -> None:
-        """Shows one of several steps of a run, and how far it is."""
+    def show(self, what: str, done: float, total: int) -> None:
+        """Shows one of several steps of a run, and how far it is.
+
+        A step that is done is not shown any more, so that nothing draws while the next one begins.
+        """
         if self._progress is not None:
             self._progress.update(self._task, description=what, total=total or None)
         self.at(done)
+        if self._progress is not None and done >= total > 0:
+            self._progress.stop()
 
     def next(self) -> None:
         """Notes that the present source is read."""
@@ -74,3 +84,28 @@ class Bar:
     def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._progress.stop()
+
+
+@contextmanager
+def waiting(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Shows what is done in the block, which does not say how far it is, once it takes a while."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    shown: list[Status] = []
+
+    def show() -> None:
+        from rich.console import Console
+
+        shown.append(Console(stderr=True).status(what))
+        shown[0].start()
+
+    timer = Timer(max(0, _PATIENCE), show)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for status in shown:
+            status.stop()

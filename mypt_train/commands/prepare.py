@@ -155,6 +155,7 @@ class Asked(NamedTuple):
 
 def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
     """Returns what a command line asks for; `say` is told what is found out. Raises UsageError."""
+    from mypt_cli.progress import waiting
     from mypt_lint.run.plan import checker, planned
     from mypt_train.data.options import Options
 
@@ -174,8 +175,9 @@ def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
         "mask",
         "history",
     )
-    found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
-    dialect, rules, sources = plan.one_dialect(found, say, what="a data set")
+    with waiting("listing inputs", quiet=chosen.quiet):
+        found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
+        dialect, rules, sources = plan.one_dialect(found, say, what="a data set")
     options = Options(
         dialect=dialect.spec,
         phase=plan.top["phase"],

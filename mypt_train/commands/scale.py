@@ -187,7 +187,8 @@ def _plan(chosen: argparse.Namespace) -> int:
             group=chosen.group_size,
             progress=bar.at,
         )
-    found = estimated(plan, chosen.sample)
+    with Bar(len(plan.inputs), unit="inputs", quiet=chosen.quiet) as bar:
+        found = estimated(plan, chosen.sample, bar.at)
     if found.refused and options.on_error == "fail":
         raise UsageError(
             f"{found.refused} of {found.records} records of the sample are refused; repair them, "
@@ -264,6 +265,7 @@ def _status(chosen: argparse.Namespace) -> int:
 
 
 def _commit(chosen: argparse.Namespace) -> int:
+    from mypt_cli.progress import Bar
     from mypt_train.scale.commit import commit
     from mypt_train.scale.launch.choice import engine_of
 
@@ -272,12 +274,14 @@ def _commit(chosen: argparse.Namespace) -> int:
     if chosen.tasks is not None or chosen.launcher in HANDING:
         return _tasks(plan, chosen)
     several = chosen.launcher == "ray" or _jobs(chosen, 1) > 1
-    made = commit(
-        plan,
-        max_failed=chosen.max_failed_units,
-        path=chosen.plan,
-        engine=engine_of(chosen.launcher, _jobs(chosen, 0)) if several else None,
-    )
+    with Bar(0, unit="done", quiet=chosen.quiet) as bar:
+        made = commit(
+            plan,
+            max_failed=chosen.max_failed_units,
+            path=chosen.plan,
+            engine=engine_of(chosen.launcher, _jobs(chosen, 0)) if several else None,
+            progress=bar.show,
+        )
     if not made.first:
         say(f"{plan.out}: was committed before, by the same plan; nothing was done")
     if not chosen.quiet:
@@ -291,6 +295,7 @@ def _commit(chosen: argparse.Namespace) -> int:
 def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
     """Makes some tasks of packing, or has all of them made; returns the exit status."""
     from mypt_cli.jsonl.paths import MANIFEST
+    from mypt_cli.progress import Bar
     from mypt_train.scale.stages import make_task, stages
     from mypt_train.scale.state import seal
 
@@ -302,7 +307,12 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
         command = "mypt-prepare commit --plan", "--tasks"
         _hand_on(plan, chosen, [(*command, stage.tasks) for stage in stages(plan, sealed)])
         return DONE
-    made = [make_task(plan, sealed, number) for number in chosen.tasks]
+    made: list[bool] = []
+    with Bar(len(chosen.tasks), unit="tasks", quiet=chosen.quiet) as bar:
+        for number in chosen.tasks:
+            made.append(make_task(plan, sealed, number, bar.at))
+            bar.at(1)
+            bar.next()
     if not chosen.quiet:
         before = f", {len(made) - sum(made)} were done before" if not all(made) else ""
         print(f"{plan.out}: {counted(sum(made), 'task')} done{before}")

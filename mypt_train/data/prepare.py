@@ -65,8 +65,8 @@ def prepare(
     - `rules`: the settings of each source, as `mypt-lint` has them; they decide what is refused.
     - `resume`: continue what an earlier run with the same options and inputs has left.
     - `unit_size`: bytes of input in a unit; by default 4 MiB, or 32 MiB if some are in a store.
-    - `progress`: called with what is being done ("encoding", "writing"), and bytes done of bytes in
-      all.
+    - `progress`: called with what is being done ("reading", "encoding", "proving", "writing"), and
+      bytes done of bytes in all.
 
     Raises PrepareError. If a line is refused and `on_error` is "fail", the message names the first
     reasons and the file of rejects, and the same folder may be used again.
@@ -74,11 +74,16 @@ def prepare(
     try:
         far = any(source.remote for source in sources)
         unit = unit_size or (_FAR if far else SIZE)
-        plan = make_plan(sources, rules, options, str(out), unit=unit, alone=True)
+        size = sum(source.size or 0 for source in sources)
+        read = partial(_told, progress, "reading", size)
+        plan = make_plan(sources, rules, options, str(out), unit=unit, alone=True, progress=read)
+        progress("reading", size, size)
         _open_folder(out, plan, resume=resume)
         _make_units(plan, workers, progress)
-        prove(plan)
-        return commit_alone(plan, partial(progress, "writing"))
+        size = sum(source.bytes for source in plan.inputs if source.local)
+        prove(plan, partial(_told, progress, "proving", size))
+        progress("proving", size, size)
+        return commit_alone(plan, progress)
     except ChangedError as error:
         raise PrepareError(
             f"an input has changed while it was read ({error.args[0]}); delete the output and "
@@ -98,6 +103,10 @@ def prepare(
             else "check the disk and its permissions, then use --resume"
         )
         raise PrepareError(f"{where}: {error.strerror or error}; {hint}") from None
+
+
+def _told(progress: Progress, what: str, total: int, done: int) -> None:
+    progress(what, done, total)
 
 
 def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
@@ -149,7 +158,6 @@ def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
     todo = [number for number in range(len(plan.units)) if not _is_made(plan, number)]
     total = sum(sizes)
     at = total - sum(sizes[number] for number in todo)
-    progress("encoding", at, total)
 
     def reading(done: int) -> None:
         progress("encoding", at + done, total)
@@ -176,9 +184,11 @@ def _run(
 ) -> Iterator[int]:
     """Makes units, and yields the number of each.
 
-    `reading` is told how many bytes of a unit are read, if this process makes it.
+    `reading` is told how many bytes of a unit are read, if this process makes it. It may draw, so
+    it is told nothing before processes that are copies of this one have begun.
     """
     if workers <= 1 or len(todo) <= 1:
+        reading(0)
         for number in todo:
             run_unit(plan, number, alone=True, progress=reading)
             yield number
@@ -196,6 +206,7 @@ def _run(
     )
     try:
         futures = {pool.submit(_one, number): number for number in todo}
+        reading(0)
         for future in as_completed(futures):
             future.result()
             yield futures[future]

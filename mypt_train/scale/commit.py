@@ -32,8 +32,8 @@ from mypt_train.scale.groups import GroupReport, make_group
 from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.plan import Plan, PlanError
 from mypt_train.scale.run import put
-from mypt_train.scale.stages import Progress, make_tasks
-from mypt_train.scale.state import Sealed, counted_up, seal
+from mypt_train.scale.stages import make_tasks
+from mypt_train.scale.state import Progress, Sealed, counted_up, seal
 from mypt_train.scale.unit.report import report_of
 
 _THREADS = 16
@@ -59,7 +59,8 @@ def commit(
 
     At most `max_failed` units that are set aside may be missing; the manifest then names them.
     What is to be done before the manifest is done here, or by an `engine`, which reads the plan at
-    `path`.
+    `path`. `progress` is told what is done ("counting" units, names of stages, "tidying"), how much
+    of it, and how much there is.
     Raises UnfinishedError, PlanError (also for a folder that holds another data set), StoreError
     and OSError.
     """
@@ -67,7 +68,7 @@ def commit(
     made, first = _there(plan, store), False
     if made is None:
         try:
-            sealed = seal(plan, max_failed=max_failed)
+            sealed = seal(plan, max_failed=max_failed, progress=progress)
             _refuse_unwritable(plan, store, sealed)
             make_tasks(plan, sealed, path, engine, progress)
             made = _manifest(plan, store, sealed) | {"plan": _about(plan, sealed)}
@@ -77,15 +78,15 @@ def commit(
             made = _there(plan, store)  # another has committed, and has cleaned up
             if made is None:
                 raise
-    clean(plan, store)  # also after a commit that was killed before it did so
+    clean(plan, store, progress)  # also after a commit that was killed before it did so
     return Committed(made, first)
 
 
-def commit_alone(plan: Plan, progress: Callable[[int, int], None]) -> dict[str, Any]:
+def commit_alone(plan: Plan, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
     """Makes the data set of a plan that nobody else follows, in a local folder.
 
     Returns its manifest. Nothing is put only if absent, which not every disk can. Where lines are
-    refused, nothing but the rejects is left. `progress` is told bytes of shards. Raises PlanError,
+    refused, nothing but the rejects is left. `progress` is told of "writing". Raises PlanError,
     StoreError and OSError.
     """
     store = plan.store()
@@ -95,7 +96,12 @@ def commit_alone(plan: Plan, progress: Callable[[int, int], None]) -> dict[str, 
     except PlanError:
         clean(plan, store)  # so that the same folder can be named again
         raise
-    make_group(plan, sealed, 0, alone=True, progress=progress)
+
+    def writing(what: str, done: int, total: int) -> None:
+        if what == "writing":
+            progress(what, done, total)
+
+    make_group(plan, sealed, 0, alone=True, progress=writing)
     made = _manifest(plan, store, sealed, alone=True)
     put(plan, MANIFEST, dumped(made), alone=True)
     clean(plan, store)
@@ -229,10 +235,12 @@ def _rejects(plan: Plan, store: Store, sealed: Sealed, *, every: bool) -> list[b
     return out
 
 
-def clean(plan: Plan, store: Store) -> None:
-    """Removes what only preparing needs."""
+def clean(plan: Plan, store: Store, progress: Progress = lambda *_: None) -> None:
+    """Removes what only preparing needs. `progress` is told of objects."""
     if not is_url(plan.out):
         shutil.rmtree(Path(plan.out, WORK), ignore_errors=True)
         return
     with ThreadPoolExecutor(_THREADS) as threads:
-        list(threads.map(store.delete, [entry.key for entry in store.entries(WORK)]))
+        keys = [entry.key for entry in store.entries(WORK)]
+        for done, _ in enumerate(threads.map(store.delete, keys), 1):
+            progress("tidying", done, len(keys))

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import BinaryIO, Literal
 
 from mypt_cli.errors import UsageError, unreadable
@@ -30,6 +31,18 @@ _THREADS = 32
 _READ = 1 << 20
 
 
+class Counting:
+    """Counts bytes that several threads have read, and tells `progress` how many these are."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self._progress, self._done, self._alone = progress, 0, Lock()
+
+    def add(self, count: int) -> None:
+        with self._alone:
+            self._done += count
+            self._progress(self._done)
+
+
 def cut_inputs(
     sources: Sequence[Source],
     rules: Sequence[Settings],
@@ -41,23 +54,23 @@ def cut_inputs(
     """Returns the inputs as they are now, and the pieces of each, of about `size` bytes.
 
     `hashed` says which SHA-256 of local inputs are made. `progress` is told the bytes of the inputs
-    that are done.
+    that are done, by any of several threads.
 
     Raises UsageError for an input that is a stream, or cannot be read.
     """
 
+    counting = Counting(progress)
+
     def some(first: int) -> list[tuple[Input, list[Piece]]]:
         numbers = range(first, min(first + step, len(sources)))
-        return [_cut(n, sources[n], rules[n], size, hashed=hashed) for n in numbers]
+        return [_cut(n, sources[n], rules[n], size, counting, hashed=hashed) for n in numbers]
 
     step = 1 + len(sources) // (_THREADS * 8)  # for few threads that change over
 
     with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store, or hash
-        found, done = list[tuple[Input, list[Piece]]](), 0
+        found = list[tuple[Input, list[Piece]]]()
         for made in threads.map(some, range(0, len(sources), step)):
             found += made
-            done += sum(source.bytes for source, _ in made)
-            progress(done)
     return [source for source, _ in found], [pieces for _, pieces in found]
 
 
@@ -84,13 +97,14 @@ def units_of(
 
 
 def _cut(
-    number: int, source: Source, rules: Settings, size: int, *, hashed: Hashed
+    number: int, source: Source, rules: Settings, size: int, counting: Counting, *, hashed: Hashed
 ) -> tuple[Input, list[Piece]]:
     if source.remote:
         store, key = locate(source.path)
         length = source.size or 0
         with store.open(key, etag=source.etag, size=length, piece=HEAD, ahead=0) as stream:
             cut, at = _places(source, stream, length, size, local=False)
+        counting.add(length)
         found = Input(source.path, length, cut, source.compressed, "", source.etag, rules)
         return found, [Piece(number, start, end) for start, end in at]
     if source.size is None or source.stdin or source.stream is not None:
@@ -101,8 +115,10 @@ def _cut(
             cut, at = _places(source, stream, length, size, local=True)
             ranges = at if hashed == "pieces" and cut != "rows" else []
             whole, parts = "", list[str]()
-            if hashed != "nothing":
-                whole, parts = _hashes(stream, ranges or [(0, length)])
+            if hashed == "nothing":
+                counting.add(length)
+            else:
+                whole, parts = _hashes(stream, ranges or [(0, length)], counting)
     except OSError as error:
         raise unreadable(source.path, error) from None
     found = Input(source.path, length, cut, source.compressed, whole, "", rules)
@@ -151,7 +167,9 @@ def _joined(ends: Sequence[int], size: int) -> list[tuple[int, int]]:
     return out
 
 
-def _hashes(stream: BinaryIO, ranges: Sequence[tuple[int, int]]) -> tuple[str, list[str]]:
+def _hashes(
+    stream: BinaryIO, ranges: Sequence[tuple[int, int]], counting: Counting
+) -> tuple[str, list[str]]:
     """Returns the SHA-256 of a file, and of each of the ranges that it consists of."""
     stream.seek(0)
     whole, parts = hashlib.sha256(), []
@@ -163,5 +181,6 @@ def _hashes(stream: BinaryIO, ranges: Sequence[tuple[int, int]]) -> tuple[str, l
             if part is not whole:
                 whole.update(data)
             left -= len(data)
+            counting.add(len(data))
         parts.append(part.hexdigest())
     return whole.hexdigest(), parts

@@ -7,7 +7,7 @@ there are any, and what is wrong with them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -50,10 +50,13 @@ class Estimate:
         )
 
 
-def estimated(plan: Plan, sample: int = 0) -> Estimate:
+def estimated(
+    plan: Plan, sample: int = 0, progress: Callable[[int], None] = lambda _: None
+) -> Estimate:
     """Returns an estimate, after checking the first `sample` records of each input.
 
-    Raises UsageError for an input that cannot be read.
+    `progress` is told how many inputs are looked at. Raises UsageError for an input that cannot be
+    read.
     """
     plain = sum(source.bytes * (PACKED if source.packing else 1) for source in plan.inputs)
     begins = {piece.file: piece for unit in reversed(plan.units) for piece in reversed(unit)}
@@ -62,7 +65,8 @@ def estimated(plan: Plan, sample: int = 0) -> Estimate:
     took = 0.0
     encoders: dict[object, Encoder] = {}
     wanted = sorted(begins.items()) if sample > 0 else []
-    for number, lines in _beginnings(plan, wanted, sample):
+    for done, (number, lines) in enumerate(_beginnings(plan, wanted, sample), 1):
+        progress(done)
         source = plan.inputs[number]
         if source.rules not in encoders:
             encoders[source.rules] = Encoder(plan.options, source.rules)

@@ -35,6 +35,8 @@ from mypt_train.scale.run import put
 from mypt_train.scale.state import Sealed
 from mypt_train.scale.unit.report import UnitReport, report_of
 
+Progress = Callable[[str, int, int], None]
+
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
@@ -57,19 +59,22 @@ def make_group(
     number: int,
     *,
     alone: bool = False,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Progress = lambda *_: None,
 ) -> GroupReport:
     """Writes the shards of a group, and its report. Raises StoreError and OSError.
 
     If repeats are left out, all buckets are settled before (`repeats`). With `alone`, this process
     has made the units or proved them, so they are not proved again, and shards have their names at
-    once. `progress` is told bytes of shards, and how many there will be.
+    once. `progress` is told of "reading", units, and of "writing", bytes of shards: how many are
+    done, and how many there are.
     """
     store, before = plan.store(), sealed.before()
     repeated = repeats.repeats_of(plan, sealed, number) if repeats.needed(plan) else {}
     found = Collection([source.path for source in plan.inputs], plan.options)
     with nullcontext(Path(plan.out)) if alone else _room(plan) as room:
-        for unit in plan.of_group(number):
+        units = plan.of_group(number)
+        for done, unit in enumerate(units):
+            progress("reading", done, len(units))
             if unit not in sealed.missing:
                 report = report_of(store, unit)
                 path = fetched(plan, store, report, room, proved=alone)
@@ -103,9 +108,7 @@ def make_group(
     return made
 
 
-def _counting(
-    found: Collection, plan: Plan, progress: Callable[[int, int], None]
-) -> Callable[[int], None]:
+def _counting(found: Collection, plan: Plan, progress: Progress) -> Callable[[int], None]:
     """Returns what turns tokens that were written into bytes that are written of all."""
     width = np.dtype(dtype_of(plan.options.loaded_dialect.tokenizer.vocab_size)).itemsize + 1
     size = width * sum(p.length for items in found.placed.values() for p in items)
@@ -114,7 +117,7 @@ def _counting(
     def wrote(tokens: int) -> None:
         nonlocal written
         written += width * tokens
-        progress(written, size)
+        progress("writing", written, size)
 
     return wrote
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import Block
-from mypt_train.data import durable
 from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
 from mypt_train.scale import places
+from mypt_train.scale.cut import Counting
 from mypt_train.scale.pieces import Input, Piece, opened, piece_blocks
 from mypt_train.scale.plan import Plan
 from mypt_train.scale.unit.making import growing, putting
@@ -73,12 +73,16 @@ def _reading(progress: Progress, before: int, size: int, position: int) -> None:
     progress(before + min(position, size))
 
 
-def prove(plan: Plan) -> None:
-    """Raises ChangedError if a local input is not as it was planned."""
+def prove(plan: Plan, progress: Progress = lambda _: None) -> None:
+    """Raises ChangedError if a local input is not as it was planned.
+
+    `progress` is told the bytes of local inputs that are read, by any of several threads.
+    """
+    counting = Counting(progress)
 
     def one(source: Input) -> None:
         _state(source)
-        _prove(source, Piece(0, 0, source.bytes))
+        _prove(source, Piece(0, 0, source.bytes), counting)
 
     with ThreadPoolExecutor(_THREADS) as threads:
         list(threads.map(one, plan.inputs))
@@ -127,21 +131,20 @@ def _state(source: Input) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-def _prove(source: Input, piece: Piece) -> None:
+def _prove(source: Input, piece: Piece, counting: Counting | None = None) -> None:
     """Raises ChangedError if the bytes of a local file are not those that were planned."""
     if not source.local:
         return
-    if not piece.sha256:
-        same = durable.sha256(source.path) == source.sha256
-    else:
-        digest, left = hashlib.sha256(), piece.end - piece.start
-        with opened(source) as stream:
-            stream.seek(piece.start)
-            while left and (data := stream.read(min(left, 1 << 20))):
-                digest.update(data)
-                left -= len(data)
-        same = digest.hexdigest() == piece.sha256
-    if not same:
+    start, end = (piece.start, piece.end) if piece.sha256 else (0, source.bytes)
+    digest, left = hashlib.sha256(), end - start
+    with opened(source) as stream:
+        stream.seek(start)
+        while left and (data := stream.read(min(left, 1 << 20))):
+            digest.update(data)
+            left -= len(data)
+            if counting is not None:
+                counting.add(len(data))
+    if digest.hexdigest() != (piece.sha256 or source.sha256):
         raise ChangedError(f"{source.path}: has another SHA-256 than was planned")
 
 

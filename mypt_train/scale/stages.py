@@ -16,34 +16,34 @@ from mypt_train.scale.dedup import repeats
 from mypt_train.scale.groups import make_group
 from mypt_train.scale.launch.queue import MakeEngine, attempts
 from mypt_train.scale.plan import Plan, PlanError, read_plan
-from mypt_train.scale.state import Sealed, seal
+from mypt_train.scale.state import Progress, Sealed, seal
 
-Progress = Callable[[str, int, int], None]
-
-
-_Named = tuple[str, int, Callable[[Plan, Sealed, int], object], Callable[[int], str]]
+_Told = Callable[[str, int, int], None]
+_Do = Callable[[Plan, Sealed, int, _Told], object]
+_Named = tuple[str, int, _Do, Callable[[int], str]]
 
 
 class Stage(NamedTuple):
     """A stage: its name, the numbers of its tasks, what makes a task, and the key that it leaves.
 
     `do` and `key` take the number of a task in its stage; `tasks` are numbered through all stages.
+    `do` also takes what is told how far the task is, by its own steps.
     """
 
     name: str
     tasks: range
-    do: Callable[[Plan, Sealed, int], object]
+    do: _Do
     key: Callable[[int], str]
 
 
 def stages(plan: Plan, sealed: Sealed) -> list[Stage]:
     """Returns the stages of a plan, in their order."""
-    found: list[_Named] = [("packing", plan.groups, make_group, places.group)]
+    found: list[_Named] = [("packing", plan.groups, _pack, places.group)]
     if repeats.needed(plan):
         count = 1 << repeats.bits_of(sealed)
         found = [
-            ("dividing", plan.groups, repeats.write_digests, places.digests),
-            ("comparing", count, repeats.settle, places.repeats),
+            ("dividing", plan.groups, _silent(repeats.write_digests), places.digests),
+            ("comparing", count, _silent(repeats.settle), places.repeats),
             *found,
         ]
     out, first = [], 0
@@ -53,10 +53,21 @@ def stages(plan: Plan, sealed: Sealed) -> list[Stage]:
     return out
 
 
-def make_task(plan: Plan, sealed: Sealed, number: int) -> bool:
+def _pack(plan: Plan, sealed: Sealed, number: int, told: _Told) -> object:
+    return make_group(plan, sealed, number, progress=told)
+
+
+def _silent(do: Callable[[Plan, Sealed, int], object]) -> _Do:
+    return lambda plan, sealed, number, _: do(plan, sealed, number)
+
+
+def make_task(
+    plan: Plan, sealed: Sealed, number: int, progress: Callable[[float], None] = lambda _: None
+) -> bool:
     """Makes a task unless it is there already; returns whether it did.
 
-    Raises PlanError for a number that the plan does not have, StoreError and OSError.
+    `progress` is told which part of the task is done. Raises PlanError for a number that the plan
+    does not have, StoreError and OSError.
     """
     every = stages(plan, sealed)
     for stage in every:
@@ -64,9 +75,14 @@ def make_task(plan: Plan, sealed: Sealed, number: int) -> bool:
             own = number - stage.tasks.start
             if plan.store().exists(stage.key(own)):
                 return False
-            stage.do(plan, sealed, own)
+            stage.do(plan, sealed, own, partial(_part, progress))
             return True
     raise PlanError(f"task {number}: the plan has tasks 0 to {every[-1].tasks.stop - 1}")
+
+
+def _part(progress: Callable[[float], None], what: str, done: int, total: int) -> None:
+    """Tells which part of a task is done: reading is one half, and writing the other."""
+    progress((done / max(total, 1) + (what == "writing")) / 2)
 
 
 def make_planned_task(path: str, number: int) -> bool:
@@ -90,8 +106,11 @@ def make_tasks(
     if engine is None:
         for stage in stages(plan, sealed):
             for number in stage.tasks:
-                progress(stage.name, number - stage.tasks.start, len(stage.tasks))
-                make_task(plan, sealed, number)
+                at = number - stage.tasks.start
+                told = partial(_within, progress, stage, at)
+                told(0)
+                make_task(plan, sealed, number, told)
+                told(1)
         return
     with engine(partial(make_planned_task, path)) as running:
         for stage in stages(plan, sealed):
@@ -102,3 +121,7 @@ def make_tasks(
                     raise PlanError(f"{stage.name}, task {attempt.unit}: {attempt.error}")
                 made += not attempt.error
                 progress(stage.name, made, len(stage.tasks))
+
+
+def _within(progress: Progress, stage: Stage, number: int, part: float) -> None:
+    progress(stage.name, number + part, len(stage.tasks))

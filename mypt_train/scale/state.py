@@ -5,7 +5,7 @@ Everything is read from the store of the data set, so any machine says the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from mypt_train.scale.plan import Plan, PlanError
 from mypt_train.scale.unit.report import UnitReport, report_of
 
 _THREADS = 16
+Progress = Callable[[str, float, int], None]
 # The most units that a message names.
 _SHOWN = 3
 
@@ -122,25 +123,29 @@ def status_of(plan: Plan) -> Status:
     )
 
 
-def seal(plan: Plan, *, max_failed: int = 0) -> Sealed:
+def seal(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *_: None) -> Sealed:
     """Fixes which units the data set is made of, once and for all machines.
 
-    Raises UnfinishedError if units are not made yet, or more than `max_failed` are set aside.
+    `progress` is told how many units are counted. Raises UnfinishedError if units are not made yet,
+    or more than `max_failed` are set aside.
     """
     store = plan.store()
     if store.exists(places.SEALED):
         return _parsed(plan, store)
-    sealed = counted_up(plan, max_failed=max_failed)
+    sealed = counted_up(plan, max_failed=max_failed, progress=progress)
     if store.put_if_absent(places.SEALED, msgspec.json.encode(sealed)):
         return sealed
     return _parsed(plan, store)
 
 
-def counted_up(plan: Plan, *, max_failed: int = 0) -> Sealed:
+def counted_up(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *_: None) -> Sealed:
     """Returns the units that are made now, if these are enough. Raises UnfinishedError."""
     store = plan.store()
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = list(threads.map(lambda n: report_there(store, n), range(len(plan.units))))
+        found = []
+        for report in threads.map(lambda n: report_there(store, n), range(len(plan.units))):
+            found.append(report)
+            progress("counting", len(found), len(plan.units))
     missing = [number for number, report in enumerate(found) if report is None]
     if missing:
         _refuse(plan, store, missing, max_failed)

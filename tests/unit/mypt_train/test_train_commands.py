@@ -207,6 +207,8 @@ def records(path: Path, count: int = 40) -> str:
         ("mypt_train.commands.synth", ["--phase", "1", "--n", "30", "-o", "OUT"], b"episodes"),
         ("mypt_train.commands.prepare", ["IN", "--out", "OUT", "--workers", "1"], b"encoding"),
         ("mypt_train.commands.prepare", ["IN", "--out", "OUT", "--workers", "1"], b"writing"),
+        ("mypt_train.commands.prepare", ["IN", "--out", "OUT", "--workers", "1"], b"listing"),
+        ("mypt_train.commands.prepare", ["plan", "IN", "--out", "OUT", "--sample", "9"], b"inputs"),
     ],
 )
 def test_progress_on_a_terminal(
@@ -222,6 +224,19 @@ def test_progress_on_a_terminal(
     assert (status, shown) == (0, b"")
 
 
+def test_a_commit_shows_progress_on_a_terminal(tmp_path: Path) -> None:
+    from mypt_train.commands.prepare import main
+
+    asked = [records(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out"), "-q"]
+    assert main(["plan", *asked]) == 0
+    plan = ["--plan", str(tmp_path / "out")]
+    assert main(["resume", *plan, "-q"]) == 0
+    code = AT_ONCE.format("mypt_train.commands.prepare")
+    status, shown = on_terminal("-c", code, "commit", *plan)
+    assert status == 0, shown
+    assert b"packing" in shown
+
+
 def test_progress_after_a_stop_counts_what_was_done(tmp_path: Path) -> None:
     from mypt_cli.jsonl.paths import expand
     from mypt_train import Options, prepare
@@ -232,8 +247,8 @@ def test_progress_after_a_stop_counts_what_was_done(tmp_path: Path) -> None:
     class StoppedError(Exception):
         pass
 
-    def stop(_: str, done: int, total: int) -> None:
-        if done > total / 2:
+    def stop(what: str, done: int, total: int) -> None:
+        if what == "encoding" and done > total / 2:
             raise StoppedError
 
     with pytest.raises(StoppedError):

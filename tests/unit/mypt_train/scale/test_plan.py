@@ -269,3 +269,37 @@ def test_an_object_that_changes_stops_its_unit(s3: str, tmp_path: Path) -> None:
     everything = [*contents(tmp_path).values()]
     everything += [Store.at(s3).read(entry.key) for entry in Store.at(s3).entries()]
     assert not [data for data in everything if b"of-tests" in data]
+
+
+def test_a_commit_says_how_far_it_is(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(b"".join(LINES * 2))
+    plan = planned([str(source)], tmp_path / "out", unit=4000, group=9000, dedup=True)
+    for number in range(len(plan.units)):
+        run_unit(plan, number)
+    told: dict[str, list[tuple[float, int]]] = {}
+
+    def progress(what: str, done: float, total: int) -> None:
+        told.setdefault(what, []).append((done, total))
+
+    commit(plan, progress=progress)
+    assert list(told) == ["counting", "dividing", "comparing", "packing"]
+    for steps in told.values():
+        done, totals = [done for done, _ in steps], {total for _, total in steps}
+        assert done == sorted(done)
+        assert totals == {done[-1]}
+    assert told["counting"][-1] == (len(plan.units), len(plan.units))
+    assert plan.groups > 1
+    assert len(told["packing"]) > 4 * plan.groups  # it moves within a group
+
+
+def test_a_plan_says_how_far_hashes_are(tmp_path: Path) -> None:
+    source, told = tmp_path / "in.jsonl", list[int]()
+    source.write_bytes(LINES[0] * 25000)
+    size = source.stat().st_size
+    assert size > 3 << 20
+    options = Options(context_length=512)
+    make_plan(expand([str(source)]), (), options, str(tmp_path / "out"), progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == size
+    assert len(told) > 3  # within a file
