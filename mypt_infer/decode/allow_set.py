@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from weakref import ref
 
@@ -13,6 +14,10 @@ import numpy.typing as npt
 from mypt_infer.decode.compile.vocab import Ints
 
 Row = npt.NDArray[np.floating]
+Rows = npt.NDArray[np.floating]
+Places = npt.NDArray[np.integer]
+# Sets of at most so many ids are written together: more of them take longer than calls of NumPy.
+_FEW = 64
 
 
 class BudgetError(ValueError):
@@ -78,32 +83,37 @@ class Holders:
 
 @dataclass(frozen=True, eq=False)
 class AllowSet:
-    """The ids that may come next, as the shorter of two sorted lists: `only` or all but `refused`.
+    """The ids that may come next, as the shorter of two sorted lists: `only`, or `refused`.
 
-    `places` is the same list in the integer type that NumPy indexes fastest with.
+    The other one is None.
     """
 
     count: int
     only: Ints | None
     refused: Ints | None
-    places: npt.NDArray[np.intp] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @property
+    def listed(self) -> Ints:
+        """Returns the one of the two lists that there is."""
         listed = self.refused if self.only is None else self.only
         assert listed is not None
-        object.__setattr__(self, "places", listed.astype(np.intp))
+        return listed
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.intp]:
+        """Returns the same list in the integer type that NumPy indexes fastest with."""
+        return self.listed.astype(np.intp)
 
     def has(self, token: int) -> bool:
         """Returns whether an id is among them."""
-        listed = self.refused if self.only is None else self.only
-        assert listed is not None
-        at = int(np.searchsorted(listed, token))
-        return (at < len(listed) and int(listed[at]) == token) == (self.only is not None)
+        at = int(np.searchsorted(self.listed, token))
+        found = at < len(self.listed) and int(self.listed[at]) == token
+        return found == (self.only is not None)
 
     @property
     def size(self) -> int:
-        """Returns the bytes that it takes, about."""
-        return 3 * self.places.nbytes // 2 + 256
+        """Returns the bytes that it takes, about, with `places`."""
+        return 12 * len(self.listed) + 256
 
     def write(self, row: Row, source: Row) -> None:
         """Writes a row of logits with -inf for refused ids; `source` may be the same array."""
@@ -125,3 +135,43 @@ class AllowSet:
         row[: vocabulary >> 3] = 255
         row[vocabulary >> 3 : (vocabulary >> 3) + 1] = (1 << (vocabulary & 7)) - 1
         np.bitwise_and.at(row, byte, ~bit)
+
+
+def write_rows(
+    out: Rows, source: Rows, sets: Sequence[AllowSet], rows: Sequence[int] | None = None
+) -> None:
+    """Writes rows of logits with -inf for refused ids, each once; `source` may be `out`.
+
+    `sets` has the allow set of each of `rows`, of all without it; shapes (rows, vocabulary). Rows
+    in which few ids are allowed are written together: reading, filling and writing them one by one
+    would be three calls of NumPy a row, with Python between each two.
+    """
+    few, together = list[int](), list[AllowSet]()
+    for row, found in zip(range(len(out)) if rows is None else rows, sets, strict=True):
+        if found.only is not None and len(found.only) <= _FEW:
+            few.append(row)
+            together.append(found)
+        else:
+            found.write(out[row], source[row])
+    at, ids = places_of(few, together)
+    kept = source[at, ids]
+    for first, end in _runs(few):
+        out[first:end].fill(-np.inf)
+    out[at, ids] = kept
+
+
+def places_of(rows: Sequence[int], sets: Sequence[AllowSet]) -> tuple[Places, Places]:
+    """Returns the rows and the ids of all that is listed in some sets, one a row; intp, (n,)."""
+    if not rows:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    listed = [found.listed for found in sets]
+    return np.repeat(np.array(rows), [len(ids) for ids in listed]), np.concatenate(listed)
+
+
+def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns (first, end) of each run of numbers that follow each other."""
+    if not rows:
+        return []
+    ends = [i for i in range(1, len(rows)) if rows[i] != rows[i - 1] + 1]
+    pairs = zip([0, *ends], [*ends, len(rows)], strict=True)
+    return [(rows[i], rows[j - 1] + 1) for i, j in pairs]

@@ -96,7 +96,7 @@ class BatchDecoder:
             self.decoders[0].apply(logits, states)
             return
         for decoder, rows in self.groups:
-            decoder.apply([logits[row] for row in rows], [int(states[row]) for row in rows])
+            decoder.apply(logits, [int(states[row]) for row in rows], rows=rows)
 
     def step(
         self, states: Sequence[int] | States, ids: Sequence[int] | npt.NDArray[np.integer]

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
-from mypt_infer.decode.allow_set import AllowSet, BudgetError, Held, Holders, Refused
+from mypt_infer.decode.allow_set import AllowSet, BudgetError, Held, Holders, Refused, write_rows
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.compile.row_sets import FreeSets
 from mypt_infer.decode.compile.vocab import Ints
@@ -241,6 +241,16 @@ class Decoder:
         made = self._make(machine, ENDLESS, UNBOUNDED)
         return self._free.keep(machine, (*self._needs(machine), made), made.size)
 
+    def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
+        """Returns the allow set of each state. States that are new are looked at together."""
+        each = states.tolist() if isinstance(states, np.ndarray) else states
+        known, size = self._free.known, self._size
+        new = {s >> BUDGET_BITS for s in each if s >> BUDGET_BITS not in known}
+        if len(new) > 1:
+            for machine, free in self._unbudgeted.of_structure([m for m in new if m < size]):
+                self._free.keep(machine, free, free[2].size)
+        return [self.allow(state) for state in each]
+
     def ids(self, state: int) -> Ints:
         """Returns the allowed ids, sorted, int32."""
         found = self.allow(state)
@@ -278,20 +288,19 @@ class Decoder:
 
     def apply(
         self,
-        logits: npt.NDArray[np.floating] | Sequence[npt.NDArray[np.floating]],
+        logits: npt.NDArray[np.floating],
         states: Sequence[int] | States,
         *,
-        source: npt.NDArray[np.floating] | Sequence[npt.NDArray[np.floating]] | None = None,
+        source: npt.NDArray[np.floating] | None = None,
+        rows: Sequence[int] | None = None,
     ) -> None:
         """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary).
 
-        Writes only what has to change. Rows may be a list of arrays. With `source`, the logits are
-        those of `source`, and all of `logits` is written, each row once.
+        Writes only what has to change. With `source`, the logits are those of `source`, and each
+        row of `logits` is written once. With `rows`, the states are of these rows, and no other is
+        read or written.
         """
-        rows = list(logits)
-        read = rows if source is None else list(source)
-        for row, state, values in zip(rows, states, read, strict=True):
-            self.allow(int(state)).write(row, values)
+        write_rows(logits, logits if source is None else source, self.allow_each(states), rows)
 
     def forced(self, state: int, before: Sequence[int] | None = None) -> list[int]:
         """Returns the ids that must come next, up to a final state: while only one is allowed.

@@ -189,9 +189,7 @@ class DeviceDecoder:
             out[list(rows)] = logits[list(rows)]
             self._apply_torch([out[row] for row in rows], states)
             return
-        self.decoder.apply(
-            [whole[row] for row in rows], states, source=[source[row] for row in rows]
-        )
+        self.decoder.apply(whole, states, source=source, rows=rows)
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
         """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""
@@ -211,8 +209,7 @@ class DeviceDecoder:
 
     def _apply_torch(self, logits: Tensor | list[Tensor], states: Sequence[int]) -> None:
         """Sets the logits of refused ids to -inf as `apply_` does, for tensors that NumPy lacks."""
-        for row, state in zip(logits, states, strict=True):
-            found = self.decoder.allow(state)
+        for row, found in zip(logits, self.decoder.allow_each(states), strict=True):
             ids = self.list_of(found)
             if found.only is None:
                 row.index_fill_(0, ids, _REFUSED)

@@ -12,6 +12,7 @@ as long as a look at some thousand ids, whatever the size of the vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -132,6 +133,31 @@ class FreeSets:
             close = tables.to_close
             inside = max(close[stay].max(initial=0), close[leave[opened]].max(initial=0))
         return left, int(inside), found
+
+    def of_structure(
+        self, states: Sequence[int]
+    ) -> Iterator[tuple[int, tuple[int, int, AllowSet]]]:
+        """Yields a state and what `of` has of it, for many states at once.
+
+        Only for states in blocks where no content is, and where none of the steps is refused.
+        """
+        tables, edges = self.tables, self.tables.edges
+        found = np.array(states, dtype=np.intp)
+        found = found[(tables.frame[found] == 0) & (tables.block[found] != NO_BLOCK)]
+        found = found[edges.first[found] < edges.first[found + 1]]
+        if not len(found):
+            return
+        begin = edges.first[found]
+        count = edges.first[found + 1] - begin
+        starts = np.cumsum(count) - count
+        then = edges.then[np.repeat(begin - starts, count) + np.arange(count.sum())]
+        left = np.maximum.reduceat(tables.distance[then], starts)
+        inside = np.maximum.reduceat(tables.to_close[then], starts)
+        columns = (found, left, inside, begin, count)
+        for state, most, closing, first, many in zip(*(c.tolist() for c in columns), strict=True):
+            if most < FAR:
+                ids = edges.token[first : first + many]
+                yield state, (most, closing, AllowSet(many, ids, None))
 
     @cached_property
     def _entered(self) -> Ints:
