@@ -47,6 +47,7 @@ from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import schema_of
 from mypt_infer.decode.tools import declare
 from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.kept_rows import KeptRows
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import call_text
 from tests.support.decoding import prompt
@@ -143,6 +144,20 @@ class Ours:
             states[row] = step(states[row], token)
 
 
+class Kept(Ours):
+    """Our decoder, with rows of logits that are kept, also from one list of tools to the next."""
+
+    def __init__(self, dialect: Dialect, tools: list[Any]) -> None:
+        super().__init__(dialect, tools)
+        self.kept = KeptRows()
+
+    def step(self, logits: torch.Tensor, live: list[int], ids: list[int]) -> None:
+        states, step = self.states, self.decoder.next
+        self.kept.mask(self.device, logits, [states[row] for row in live])
+        for row, token in zip(live, ids, strict=True):
+            states[row] = step(states[row], token)
+
+
 class Guidance:
     """llguidance."""
 
@@ -213,7 +228,8 @@ class Xgrammar:
         assert all(self.batch.batch_accept_token(matchers, ids))
 
 
-ENGINES = {"ours": Ours, "llguidance": Guidance, "xgrammar": Xgrammar}
+OURS = ("ours", "kept")
+ENGINES = {"ours": Ours, "kept": Kept, "llguidance": Guidance, "xgrammar": Xgrammar}
 
 
 def rows_of(
@@ -300,10 +316,10 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.simplefilter("ignore", SchemaWarning)
     torch.set_num_threads(1)
     tools = readable(chosen.tools, max(chosen.counts))
-    for name in chosen.engines:
-        if name != "ours" and find_spec(name) is None:
-            print(f"left out: {name}, which is not installed")
-    chosen.engines = [n for n in chosen.engines if n == "ours" or find_spec(n) is not None]
+    missing = [n for n in chosen.engines if n not in OURS and find_spec(n) is None]
+    for name in missing:
+        print(f"left out: {name}, which is not installed")
+    chosen.engines = [name for name in chosen.engines if name not in missing]
     others = [f"{name}, of ours" for name in chosen.engines if name != "ours"]
     heads = ["vocabulary", "tools", "batch"]
     for phase in ("cold", "warm"):
