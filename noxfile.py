@@ -148,9 +148,9 @@ def llama(session: nox.Session) -> None:
 
 
 def _exports(session: nox.Session, examples: str, *chosen: str) -> None:
-    file = "tests/property/test_exports.py"
+    files = ["tests/property/test_exports.py", "tests/unit/mypt_train/test_tagged_export.py"]
     env = {"EXPORT_EXAMPLES": examples}
-    session.run("pytest", "-n", "auto", file, *chosen, *session.posargs, env=env)
+    session.run("pytest", "-n", "auto", *files, *chosen, *session.posargs, env=env)
 
 
 @nox.session
@@ -163,7 +163,14 @@ def oracles(session: nox.Session) -> None:
     session.install(".[test,oracles]")
     files = [
         f"tests/property/test_{n}.py"
-        for n in ("chat_templates", "harmony", "injection_of_chats", "mistral", "qwen3")
+        for n in (
+            "chat_templates",
+            "harmony",
+            "injection_of_chats",
+            "mistral",
+            "qwen3",
+            "qwen3_coder",
+        )
     ]
     files += [f"tests/unit/mypt_spec/test_{n}.py" for n in ("published_ids", "real_vocabularies")]
     session.run("pytest", "-n", "auto", *files, *session.posargs, env={"ORACLE_EXAMPLES": "2000"})

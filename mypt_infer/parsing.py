@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from mypt_infer.run_format import Format, ToolCall, format_of
-from mypt_spec.bodies.json_body import read_body
+from mypt_spec.bodies.json_body import TAGGED, read_body
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event, Place
 from mypt_spec.states import model_writes_in
@@ -41,6 +41,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
     tags = {name for name, t in fmt.dialect.table.terminals.items() if t.opens in fmt.calls}
     blocks, found, at = Blocks(fmt.dialect.table), None, 0
     events = fmt.dialect.lex(text)
+    types = fmt.types_in(events)
     for number, event in enumerate(events):
         start, stop = _span(event)
         if start < at:
@@ -51,7 +52,7 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
             closer = _closer(text, events, number, fmt)
             if closer is not None:
                 at, end = _span(closer)
-                calls, _ = fmt.read_calls(event, text[stop:at], text[start:end].strip())
+                calls, _ = fmt.read_calls(event, text[stop:at], text[start:end].strip(), types)
                 found = calls[-1] if calls else found
     return found
 
@@ -59,7 +60,11 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
 def _closer(text: str, events: list[Event], number: int, fmt: Format) -> Event | None:
     """Returns the tag after the JSON value in the block that event `number` opens, or None."""
     table, begin = fmt.dialect.table, _span(events[number])[1]
-    name = table.closers[table.terminals[events[number].terminal].opens].name
+    opener = table.terminals[events[number].terminal]
+    name = table.closers[opener.opens].name
+    if opener.body == TAGGED:  # no value may spell a tag
+        ends = [e for e in events[number + 1 : number + 3] if e.terminal != TEXT]
+        return ends[0] if ends and ends[0].terminal == name else None
     try:
         _, end = _SCAN(text, _end_of_space(text, begin))
     except (ValueError, RecursionError):

@@ -7,13 +7,16 @@ written. It exists so that the controller names no tag of any dialect.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 import mypt_spec
-from mypt_spec.bodies.json_body import calls_in, read_body
+from mypt_spec.bodies.definitions import DefinitionsError, read_definitions
+from mypt_spec.bodies.json_body import NO_TYPES, calls_in, read_body
 from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.bodies.tagged import Types, types_of
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
 from mypt_spec.states import (
@@ -23,7 +26,7 @@ from mypt_spec.states import (
     open_blocks,
     result_opener,
 )
-from mypt_spec.table import LISTS, TEXT, Terminal, pattern
+from mypt_spec.table import DEFINITIONS, LISTS, TEXT, Terminal, pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,17 +291,48 @@ class Format:
             found[0] = found[0]._replace(terminal=joined, text=text)
         return [*head, *found, *(Event(t.name, t.spell()) for t in closers)]
 
-    def read_calls(self, opener: Event, body: str, raw: str) -> tuple[list[ToolCall], str]:
+    def types_in(self, events: Iterable[Event]) -> Types:
+        """Returns the types of the arguments of the tools that a conversation defines.
+
+        That are none where calls say the types themselves.
+        """
+        table = self.dialect.table
+        if not table.tagged:
+            return NO_TYPES
+        kind, found = "", ""
+        for event in events:
+            terminal = table.terminals.get(event.terminal)
+            if terminal is None:
+                found += event.text if kind else ""
+                continue
+            if kind and found:
+                try:
+                    return types_of(read_definitions(found, kind))
+                except DefinitionsError:
+                    return NO_TYPES
+            kind = terminal.body if terminal.opens and terminal.body in DEFINITIONS else ""
+        return NO_TYPES
+
+    def types_in_ids(self, ids: Sequence[int]) -> Types:
+        """Returns what `types_in` does of the ids of a conversation."""
+        return (
+            self.types_in(self.dialect.lex_ids(ids)[0]) if self.dialect.table.tagged else NO_TYPES
+        )
+
+    def read_calls(
+        self, opener: Event, body: str, raw: str, types: Types = NO_TYPES
+    ) -> tuple[list[ToolCall], str]:
         """Returns the calls of a block and "", or no calls and the reason why they cannot be read.
 
-        `opener` is the block's opening tag, `body` its content, `raw` its text with tags.
+        `opener` is the block's opening tag, `body` its content, `raw` its text with tags, `types`
+        those of the arguments of its tools, where calls do not say them.
         """
         table = self.dialect.table
         kind = table.terminals[opener.terminal].body
         read = read_body(body, kind, table.literals, Place())
         if read.text is None:
             return [], read.findings[0].message
-        calls = calls_in(read.value, kind, opener.attrs)
+        calls = calls_in(read.value, kind, opener.attrs, types)
         return [ToolCall(call.name, call.arguments, raw, call.id) for call in calls], ""
 
 

@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import codecs
 import re
-from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
 import mypt_spec
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
+from mypt_spec.memo import Memo
 from mypt_spec.table import STRAY, TEXT, Terminal, TokenTable, pattern
 
 
@@ -62,9 +62,10 @@ class StreamParser:
         self.last = last
         self._d, self._table = dialect, dialect.table
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
-        self._beginning = _beginning(dialect.name)
-        self._around = _around(dialect.name)
-        self._longer = _longer(dialect.name)
+        patterns = _patterns.known.get(dialect.fingerprint) or _patterns.keep(
+            dialect.fingerprint, _Patterns.of(dialect.table)
+        )
+        self._beginning, self._around, self._longer = patterns
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         # The text that is held back, with tags of one id as sentinels.
         self._text = ""
@@ -191,10 +192,23 @@ class StreamParser:
         return max([tags, *(e for e in self._ends if e <= free)])
 
 
-@cache
-def _beginning(name: str) -> Any:
+class _Patterns(NamedTuple):
+    """What finds the tags of a table in a text that goes on."""
+
+    beginning: Any
+    around: Any
+    longer: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, table: TokenTable) -> _Patterns:
+        return cls(_beginning(table), _around(table), _longer(table))
+
+
+_patterns = Memo[str, _Patterns](32)  # by the dialect's fingerprint
+
+
+def _beginning(table: TokenTable) -> Any:
     """Returns a pattern of tags, for partial matches; None if all tags are single ids."""
-    table = mypt_spec.dialect(name).table
     if all(
         len(t.spelling) == 1 and t.spelling[0].kind == "special" for t in table.terminals.values()
     ):
@@ -205,24 +219,20 @@ def _beginning(name: str) -> Any:
     return regex.compile("|".join(_whole(table, terminal) for terminal in rows))
 
 
-@cache
-def _around(name: str) -> Any:
+def _around(table: TokenTable) -> Any:
     """Returns a pattern of tags that hold others, such as words that quote one; None for none.
 
     A search prefers the whole tag that is quoted to the beginning of the one around it.
     """
     import regex
 
-    table = mypt_spec.dialect(name).table
     kinds = [(t, [p.kind for p in t.spelling[t.led :]]) for t in table.spellings]
     rows = [t for t, row in kinds if row[0] != "special" and "special" in row]
     return regex.compile("|".join(_whole(table, t) for t in rows)) if rows else None
 
 
-@cache
-def _longer(name: str) -> dict[str, list[str]]:
+def _longer(table: TokenTable) -> dict[str, list[str]]:
     """Maps each tag to what makes it longer, if it comes next; tags of one id are sentinels."""
-    table = mypt_spec.dialect(name).table
     spelled = [t.spell((), table.sentinels) for t in table.spellings]
     out: dict[str, list[str]] = {}
     for tag, other in product(spelled, spelled):

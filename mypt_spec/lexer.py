@@ -157,7 +157,7 @@ def _cut(
         if terminal is None:
             terminal, other = table.spelled(name)
         if name in table.followed:
-            start = _followed(text, at, start, name, table)
+            start = _followed(text, at, start, name, table, last)
             terminal = table.terminals[table.join(name, TEXT if start > at else last)]
         elif terminal is not None and terminal.led:
             start = _led(text, at, start, terminal.spelling[0])
@@ -185,14 +185,14 @@ def _cut(
         yield Event(TEXT, text[at:], Place("", span(at, len(text))))
 
 
-def _followed(text: str, at: int, start: int, name: str, table: TokenTable) -> int:
+def _followed(text: str, at: int, start: int, name: str, table: TokenTable, last: str) -> int:
     """Returns where a tag begins that has other white space where it follows something."""
     joined = table.joined.get(name)
     if name in table.after_text:
         begun = _led(text, at, start, table.after_text[name].spelling[0])
-        if at < begun < start:
+        if at + (last != TEXT) <= begun < start:
             return begun
-        if joined is None or text[at:start] != joined.spelling[0].value:
+        if joined is None or last == TEXT or text[at:start] != joined.spelling[0].value:
             return start
     return start if joined is None else _led(text, at, start, joined.spelling[0])
 

@@ -65,9 +65,9 @@ class Calls:
         Raises ValueError for what is no call, and for calls that no result could tell apart.
         """
         body = "".join(block.text)
-        read, reason = self._history.format.read_calls(
-            block.tag, body, (block.tag.text + body + closer).strip()
-        )
+        raw = (block.tag.text + body + closer).strip()
+        types = self._history.types
+        read, reason = self._history.format.read_calls(block.tag, body, raw, types)
         result = self._history.format.result
         if result is not None and "id" in result.patterns and not all(call.id for call in read):
             reason = reason or "a call has no id, so its result could not name it"

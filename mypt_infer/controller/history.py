@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
 import mypt_spec
 from mypt_infer.run_format import format_of
+from mypt_spec.bodies.tagged import Types
 from mypt_spec.encoder import run_ids, trail_ids
 from mypt_spec.episode import Event
 from mypt_spec.states import open_blocks
@@ -77,6 +79,14 @@ class History:
     def origins(self) -> list[tuple[str, int]]:
         """Returns the origins of the ids in runs: (origin, number)."""
         return [(ORIGINS[code], len(list(run))) for code, run in groupby(self._origins)]
+
+    @cached_property
+    def types(self) -> Types:
+        """Returns the types of the arguments of tools, where calls do not say them.
+
+        The conversation defines tools where it begins, so what its first call asked holds for all.
+        """
+        return self.format.types_in_ids(self.ids)
 
     @property
     def open(self) -> tuple[str, ...]:

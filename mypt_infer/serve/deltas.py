@@ -1,8 +1,8 @@
 """Turns the ids of an answer into what the API has names for: texts, thoughts, calls, citations.
 
 Input: ids, as they are drawn. Output: a `Delta` as soon as it is certain. A call begins with its
-name, and its arguments come in pieces; where the id of a call is its last member, calls come when
-their block is closed.
+name, and its arguments come in pieces; where the id of a call is its last member, or the types of
+arguments are known by the whole text of each, calls come when their block is closed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mypt_infer.run_format import Format, ToolCall
 from mypt_infer.serve.call_stream import CallListStream, CallStream
 from mypt_infer.stream_parser import Piece, StreamParser
+from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_ids
@@ -53,8 +54,10 @@ class DeltaReader:
         self._held: list[str] = []  # the text of a call, or of a citation
         self._last = 0
         table, tokenizer = form.dialect.table, form.dialect.tokenizer
-        for event in lex_ids(prompt, table, tokenizer.decode_bytes, tokenizer.ordinary)[0]:
+        events = lex_ids(prompt, table, tokenizer.decode_bytes, tokenizer.ordinary)[0]
+        for event in events:
             self._blocks.read(event.terminal)
+        self._types = form.types_in(events)
 
     @property
     def ids(self) -> int:
@@ -91,7 +94,7 @@ class DeltaReader:
                 yield Delta(CALLED, "", begin, piece.end, ended=True)
             elif kind in self.format.calls and self._opener is not None:
                 raw = (self._opener.text + body + event.text).strip()
-                calls, _ = self.format.read_calls(self._opener, body, raw)
+                calls, _ = self.format.read_calls(self._opener, body, raw, self._types)
                 yield Delta(CALLED, "", begin, piece.end, tuple(calls), ended=True)
             self._stream = self._list = None
         self._blocks.read(event.terminal)
@@ -99,7 +102,7 @@ class DeltaReader:
             self._opener, self._held = event, []
             if terminal.body == IDS_FIRST:
                 self._list = CallListStream()
-            elif terminal.body not in LISTS:
+            elif terminal.body not in (*LISTS, TAGGED):
                 self._stream = CallStream(terminal.body, "")
                 yield from self._streamed("", begin, piece.end)
 

@@ -7,7 +7,6 @@ too, which takes several times as long.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +31,7 @@ from mypt_lint.settings.config import matches
 from mypt_records.chat import Chat
 from mypt_records.shapes import read as read_chat
 from mypt_records.shapes import shape_of
+from mypt_spec.bodies.json_body import value_in
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.episode import Episode, Message, Part, events_of
 from mypt_spec.findings import Finding, Fix
@@ -305,7 +305,7 @@ def _named(part: Part, body: str) -> Iterator[tuple[str, str]]:
     """Yields the documents that a part names, each with words for it."""
     if body in CALLS:
         try:
-            value = json.loads(part.text)
+            value = value_in(part.text, body)
         except ValueError:
             return
         for name in _values(value):

@@ -187,7 +187,7 @@ def call_findings(
             out.append(Finding("MYP320", message, place, on_key=tag is ARGUMENT))
     back = typed(name, {key: value_text(v, literals) for key, v in arguments.items()}, types)
     for key, value in arguments.items():
-        found = _TAG.search(value) if isinstance(value, str) else None
+        found = with_tags(literals).search(value) if isinstance(value, str) else None
         if found is not None:
             message = f"`{found[0]}` in the text of the argument {key!r}"
             out.append(Finding("MYP301", message, at[key], found.span(), help=_UNSAYABLE))

@@ -30,6 +30,7 @@ class Facts:
       after it, which is in `trails`.
     - `expected`: for each state, what may come, for people. `shown`: each tag, for people.
     - `joined`: tags that are written otherwise after a text or a tag that is not in `apart`.
+    - `after_text`: tags that are written otherwise after a text, and not after a tag.
     - `letters`: of each attribute, [characters, 1 if others are allowed, 0 if these].
     - `prompts`: for each state in which a prompt may end, the tags up to where the model writes.
     - `tags`: what text may not spell. `escapes`: pairs of what JSON may not spell, and its escape.
@@ -42,6 +43,7 @@ class Facts:
     expected: list[str]
     shown: dict[str, str]
     joined: dict[str, str]
+    after_text: dict[str, str]
     apart: list[str]
     letters: dict[str, list[Any]]
     prompts: dict[int, list[str]]
@@ -69,6 +71,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
         [" or ".join(table.describe({*row})) for row in steps],
         {t.name: t.shown for t in table.terminals.values()},
         {name: t.name for name, t in table.joined.items()},
+        {name: t.name for name, t in table.after_text.items()},
         [t.name for t in table.terminals.values() if t.bare[-1:].isspace() or t.before],
         {p: _letters(p) for t in table.terminals.values() for p in t.patterns.values()},
         prompts(dialect),

@@ -22,12 +22,15 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY
+from mypt_spec.bodies.tagged import TAGS
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 
 _PROGRAM = Path(__file__).parent / "chat.jinja"
 # What only formats need that write definitions of tools in such a body.
-_TOOLS = {body: _PROGRAM.with_name(f"{body}.jinja") for body in ("namespace", "signatures")}
+_TOOLS = {
+    body: _PROGRAM.with_name(f"{body}.jinja") for body in ("namespace", "signatures", "tool_tags")
+}
 
 
 def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
@@ -84,6 +87,7 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "closers": {kind: t.name for kind, t in table.closers.items()},
         "bodies": {kind: t.body for kind, t in table.openers.items()},
         "shared": sorted(layout.shared),
+        "own_tags": list(TAGS),
         "again": [kind for kind, t in table.openers.items() if t.again],
         "thoughts": [*THOUGHTS, "think"],
         "empty": int(layout.empty),

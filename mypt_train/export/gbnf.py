@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import TAGGED
+from mypt_spec.bodies.tagged import TAGS
 from mypt_train.export.answers import Answers, Item, Way, quoted, rule
 
 # Tags that llama.cpp takes for the end of an answer wherever they are in a vocabulary.
@@ -39,9 +41,14 @@ _BODIES = {
     "arguments": "json-object",
     "function": 'json-function "}"',
     "parameters": r'"{\"name\": " json-name ", \"parameters\": " json-object "}"',
+    "tagged": r'"<function=" tag-name ">\n" tagged-argument* "</function>"',
     "calls": '"[" json-call (", " json-call)* "]"',
     "functions": '"[" json-item (", " json-item)* "]"',
 }
+_TAGGED = r"""
+tag-name ::= [a-zA-Z0-9_.:/-]+
+tagged-argument ::= "<parameter=" tag-name ">\n" between-0 "\n</parameter>\n"
+"""
 _LISTED = {
     "calls": r"""json-call ::= "{" ("\"id\": " json-name ", ")? "\"type\": \"function\", \"function\": " json-function "}}" """,  # noqa: E501
     "functions": r"""json-item ::= json-function ", \"id\": " json-id "}" """,
@@ -64,12 +71,22 @@ def gbnf(dialect: Dialect, found: Answers, *, token: str = "<[{}]>") -> str:
     for state, ways in found.rules.items():
         lines.append(f"{rule(state)} ::= {' | '.join(written(way) for way in ways)}")
     lines += _free("text", found.forbidden)
+    if TAGGED in kinds:
+        lines += _TAGGED.strip().split("\n")
+        lines += _free("between", _shortest({*found.forbidden, *TAGS}))
+        lines += [f"body-{TAGGED} ::= {_BODIES[TAGGED]}"]
+        kinds = kinds - {TAGGED}
     if kinds:
         lines += _JSON.strip().split("\n")
         lines += [_LISTED[kind].strip() for kind in sorted(kinds) if kind in _LISTED]
         lines += [f"body-{kind} ::= {_BODIES[kind]}" for kind in sorted(kinds)]
         lines += _free("string", found.forbidden, string=True)
     return "\n".join(lines) + "\n"
+
+
+def _shortest(words: set[str]) -> list[str]:
+    """Returns words without those that hold another."""
+    return sorted(w for w in words if not any(o in w and o != w for o in words))
 
 
 def _item(item: Item, token: Callable[[str], str]) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import TAGGED
+from mypt_spec.bodies.tagged import TAGS
 from mypt_train.export.answers import Answers, Way, quoted, rule
 
 _JSON = r"""
@@ -27,6 +29,12 @@ body_calls: "[" json_call (", " json_call)* "]"
 body_functions: "[" json_item (", " json_item)* "]"
 ID: /"[a-zA-Z0-9_\-]+"/
 NUMBER: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+\-]?[0-9]+)?/
+"""
+_TAGGED = r"""
+body_tagged: "<function=" TAG_NAME ">\n" tagged_argument* "</function>"
+tagged_argument: "<parameter=" TAG_NAME ">\n" VALUE
+TAG_NAME: /[a-zA-Z0-9_.:\/\-]+/
+VALUE: BETWEEN "\n</parameter>\n"
 """
 _LETTER = r'([^"\\\x00-\x1f]|\\["\\nrtfb]|\\u00[0-7][0-9a-f])'
 
@@ -69,7 +77,12 @@ def lark(dialect: Dialect, found: Answers) -> str:
     ]
     lexemes |= {name: f"/{pattern.replace('/', chr(92) + '/')}/" for pattern, name in attrs.items()}
     lines = [*head, *rules, *(f"{name}: {said}" for name, said in lexemes.items())]
-    if any(kind == "body" for ways in found.rules.values() for w in ways for kind, _ in w.items):
+    bodies = {v for ways in found.rules.values() for w in ways for k, v in w.items if k == "body"}
+    if TAGGED in bodies:
+        words = "|".join(_escaped(word) for word in (*found.forbidden, *TAGS))
+        lines += _TAGGED.strip().split("\n")
+        lines += [f"BETWEEN: /(?s:.*)/ & ~/(?s:.*)({words})(?s:.*)/"]
+    if bodies - {TAGGED}:
         lines += _JSON.strip().split("\n")
         lines += [f'STRING: /"{_LETTER}*"/ & {legal}', f'NAME: /"{_LETTER}+"/ & {legal}']
     return "\n".join(lines) + "\n"

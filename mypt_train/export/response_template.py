@@ -10,6 +10,8 @@ import re
 from typing import Any
 
 from mypt_spec import Dialect
+from mypt_spec.bodies.json_body import TAGGED
+from mypt_spec.bodies.tagged import FUNCTION
 from mypt_spec.states import model_writes, open_blocks
 from mypt_spec.table import TEXT, Terminal
 from mypt_train.export.chat_facts import forced
@@ -55,6 +57,11 @@ def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
         function = {"name": "{name}", "arguments": "{arguments}"}
         item = {"type": "function", "id": "{id}", "function": function}
         return found | {"content": "json", "transform": item, "transform_each": True}
+    if opener.body == TAGGED:  # the library reads a value by the type in its tool's schema
+        found["open_pattern"] += re.escape(FUNCTION[0]) + r"(?P<name>[^<>\n]+)>\n"
+        value = r"<parameter=(?P<key>[^<>\n]+)>\n(?P<value>.*?)\n</parameter>"
+        found |= {"content": "xml-inline", "content_args": {"tag_pattern": value}}
+        return found | {"repeats": True, "transform": {"type": "function", "function": _NAMED}}
     if opener.body == "call":
         found["open_pattern"] += r'\{"name": "(?P<name>(?:[^"\\]|\\.)*)"(?:, )?'
         args = {"tag_pattern": _MEMBER, "value_parser": {"name": "json"}}
@@ -87,10 +94,10 @@ def forced_opener(terminal: Terminal, dialect: Dialect) -> bool:
 def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
     """Returns the patterns between which a block is."""
     opener = dialect.table.openers[kind]
-    joined = dialect.table.joined.get(opener.name)
-    lead = ""
-    if joined is not None:
-        lead = f"(?:{re.escape(joined.bare[: -len(opener.bare)])})?"
+    table = dialect.table
+    others = [of[opener.name] for of in (table.after_text, table.joined) if opener.name in of]
+    spaces = "|".join(re.escape(other.bare[: -len(opener.bare)]) for other in others)
+    lead = f"(?:{spaces})?" if spaces else ""
     ends = "|".join(_ends(kind, dialect))
     return {"open_pattern": lead + _pattern(opener, named=True), "close_pattern": ends}
 

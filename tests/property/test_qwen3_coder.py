@@ -18,9 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_infer.stream_parser import StreamParser
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.own.check import check
 from mypt_spec import Dialect
 from mypt_spec.bodies import tagged
+from mypt_train.data.encode_line import Encoder, Options
+from tests.property.test_stream_parser import merged
 from tests.support.conversations import QWEN3, Shape, conversations, typed_tools
 from tests.support.examples import examples
 from tests.support.strategies import Record
@@ -301,3 +306,64 @@ def test_json_of_an_argument_in_a_text_is_canonical() -> None:
     assert episode is not None
     assert dialect().write(episode)["messages"][1] == record["messages"][1]
     assert [f.code for f in [*findings, *dialect().validate(episode)]] == ["MYP308"]
+
+
+# --- running a conversation
+
+
+@settings(max_examples=examples(60))
+@given(data=st.data())
+def test_a_stream_has_the_events_of_the_whole(data: st.DataObject) -> None:
+    """Also where line ends before a call come one by one, and where some are missing."""
+    d = dialect()
+    pieces = ["\n", "\n\n", "a", " ", "b\n", "<tool_call>", "</tool_call>", "<|im_end|>", "<parameter"]  # fmt: skip
+    text = "<|im_start|>assistant\n" + "".join(data.draw(st.lists(st.sampled_from(pieces), max_size=9)))  # fmt: skip
+    ids: list[int] = []
+    for part in re.split(f"({'|'.join(map(re.escape, d.table.special))})", text):
+        ids += [d.table.special[part]] if part in d.table.special else [
+            i for c in part for i in d.tokenizer.encode(c)
+        ]  # fmt: skip
+    parser = StreamParser(d)
+    found = [(p.event.terminal, p.event.text) for i in ids for p in parser.push(i)]
+    found += [(p.event.terminal, p.event.text) for p in parser.flush()]
+    whole = [(e.terminal, e.text) for e in d.lex_ids(ids)[0]]
+    assert merged(found) == whole
+
+
+# --- the fast paths
+
+
+def test_fast_paths_say_what_the_slow_ones_do() -> None:
+    """Equal records but for an argument, whose type and tags decide; in each order, again and again."""
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": {"type": "string"}}}}}]  # fmt: skip
+    values = [
+        "abc",
+        "5",
+        "x</parameter>",
+        "abd",
+        5,
+        6,
+        "<tool_call>",
+        "y<function=",
+        "",
+        "[]",
+        None,
+    ]
+    rows = [asked({"a": v, "b": w}) | more for v in values for w in values[:3] for more in ({}, {"tools": tools})]  # fmt: skip
+    lines = [json.dumps(row).encode() for row in rows] * 2
+    checker, fast = Checker(dialect()), FastChecker(Checker(dialect()))
+    said = [[d.finding for d in checker.line(line, row=1, filename="x")] for line in lines]
+    for line, expected in zip(lines, said, strict=True):
+        _, found = fast.block(line + b"\n", row=1, filename="x")
+        assert [d.finding for _, many in found for d in many] == expected, line
+    encoder, slow = (Encoder(Options(dialect=str(FOLDER))) for _ in range(2))
+    expected_ids = [outcome_of(slow.line(line)) for line in lines]
+    for _ in range(3):
+        assert [outcome_of(outcome) for outcome in encoder.lines(lines)] == expected_ids
+    assert {status for status, _ in expected_ids} == {"written", "refused"}
+    refused = [any(f.severity == "error" for f in found) for found in said]
+    assert [status == "refused" for status, _ in expected_ids] == refused
+
+
+def outcome_of(outcome: Any) -> tuple[str, list[list[int]]]:
+    return outcome.status, [sample.ids.tolist() for sample in outcome.samples]

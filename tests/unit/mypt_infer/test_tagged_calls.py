@@ -1,0 +1,74 @@
+"""Calls whose arguments are tags, while a conversation runs: read, run, told to clients."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mypt_spec
+from mypt_infer.controller import Controller, Script, replay
+from mypt_infer.controller.events import CallParsed, ToolResult
+from mypt_infer.controller.transcript import trainable
+from mypt_infer.parsing import find_last_toolcall
+from mypt_infer.run_format import format_of
+from mypt_infer.serve.deltas import CALLED, SAID, DeltaReader
+from mypt_infer.toolbox import Tool, Toolbox
+from tests.support import scripted
+
+FOLDER = str(Path(__file__).parents[3] / "examples/qwen3_coder")
+D = mypt_spec.dialect(FOLDER)
+SCHEMA = {
+    "type": "object",
+    "properties": {"zip": {"type": "string"}, "n": {"type": "integer"}},
+    "required": ["zip", "n"],
+}
+TOOLS = Toolbox([Tool("find", "Finds.", SCHEMA, lambda a: f"{a['zip']!r} {a['n']!r}")])
+CALL = "<tool_call>\n<function=find>\n<parameter=zip>\n12345\n</parameter>\n<parameter=n>\n5\n</parameter>\n</function>\n</tool_call>"  # fmt: skip
+ARGUMENTS = {"zip": "12345", "n": 5}
+
+
+def ids_of(text: str) -> list[int]:
+    return scripted.ids_of(text, FOLDER)
+
+
+def test_a_conversation_runs_calls_with_typed_arguments() -> None:
+    script = f"I look.\n\n{CALL}\n{CALL}<|im_end|>Done.<|im_end|>"
+    controller = Controller(Script(ids_of(script)), TOOLS, dialect=D)
+    events = list(controller.say("Find it."))
+    assert [e.arguments for e in events if isinstance(e, CallParsed)] == [ARGUMENTS] * 2
+    assert [e.value for e in events if isinstance(e, ToolResult)] == ["'12345' 5"] * 2
+    record = {k: v for k, v in controller.record().items() if not k.startswith("_")}
+    calls = record["messages"][1]["tool_calls"]
+    assert [c["function"]["arguments"] for c in calls] == [ARGUMENTS] * 2
+    episode, findings = D.check(record)
+    assert episode is not None
+    assert [f.code for f in findings if f.severity != "info"] == []
+    assert trainable(controller.history)[1] == []
+    again, _ = replay(json.loads(json.dumps(controller.record())), FOLDER)
+    assert again.ids == controller.history.ids
+
+
+def test_a_client_is_told_a_call_when_it_is_whole() -> None:
+    record = {"messages": [{"role": "user", "content": "Find it."}], "tools": TOOLS.schemas}
+    prompt = D.read(record)[0]
+    assert prompt is not None
+    ids = [i for s in D.segments(prompt, partial=True) for i in s.ids]
+    reader = DeltaReader(format_of(D), [*ids, *ids_of("<|im_start|>assistant\n")])
+    said = [d for i in ids_of(f"So.\n\n{CALL}<|im_end|>") for d in reader.push(i)]
+    said += reader.end()
+    assert "".join(d.text for d in said if d.kind == SAID) == "So."
+    (whole,) = [d for d in said if d.kind == CALLED]
+    assert [(c.name, c.arguments) for c in whole.calls] == [("find", ARGUMENTS)]
+
+
+def test_the_last_call_of_a_text() -> None:
+    record = {"messages": [{"role": "user", "content": "Find it."}], "tools": TOOLS.schemas}
+    prompt = D.read(record)[0]
+    assert prompt is not None
+    begun = (
+        "".join(s.event.text for s in D.segments(prompt, partial=True)) + "<|im_start|>assistant\n"
+    )
+    call = find_last_toolcall(f"{begun}{CALL.replace('12345', '1')}\n{CALL}", D)
+    assert call is not None
+    assert (call.name, call.arguments, call.raw_block) == ("find", ARGUMENTS, CALL)
+    assert find_last_toolcall(begun + CALL.replace("\n</function>", ""), D) is None
