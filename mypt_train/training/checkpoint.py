@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from mypt_cli import atomic
@@ -32,7 +32,7 @@ from mypt_model.pieces import files_of_weights, is_sharded
 from mypt_model.pretrained import Net, PretrainedConfig, open_model
 from mypt_model.shape import LlamaConfig, ModelError
 from mypt_train.data import durable
-from mypt_train.training.distributed import ALONE, World, like, whole
+from mypt_train.training.distributed import ALONE, World, piece, whole
 from mypt_train.training.parts import lora
 
 SCHEMA, VERSION = "mypt_checkpoint", 1
@@ -263,17 +263,21 @@ def lacking(folder: Path, given: LlamaConfig | PretrainedConfig, model: Net) -> 
 
 
 def load_state(folder: Path, model: Net, optimizer: torch.optim.Optimizer) -> None:
-    """Gives an optimizer the state of a checkpoint. Raises CheckpointError if it cannot be read."""
+    """Gives an optimizer the state of a checkpoint: of each tensor, what this process holds.
+
+    No more than one whole tensor is in memory. Raises CheckpointError if it cannot be read.
+    """
+    weights = dict(model.named_parameters())
     try:
-        stored = load_file(folder / OPTIMIZER)
+        with safe_open(folder / OPTIMIZER, "pt") as stored:
+            for full in stored.keys():  # noqa: SIM118
+                key, _, name = full.partition(":")
+                value = stored.get_tensor(full)
+                optimizer.state[weights[name]][key] = (
+                    value.clone() if value.dim() == 0 else piece(value, weights[name])
+                )
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{folder / OPTIMIZER}: cannot be read: {error}") from None
-    weights = dict(model.named_parameters())
-    for full, value in stored.items():
-        key, _, name = full.partition(":")
-        optimizer.state[weights[name]][key] = (
-            value.clone() if value.dim() == 0 else like(value, weights[name])
-        )
 
 
 def size_of(model: Net) -> int:

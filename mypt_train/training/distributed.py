@@ -223,7 +223,7 @@ def piece(tensor: Tensor, pattern: Tensor) -> Tensor:
     from torch.distributed.tensor import DTensor, distribute_tensor
 
     if not isinstance(pattern, DTensor):
-        return tensor
+        return tensor.to(pattern.device)
     return distribute_tensor(
         tensor.to(pattern.device), pattern.device_mesh, pattern.placements, src_data_rank=None
     )

@@ -5,11 +5,13 @@ Input: the store through which the processes have found each other. Output: a se
 Theory of operation. A thread of each process counts up a number in the store, about once a second.
 The first process looks at the numbers of all; the others look at that of the first, and at the
 verdict, which the first one writes once: a process said why it stopped, or its number has not
-changed for `silent` seconds. A process whose exchange with others has failed says so by the key
-"hurry", and then five seconds without a change are enough: a closed connection is noticed at once,
-but does not say whose process died, since the next ones to stop close theirs, too. If nobody is
-silent, the verdict names the processes whose step is behind. A process that hears of a verdict and
-does not stop by itself, because it waits inside of a library, is ended.
+changed for `silent` seconds. Each also looks whether the process after it has ended, if both are on
+one machine, and the first reads that, so that a kill is seen in about a second. A process whose
+exchange with others has failed says so by the key "hurry", and then five seconds without a change
+are enough: a closed connection is noticed at once, but does not say whose process died, since the
+next ones to stop close theirs, too. If nobody is silent, the verdict names the processes whose step
+is behind. A process that hears of a verdict and does not stop by itself, because it waits inside of
+a library, is ended.
 """
 
 from __future__ import annotations
@@ -21,14 +23,50 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 SILENT = 60.0
 """Seconds without a sign of life after which a process counts as gone."""
 HURRIED, EVERY, GRACE = 5.0, 1.0, 10.0
 _VERDICT, _HURRY = "verdict", "hurry"
+_OVER = ("done", "stopped")
 _ADVICE = "go on from the last whole checkpoint with --resume, with as many processes as there are"
+
+
+def identity(process: int) -> dict[str, Any]:
+    """Returns what tells a process of this machine from all others; {} where the system cannot.
+
+    `machine` is one start of a system and one space of ids, `born` the start of the process in it.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return {
+            "id": process,
+            "machine": f"{boot} {os.readlink('/proc/self/ns/pid')}",
+            "born": _stat(process)[19],
+        }
+    except (OSError, IndexError):
+        return {"id": process}
+
+
+def ended(other: Mapping[str, Any]) -> bool:
+    """Returns whether a process, as `identity` told of it, is known to have ended."""
+    if "machine" not in other or other["machine"] != identity(os.getpid()).get("machine"):
+        return False
+    try:
+        found = _stat(other["id"])
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    except OSError:
+        return False
+    return found[0] in "ZX" or found[19] != other["born"]
+
+
+def _stat(process: int) -> list[str]:
+    """Returns what the system says of a process, from its state on."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
 class Watch:
@@ -45,8 +83,8 @@ class Watch:
         self.verdict = ""
         self.known = threading.Event()  # of the verdict
         self.own: dict[str, Any] = {
-            "beat": 0, "step": 0, "host": socket.gethostname(), "id": os.getpid(), "state": "runs",
-        }  # fmt: skip
+            "beat": 0, "step": 0, "host": socket.gethostname(), "state": "runs",
+        } | identity(os.getpid())  # fmt: skip
         self.others: dict[int, dict[str, Any]] = {}
         self.gone: list[int] = []
         now = clock()
@@ -122,16 +160,23 @@ class Watch:
     def _beat(self) -> None:
         self.own["beat"] += 1
         self.store.set(str(self.rank), json.dumps(self.own).encode())
-        self._read(range(self.size) if self.rank == 0 else (0,))
+        after = (self.rank + 1) % self.size
+        looked = range(self.size) if self.rank == 0 else sorted({0, after})
+        self._read(looked)
         if self.verdict:
             return
+        if after != self.rank and ended(self.others.get(after, {})):
+            self._read(looked)  # what it said before it ended
+            if self._state(after) not in _OVER and "ended" not in self.own:
+                self.own["ended"] = after
+                self.store.set(str(self.rank), json.dumps(self.own).encode())
         if not self.hurried and self.store.check([_HURRY]):
             self.hurried = self.clock()
         if self.store.check([_VERDICT]):
             self._judge(self.store.get(_VERDICT).decode(), known=True)
         elif found := self._found():
             self._judge(found)
-            if self.rank == 0:
+            if self.rank == 0 or 0 in self.gone:
                 self.store.set(_VERDICT, self.verdict.encode())
         if self.verdict and self.own["state"] == "runs":
             self.own["state"] = "knows"
@@ -155,7 +200,14 @@ class Watch:
         """Returns who is gone, by what was read; "" if nobody is."""
         now = self.clock()
         looked = range(1, self.size) if self.rank == 0 else (0,)
-        running = [rank for rank in looked if self._state(rank) not in ("done", "stopped")]
+        running = [rank for rank in looked if self._state(rank) not in _OVER]
+        known = {other.get("ended") for other in [self.own, *self.others.values()]}
+        if fallen := [rank for rank in running if rank in known]:
+            self.gone = fallen
+            one = len(fallen) == 1
+            return f"{self._name(fallen)} {'is' if one else 'are'} gone: " + (
+                "it ended without saying why" if one else "they ended without saying why"
+            )
         for rank, other in self.others.items():
             if rank != self.rank and other["state"] == "stopped":
                 return f"{self._name([rank])} stopped: {other['said']}"

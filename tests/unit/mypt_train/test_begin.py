@@ -90,3 +90,48 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     model = Transformer(LlamaConfig(vocab_size=97, **(SHAPE | {"intermediate_size": 32})))
     with pytest.raises(checkpoint.CheckpointError, match=r"gate_proj.weight has shape \(24, 16\)"):
         begin.fill_pieces(model, 0, folder, {})
+
+
+STATE = f"""
+import sys
+from pathlib import Path
+import torch
+from safetensors.torch import load_file
+from mypt_train.training import begin, checkpoint
+from mypt_train.training.config import Config
+from mypt_train.training.distributed import joined, own, spread_out, whole
+from mypt_train.training.parts.optimizer import adamw
+
+def refused(*given, **more):
+    raise AssertionError("this process reads the whole state")
+
+folder = Path(sys.argv[1])
+want = load_file(folder / "optimizer.safetensors")
+checkpoint.load_file = refused
+with joined() as world:
+    config = Config.of({{"model": {SHAPE}}})
+    model, _ = begin.begun(config, 97, 64, folder, empty=True)
+    spread_out(model, world, "fsdp", torch.float32)
+    begin.fill_pieces(model, config.train.seed, folder, {{}})
+    optimizer = adamw(model, config.train)
+    checkpoint.load_state(folder, model, optimizer)
+    held = 0
+    for name, weight in model.named_parameters():
+        for key, value in optimizer.state[weight].items():
+            assert torch.equal(whole(value), want.pop(f"{{key}}:{{name}}"))
+            held += own(value).numel() if value.dim() else 0
+    assert not want
+    assert held < 0.6 * 2 * sum(weight.numel() for weight in model.parameters())
+"""
+
+
+def test_the_state_of_a_whole_checkpoint_is_read_tensor_by_tensor(tmp_path: Path) -> None:
+    config = Config.of({"model": SHAPE})
+    model = random_transformer(config.shape(97, 64), 5)
+    optimizer = adamw(model, config.train)
+    for weight in model.parameters():
+        weight.grad = torch.randn_like(weight)
+    optimizer.step()
+    checkpoint.save(tmp_path, 1, model, optimizer, {}, ALONE, keep=1)
+    for end in processes(["-c", STATE, str(tmp_path / "step_000001")], 2):
+        assert end.returncode == 0, end.stderr

@@ -6,7 +6,10 @@ The run that is killed here is the one that is resumed, with one process and wit
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -31,7 +34,7 @@ from mypt_train.training.corpus import corpus, open_data  # noqa: E402
 from mypt_train.training.distributed import World as Ranks  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
 from mypt_train.training.trainer import train  # noqa: E402
-from mypt_train.training.watch import HURRIED, SILENT, Watch  # noqa: E402
+from mypt_train.training.watch import HURRIED, SILENT, Watch, identity  # noqa: E402
 
 STEPS, KILLED = 8, 5
 MADE = config(
@@ -91,7 +94,7 @@ def test_the_others_say_who_was_killed(killed: Run) -> None:
     assert first.returncode == 2, first.stderr
     (said,) = (line for line in first.stderr.splitlines() if "mypt-train: error:" in line)
     assert "process 1 of 2 (" in said
-    assert "gone: no sign of life for" in said
+    assert "is gone: it ended without saying why" in said
     assert "go on from the last whole checkpoint with --resume" in said
     left = checkpoints(killed.out)
     assert left
@@ -217,6 +220,40 @@ def test_nobody_is_silent_but_one_is_behind() -> None:
         said.startswith("process 1 of 3") and "did not come to step 5 in time" in said
         for said in world.after(2 * HURRIED)
     )
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("gone", [0, 1, 2])
+@pytest.mark.parametrize("reaped", [False, True])
+def test_a_process_of_this_machine_that_has_ended_is_seen_at_once(gone: int, reaped: bool) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        world = World(3)
+        world.watches[gone].own |= identity(other.pid)
+        assert world.after(3) == ["", "", ""]
+        other.kill()
+        if reaped:
+            other.wait()
+        else:  # its launcher has not looked yet
+            os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+        first, second = world.after(3, gone)
+    assert first == second
+    assert first.startswith(f"process {gone} of 3 (")
+    assert f"process id {other.pid}) is gone: it ended without saying why; " in first
+
+
+def test_a_process_that_said_that_it_is_done_may_end() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as other:
+        world = World(2)
+        world.watches[1].own |= identity(other.pid)
+        world.after(2)
+        world.watches[1].leave()
+    assert world.after(3, 1) == [""]
+
+
+def test_processes_of_other_machines_are_not_looked_for() -> None:
+    world = World(2)
+    world.watches[1].own |= {"id": 2**22 + 1, "machine": "elsewhere"}
+    assert world.after(3) == ["", ""]
 
 
 def test_processes_that_end_are_not_missed() -> None:
