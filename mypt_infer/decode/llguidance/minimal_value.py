@@ -159,30 +159,31 @@ _PATTERNS, _PLAIN = 32, re.compile(r"[ !#-\[\]-~]+")
 
 
 def hints_of(schema: Any) -> tuple[bytes, ...]:
-    """Returns a text that matches for each pattern of a schema that shows one.
+    """Returns a text that matches for each pattern of a schema that shows one, and each format.
 
     >>> hints_of({"properties": {"a": {"pattern": "[0-9]{4}-[0-9]{2}"}, "b": {"pattern": "^x*$"}}})
     (b'0000-00',)
     """
     found: dict[bytes, None] = {}
-    for pattern in list(dict.fromkeys(_patterns(schema)))[:_PATTERNS]:
+    for word, known in list(dict.fromkeys(_conditions(schema)))[:_PATTERNS]:
         with suppress(Unreadable):
-            text = pattern_text(pattern)
+            text = pattern_text(known) if word == "pattern" else _FORMATS.get(known, "")
             if _PLAIN.fullmatch(text):
                 found[text.encode()] = None
     return tuple(found)
 
 
-def _patterns(part: Any) -> Iterator[str]:
+def _conditions(part: Any) -> Iterator[tuple[str, str]]:
+    """Yields ("pattern", ...) and ("format", ...) of the strings of a schema."""
     if isinstance(part, list):
         for one in part:
-            yield from _patterns(one)
+            yield from _conditions(one)
     elif isinstance(part, Mapping):
         for word, value in part.items():
-            if word == "pattern" and isinstance(value, str):
-                yield value
+            if word in ("pattern", "format") and isinstance(value, str):
+                yield word, value
             else:
-                yield from _patterns(value)
+                yield from _conditions(value)
 
 
 def _number(schema: Mapping[str, Any]) -> int:
