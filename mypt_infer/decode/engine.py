@@ -213,7 +213,7 @@ class LlguidanceEngine:
         return self.guided.must(state)
 
     def sure(self, state: int) -> bool:
-        return state < self.tables.size or self.guided.offered(state).sure
+        return state < self.tables.size or self.guided.sure(state)
 
     def _inside(self, state: int, ids: Ints, least: Ints) -> Options:
         tables, after, hole = self.tables, self.guided.after(state), self.guided.hole(state)

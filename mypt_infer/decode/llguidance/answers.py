@@ -10,10 +10,12 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from mypt_infer.decode.compile.grammar_graph import call_ends
+import numpy as np
+
+from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
 from mypt_infer.decode.llguidance.completion import Search
-from mypt_infer.decode.llguidance.grammar import named, words
-from mypt_infer.decode.llguidance.ground import Ground, ground, taken
+from mypt_infer.decode.llguidance.grammar import doubted, named, words
+from mypt_infer.decode.llguidance.ground import Ground, ground, pending, taken
 from mypt_infer.decode.llguidance.minimal_value import (
     Unclear,
     hints_of,
@@ -37,7 +39,7 @@ class Answer(NamedTuple):
     """A response, prepared.
 
     `ending` is a text that fits, as tokens. `closed`: no member of a JSON object can be written
-    twice. `json`: the text is JSON. `spare`: see `Place`.
+    twice. `json`: the text is JSON. `spare`, `doubted`: see `Place`.
     """
 
     ground: Ground
@@ -46,6 +48,7 @@ class Answer(NamedTuple):
     closed: bool
     json: bool
     spare: int
+    doubted: frozenset[str]
     hints: tuple[bytes, ...] = ()
 
 
@@ -67,6 +70,9 @@ def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answ
         schema is None or named(schema),
         schema is not None,
         _SPARE if schema is None else most_of_a_part(schema) + _SPARE,
+        frozenset([""])
+        if schema is None
+        else doubted(schema, shared.pending.avoided, forbidden_texts(dialect)),
         hints,
     )
 
@@ -81,9 +87,12 @@ def text_ground(dialect: Dialect, end: int, *, json: bool) -> Ground:
     if found is None:
         shared, companion = ground(dialect), texts(dialect)
         search = Search(companion, shared.search.vocabulary, shared.bitmask, end=end, json=json)
+        plain = companion.run(companion.first, [search.id_of[ord("{")]])
+        begun = pending(companion, search, np.flatnonzero(companion.tables.frame).tolist(), plain)
         made = shared._replace(
-            lexemes=companion, search=search, fixes=companion.rests, taken=taken()
-        )
+            lexemes=companion, search=search, fixes=companion.rests, taken=taken(), pending=begun,
+            settling={},
+        )  # fmt: skip
         found = _grounds.keep(key, made)
     return found
 

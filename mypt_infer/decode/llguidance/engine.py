@@ -13,10 +13,13 @@ An id is *offered* when two agree:
    how strings and numbers are written canonically.
 
 That is a bitmask and a row of a table, whatever the schema. That the body can be ended after an id
-is proved (proofs.py) when the id is taken: `next` finds the ending of the new state. In a string
-that a pattern binds, the two can disagree later, so where few ids may follow, all are proved before
-they are offered; and so are numbers that are not complete, such as `-0` for an integer. An id after
-which no ending is found is refused, and is not offered again.
+is proved (proofs.py) when the id is taken: `next` finds the ending of the new state. The two can
+disagree later: after `-0`, llguidance wants no digit for an integer, and the companion a fraction.
+So an id that leaves a number unfinished, or that begins what the companion may refuse (`<`) where a
+pattern binds the string, is offered only if some next character settles it, or with a proof. Where
+a part of a pattern matches nothing but such beginnings (`grammar.doubted`), and few ids may follow,
+all are proved before they are offered. An id after which no ending is found is refused when it is
+taken, and is not offered again.
 
 How far the end is after an id is known once the id is proved. Until then `offered` assumes that it
 adds no more than the largest part of the schema takes (`Rule.part`). Where fewer tokens are left
@@ -44,12 +47,12 @@ from mypt_infer.decode.call_ids import Ids
 from mypt_infer.decode.compile.call_graph import OPENED
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import RESPONSE
-from mypt_infer.decode.compile.vocab import Ints, Trie
+from mypt_infer.decode.compile.vocab import Trie
 from mypt_infer.decode.llguidance.grammar import ANY
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.numbered import Numbered
 from mypt_infer.decode.llguidance.position import Position, Reading, last_call
-from mypt_infer.decode.llguidance.proofs import Offered, Place, ProvenIds, Prover, cleared
+from mypt_infer.decode.llguidance.proofs import Offered, Place, ProvenIds, Prover, cleared, marked
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.llguidance.tools import Calls, Rule, calls_of
 from mypt_infer.decode.tables import DEAD_STATE
@@ -289,7 +292,8 @@ class Guided:
     def _any(self) -> Rule:
         """Returns what is known of a call whose tool is not known yet."""
         hints = dict.fromkeys(hint for r in self.calls.rules for hint in r.hints)
-        return Rule(b"", frozenset([""]), False, self._largest, tuple(hints))
+        doubted = _ALL if any(r.doubted for r in self.calls.rules) else frozenset[str]()
+        return Rule(b"", _ALL, False, self._largest, tuple(hints), doubted)
 
     @cached_property
     def _largest(self) -> int:
@@ -334,6 +338,7 @@ class Guided:
                 _ALL,
                 answer.closed,
                 answer.spare,
+                answer.doubted,
                 answer.hints,
             )
         rule = self._rule(place.hole, text)
@@ -347,6 +352,7 @@ class Guided:
             rule.bound,
             rule.closed,
             rule.part + _SLACK + self._call,
+            rule.doubted,
             rule.hints,
         )
 
@@ -380,7 +386,7 @@ class Guided:
         if place.matcher.is_error():  # llguidance gave up: only the known ending is left
             bits = np.zeros(-(-self.tables.vocabulary // 32) * 4, dtype=np.uint8)
         else:
-            bits, _ = self._companions(here.hole, place.companion)
+            bits = self._prover_of(here.hole).ground.takes(place.companion)[0]
             bits = bits & self.ground.bitmask.packed(place.matcher)
             bits = cleared(bits, self._refused.get(state, ()))
             if here.before < 0:
@@ -389,24 +395,6 @@ class Guided:
             bits = cleared(bits, self._ends_a_known_key(state))
         bits[own >> 3] |= 1 << (own & 7)
         return bits
-
-    def _companions(self, hole: int, companion: int) -> tuple[npt.NDArray[np.uint8], Ints]:
-        """Returns (bits, unfinished) of one of the companion's states.
-
-        `bits`: the ids that it takes, as `_agreed` has them. `unfinished`: those of these that
-        leave a number unfinished.
-        """
-        ground = self._prover_of(hole).ground
-        found = ground.taken.known.get(companion)
-        if found is None:
-            flags, then, _ = ground.lexemes.allowed(companion)
-            flags = flags & ground.ordinary
-            packed = np.packbits(flags, bitorder="little")
-            bits = np.zeros(-(-len(flags) // 32) * 4, dtype=np.uint8)
-            bits[: len(packed)] = packed
-            found = bits, np.flatnonzero(flags & ground.lexemes.unfinished[then]).astype(np.int32)
-            ground.taken.keep(companion, found, bits.nbytes + found[1].nbytes)
-        return found
 
     def _ends_a_known_key(self, state: int) -> Iterator[int]:
         """Yields ids that end the open key as one that its object already has."""
@@ -430,28 +418,50 @@ class Guided:
         return prover.all(place, ids, then[ids], stays[ids], soon=soon)
 
     def _offer(self, state: int) -> Offered:
-        place, hole = self._place(state), self.places[state].hole
+        place = self._place(state)
         bits = self._agreed(state, place)
         least, own = len(place.ending), place.ending[0]
-        known = {own: least - 1}
-        found = Offered(bits, self.tables.vocabulary, least + place.spare, known, True)
-        few, cut = place.is_bound and found.count <= _FEW, False
-        if few:
-            doubt = bits
-        else:
-            doubt = np.zeros_like(bits)
-            for i in self._companions(hole, place.companion)[1].tolist():
-                doubt[i >> 3] |= bits[i >> 3] & 1 << (i & 7)
-        if doubt.any():
-            doubt = doubt.copy()
+        sure = None if place.is_bound else True
+        found = Offered(bits, self.tables.vocabulary, least + place.spare, {own: least - 1}, sure)
+        few = (place.is_bound or place.is_doubted) and found.count <= _FEW
+        if few and place.is_doubted:
+            return self._tried(state, place, found, bits)
+        prover = self._prover_of(self.places[state].hole)
+        _, unfinished, begun = prover.ground.takes(place.companion)
+        asked = np.concatenate([unfinished, begun]) if few else unfinished
+        asked = asked[(bits[asked >> 3] >> (asked & 7) & 1) > 0]
+        doubt = [i for i in asked.tolist() if i != own and not prover.goes_on(place, i)]
+        return self._tried(state, place, found, marked(bits, doubt)) if doubt else found
+
+    def sure(self, state: int) -> bool:
+        """Returns whether `next` takes all that is offered. Where few ids are, proves them."""
+        with self.calls.lock:
+            found = self.offered(state)
+            if found.sure is None:
+                if found.count <= _FEW:
+                    found = self._tried(state, self._place(state), found, found.bits)
+                found = replace(found, sure=bool(found.sure))
+                self._offered.keep(state, found, found.bits.nbytes)
+            return bool(found.sure)
+
+    def _tried(
+        self, state: int, place: Place, found: Offered, doubt: npt.NDArray[np.uint8]
+    ) -> Offered:
+        """Returns what is offered without those of some ids, as bits, that have no ending."""
+        whole, own = doubt is found.bits, place.ending[0]
+        if not whole:
             doubt[own >> 3] |= 1 << (own & 7)
-            proved = self._proofs(state, place, doubt, soon=True)
-            cut = proved.cut
-            if few and not cut:
-                self._options.keep(state, proved, proved.size)
-            found = found.without(proved.none.tolist())
-            found.known.update(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
-        return replace(found, sure=not cut and (few or not place.is_bound))
+        proved = self._proofs(state, place, doubt, soon=True)
+        if whole and not proved.cut:
+            self._options.keep(state, proved, proved.size)
+        sure = found.sure
+        if proved.cut:
+            sure = False
+        elif whole:
+            sure = True
+        found = found.without(proved.none.tolist())
+        found.known.update(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
+        return replace(found, sure=sure)
 
     def _whole(self, proved: ProvenIds) -> Offered:
         known = dict(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from mypt_infer.decode.compile.call_graph import CLOSED, around
 from mypt_infer.decode.compile.nfa import CALLING, HOLE, Node
 from mypt_infer.decode.compile.vocab import vocabulary
+from mypt_infer.decode.llguidance.pattern_text import avoids
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, IDENT, NAME, written, written_key
@@ -53,12 +54,23 @@ class HoleBodies:
         return Node({(HOLE, index + 1): (then, 0)}, block=CALLING, owner=index)
 
 
-def patterned(schema: Any) -> frozenset[str]:
+def patterned(schema: Any, harmless: Callable[[str], bool] | None = None) -> frozenset[str]:
     """Returns the keys of members whose strings are bound by more than their length.
 
-    "" is among them if that may be so for any member.
+    "" is among them if that may be so for any member. With `harmless`, patterns of which it is true
+    do not count, nor do formats, unless several bind one value.
     """
     found: set[str] = set()
+
+    def harms(part: dict[str, Any]) -> bool:
+        bound = [part[word] for word in _BOUND if word in part]
+        if not bound or harmless is None:
+            return bool(bound)
+        if len(bound) > 1 or any(word in part for word in _CHOOSING):
+            return True
+        if "format" in part:
+            return False
+        return not all(map(harmless, bound[0] if isinstance(bound[0], dict) else bound))
 
     def walk(part: Any, key: str) -> None:
         if isinstance(part, list):
@@ -66,8 +78,11 @@ def patterned(schema: Any) -> frozenset[str]:
                 walk(one, key)
         elif isinstance(part, dict):
             reference = part.get("$ref", "#/$defs/")
-            if any(word in part for word in _BOUND) or not str(reference).startswith(
-                ("#/$defs/", "#/definitions/")
+            joined = harmless is not None and len(part.get("allOf", ())) > 1
+            if (
+                harms(part)
+                or (joined and patterned(part["allOf"]))
+                or not str(reference).startswith(("#/$defs/", "#/definitions/"))
             ):
                 found.add(key)
             for word, value in part.items():
@@ -79,6 +94,38 @@ def patterned(schema: Any) -> frozenset[str]:
 
     walk(schema, "")
     return frozenset(found)
+
+
+def doubted(schema: Any, avoided: str, forbidden: Iterable[str]) -> frozenset[str]:
+    """Returns the keys of members in which what may follow can lead to a text that is forbidden.
+
+    "" is among them if that may be so for any member. The forbidden texts begin with the characters
+    `avoided`, and with no others; so they do not count where others may always follow.
+
+    >>> tags = {"properties": {"a": {"pattern": "^(x|<a>)$"}, "b": {"pattern": "^[^>]*-[0-9]+$"}}}
+    >>> sorted(doubted(tags, "<", ["<a>"])), sorted(doubted({"enum": ["<a>"]}, "<", ["<a>"]))
+    (['a'], [''])
+    """
+    spelled = json.dumps(_literals(schema), ensure_ascii=False)
+    found = patterned(schema, lambda pattern: avoids(pattern, avoided))
+    return found | {""} if any(text in spelled for text in forbidden) else found
+
+
+def _literals(part: Any) -> list[Any]:
+    """Returns the keys and values of a schema that texts have as they are."""
+    if isinstance(part, list):
+        return [found for one in part for found in _literals(one)]
+    if not isinstance(part, dict):
+        return []
+    out: list[Any] = []
+    for word, value in part.items():
+        if word in ("enum", "const"):
+            out.append(value)
+        elif word in _MAPS and isinstance(value, dict):
+            out += [*value, *_literals(list(value.values()))]
+        elif word not in _DATA:
+            out += _literals(value)
+    return out
 
 
 def named(schema: Any) -> bool:

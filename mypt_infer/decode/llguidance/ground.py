@@ -5,6 +5,7 @@ Input: a dialect. Output: its Ground, made once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +17,33 @@ from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.completion import Bitmask, Search, fixes
 from mypt_infer.decode.llguidance.grammar import words as words_of
 from mypt_infer.decode.llguidance.lexer import Companion, lexemes
+from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
+
+
+class Taken(NamedTuple):
+    """What a companion takes in a state.
+
+    `bits`: uint8, a bit for each id, lowest first, whole words of 32. Of these ids, `unfinished`
+    leave a number unfinished, and after those of `begun` something is pending.
+    """
+
+    bits: npt.NDArray[np.uint8]
+    unfinished: Ints
+    begun: Ints
+
+
+class Pending(NamedTuple):
+    """What a companion may yet refuse inside a string or a text.
+
+    `avoided`: the ASCII characters that may begin what it refuses. `states`: bool, for each of its
+    states, whether something of that kind has begun. From the others any characters may follow but
+    those avoided, and then the end of the string.
+    """
+
+    avoided: str
+    states: npt.NDArray[np.bool_]
 
 
 class Ground(NamedTuple):
@@ -25,8 +51,8 @@ class Ground(NamedTuple):
 
     `characters`: int32, the number of characters in each ordinary token, 0 if it holds a backslash.
     `opens`: bool, whether the token holds a quote or an opening bracket. `ordinary`: bool, shape
-    (vocabulary,), whether the id is text. `fixes`: see `completion`. `taken`: what the companion
-    takes, by its state (`Guided`).
+    (vocabulary,), whether the id is text. `fixes`: see `completion`. `pending`: what the companion
+    may yet refuse. By its state: `taken`, see `takes`; `settling`, see `Prover.goes_on`.
     """
 
     lexemes: Companion
@@ -36,7 +62,26 @@ class Ground(NamedTuple):
     opens: npt.NDArray[np.bool_]
     ordinary: npt.NDArray[np.bool_]
     fixes: dict[int, list[int]]
-    taken: Memo[int, tuple[npt.NDArray[np.uint8], Ints]]
+    taken: Memo[int, Taken]
+    pending: Pending
+    settling: dict[int, list[list[int]]]
+
+    def takes(self, state: int) -> Taken:
+        """Returns what the companion takes in a state."""
+        found = self.taken.known.get(state)
+        if found is None:
+            flags, then, _ = self.lexemes.allowed(state)
+            flags = flags & self.ordinary
+            packed = np.packbits(flags, bitorder="little")
+            bits = np.zeros(-(-len(flags) // 32) * 4, dtype=np.uint8)
+            bits[: len(packed)] = packed
+            unfinished, begun = (
+                np.flatnonzero(flags & which[then]).astype(np.int32)
+                for which in (self.lexemes.unfinished, self.pending.states)
+            )
+            found = Taken(bits, unfinished, begun)
+            self.taken.keep(state, found, sum(part.nbytes for part in found))
+        return found
 
     def proved(self, first: Any, body: list[int], end: int) -> bool:
         """Returns whether tokens are a whole body that `end` follows; `first` is its matcher."""
@@ -46,7 +91,45 @@ class Ground(NamedTuple):
         )
 
 
-def taken() -> Memo[int, tuple[npt.NDArray[np.uint8], Ints]]:
+def pending(companion: Companion, search: Search, inside: Iterable[int], plain: int) -> Pending:
+    """Returns what a companion may yet refuse in the states `inside` a string or a text.
+
+    `plain` is one of these, in which nothing has begun.
+    """
+    states = list(inside)
+    follow = np.zeros((companion.tables.size, 256), dtype=np.int32)
+    single = np.array([search.id_of[byte] for byte in range(256)])
+    for state in states:
+        follow[state] = companion.allowed(state)[1][single]
+    ascii_ = np.array([b for b in range(0x20, 0x80) if b not in b'"\\'])
+    own = ascii_[follow[plain, ascii_] == plain]  # after these nothing has begun, either
+    as_plain = (follow[:, own] == plain).all(axis=1)
+    avoided = ascii_[~as_plain[follow[plain, ascii_]]]
+    first = np.array(
+        [b for b in (*range(0x20, 0x80), *range(0xC2, 0xF5)) if b not in {*avoided, 0x5C}]
+    )
+    good = np.zeros(len(follow), bool)
+    good[states] = True
+    # A character that is cut in half can only be completed, by bytes that do not begin one.
+    later = follow[:, 0x80:0xC0]
+    cut = (later != DEAD_STATE).any(axis=1)
+    while True:
+        fine = good[follow]
+        fine[:, 0x22] = good[follow[:, 0x22]] | ~np.isin(follow[:, 0x22], [*states, DEAD_STATE])
+        kept = good & np.where(
+            cut,
+            (fine[:, 0x80:0xC0] | (later == DEAD_STATE)).all(axis=1),
+            fine[:, first].all(axis=1),
+        )
+        if (kept == good).all():
+            break
+        good = kept
+    out = np.zeros(len(follow), bool)
+    out[states] = ~good[states]
+    return Pending(avoided.astype(np.uint8).tobytes().decode(), out)
+
+
+def taken() -> Memo[int, Taken]:
     """Returns a memo of what a companion takes, by its state."""
     return Memo(1024, room=8 << 20)
 
@@ -71,6 +154,10 @@ def ground(dialect: Dialect) -> Ground:
         characters, closing = np.array(counts, dtype=np.int32), fixes(companion, search)
         ordinary = np.zeros(words.size, bool)
         ordinary[: len(words.tokens)] = [bool(token) for token in words.tokens]
-        made = Ground(companion, bitmask, search, characters, opens, ordinary, closing, taken())
+        strings = companion.strings
+        begun = pending(companion, search, strings, strings[0])
+        made = Ground(
+            companion, bitmask, search, characters, opens, ordinary, closing, taken(), begun, {}
+        )
         found = _grounds.keep(dialect.fingerprint, made)
     return found

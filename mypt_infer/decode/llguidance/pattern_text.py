@@ -1,9 +1,9 @@
 """Finds the shortest text that a pattern matches.
 
 Input: a regular expression as JSON Schema has it. Output: a text, which the caller must check with
-a real reader of patterns. An ending of a string that a pattern binds is written with it: a search
-that goes byte by byte cannot tell which bytes bring it nearer to a match, if the pattern refuses
-none.
+a real reader of patterns; or whether it can be matched without some characters. An ending of a
+string that a pattern binds is written with such a text: a search that goes byte by byte cannot tell
+which bytes bring it nearer to a match, if the pattern refuses none.
 """
 
 from __future__ import annotations
@@ -32,16 +32,36 @@ def pattern_text(pattern: str) -> str:
     >>> pattern_text(r"^[a-z]+(?:-[a-z]+)*-v\d{2,}$"), pattern_text("on|off"), pattern_text("x?")
     ('a-v00', 'on', '')
     """
-    reader = _Reader(pattern)
-    found = reader.either()
-    if reader.at < len(pattern):
-        raise Unreadable(f"{pattern!r} at {reader.at}")
-    return found
+    return _Reader(pattern).whole()
+
+
+def avoids(pattern: str, characters: str) -> bool:
+    r"""Returns whether each part of a pattern matches a character that is none of some.
+
+    Then every text that it matches can be ended without these, from each place in it: whatever a
+    part was to match, it matches something else, too. False also where the pattern is not read.
+
+    >>> avoids("^[^a]+-x*$", "<"), avoids("^(x|<b>)$", "<")
+    (True, False)
+    """
+    try:
+        _Reader(pattern, characters).whole()
+    except Unreadable:
+        return False
+    return True
 
 
 class _Reader:
-    def __init__(self, pattern: str) -> None:
-        self.pattern, self.at = pattern, 0
+    """Reads a pattern, whose parts match characters that are none of `avoided`."""
+
+    def __init__(self, pattern: str, avoided: str = "") -> None:
+        self.pattern, self.at, self.avoided = pattern, 0, avoided
+
+    def whole(self) -> str:
+        found = self.either()
+        if self.at < len(self.pattern):
+            raise Unreadable(f"{self.pattern!r} at {self.at}")
+        return found
 
     def _next(self) -> str:
         return self.pattern[self.at : self.at + 1]
@@ -95,20 +115,22 @@ class _Reader:
             whole = _ESCAPE.match(self.pattern, self.at)
         else:
             self.at += 1
+            if char in self.avoided:
+                raise Unreadable(f"{char} is avoided")
             return "" if char in "^$" else _CHARACTERS[0] if char == "." else char
         if whole is None:
             raise Unreadable(f"{self.pattern!r} at {self.at}")
         self.at = whole.end()
-        return "" if whole[0][1:] in _NOTHING else _first(whole[0])
+        return "" if whole[0][1:] in _NOTHING else _first(whole[0], self.avoided)
 
 
-def _first(one: str) -> str:
-    """Returns the first character that a class or an escape matches."""
+def _first(one: str, avoided: str) -> str:
+    """Returns the first character that a class or an escape matches, and that is not avoided."""
     try:
         matches = re.compile(one).fullmatch
     except re.error as error:
         raise Unreadable(str(error)) from None
-    found = next((c for c in _CHARACTERS if matches(c)), None)
-    if found is None:
+    found = next((c for c in _CHARACTERS if c not in avoided and matches(c)), None)
+    if found is None and (not avoided or any(map(matches, avoided))):
         raise Unreadable(f"{one} matches no plain character")
-    return found
+    return found or "0"

@@ -28,6 +28,7 @@ from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.completion import EXPANSIONS
 from mypt_infer.decode.llguidance.ground import Ground
 from mypt_infer.decode.llguidance.position import Position
+from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 
 # A string in which more ids may follow than this is free: it has no list of values.
@@ -37,6 +38,8 @@ _FREE = 1000
 _TRIES, _MORE = 4000, EXPANSIONS // 2
 # The same for an offer, which is asked for at each step.
 _SOON, _NEAR = 250, 20
+# The most bytes after which a number or a character is over, and the tails that are tried.
+_SETTLED, _ONWARD = 5, 12
 # The ones in each byte.
 _ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.int64)
 
@@ -48,7 +51,7 @@ class Place(NamedTuple):
     `ending`: tokens that complete the body from here. `at`: where in the JSON; `listed`: where in a
     list of calls. `bound`: keys of members that patterns bind. `closed`: all members are named.
     `spare`: about the most tokens by which an id makes the ending longer. `hints`: texts that
-    patterns match.
+    patterns match. `doubted`: keys of members where what may follow can lead to a forbidden text.
     """
 
     matcher: Any
@@ -60,12 +63,18 @@ class Place(NamedTuple):
     bound: frozenset[str]
     closed: bool
     spare: int
+    doubted: frozenset[str]
     hints: tuple[bytes, ...] = ()
 
     @property
     def is_bound(self) -> bool:
         """Returns whether a pattern may bind the next token."""
         return "" in self.bound or self.at.member in self.bound
+
+    @property
+    def is_doubted(self) -> bool:
+        """Returns whether the next token may lead to where only a forbidden text may follow."""
+        return "" in self.doubted or self.at.member in self.doubted
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +104,14 @@ class Offered:
 
     `bits`: uint8, a bit for each id, lowest first. `least` is assumed but for `known`, by id, which
     is proved. `sure`: all ids are proved, or no pattern binds what follows, so that none can be
-    refused for want of an ending.
+    refused for want of an ending; None if that was not tried.
     """
 
     bits: npt.NDArray[np.uint8]
     size: int
     assumed: int
     known: dict[int, int]
-    sure: bool
+    sure: bool | None
 
     @cached_property
     def count(self) -> int:
@@ -159,6 +168,14 @@ def cleared(bits: npt.NDArray[np.uint8], ids: Iterable[int]) -> npt.NDArray[np.u
     return out
 
 
+def marked(bits: npt.NDArray[np.uint8], ids: Iterable[int]) -> npt.NDArray[np.uint8]:
+    """Returns bits of the same shape, with those of some ids alone."""
+    out = np.zeros_like(bits)
+    for i in ids:
+        out[i >> 3] |= 1 << (i & 7)
+    return out
+
+
 class Proof(NamedTuple):
     """An ending after one token; None if none was found. `none`: there is none at all."""
 
@@ -186,6 +203,18 @@ class Prover:
         tried = self._endings(place)
         found, none, _ = self._prove(place, tried, token, after, doubtful=doubtful)
         return Proof(tried.list[found] if found >= 0 else None, none)
+
+    def goes_on(self, place: Place, token: int) -> bool:
+        """Returns whether what a token begins, a number or a character, can be ended at once.
+
+        Then an ending follows, but for places that are doubted. False where it is not seen.
+        """
+        after = self.ground.lexemes.next(place.companion, token)
+        tails = self.ground.settling.get(after)
+        if tails is None:
+            tails = self.ground.settling[after] = self._settling(after)
+        check = place.matcher.validate_tokens
+        return any(check([token, *tail]) == len(tail) + 1 for tail in tails)
 
     def all(
         self,
@@ -243,6 +272,31 @@ class Prover:
         )
 
     # Inside.
+
+    def _settling(self, state: int) -> list[list[int]]:
+        """Returns tails, as tokens, after which nothing is begun that the companion may refuse.
+
+        Those of one byte, or else one of few bytes; after a number with what may end it.
+        """
+        ground, lexemes = self.ground, self.ground.lexemes
+        unsettled = ground.pending.states | lexemes.unfinished
+        ends = [[i] for i in map(ground.search.id_of.__getitem__, b",}]")]
+        if not lexemes.unfinished[state]:
+            ends = [[]]
+        tails: list[tuple[list[int], int]] = [([], state)]
+        found: list[list[int]] = []
+        for _ in range(_SETTLED):
+            tails = [
+                ([*tail, i], then)
+                for tail, at in tails
+                for i in ground.search.inside.tolist()
+                if (then := lexemes.next(at, i)) != DEAD_STATE
+            ]
+            found = [tail for tail, then in tails if not unsettled[then]]
+            if found:
+                break
+            tails = tails[:_ONWARD]
+        return [[*tail, *end] for tail in found[:_ONWARD] for end in ends]
 
     def _endings(self, place: Place) -> _Endings:
         own = list(place.ending)

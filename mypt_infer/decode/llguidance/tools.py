@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mypt_infer.decode.compile.call_graph import OPENED, Bodies, around, body_of, check_named
-from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
 from mypt_infer.decode.compile.nfa import RESPONSE
 from mypt_infer.decode.compile.tagged_arguments import WHERE
 from mypt_infer.decode.compile.token_table import FAR
@@ -23,6 +23,7 @@ from mypt_infer.decode.llguidance.answers import Answer, answer
 from mypt_infer.decode.llguidance.grammar import (
     ANY,
     HoleBodies,
+    doubted,
     matcher,
     named,
     patterned,
@@ -51,6 +52,7 @@ class Rule(NamedTuple):
     `begins`: the first bytes of its calls, in a list those after the id. `bound`: the keys of
     members that patterns bind. `closed`: all members are named. `part`: about the most tokens that
     the shortest value of a part of the schema takes. `hints`: texts that its patterns match.
+    `doubted`: the keys of members in which what may follow can lead to a forbidden text.
     """
 
     begins: bytes
@@ -58,6 +60,7 @@ class Rule(NamedTuple):
     closed: bool
     part: int
     hints: tuple[bytes, ...] = ()
+    doubted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +164,7 @@ class _Opening:
                 what = f'the engine "llguidance" does not write arguments between tags: {WHERE}'
                 raise SchemaFault(tool.name, "", what)
             check_named(tool, self.kind, self.literals)
+        forbidden = forbidden_texts(self.dialect)
         rules = [
             Rule(
                 self._before(tool)[len(OPENED) * (self.kind in LISTS) :],
@@ -168,6 +172,7 @@ class _Opening:
                 named(s),
                 most_of_a_part(s),
                 hints_of(s),
+                doubted(s, self.ground.pending.avoided, forbidden),
             )
             for tool in tools
             for s in [schema_of(tool, self.kind)]

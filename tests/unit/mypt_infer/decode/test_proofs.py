@@ -10,15 +10,20 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mypt_infer.decode import Decoder, Refused
+from mypt_infer.decode import Decoder, Refused, Response
+from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.compile.nfa import RESPONSE
+from mypt_spec.bodies.json_body import call_text
 from mypt_spec.bodies.json_schema import misfits
 from tests.support.decoding import TOOLS, complete, prompt
 
 pytest.importorskip("llguidance")
+from mypt_infer.decode.llguidance import engine
 from tests.unit.mypt_infer.decode.test_engine import MIXED, call_in, into_call
 
 CALL = [50261, 50267]
@@ -294,3 +299,90 @@ def test_threads_get_the_masks_of_one_thread(shared: bool, name: str) -> None:
     for thread in threads:
         thread.join()
     assert together == alone
+
+
+BOUND = [
+    {"type": "string", "pattern": "^[a-z<]+-[0-9]{2}$"},
+    {"type": "string", "pattern": "^[a<]tin>?$"},
+    {"type": "string", "pattern": "^(ab|q<myPT_user>|[<#]x+)$"},
+    {"type": "string", "format": "date"},
+    {"enum": ["<myPT_user>", "<my", "a", "[INST]", 3]},
+    {"type": "integer", "minimum": -40, "maximum": 90},
+    {"type": "number"},
+    {
+        "type": "object",
+        "patternProperties": {"^(<a|b[<]?)$": NUMBER},
+        "additionalProperties": False,
+    },
+    {"allOf": [{"pattern": "^[ab<]+$"}, {"pattern": "^[cd<]+$"}]},
+]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(["mypt", "praxis", "mistral"]),
+    st.lists(st.sampled_from(BOUND), min_size=1, max_size=2),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_what_is_not_proved_has_an_ending(
+    name: str, parts: list[dict[str, Any]], answer: bool, choose: random.Random
+) -> None:
+    """Few ids are proved before they are offered; to prove them all refuses no more of them."""
+    schema = {
+        "type": "object",
+        "properties": {f"m{i}": part for i, part in enumerate(parts)},
+        "required": [f"m{i}" for i in range(len(parts))],
+        "additionalProperties": False,
+    }
+    tool = [{"name": "t", "parameters": schema}]
+    of = Decoder(name, response=Response(schema=schema)) if answer else Decoder(name, tool, engine="llguidance")  # fmt: skip
+    guided = of.engine.guided  # type: ignore[attr-defined]
+    hole = next(s for s, (hole, _) in guided.tables.holes.items() if (hole == RESPONSE) == answer)
+    state = guided.enter(hole)
+    for _ in range(25):
+        offered, place = guided.offered(state), guided._place(state)
+        bits = guided._agreed(state, place)
+        if place.is_bound and int(np.unpackbits(bits).sum()) <= engine._FEW:
+            proved = guided._proofs(state, place, bits, soon=True)
+            assert not any(offered.has(i) for i in proved.none.tolist())
+            assert set(proved.ids.tolist()) <= {*offered.ids.tolist()}
+        ids, words = offered.ids.tolist(), guided.ground.search.vocabulary.tokens
+        tagged = [i for i in ids if b"<" in words[i]]
+        token = choose.choice(tagged if tagged and choose.random() < 0.4 else ids)
+        then = guided.next(state, token)
+        if not then:
+            assert not guided.offered(state).has(token)
+        elif then < guided.size:
+            break
+        else:
+            state = then
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "begun", "dead"),
+    [
+        ("praxis", {"type": "string", "pattern": "^[a<]tin>$"}, ' "', "<"),
+        ("praxis", {"type": "string", "pattern": "^[a<]tin>$"}, "", ' "<'),
+        ("mypt", {"type": "string", "pattern": "^(x|q<myPT_user>)$"}, ' "', "q"),
+        ("mypt", {"enum": ["<myPT_user>", "<my", 3]}, ' "<my', "PT"),
+        ("mypt", {"type": "integer"}, " -", "0"),
+    ],
+)
+def test_what_begins_a_dead_end_is_not_offered(
+    name: str, part: dict[str, Any], begun: str, dead: str
+) -> None:
+    """Though llguidance and the companion take it, each by itself."""
+    schema = {"type": "object", "properties": {"a": part}, "required": ["a"]}
+    of = Decoder(name, [{"name": "t", "parameters": schema}], engine="llguidance")
+    guided: Any = of.engine.guided  # type: ignore[attr-defined]
+    state = guided.enter(next(s for s, (hole, _) in guided.tables.holes.items() if hole >= 0))
+    encode = of.dialect.tokenizer.encode
+    whole = call_text("t", {"a": 0}, of.dialect.table.literals, call_ends(of.dialect)[0])
+    for token in encode(whole[: whole.index('"a":') + 4] + begun):
+        state = guided.next(state, token)
+    (token,) = encode(dead)
+    place = guided._place(state)
+    assert guided.ground.takes(place.companion).bits[token >> 3] >> (token & 7) & 1
+    assert place.matcher.validate_tokens([token]) == 1
+    assert not guided.offered(state).has(token)
