@@ -66,6 +66,8 @@ from mypt_spec.table import IDS_LAST, LISTS
 _KEPT, _ROOM = 256, 8 << 20
 # The bytes of all matchers; of one, and more with each byte that it has read.
 _MATCHERS, _MATCHER, _BYTE = 64 << 20, 12_000, 100
+# A matcher is left on the way after so many bytes, for states that come from there.
+_APART = 256
 # The bytes of a state, with what the decoder knows of it, without the tokens of its ending.
 _STATE = 1000
 # If a pattern binds a string in which no more ids may follow, all are proved before the offer.
@@ -121,7 +123,7 @@ class Guided:
         self.places = Numbered[tuple[int, int, int], _BodyState](
             self.size, before=lambda place: place.before
         )
-        self._matchers = Memo[int, Any](_KEPT, room=_MATCHERS, each=_MATCHER)
+        self._matchers = Memo[int, tuple[Any, bool]](_KEPT, room=_MATCHERS, each=_MATCHER)
         self._offered = Memo[int, Offered](_KEPT, room=_ROOM)
         self._options = Memo[int, ProvenIds](_KEPT, room=_ROOM)
         self._texts = Memo[int, tuple[bytes, Reading]](_KEPT, room=_ROOM)
@@ -261,17 +263,30 @@ class Guided:
         return out[::-1]
 
     def _matcher(self, state: int) -> Any:
-        """Returns the matcher of a state. Callers must leave it as it is."""
-        found = self._matchers.known.get(state)
-        if found is None:
-            place = self.places[state]
-            before = self._matchers.known.get(place.before)
-            found = (before or self.first[self.tables.holes[place.hole][0]]).deep_copy()
-            if place.before >= 0 and not found.consume_tokens(
-                [place.token] if before is not None else self.tokens(state)
-            ):
-                raise RuntimeError(f"llguidance stopped: {found.get_error()}")
-            self._matchers.keep(state, found, _BYTE * place.read)
+        """Returns the matcher of a state. Callers must leave it as it is, and not keep it.
+
+        It is that of the state before, which loses it: a copy takes longer with each byte read. A
+        state that is asked again, because several come from it, gets one that stays.
+        """
+        known = self._matchers.known.get(state)
+        at, tokens = state, list[int]()
+        while known is None and (place := self.places[at]).before >= 0:
+            tokens.append(place.token)
+            at = place.before
+            known = self._matchers.known.get(at)
+        if known is not None and not tokens:
+            return known[0]
+        place, again = self.places[state], len(tokens) > 1
+        if known is None:
+            found = self.first[self.tables.holes[place.hole][0]].deep_copy()
+        elif known[1] or again or place.read // _APART > self.places[at].read // _APART:
+            found = known[0].deep_copy()
+        else:
+            found = known[0]
+            self._matchers.forget(at)
+        if tokens and not found.consume_tokens(tokens[::-1]):
+            raise RuntimeError(f"llguidance stopped: {found.get_error()}")
+        self._matchers.keep(state, (found, again), _BYTE * place.read)
         return found
 
     def _rule(self, hole: int, text: bytes) -> Rule:
