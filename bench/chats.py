@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import statistics
 import tempfile
 import time
@@ -33,32 +34,78 @@ from mypt_lint.check.checker import Checker
 from mypt_spec import Dialect
 from mypt_spec.tokenizer.tokenizer import gpt2
 
-# What each format has: chats, thoughts before answers, calls of a tool with their results.
+# What each format has: chats, thoughts before answers, calls of a tool with their results, and
+# calls of tools that no other record has.
 FORMATS = {
     "chatml": ("chats",),
-    "llama3": ("chats", "calls"),
-    "qwen3": ("chats", "thoughts", "calls"),
-    "mistral": ("chats", "calls"),
-    "harmony": ("chats", "thoughts", "calls"),
+    "llama3": ("chats", "calls", "tools"),
+    "qwen3": ("chats", "thoughts", "calls", "tools"),
+    "mistral": ("chats", "calls", "tools"),
+    "harmony": ("chats", "thoughts", "calls", "tools"),
 }
 QWEN = "qwen3 on Qwen's"
+
+
+def name(rng: random.Random) -> str:
+    """Returns a name that hardly comes again."""
+    words = re.findall("[a-z]+", text(rng, "en", 30).lower()) or ["it"]
+    return f"{words[0]}_{words[-1]}_{rng.randrange(1000)}"
+
+
+def schema(rng: random.Random) -> tuple[dict[str, Any], Callable[[], Any]]:
+    """Returns the schema of a parameter as data sets have it, and what makes values for it."""
+    said = {"description": text(rng, "en", 60)}
+    kind = rng.choice(
+        ("string", "string", "string", "integer", "number", "boolean", "array", "enum")
+    )
+    if kind == "enum":
+        words = [name(rng) for _ in range(3)]
+        return {"type": "string", **said, "enum": words}, lambda: rng.choice(words)
+    if kind == "array":
+        words = [text(rng, "en", 20) for _ in range(2)]
+        return {"type": kind, **said, "items": {"type": "string"}}, lambda: words
+    makes: dict[str, Callable[[], Any]] = {
+        "string": lambda: text(rng, "en", 20),
+        "integer": lambda: rng.randint(1, 99),
+        "number": lambda: rng.randint(1, 99) / 4,
+        "boolean": lambda: rng.random() < 0.5,
+    }
+    return {"type": kind, **said}, makes[kind]
+
+
+def tool(rng: random.Random) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+    """Returns a tool as those of BFCL, ToolACE and xLAM are, and what makes arguments for it."""
+    made = {name(rng): schema(rng) for _ in range(rng.randint(1, 5))}
+    given = {
+        "type": "object",
+        "properties": {key: said for key, (said, _) in made.items()},
+        "required": list(made)[: rng.randint(1, len(made))],
+    }
+    function = {"name": name(rng), "description": text(rng, "en", 120), "parameters": given}
+    return {"type": "function", "function": function}, lambda: {
+        key: make() for key, (_, make) in made.items()
+    }
 
 
 def record(rng: random.Random, kind: str, *, ids: bool) -> dict[str, Any]:
     """Returns a record of one to four turns. With `ids` calls have ids of nine characters."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": text(rng, "en", 60)}]
+    tools = [(TOOL, lambda: {"q": text(rng, "en", 20), "top_k": rng.randint(1, 9)})]
+    tools = [tool(rng) for _ in range(rng.randint(1, 4))] if kind == "tools" else tools
     for turn in range(rng.randint(1, 4)):
         messages.append({"role": "user", "content": text(rng, "en", 100)})
-        if kind == "calls":
+        if kind in ("calls", "tools"):
             call: dict[str, Any] = {"id": f"call{turn:05}"} if ids else {}
-            arguments = {"q": text(rng, "en", 20), "top_k": rng.randint(1, 9)}
-            call |= {"type": "function", "function": {"name": "find", "arguments": arguments}}
+            chosen, arguments = rng.choice(tools)
+            called = chosen["function"]["name"]
+            call |= {"type": "function", "function": {"name": called, "arguments": arguments()}}
             messages.append({"role": "assistant", "tool_calls": [call]})
-            named = {"tool_call_id": call["id"]} if ids else {"name": "find"}
+            named = {"tool_call_id": call["id"]} if ids else {"name": called}
             messages.append({"role": "tool", **named, "content": text(rng, "en", 200)})
         thought = {"reasoning_content": text(rng, "en", 200)} if kind == "thoughts" else {}
         messages.append({"role": "assistant", **thought, "content": text(rng, "en", 400)})
-    return {"messages": messages} | ({"tools": [TOOL]} if kind == "calls" else {})
+    declared = {"tools": [each for each, _ in tools]} if kind in ("calls", "tools") else {}
+    return {"messages": messages} | declared
 
 
 def write(path: Path, size: int, kind: str, *, ids: bool) -> Path:
