@@ -1,13 +1,13 @@
 """Proves records clean by the skeleton that their adapter makes: no `SCHEMA` describes them.
 
 Input and output are those of the pass of scan.py. An adapter's `skeleton` splits a record into the
-rest, its free texts, of which rules see only whether they are clean, and its metadata values. One
-record of each rest is put before the checker; if that is clean, so is every other with clean texts.
-Its strings are counted, too: but for metadata, every other has as many. An adapter that divides
-records has a rest for the head and for each turn; then turns are put before the checker, each in a
-record with the same head, and the strings of head and turns are added up. A line whose outline
-(`base.Outlines`) was seen in a clean one is not split at all; the texts of all such lines are
-looked at together.
+rest, and what is free (`base.Split`): texts and values of which rules see only whether they are
+clean, definitions of tools, and metadata. One record of each rest is put before the checker; if
+that is clean, so is every other of which all that is free is clean. Its strings are counted, too:
+but for those in free values, every other has as many. An adapter that divides records has a rest
+for the head and for each turn; then turns are put before the checker, each in a record with the
+same head, and the strings of head and turns are added up. A line whose outline (`base.Outlines`)
+was seen in a clean one is not split at all; the texts of all such lines are looked at together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ import msgspec
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.clean_texts import CleanTexts
+from mypt_lint.fast.clean_tools import CleanTools
 from mypt_lint.fast.quotes import unescaped_quotes
+from mypt_spec.adapters.base import Split
 from mypt_spec.memo import Memo
 
 _CR = ord("\r")
@@ -32,8 +34,9 @@ _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose outline is remembere
 
 # What is judged once: how many strings a record has besides metadata, and the keys of its rests.
 Judged = tuple[int, tuple[bytes, ...]]
-# Of a line whose structure is clean: its index, what is judged, its texts and metadata values.
-_Found = tuple[int, Judged, list[str], list[Any]]
+# Of a line whose structure is clean: its index, what is judged, what is free, strings of its tools,
+# and the JSON of these where they are new.
+_Found = tuple[int, Judged, Split, int, bytes]
 Taken = tuple[tuple[bytes, ...], bytes, list[str]]
 
 
@@ -42,6 +45,7 @@ class AdapterScan:
 
     def __init__(self, checker: Checker, texts: CleanTexts, longest: int) -> None:
         self.checker, self.texts, self.longest = checker, texts, longest
+        self.tools = CleanTools(checker, texts)
         self.known = Memo[bytes, int](_ENTRIES)  # strings of a record; -1: not clean
         self.adapter = checker.dialect.adapter
         self.outlines = self.adapter.outlines()
@@ -71,25 +75,63 @@ class AdapterScan:
         found: list[_Found] = []
         for i, raw in enumerate(lines):
             outlined = outline(raw) if outline is not None else None
-            if outlined is not None and (known := recall(outlined[0])) is not None:
+            if outlined is not None and (known := recall(outlined.rest)) is not None:
                 if raw[-1] != _CR != raw[-2] and len(raw) <= longest:
-                    found.append((i, known, outlined[1], outlined[2]))
+                    in_tools, tools = self._tools(outlined)
+                    if in_tools >= 0:
+                        found.append((i, known, outlined, in_tools, tools))
                 continue
             split = self._split(raw, i)
             if split is not None:
                 found.append(split)
                 if outlined is not None and len(raw) < _LONGEST:
-                    self.outlined.keep(outlined[0], split[1], len(raw))
-        if not self._are_clean(list(chain.from_iterable([each[2] for each in found]))):
-            found = [each for each in found if self._are_clean(each[2])]
+                    self.outlined.keep(outlined.rest, split[1], len(raw))
+        free = self._free(found)
+        if free < 0:
+            found = [each for each in found if self._free([each]) >= 0]
+            free = self._free(found, judged=True)
         if kept is not None:
-            taken = {i: (keys, lines[i], texts) for i, (_, keys), texts, _ in found if keys}
+            taken = {i: (keys, lines[i], s.texts) for i, (_, keys), s, *_ in found if keys}
             kept += [taken.get(i) for i in range(len(lines))]
         bad: list[int] = []
         if len(found) < len(lines):
             bad = sorted(set(range(len(lines))).difference([each[0] for each in found]))
-        strings = sum([each[1][0] for each in found])
-        return bad, strings, [note for each in found for note in each[3]]
+        strings = sum([each[1][0] + each[3] for each in found]) + free
+        return bad, strings, [note for each in found for note in each[2].notes]
+
+    def _tools(self, split: Split) -> tuple[int, bytes]:
+        """Returns the strings in the tools of a line, and the JSON of those that are new.
+
+        The number is -1 where the tools, or the names of calls, are not clean.
+        """
+        declared, tools = self.checker.limits.tools, split.tools
+        if declared and not declared.issuperset(split.called):
+            return -1, b""
+        if tools is None:
+            return 0, b""
+        return self.tools.of(tools if isinstance(tools, bytes) else self.encode(tools))
+
+    def _free(self, found: list[_Found], *, judged: bool = False) -> int:
+        """Returns the strings in the free values, and in the new tools, of lines.
+
+        -1 where any of these or of their texts is not clean, unless that is judged already.
+        """
+        splits = [each[2] for each in found]
+        if not judged and not self._are_clean(list(chain.from_iterable([s.texts for s in splits]))):
+            return -1
+        values = [value for split in splits for value in split.values]
+        quoted = [value for split in splits for value in split.quoted]
+        tools = [each[4] for each in found if each[4]]
+        if not (values or quoted or tools):
+            return 0
+        encoded = b"\n".join([self.encode(values), *tools])
+        if not judged:
+            every = encoded + self.encode(quoted) if quoted else encoded
+            if not self.texts.in_json or not self.texts.are_clean_in(
+                every, lambda: [values, quoted, *map(self.decode, tools)]
+            ):
+                return -1
+        return unescaped_quotes(encoded) // 2
 
     def learn(self, raw: bytes) -> bool:
         """Expects the metadata keys of a line in outlines; returns whether there were new ones."""
@@ -123,12 +165,13 @@ class AdapterScan:
             record = self.decode(raw)
             opts_out = record.__class__ is not dict or OPT_OUT in record
             found = None if opts_out else self.adapter.skeleton(record)
-            if found is None or not self._are_clean(found[1]):
+            if found is None or not self._are_clean(found.texts):
                 return None
-            judged = self.judge(raw, record, found[0], found[2])
+            in_tools, tools = self._tools(found)
+            judged = self.judge(raw, record, found.rest, found.notes) if in_tools >= 0 else None
         except (ValueError, RecursionError, OverflowError):
             return None
-        return (index, judged, found[1], found[2]) if judged is not None else None
+        return (index, judged, found, in_tools, tools) if judged is not None else None
 
     def _whole(self, raw: bytes, record: Any, rest: Any, metadata: list[Any]) -> Judged | None:
         """Returns what is judged of a record; None where records with this rest are not clean."""

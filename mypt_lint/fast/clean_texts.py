@@ -6,7 +6,8 @@ texts cost one search for a character.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
 
@@ -19,6 +20,8 @@ from mypt_spec.memo import Memo
 from mypt_spec.table import TokenTable
 
 _ENTRIES, _ROOM = 2000, 4 << 20  # of the memo, and the sum of its texts: code points
+# What JSON has outside of its strings; a [ there is looked at.
+_STRUCTURE = re.compile(r'[\s"\\{}\]:,0-9.+\-eEaflnrstu]')
 
 
 class CleanTexts:
@@ -37,6 +40,10 @@ class CleanTexts:
         self.beginnings = beginnings(shown)
         first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
         self.first = tuple(sorted(first))
+        # JSON of clean strings holds no tag, nor anything like one.
+        self.in_json = not any(map(_STRUCTURE.match, first)) and not any(
+            re.search(r'["\\]', tag) for tag in shown
+        )
         self.inline = Reader(table, []).inline
         self.spellings: dict[tuple[str, ...], frozenset[str]] = {}
 
@@ -56,13 +63,29 @@ class CleanTexts:
                 self.fine.keep(text, True, len(text))
         return True
 
+    def are_clean_in(self, encoded: bytes | bytearray, value: Callable[[], Any]) -> bool:
+        """Returns whether no string of a JSON value holds a tag or almost one.
+
+        `encoded` is its JSON, in which a character has no escape that needs none; `value` makes the
+        value. Only for dialects with `in_json`.
+        """
+        if not any(first.encode() in encoded for first in self.first):
+            return True
+        text = encoded.decode()
+        begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
+        if not begun and fragment(text, self.inner_tags) is None:
+            return True
+        found = [string for string in strings_of([value()]) if string and not string.isspace()]
+        return self.are_clean([*found, text])
+
     def has_tag(self, text: str) -> bool:
         """Returns whether a text spells a tag."""
         return self.table.literals.search(text) is not None
 
     def tagged(self, value: Any, encoded: bytes | bytearray) -> bool:
         """Returns whether a string in a JSON value, here also encoded, spells a tag."""
-        return any(c.encode() in encoded for c in self.first) and self.has_tag(_strings([value]))
+        found = any(c.encode() in encoded for c in self.first)
+        return found and self.has_tag("\n".join(strings_of([value])))
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
         """Returns the kinds of the parts of a string with inline tags, None where it is all text.
@@ -92,8 +115,8 @@ class CleanTexts:
         return found
 
 
-def _strings(values: list[Any]) -> str:
-    """Returns all strings in JSON values, keys too, a line each."""
+def strings_of(values: list[Any]) -> list[str]:
+    """Returns all strings in JSON values, keys too."""
     found: list[str] = []
     while values:
         found += [v for v in values if v.__class__ is str]
@@ -102,4 +125,4 @@ def _strings(values: list[Any]) -> str:
             found += item
             nested.append(item.values())
         values = list(chain.from_iterable(nested))
-    return "\n".join(found)
+    return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
@@ -78,11 +78,11 @@ class Adapter(ABC):
         """Returns (other, label), the judgement in a legal record, as `Dialect.preference` does."""
         return None, None
 
-    def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
-        """Returns (rest, texts, metadata values) of a record that SCHEMA does not describe.
+    def skeleton(self, record: Any) -> Split | None:
+        """Returns what a record that SCHEMA does not describe splits into.
 
-        Records with equal rests and clean texts have the same findings or none. None: only the
-        whole record tells. Where `divided` is overridden, there is a list of rests.
+        Records with equal rests have the same findings or none, if all else of them is clean. None:
+        only the whole record tells. Where `divided` is overridden, there is a list of rests.
         """
         return None
 
@@ -94,7 +94,7 @@ class Adapter(ABC):
         """Returns (a record, what it adds to those before) for each rest of a skeleton.
 
         The record is clean where all of these are. The first is a head that all have; it is judged
-        only where it is alone. What is added is without metadata values.
+        only where it is alone. What is added is without metadata, free values and tools.
         """
         raise NotImplementedError
 
@@ -108,6 +108,22 @@ class Adapter(ABC):
     def begins(self, roles: list[str]) -> list[int]:
         """Returns which messages, by their roles, begin pieces of a record that is divided."""
         return []
+
+    def tools_text(self, tools: Any) -> str:
+        """Returns what an Episode says of the tools of a record that is clean."""
+        raise NotImplementedError
+
+    def tools_come_back(self, tools: Any, text: str, *, whole: bool) -> bool:
+        """Returns whether the text that `tools_text` returns of tools can be read.
+
+        With `whole`, whether all that they say is in it, too.
+        """
+        return False
+
+    @property
+    def plain_tools(self) -> bool:
+        """Returns whether nothing is lost of tools that `plain_schema.plain_tools` takes."""
+        return False
 
     @property
     def divides(self) -> bool:
@@ -125,15 +141,38 @@ class Adapter(ABC):
         return type(self).skeleton is not Adapter.skeleton
 
 
+class Split(NamedTuple):
+    """A record as what decides about its findings, and what any clean thing can replace.
+
+    - `rest`: a rest, a list of rests, or an outline.
+    - `texts`: of these, rules see only whether they are clean; they may not be blank.
+    - `notes`: values of metadata, of which rules see nothing.
+    - `values`: JSON values of which rules see only whether their strings are clean. `quoted` are
+      such values, too, in texts.
+    - `tools`: the definitions of tools, as a value or as JSON; None without any. Of these, rules
+      see no more than whether they are clean by themselves, beside one question and its answer.
+    - `called`: the names of the tools that are called.
+    """
+
+    rest: Any
+    texts: list[str]
+    notes: list[Any]
+    values: Sequence[Any] = ()
+    quoted: Sequence[Any] = ()
+    tools: Any = None
+    called: Sequence[str] = ()
+
+
 class Outlines(Protocol):
     """Makes outlines of lines, from which skeletons need not be made again; for one thread."""
 
-    def of(self, raw: bytes) -> tuple[Hashable, list[str], list[Any]] | None:
-        """Returns (outline, texts, metadata values) of a line; None where it has none.
+    def of(self, raw: bytes) -> Split | None:
+        """Returns what a line splits into; None where it has no outline.
 
         Where all strings of two lines are counted, and their outlines are equal, they have equal
         rests but for the order of keys, and texts in the same places of these. An outline tells how
-        many strings there are besides those in metadata, if none is left out; never more.
+        many strings there are besides those in metadata, values and tools, if none is left out;
+        never more.
         """
         ...
 
@@ -146,8 +185,8 @@ class Slot(NamedTuple):
     """Where a record has a value that skeletons leave out.
 
     `path` leads from the list of messages to it; None on it says that a text is JSON, and the path
-    goes on inside. `kind` is "text", "word" (an id or a name, of letters, digits, - and _), or, of
-    arguments, "string" or "integer".
+    goes on inside. `kind` is "text", "word" (an id or a name, of letters, digits, `.`, `-` and
+    `_`), "object" (of arguments), or "tools": the definitions, with the path `TOOLS`.
     """
 
     path: tuple[str | int | None, ...]
@@ -166,6 +205,7 @@ class Marked(NamedTuple):
 
 
 MARK = "\ue000{}\ue001"
+TOOLS = ("tools",)
 
 
 class WholeRecord(Exception):

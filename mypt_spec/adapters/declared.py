@@ -16,7 +16,7 @@ holds a list of messages, and each `[[message]]` of the file says which block on
 "content" is the text of the block itself. Any other key is a block, inside that of the message
 where the grammar takes it there, else before or after it. A block that holds one call has the keys
 "name" and "arguments" in place of its own; one that holds JSON has any JSON value. A file that says
-`shape = "messages"` is read by `messages.py`.
+`shape = "messages"` says what `messages.Messages` is to know.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
-from mypt_spec.adapters.messages import SHAPE, declared_messages
+from mypt_spec.adapters.messages import PIECES, SHAPE, Messages, Path
+from mypt_spec.adapters.template_options import options_of
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.json_body import calls_in
 from mypt_spec.episode import Episode, Message, Part
@@ -44,7 +45,7 @@ from mypt_spec.record_schema import (
     metadata,
 )
 from mypt_spec.states import open_blocks
-from mypt_spec.table import SpecError, Terminal, TokenTable
+from mypt_spec.table import CALLS, DEFINITIONS, LISTS, SpecError, Terminal, TokenTable
 from mypt_spec.table_file import known_keys
 
 _CONTENT, _NAME, _ARGUMENTS = "content", "name", "arguments"
@@ -303,3 +304,53 @@ def _fields(keys: tuple[_Key, ...], optional: set[str]) -> dict[str, Field]:
             kind = JSON if key.body == "json" else STRING
             out[key.name] = Field(kind, required=key.name not in optional)
     return out
+
+
+def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) -> Messages:
+    """Returns the adapter that a `records.toml` with `shape = "messages"` declares.
+
+    Raises SpecError, which names the file `where`, the entry, and what was expected.
+    """
+
+    def need(ok: bool, entry: str, what: str) -> None:
+        if not ok:
+            raise SpecError(f"{where}: {entry}: {what}")
+
+    known_keys(
+        source,
+        {"shape", "begin", "finish", "tools_before", "blocks", "tools", "options", "option"},
+        "the file",
+        need,
+    )
+    blocks = source.get("blocks")
+    begin, finish = source.get("begin", ""), source.get("finish", "")
+    for key, mark in (("begin", begin), ("finish", finish)):
+        need(mark == "" or mark in table.marks, f'"{key}"', f"no mark {mark!r}")
+    need(finish == "" or table.marks[finish].mark, '"finish"', f"{finish!r} closes no block")
+    first = source.get("tools_before", "first")
+    need(first in ("first", "last"), '"tools_before"', 'expected "first" or "last"')
+    need(isinstance(blocks, dict) and bool(blocks), "[blocks]", "expected a table of blocks")
+    known_keys(blocks or {}, set(PIECES), "[blocks]", need)
+    paths: dict[str, Path] = {}
+    for piece, value in (blocks or {}).items():
+        entry = f"[blocks] {piece}"
+        need(isinstance(value, str), entry, 'expected a block, or "block/inner block"')
+        path = tuple(value.split("/"))
+        fine = len(path) <= 2 and all(kind in table.openers for kind in path)
+        need(fine, entry, f"no block {value!r}; blocks are {', '.join(table.openers)}")
+        body = table.openers[path[-1]].body
+        wanted = {"call": (*CALLS, *LISTS), "tools": DEFINITIONS}.get(piece, ("text",))
+        need(body in wanted, entry, f"its body is {body!r}; expected {' or '.join(wanted)}")
+        attrs = set(table.openers[path[-1]].patterns)
+        allowed = {"name", "id"} if piece in ("call", "result") else set()
+        need(attrs <= allowed, entry, f"{path[-1]!r} has attributes that no record has")
+        paths[piece] = path
+    need({"user", "answer"} <= set(paths), "[blocks]", 'expected "user" and "answer"')
+    need(("call" in paths) == ("result" in paths), "[blocks]", "a call needs a result")
+    tools = source.get("tools", {})
+    fine = isinstance(tools, dict) and isinstance(tools.get("before", ""), str)
+    need(fine and set(tools) <= {"before"}, "[tools]", 'expected "before", a text')
+    told = tools.get("before", "")
+    need(not (told and "tools" in paths), "[tools]", "[blocks] has a block for them")
+    options = options_of(source, paths, need)
+    return Messages(paths, table, begin, finish, last=first == "last", told=told, options=options)

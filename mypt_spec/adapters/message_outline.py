@@ -1,26 +1,27 @@
 """Outlines records of `messages` and `tools` in little more time than it takes to decode them.
 
-Input: a line of JSON. Output: its outline, free texts and metadata values; see `base.Outlines`.
+Input: a line of JSON. Output: `base.Split`, with its outline; see `base.Outlines`.
 
 Theory of operation. msgspec decodes a line into structs, one type a role, and passes over keys that
 these do not have. So a key that is unknown, or occurs twice, does not show in an outline; it shows
 to whoever counts the quotes of the line (mypt_lint/fast/clean_filter.py). Keys of metadata become
 fields when `learn` is told of them. An outline says of each message its type, and then what it has
-besides one text: signs for texts, ids and names of declared tools as numbers, other values as they
-are. Of lines with equal outlines, the rests (message_skeleton.py) are equal, and so are the places
-of texts and the numbers of strings.
+besides one text: signs for texts and arguments, ids and names of tools as numbers, other values as
+they are. Of lines with equal outlines, the rests (message_skeleton.py) are equal, and so are the
+places of texts and the numbers of strings.
 
 `{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}` has the
 outline `(b"", b"", UNSET, User, Answer)` and the texts "Hi" and "Yo"; the first three are of the
 keys "tools", "chat_template_kwargs" and "language". With a "reasoning_content", `Answer` is
 followed by 1, the sign of a text. With calls instead of a text it is followed by `UNSET`, the type
-of their list, and for each the number of its id, its type, the number of its name and what it has
-of arguments, as `("q", "n"), 1, 2` for a text and an integer.
+of their list, and for each the number of its id, its type, the number of its name and a sign of
+arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+import re
+from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 from operator import attrgetter, or_
 from typing import Any, TypeAlias
@@ -28,30 +29,25 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
-from mypt_spec.adapters.message_skeleton import (
-    SAFE,
-    declared_names,
-    is_id,
-    number_of_strings,
-    refuse_repeated,
-    value_rest,
-)
+from mypt_spec.adapters.base import Split, WholeRecord, shallow
+from mypt_spec.adapters.message_skeleton import PLAIN_DEPTH, is_id, refuse_repeated
+from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.memo import Memo
 
 _METADATA = 20  # keys of metadata that become fields
-_LISTS, _ROOM = 200, 8 << 20  # lists of tools whose names are remembered; bytes of all
-# Signs of what is free; of arguments in a string, and of texts of an answer, that follow.
-_TEXT, _INTEGER, _QUOTED, _SEVERAL = 1, 2, 3, 4
+_NAMES, _ROOM = 5000, 1 << 20  # names of tools that are remembered; characters of all
+# Signs of what is free: texts, arguments, arguments in a string; of texts of an answer that follow.
+_TEXT, _OBJECT, _QUOTED, _SEVERAL = 1, 2, 3, 4
 _Maybe: TypeAlias = str | UnsetType | None
 _Add: TypeAlias = Callable[[Any], None]
-_decode = msgspec.json.Decoder().decode
+_Arguments: Any = arguments(PLAIN_DEPTH)
+_decode = msgspec.json.Decoder(_Arguments).decode
 _encode = msgspec.json.Encoder().encode
 
 
 class _Function(Struct, gc=False):
     name: str
-    arguments: dict[str, Any] | str
+    arguments: _Arguments | str
 
 
 class _Call(Struct, gc=False):
@@ -115,11 +111,12 @@ def _types(keys: tuple[str, ...]) -> tuple[Callable[[bytes], Any], list[type], l
 
 
 class MessageOutlines:
-    """Makes outlines; belongs to one thread."""
+    """Makes outlines; belongs to one thread. `names` matches the names of tools that are free."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: re.Pattern[str]) -> None:
+        self.matches = names.fullmatch
+        self.words = Memo[str, bool](_NAMES, room=_ROOM)  # whether names are free
         self.keys: list[str] = []  # of metadata, the names of the fields `x0`, `x1` ...
-        self.names = Memo[bytes, frozenset[str]](_LISTS, room=_ROOM)
         self._compile()
 
     def _compile(self) -> None:
@@ -136,26 +133,27 @@ class MessageOutlines:
             self._compile()
         return bool(fresh)
 
-    def of(self, raw: bytes) -> tuple[Hashable, list[str], list[Any]] | None:
-        """Returns (outline, texts, metadata values) of a line; None where it has none."""
+    def of(self, raw: bytes) -> Split | None:
+        """Returns what a line splits into; None where it has no outline."""
         try:
             return self._of(raw)
         except (ValueError, RecursionError, TypeError, KeyError, WholeRecord):
             return None
 
-    def _of(self, raw: bytes) -> tuple[Hashable, list[str], list[Any]]:
+    def _of(self, raw: bytes) -> Split:
         """Returns what `of` does; raises for a line without an outline.
 
         Most messages are read here, without a call of a function.
         """
         record: Any = self.decode(raw)
-        tools = bytes(record.tools)
-        outline: list[Any] = [tools, bytes(record.chat_template_kwargs), record.language]
+        tools = bytes(record.tools) or None
+        tools, sign = (None, b"null") if tools == b"null" else (tools, tools is not None)
+        outline: list[Any] = [sign, bytes(record.chat_template_kwargs), record.language]
         texts: list[str] = []
+        free_values: tuple[list[Any], list[Any], list[str]] = [], [], []
         notes = self._notes([record, *record.messages], outline) if self.fields else []
-        add, free = outline.append, texts.append
+        add, free, words = outline.append, texts.append, self.words.known
         user, answer, result = self.user, self.answer, self.result
-        names: frozenset[str] | None = None
         # The numbers of ids, and of names of tools, of one piece of the record.
         ids: dict[str, int] = {}
         called: dict[str, int] = {}
@@ -183,8 +181,7 @@ class MessageOutlines:
                 calls = message.tool_calls
                 if calls is not UNSET:
                     add(calls.__class__)
-                    names = self._names(tools) if names is None else names
-                    _calls(calls or (), names, ids, called, outline, texts)
+                    self._calls(calls or (), ids, called, outline, free_values)
             elif kind is result:
                 if content:
                     free(content)
@@ -193,9 +190,8 @@ class MessageOutlines:
                     add(content)
                 ident, name = message.tool_call_id, message.name
                 add(ids.setdefault(ident, len(ids)) if is_id(ident) else ident)
-                if name is not UNSET:
-                    names = self._names(tools) if names is None else names
-                    name = called.setdefault(name, len(called)) if name in names else name
+                if name and (words[name] if name in words else self._free(name)):
+                    name = called.setdefault(name, len(called))
                 add(name)
             else:
                 if content:
@@ -205,15 +201,44 @@ class MessageOutlines:
                 if kind is user:
                     ids, called = {}, {}
             before = kind
-        return tuple(outline), texts, notes
+        return Split(tuple(outline), texts, notes, *free_values[:2], tools, free_values[2])
 
-    def _names(self, tools: bytes) -> frozenset[str]:
-        """Returns the names in definitions of tools that stay out of rests."""
-        known = self.names.known.get(tools)
-        if known is None:
-            found = declared_names(_decode(tools)) if tools else frozenset()
-            known = self.names.keep(tools, found, len(tools))
-        return known
+    def _free(self, name: str) -> bool:
+        """Returns whether a name can be any other in its place."""
+        return self.words.keep(name, self.matches(name) is not None, len(name))
+
+    def _calls(
+        self,
+        calls: Iterable[_Call],
+        ids: dict[str, int],
+        called: dict[str, int],
+        outline: list[Any],
+        free: tuple[list[Any], list[Any], list[str]],
+    ) -> None:
+        """Adds the calls of an answer; `free` gets arguments, those in texts, and names."""
+        values, quoted, names = free
+        words = self.words.known
+        for call in calls:
+            function, ident = call.function, call.id
+            name, given = function.name, function.arguments
+            names.append(name)
+            fine = words[name] if name in words else self._free(name)
+            if given.__class__ is dict:
+                values.append(given)
+                sign: Any = _OBJECT
+            elif given.startswith("{"):
+                found = _decode(given)
+                refuse_repeated(given, _encode(found))
+                quoted.append(found)
+                sign = _QUOTED
+            else:
+                sign = given
+            outline += (
+                ids.setdefault(ident, len(ids)) if is_id(ident) else ident,
+                call.type,
+                called.setdefault(name, len(called)) if fine else name,
+                sign,
+            )
 
     def _notes(self, items: list[Any], outline: list[Any]) -> list[Any]:
         """Returns the metadata values of a record and its messages; adds which are where."""
@@ -244,54 +269,3 @@ def _said(message: Any, add: _Add, free: _Add) -> None:
             add(text)
     weight = message.weight
     add(weight if weight is UNSET else (weight.__class__, weight))
-
-
-def _calls(
-    calls: Iterable[_Call],
-    names: frozenset[str],
-    ids: dict[str, int],
-    called: dict[str, int],
-    outline: list[Any],
-    texts: list[str],
-) -> None:
-    """Adds the calls of an answer."""
-    for call in calls:
-        function, ident = call.function, call.id
-        name, given = function.name, function.arguments
-        outline += (
-            ids.setdefault(ident, len(ids)) if is_id(ident) else ident,
-            call.type,
-            called.setdefault(name, len(called)) if name in names else name,
-        )
-        if isinstance(given, dict):
-            _members(given, outline.append, texts)
-        else:
-            _quoted(given, outline.append, texts)
-
-
-def _quoted(given: str, add: _Add, texts: list[str]) -> None:
-    """Adds what stays of the JSON text of arguments."""
-    if not given.startswith("{"):
-        add(given)
-        return
-    add(_QUOTED)
-    found: dict[str, Any] = _decode(given)
-    refuse_repeated(given, _members(found, add, texts))
-
-
-def _members(given: dict[str, Any], add: _Add, texts: list[str]) -> int:
-    """Adds what stays of an object; returns the number of its strings, keys too."""
-    add(tuple(given))
-    strings = len(given)
-    for value in given.values():
-        kind = value.__class__
-        if kind is str and value and not value.isspace():
-            strings += 1
-            texts.append(value)
-            add(_TEXT)
-        elif kind is int and -SAFE < value < SAFE:
-            add(_INTEGER)
-        else:
-            add(_encode(value_rest(value, texts.append, METADATA_DEPTH - 1)))
-            strings += number_of_strings(value)
-    return strings

@@ -1,14 +1,15 @@
 """Splits records of `messages` and `tools` into what decides about their findings, and free values.
 
-Input: a record, as decoded from strict JSON. Output: rests, free texts, metadata values; see
-`Adapter.skeleton`. A record is divided before each user, and before each assistant that goes on
-after results: what is found in a piece depends on no more than the head, the piece before it in the
-same turn, and who speaks after it. So conversations of any length share the few pieces that there
-are.
+Input: a record, as decoded from strict JSON. Output: `base.Split`, with a rest of the head and one
+of each piece. A record is divided before each user, and before each assistant that goes on after
+results: what is found in a piece depends on no more than the head, the piece before it in the same
+turn, and who speaks after it. So conversations of any length share the few pieces that there are.
 
 `{"messages": [U, C, R, A, U, A], "tools": T}` has four rests. That of the head is that of
-`{"messages": [], "tools": T}`. The others are those of `[U, C, R]`, of `[A]` after it, and of
+`{"messages": [], "tools": True}`. The others are those of `[U, C, R]`, of `[A]` after it, and of
 `[U, A]`, which is last; they are judged as records with T, and with short messages around them.
+What T says is no matter to them, nor which tool a call names, nor with which arguments: T is judged
+by itself, and of arguments whose values are plain only their strings are looked at.
 """
 
 from __future__ import annotations
@@ -20,41 +21,46 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, TypeGuard
 
-from mypt_spec.adapters.base import MARK, METADATA_DEPTH, Marked, Slot, WholeRecord, shallow
+from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot, Split, WholeRecord, shallow
 from mypt_spec.adapters.message_shape import THOUGHTS
 
 _SPOKEN = (*THOUGHTS, "content")  # the texts of a message, in this order
-SAFE = 1 << 53  # integers from here on have findings
+PLAIN_DEPTH = 5  # of arguments
 _ASKED, _ANSWERED = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_ASKED, _ANSWERED], "assistant": [_ANSWERED]}
-_NAME = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
+# Names that no format has anything against, and those that some tags cannot hold.
+_NARROW = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
+_WIDE = re.compile(r"[A-Za-z_][\w.-]{0,62}", re.ASCII)
 # Names, and ids, of all kinds.
 _WORDS, _IDS = ("a", "Z", "a0", "B_c", "x" * 63), ("0", "_", "-", "9a-", "7" * 99)
+_MORE_WORDS = ("_", "a.b", "a-", "a.", "_.-" * 21)
 _ID = re.compile(r"[\w-]+", re.ASCII)
 
 
 @cache
-def _decoder() -> Callable[[str], Any]:
-    """Returns a decoder of JSON; msgspec is loaded only where records are split."""
-    import msgspec
+def _arguments() -> tuple[Callable[[bytes | str], dict[str, Any]], Callable[[Any], bytes]]:
+    """Returns a decoder of plain arguments, and an encoder of JSON."""
+    import msgspec  # only where records are split
 
-    return msgspec.json.Decoder().decode
+    from mypt_spec.bodies.plain_schema import arguments
+
+    # To convert a value to such a type takes longer than to write and read it.
+    decode = msgspec.json.Decoder(arguments(PLAIN_DEPTH)).decode
+    return decode, msgspec.json.Encoder().encode
 
 
-def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
-    """Returns (rests, texts, metadata values): a rest of the head, and one of each piece.
+def skeleton(record: Any, names: re.Pattern[str]) -> Split | None:
+    """Returns a record as a rest of its head, one of each piece, and all that is free.
 
-    Texts are what is said and thought, and strings in arguments. Ids, and names of declared tools,
-    are numbers in the rests. None: only the whole record tells.
+    Ids, and names of tools that match `names`, are numbers in the rests. None: only the whole
+    record tells.
     """
     if record.__class__ is not dict or record.get("messages").__class__ is not list:
         return None
-    texts: list[str] = []
-    notes: list[Any] = []
     head: list[Any] = []
     rests: list[Any] = [head]
     messages: list[Any] = []
-    names: frozenset[str] = frozenset()
+    walk = _Walk(names)
     try:
         for key, value in record.items():
             head.append(key)
@@ -62,12 +68,9 @@ def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
                 messages = value
             elif key[:1] == "_":
                 shallow(value)
-                notes.append(value)
+                walk.notes.append(value)
             else:
-                head.append([value])
-                if key == "tools":
-                    names = declared_names(value)
-        walk = _Walk(names, texts, notes)
+                head.append([True if key == "tools" and value is not None else value])
         own, before = head, ""
         for message in messages:
             role = message["role"]
@@ -82,21 +85,25 @@ def skeleton(record: Any) -> tuple[list[Any], list[str], list[Any]] | None:
             walk.message(message, own)
     except (WholeRecord, AttributeError, TypeError, ValueError, KeyError, RecursionError):
         return None
-    return rests, texts, notes
+    return Split(
+        rests, walk.texts, walk.notes, walk.values, walk.quoted, record.get("tools"), walk.called
+    )
 
 
-def marked(record: dict[str, Any]) -> Marked | None:
+def marked(record: dict[str, Any], names: re.Pattern[str]) -> Marked | None:
     """Returns a record with marks where its skeleton has none of its values; see `Marked`."""
     messages = record["messages"]
     starts = begins([message["role"] for message in messages])
-    marks, made = _Marks(declared_names(record.get("tools"))), []
+    marks, made = _Marks(names), []
+    tools = [marks.tool()] if record.get("tools") is not None else record.get("tools")
     for i, message in enumerate(messages):
         if i in starts:
             marks.words = {}
         if "weight" in message or sum(key in message for key in THOUGHTS) > 1:
             return None
         made.append(marks.message(message, i))
-    return Marked(record | {"messages": made}, marks.slots, starts)
+    more = {"tools": tools} if "tools" in record else {}
+    return Marked(record | {"messages": made} | more, marks.slots, starts)
 
 
 def begins(roles: list[str]) -> list[int]:
@@ -107,7 +114,7 @@ def begins(roles: list[str]) -> list[int]:
 class _Marks:
     """Puts marks into messages. `words` has those of the ids and names of one piece."""
 
-    def __init__(self, names: frozenset[str]) -> None:
+    def __init__(self, names: re.Pattern[str]) -> None:
         self.names, self.slots = names, list[Slot]()
         self.words: dict[tuple[str, str], str] = {}
 
@@ -117,12 +124,16 @@ class _Marks:
 
     def word(self, kind: str, value: Any, path: tuple[str | int | None, ...]) -> Any:
         """Returns the mark of an id or a name; another value as it is."""
-        if not (is_id(value) if kind == "id" else value.__class__ is str and value in self.names):
+        if not (is_id(value) if kind == "id" else is_word(value, self.names)):
             return value
         known = self.words.get((kind, value))
         if known is None:
             known = self.words[kind, value] = self.mark(path, "word")
         return known
+
+    def tool(self) -> dict[str, Any]:
+        """Returns the definition of a tool whose name is a mark, in place of all tools."""
+        return {"type": "function", "function": {"name": self.mark(TOOLS, "tools")}}
 
     def message(self, message: dict[str, Any], i: int) -> dict[str, Any]:
         out = dict(message)
@@ -145,31 +156,33 @@ class _Marks:
             out["id"] = self.word("id", call["id"], (*at, "id"))
         function["name"] = self.word("name", function["name"], (*at_function, "name"))
         given, inside = function["arguments"], (*at_function, "arguments")
-        if given.__class__ is dict:
-            function["arguments"] = self.value(given, inside)
-        elif given.__class__ is str and given.startswith("{"):
-            function["arguments"] = json.dumps(self.value(_decoder()(given), (*inside, None)))
+        if plain_object(given):
+            function["arguments"] = {self.mark(inside, "object"): 0}
+        elif plain_text(given) is not None:
+            function["arguments"] = json.dumps({self.mark((*inside, None), "object"): 0})
         return out
 
-    def value(self, value: Any, at: tuple[str | int | None, ...]) -> Any:
-        """Returns what is in arguments with marks for its strings and integers."""
-        kind = value.__class__
-        if kind is dict:
-            return {key: self.value(inner, (*at, key)) for key, inner in value.items()}
-        if kind is list:
-            return [self.value(inner, (*at, n)) for n, inner in enumerate(value)]
-        if kind is str and value and not value.isspace():
-            return self.mark(at, "string")
-        return self.mark(at, "integer") if kind is int and -SAFE < value < SAFE else value
+
+def any_words(patterns: list[dict[str, str]]) -> re.Pattern[str] | None:
+    """Returns what matches names that fit these patterns of tags, as all ids that are free do.
+
+    None where no names do.
+    """
+
+    def fit(words: tuple[str, ...]) -> bool:
+        return all(
+            re.fullmatch(pattern, word)
+            for given in patterns
+            for key, pattern in given.items()
+            for word in (_IDS + _WORDS if key == "id" else words)
+        )
+
+    return (_WIDE if fit(_WORDS + _MORE_WORDS) else _NARROW) if fit(_WORDS) else None
 
 
-def any_words(patterns: dict[str, str]) -> bool:
-    """Returns whether any id and any name that rests leave out fits the patterns of a tag."""
-    return all(
-        re.fullmatch(pattern, word)
-        for key, pattern in patterns.items()
-        for word in _WORDS + _IDS * (key == "id")
-    )
+def is_word(value: Any, names: re.Pattern[str]) -> TypeGuard[str]:
+    """Returns whether a value is the name of a tool that can be any other in its place."""
+    return value.__class__ is str and names.fullmatch(value) is not None
 
 
 def is_id(value: Any) -> TypeGuard[str]:
@@ -192,7 +205,8 @@ def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
         before = role
         pieces[-1].append(message)
     whole = record | {"messages": head}
-    yield whole, _bare(whole) | {"messages": [_bare(message) for message in head]}
+    tools = {"tools": 0} if record.get("tools") is not None else {}
+    yield whole, _bare(whole) | {"messages": [_bare(message) for message in head]} | tools
     following = [piece[0]["role"] for piece in pieces[2:]] + [""]
     for (earlier, piece), role in zip(pairwise(pieces), following, strict=False):
         around = [] if piece[0]["role"] == "user" or earlier is head else earlier
@@ -202,31 +216,37 @@ def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
         yield record | {"messages": judged}, [_bare(message) for message in piece]
 
 
-def declared_names(tools: Any) -> frozenset[str]:
-    """Returns the names of declared tools that are numbers in rests.
-
-    Raises TypeError or KeyError for a list of other things.
-    """
-    if tools.__class__ is not list:
-        return frozenset()
-    names = {tool["function"]["name"] for tool in tools}
-    return frozenset(name for name in names if name.__class__ is str and _NAME.fullmatch(name))
-
-
 def _begins(role: str, before: str) -> bool:
     """Returns whether a piece begins with a message; `before` is the role of the one before it."""
     return role == "user" or (role == "assistant" and before == "tool")
 
 
 def _bare(item: dict[str, Any]) -> dict[str, Any]:
-    return {key: 0 if key[:1] == "_" else value for key, value in item.items()}
+    """Returns a record or a message without metadata and free values, as far as these count."""
+    out: dict[str, Any] = {k: 0 if k[:1] == "_" else value for k, value in item.items()}
+    if out.get("tool_calls").__class__ is list:
+        out["tool_calls"] = [_uncalled(call) for call in out["tool_calls"]]
+    return out
+
+
+def _uncalled(call: Any) -> Any:
+    """Returns a call without arguments that are free; those in a text are one string."""
+    function = call.get("function")
+    if function.__class__ is not dict or not plain_object(function.get("arguments")):
+        return call
+    return call | {"function": function | {"arguments": 0}}
 
 
 class _Walk:
-    """Splits messages. `ids` numbers the ids and names of one piece, `names` are those of tools."""
+    """Splits messages. `ids` numbers the ids and names of one piece, `names` matches free names."""
 
-    def __init__(self, names: frozenset[str], texts: list[str], notes: list[Any]) -> None:
-        self.names, self.texts, self.notes = names, texts, notes
+    def __init__(self, names: re.Pattern[str]) -> None:
+        self.names = names
+        self.texts: list[str] = []
+        self.notes: list[Any] = []
+        self.values: list[Any] = []
+        self.quoted: list[Any] = []
+        self.called: list[str] = []
         self.ids: dict[str, int] = {}
 
     def message(self, message: dict[str, Any], rest: list[Any]) -> None:
@@ -272,8 +292,8 @@ class _Walk:
         return self.ids.setdefault(value, len(self.ids)) if is_id(value) else [value]
 
     def name(self, value: Any) -> Any:
-        """Returns the number of a tool's name; a name that is not declared stays."""
-        if value.__class__ is str and value in self.names:
+        """Returns the number of a tool's name; a name that is not free stays."""
+        if is_word(value, self.names):
             return self.ids.setdefault(f"\0{value}", len(self.ids))
         return [value]
 
@@ -288,58 +308,63 @@ class _Walk:
                 for inner, said in value.items():
                     out.append(inner)
                     if inner == "arguments":
-                        out.append(_arguments(said, self.texts))
+                        out.append(self.arguments(said))
+                    elif inner == "name":
+                        if said.__class__ is not str:
+                            raise WholeRecord
+                        self.called.append(said)
+                        out.append(self.name(said))
                     else:
-                        out.append(self.name(said) if inner == "name" else [said])
+                        out.append([said])
                 out.append("")
             else:
                 out.append([value])
         return out
 
+    def arguments(self, value: Any) -> Any:
+        """Returns the rest of arguments: an object, or its JSON text."""
+        if plain_object(value):
+            self.values.append(value)
+            return 2
+        found = plain_text(value)
+        if found is None:
+            return [value]
+        self.quoted.append(found)
+        return 3
 
-def _arguments(value: Any, texts: list[str]) -> Any:
-    """Returns the rest of arguments: an object, or its JSON text."""
-    if value.__class__ is dict:
-        return [2, value_rest(value, texts.append, METADATA_DEPTH)]
+
+def plain_object(value: Any) -> bool:
+    """Returns whether rules see no more of arguments than whether their strings are clean."""
+    if value.__class__ is not dict:
+        return False
+    decode, encode = _arguments()
+    try:
+        decode(encode(value))
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        return False
+    return True
+
+
+def plain_text(value: Any) -> dict[str, Any] | None:
+    """Returns the plain arguments in a JSON text that has no key twice; None for anything else."""
     if value.__class__ is not str or not value.startswith("{"):
-        return [0, value]
-    found = _decoder()(value)  # an error is a ValueError
-    strings: list[str] = []
-    rest = value_rest(found, strings.append, METADATA_DEPTH)
-    refuse_repeated(value, number_of_strings(found))
-    texts += strings
-    return [3, rest]
+        return None
+    decode, encode = _arguments()
+    try:
+        found = decode(value)
+        refuse_repeated(value, encode(found))
+    except (ValueError, TypeError, RecursionError, OverflowError, WholeRecord):
+        return None
+    return found
 
 
-def refuse_repeated(text: str, strings: int) -> None:
-    """Raises WholeRecord if a JSON text that is read as so many strings has more: a key twice."""
-    plain = text.replace("\\\\", "") if "\\" in text else text
-    if plain.count('"') - plain.count('\\"') != 2 * strings:
+def refuse_repeated(text: str, again: bytes) -> None:
+    """Raises WholeRecord if a JSON text has more strings than when it is written again."""
+    if _quotes(text) != _quotes(again.decode()):
         raise WholeRecord
 
 
-def value_rest(value: Any, free: Callable[[str], None], depth: int) -> Any:
-    """Returns what stays of a value: of a string, that there is one; of an integer, too."""
-    kind = value.__class__
-    if kind is str:
-        if not value or value.isspace():
-            return [0, value]
-        free(value)
-        return 1
-    if kind is int:
-        return 2 if -SAFE < value < SAFE else [0, value]
-    if kind is dict or kind is list:
-        if not depth:
-            raise WholeRecord
-        if kind is dict:
-            return {key: value_rest(inner, free, depth - 1) for key, inner in value.items()}
-        return [1, *[value_rest(inner, free, depth - 1) for inner in value]]
-    return [0, value]
-
-
-def number_of_strings(value: Any) -> int:
-    """Returns the number of strings in a value, keys too."""
-    kind = value.__class__
-    if kind is dict:
-        return len(value) + sum(map(number_of_strings, value.values()))
-    return sum(map(number_of_strings, value)) if kind is list else int(kind is str)
+def _quotes(text: str) -> int:
+    """Returns how many quotes a JSON text has that begin or end a string."""
+    plain = text.replace("\\\\", "") if "\\" in text else text
+    return plain.count('"') - plain.count('\\"')

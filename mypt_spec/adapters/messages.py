@@ -35,13 +35,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mypt_spec.adapters.base import Adapter, Marked, Outlines, Reader
+from mypt_spec.adapters.base import Adapter, Marked, Outlines, Reader, Split
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, ordered, shape_of
 from mypt_spec.adapters.message_skeleton import any_words, begins, divided, marked, skeleton
-from mypt_spec.adapters.template_options import KEY, TemplateOptions, options_of
+from mypt_spec.adapters.template_options import KEY, TemplateOptions
 from mypt_spec.adapters.waiting import unanswered
 from mypt_spec.bodies.definitions import (
     LOSSY,
+    come_back,
     lost_in,
     read_definitions,
     read_indented,
@@ -57,18 +58,17 @@ from mypt_spec.bodies.json_body import (
     list_text,
     value_in,
 )
-from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.bodies.strict_json import canonical, loads
 from mypt_spec.bodies.tagged import Types, call_findings, types_of
 from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import ROLE, RecordSchema
 from mypt_spec.rules.context import Context
-from mypt_spec.table import CALLS, DEFINITIONS, LISTS, SpecError, Terminal, TokenTable
-from mypt_spec.table_file import known_keys
+from mypt_spec.table import LISTS, Terminal, TokenTable
 
 SHAPE = "messages"
 _HEADS = ("system", "developer", "user")
-_PIECES = (*_HEADS, "tools", "thought", "said", "call", "answer", "result")
+PIECES = (*_HEADS, "tools", "thought", "said", "call", "answer", "result")
 _SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
 # Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
 _IDS, _NOTES = "call ids", "results"
@@ -141,8 +141,8 @@ class Messages(Adapter):
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
         attrs = [self._patterns(p) for p in ("call", "result") if p in paths]
-        # Whether values are the same words for all findings: of "tagged", they may be another type.
-        self.any_word = all(any_words(patterns) for patterns in attrs) and not self.tagged
+        # The names of tools that are free, if any are: values of "tagged" may be another type.
+        self.names = None if table.tool_names or self.tagged else any_words(attrs)
 
     def _opener(self, piece: str) -> Terminal:
         return self.table.openers[self.paths[piece][-1]]
@@ -180,15 +180,15 @@ class Messages(Adapter):
         """Returns the options with which prompts end with an empty thought, as metadata."""
         return self.options.prompting
 
-    def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
-        """Returns the rests of a record, its free texts and its metadata values."""
-        return skeleton(record) if self.any_word else None
+    def skeleton(self, record: Any) -> Split | None:
+        """Returns a record as a rest of its head, one of each piece, and all that is free."""
+        return None if self.names is None else skeleton(record, self.names)
 
     def outlines(self) -> Outlines | None:
         """Returns what makes outlines of lines."""
         from mypt_spec.adapters.message_outline import MessageOutlines  # which needs msgspec
 
-        return MessageOutlines() if self.any_word else None
+        return None if self.names is None else MessageOutlines(self.names)
 
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
         """Returns the head of a record, and a record for each of its turns, with what each adds."""
@@ -200,7 +200,27 @@ class Messages(Adapter):
 
     def marked(self, record: dict[str, Any]) -> Marked | None:
         """Returns a record with a mark for each value that its skeleton leaves out."""
-        return marked(record)
+        return None if self.names is None else marked(record, self.names)
+
+    def tools_text(self, tools: Any) -> str:
+        """Returns the definitions of tools, or what JSON says of them, as a text has them."""
+        tools = loads(tools) if isinstance(tools, str) else tools
+        if self.told:
+            return write_indented(tools, self.table.literals)
+        return write_definitions(tools, self._opener("tools").body, self.table.literals)
+
+    def tools_come_back(self, tools: Any, text: str, *, whole: bool) -> bool:
+        """Returns whether the text of tools can be read; with `whole`, whether it says all."""
+        return "tools" in self.paths and come_back(tools, self._opener("tools").body, text, whole)
+
+    @property
+    def plain_tools(self) -> bool:
+        """Returns whether tools are written as JSON, of which nothing is lost."""
+        written = "tools" in self.paths and self._opener("tools").body in (
+            "tool_lines",
+            "tool_list",
+        )
+        return written or bool(self.told)
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, and those about numbers of calls and results."""
@@ -509,53 +529,3 @@ class Messages(Adapter):
                 except ValueError:
                     return  # no record can be like this, and no grammar takes it
         yield from unanswered(said, self._opener("call").body)
-
-
-def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) -> Messages:
-    """Returns the adapter that a `records.toml` with `shape = "messages"` declares.
-
-    Raises SpecError, which names the file `where`, the entry, and what was expected.
-    """
-
-    def need(ok: bool, entry: str, what: str) -> None:
-        if not ok:
-            raise SpecError(f"{where}: {entry}: {what}")
-
-    known_keys(
-        source,
-        {"shape", "begin", "finish", "tools_before", "blocks", "tools", "options", "option"},
-        "the file",
-        need,
-    )
-    blocks = source.get("blocks")
-    begin, finish = source.get("begin", ""), source.get("finish", "")
-    for key, mark in (("begin", begin), ("finish", finish)):
-        need(mark == "" or mark in table.marks, f'"{key}"', f"no mark {mark!r}")
-    need(finish == "" or table.marks[finish].mark, '"finish"', f"{finish!r} closes no block")
-    first = source.get("tools_before", "first")
-    need(first in ("first", "last"), '"tools_before"', 'expected "first" or "last"')
-    need(isinstance(blocks, dict) and bool(blocks), "[blocks]", "expected a table of blocks")
-    known_keys(blocks or {}, set(_PIECES), "[blocks]", need)
-    paths: dict[str, Path] = {}
-    for piece, value in (blocks or {}).items():
-        entry = f"[blocks] {piece}"
-        need(isinstance(value, str), entry, 'expected a block, or "block/inner block"')
-        path = tuple(value.split("/"))
-        fine = len(path) <= 2 and all(kind in table.openers for kind in path)
-        need(fine, entry, f"no block {value!r}; blocks are {', '.join(table.openers)}")
-        body = table.openers[path[-1]].body
-        wanted = {"call": (*CALLS, *LISTS), "tools": DEFINITIONS}.get(piece, ("text",))
-        need(body in wanted, entry, f"its body is {body!r}; expected {' or '.join(wanted)}")
-        attrs = set(table.openers[path[-1]].patterns)
-        allowed = {"name", "id"} if piece in ("call", "result") else set()
-        need(attrs <= allowed, entry, f"{path[-1]!r} has attributes that no record has")
-        paths[piece] = path
-    need({"user", "answer"} <= set(paths), "[blocks]", 'expected "user" and "answer"')
-    need(("call" in paths) == ("result" in paths), "[blocks]", "a call needs a result")
-    tools = source.get("tools", {})
-    fine = isinstance(tools, dict) and isinstance(tools.get("before", ""), str)
-    need(fine and set(tools) <= {"before"}, "[tools]", 'expected "before", a text')
-    told = tools.get("before", "")
-    need(not (told and "tools" in paths), "[tools]", "[blocks] has a block for them")
-    options = options_of(source, paths, need)
-    return Messages(paths, table, begin, finish, last=first == "last", told=told, options=options)

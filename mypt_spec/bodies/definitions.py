@@ -96,6 +96,20 @@ def lost_in(tools: list[dict[str, Any]], kind: str, text: str) -> list[str]:
         return []
 
 
+def come_back(tools: list[dict[str, Any]], kind: str, text: str, whole: bool) -> bool:
+    """Returns whether TypeScript can be read; with `whole`, whether it says all of definitions.
+
+    False for any other `kind` of text.
+    """
+    if kind not in ("signatures", "namespace"):
+        return False
+    try:
+        read = read_definitions(text, kind)
+    except DefinitionsError:
+        return False
+    return not (whole and kind in LOSSY and lost(tools, read))
+
+
 def _loaded(text: str, at: int) -> Any:
     try:
         value = loads(text)

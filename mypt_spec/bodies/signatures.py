@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from typing import Any
 
 TAIL = "} // namespace functions"
+_dumps = json.JSONEncoder(ensure_ascii=False).encode
 # Types that have a word; all others are `any`, but in a list of types, which is written as it is.
 WORDS = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean"}
 
@@ -47,7 +48,7 @@ def compact(value: Any) -> str:
             sign = "-" * digits.startswith("-")
             return f"{sign}0.0000" + digits.removeprefix("-").replace(".", "")
         return f"{digits}e{int(exponent)}"
-    return json.dumps(value, ensure_ascii=False)
+    return _dumps(value)
 
 
 def _function(function: dict[str, Any]) -> str:
@@ -201,7 +202,7 @@ def _plain(schema: Any) -> Any:
 
 def _missing(given: Any, read: Any, name: str = "", *, named: bool = False) -> Iterator[str]:
     """Yields what is in one schema and not in the other; `named` where keys are names of fields."""
-    if given == read and compact(given) == compact(read):
+    if given == read and _dumps(given) == _dumps(read):  # 1 is True, and 1.0
         return
     if isinstance(given, dict) and isinstance(read, dict) and name != '"default"':
         for key in [*given, *(k for k in read if k not in given)]:

@@ -98,9 +98,15 @@ class Encoder:
         self.checker = replace(own, limits=limits)
         self.counting = rules.counting
         # What the settings hide of a line is for the checker: lines that are proved clean need no
-        # settings.
+        # settings. What is neither counted nor reported is no reason to read a line.
+        quiet = {
+            code
+            for code, rule in RULES.items()
+            if rule.severity == "info" == own.severity(Finding(code, ""))
+        }
+        quiet = set() if "info" in self.counting else quiet
         self.clean_filter = CleanFilter(
-            replace(self.checker, codes=frozenset(RULES), severities=()),
+            replace(self.checker, codes=frozenset(RULES).difference(quiet), severities=()),
             keep=not options.preferences,
         )
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))

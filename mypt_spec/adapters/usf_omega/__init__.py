@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.base import Adapter, Reader
+from mypt_spec.adapters.base import Adapter, Reader, Split
 from mypt_spec.adapters.usf_omega.flags import validate
 from mypt_spec.adapters.usf_omega.record import Answer, check, metadata
 from mypt_spec.adapters.usf_omega.shape import FLAGS, INSTRUCTIONS, RECORD
@@ -140,7 +140,7 @@ class UsfOmega(Adapter):
         """Returns the findings, completed by what flags, tools and ids say about the text."""
         return validate(context, findings)
 
-    def skeleton(self, record: Any) -> tuple[Any, list[str], list[Any]] | None:
+    def skeleton(self, record: Any) -> Split | None:
         """Returns the rest of a record, its free texts and its metadata values."""
         return skeleton(record)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_spec.adapters.base import METADATA_DEPTH, WholeRecord, shallow
+from mypt_spec.adapters.base import METADATA_DEPTH, Split, WholeRecord, shallow
 
 _TEXT, _SAME, _ITEMS, _CALLS, _NAMED, _ANSWER = range(6)
 _KINDS = {
@@ -42,8 +42,8 @@ _NOTES = frozenset({"type", "description", "title", "default"})
 _OBJECT = _NOTES - {"default"} | {"properties", "required", "additionalProperties"}
 
 
-def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
-    """Returns (rest, texts, metadata values); None where only the whole record tells.
+def skeleton(record: Any) -> Split | None:
+    """Returns what a record splits into; None where only the whole record tells.
 
     The rest is a JSON value. Records with equal rests have equally many strings, metadata values
     apart. `record` was read from strict JSON.
@@ -52,7 +52,7 @@ def skeleton(record: Any) -> tuple[Any, list[str], list[Any]] | None:
         return None
     try:
         walk = _Walk(record)
-        return walk.item(record), walk.texts, walk.metadata
+        return Split(walk.item(record), walk.texts, walk.metadata)
     except (WholeRecord, AttributeError, TypeError, ValueError, KeyError):
         return None
 

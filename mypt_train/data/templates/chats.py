@@ -7,14 +7,15 @@ its slots.
 Theory of operation. A piece is encoded alike wherever its key, which holds the head of the record
 and what is around the piece, comes again: first or not, before the last question or after it. So a
 template is learnt for each piece, and those of a record are joined. The first record with a piece
-is encoded as a whole. The second one is read with a mark in place of each text, id, name, and value
-in arguments (`Adapter.marked`); what is encoded by itself (`encoder.runs`) is cut where a piece
-begins, and where a mark comes out, a value will be. A piece whose marks do not all come out there,
-or whose template does not make the tokens of that record, never gets one.
+is encoded as a whole. The second one is read with a mark in place of each text, id and name, of
+arguments, and of all tools (`Adapter.marked`); what is encoded by itself (`encoder.runs`) is cut
+where a piece begins, and where a mark comes out, a value will be. A piece whose marks do not all
+come out there, or whose template does not make the tokens of that record, never gets one.
 
 In dialect qwen3, the piece of a question, a call of `find` with `{"q": "x"}` and its result has the
-tokens of `<|im_start|>user`, slot 0, those up to `{"name": "` with slot 1, `", "arguments": {"q": `
-with slot 2, and so on. Slot 1 is at the path (1, "tool_calls", 0, "function", "name") of messages.
+tokens of `<|im_start|>user`, slot 0, those up to `{"name": "` with slot 1, `", "arguments": ` with
+slot 2, `{"q": "x"}`, and so on. Slot 1 is at the path (1, "tool_calls", 0, "function", "name") of
+messages. The head has a slot for the definitions of tools, wherever a format writes them.
 
 Only lines that the linter's fast path proves clean come here: no text holds a tag.
 """
@@ -33,13 +34,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from mypt_spec.adapters.base import Marked, Slot
+from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import EncodedAlone, Mask, Segment, runs
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
 from mypt_train.data.templates.template import (
     MARKS,
+    MEMBERS,
     PLAIN,
     VALUE,
     Piece,
@@ -77,10 +79,6 @@ class ChatTemplates:
         # None: seen, and not learnt yet; False: never to be.
         self.pieces = Memo[Hashable, _Known | bool | None](_ENTRIES, room=_ROOM)
         self.chats = Memo[tuple[bytes, ...], _Known](_ENTRIES, room=_ROOM)
-        table = dialect.table
-        tags = (*table.special, *(t.shown for t in table.plain_tags))
-        # JSON with clean texts might spell such a tag.
-        self.in_json = not any(re.search(r'["\\]', t) and t.isprintable() for t in tags)
 
     def find(self, keys: tuple[bytes, ...], line: bytes) -> tuple[Template, list[Any]] | None:
         """Returns the template of a line with these keys, and the values for its slots.
@@ -98,8 +96,18 @@ class ChatTemplates:
             if known is None:
                 return None
             self.chats.keep(keys, known, size + len(known.template.lengths))
-        messages = (_decode(line) if record is None else record)["messages"]
-        return known.template, [_value(messages, path) for path in known.paths]
+        record = _decode(line) if record is None else record
+        return known.template, self._values(record, known)
+
+    def _values(self, record: dict[str, Any], known: _Known) -> list[Any]:
+        """Returns the values of a record for the slots of its template."""
+        messages = record["messages"]
+        return [
+            self.dialect.adapter.tools_text(record["tools"])
+            if path == TOOLS
+            else _value(messages, path)
+            for path in known.paths
+        ]
 
     def _joined(self, keys: tuple[bytes, ...], record: dict[str, Any]) -> _Known | None:
         """Returns the templates of all pieces as one; None where one is not known yet."""
@@ -135,7 +143,7 @@ class ChatTemplates:
 
         It is False for those that can have no template.
         """
-        never = [False] * number
+        never: list[_Known | bool | None] = [False] * number
         marked = self.dialect.adapter.marked(record)
         episode = None if marked is None else self.dialect.read(marked.record)[0]
         if marked is None or episode is None or len(marked.starts) + 1 != number:
@@ -147,6 +155,11 @@ class ChatTemplates:
         starts = [0, *marked.starts]
         torn = {n for run in alone for n in owners[run.first : run.last + 1] if _torn(run, owners)}
         out: list[_Known | bool] = []
+        # The marks of the messages from `start` on, and of tools, which any piece may hold.
+        texts = [
+            "".join(r.content for r in alone if owners[r.first] == n and isinstance(r.content, str))
+            for n in range(number)
+        ]
         for piece, (start, end) in enumerate(pairwise([*starts, len(record["messages"])])):
             own = [run for run in alone if owners[run.first] == piece]
             tags = Counter(
@@ -154,7 +167,15 @@ class ChatTemplates:
                 for s, owner in zip(segments, owners, strict=True)
                 if owner == piece and s.event.terminal != TEXT
             )
-            numbers = [n for n, s in enumerate(marked.slots) if start <= _first(s) < end]
+            numbers = [
+                n
+                for n, slot in enumerate(marked.slots)
+                if (
+                    MARK.format(n) in texts[piece]
+                    if slot.path == TOOLS
+                    else start <= _first(slot) < end
+                )
+            ]
             found = None if piece in torn else self._piece(own, numbers, marked, start, tags)
             out.append(found or False)
         learnt = [one for one in out if isinstance(one, _Known)]
@@ -206,14 +227,25 @@ class ChatTemplates:
             number, (start, end) = int(match[1]), match.span()
             if number not in place:
                 return None
-            how = PLAIN
-            if slots[number].kind in ("string", "integer"):
-                how, start, end = VALUE, start - 1, end + 1
-                if not self.in_json or text[start:end] != f'"{match[0]}"' or start < at:
-                    return None
+            how, around = self._around(text, start, slots[number].kind)
+            start, end = start - len(around[0]), end + len(around[1])
+            if text[start:end] != around[0] + match[0] + around[1] or start < at:
+                return None
             pieces.append((text[at:start], place[number], how))
             at = end
         return tuple(pieces), text[at:]
+
+    def _around(self, text: str, start: int, kind: str) -> tuple[int, tuple[str, ...]]:
+        """Returns how the value of a mark that begins at `start` is written, and what is around
+        the mark in its place.
+        """
+        if kind == "tools":
+            tools = [{"type": "function", "function": {"name": MARK}}]
+            return PLAIN, tuple(self.dialect.adapter.tools_text(tools).split(MARK))
+        if kind == "object":
+            alone = text.startswith('{"', start - 2)
+            return (VALUE, ('{"', '": 0}')) if alone else (MEMBERS, (', "', '": 0'))
+        return PLAIN, ("", "")
 
     def _right(self, record: dict[str, Any], known: _Known) -> bool:
         """Returns whether a template makes the tokens of a record."""
@@ -222,7 +254,7 @@ class ChatTemplates:
             return False
         wanted = self.dialect.encode(episode, mask=self.mask, proved=True)
         template = known.template
-        texts = template.spell([_value(record["messages"], path) for path in known.paths])
+        texts = template.spell(self._values(record, known))
         ids: list[int] = []
         loss: list[int] = []
         given, constant = iter(texts), template.ids.tolist()
@@ -242,7 +274,7 @@ def _torn(run: EncodedAlone, owners: list[int]) -> bool:
 
 
 def _first(slot: Slot) -> int:
-    """Returns the number of the message of a slot."""
+    """Returns the number of the message of a slot that is in one."""
     number = slot.path[0]
     assert isinstance(number, int)
     return number
@@ -250,8 +282,7 @@ def _first(slot: Slot) -> int:
 
 def _moved(path: Path, by: int) -> Path:
     first = path[0]
-    assert isinstance(first, int)
-    return (first + by, *path[1:])
+    return (first + by, *path[1:]) if isinstance(first, int) else path
 
 
 def _join(parts: Sequence[_Known], starts: Sequence[int]) -> _Known:

@@ -1,0 +1,134 @@
+"""Proves definitions of tools, and their schemas, right without looking at them in Python.
+
+Input: JSON, or a value from it. Output: whether it is of the types below, which say a part of what
+JSON Schema allows: the part that definitions of tools use. What is not of them may be right, too;
+`json_schema.check_schema` knows. msgspec does the work, in a hundredth of the time.
+
+A key that these types do not have is refused, lists without repeats are sets here, and schemas nest
+`_DEPTH` deep, no deeper: so what is of the types, and keeps all its strings, is a schema that
+`jsonschema` has nothing against.
+
+>>> is_plain({"type": "object", "properties": {"q": {"type": "string", "minLength": 1}}})
+True
+>>> is_plain({"type": "dict"}), is_plain({"pattern": "("}), is_plain({"required": ["q", "q"]})
+(False, False, False)
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, defstruct
+
+_DEPTH = 5  # of schemas in schemas
+SAFE = 1 << 53  # integers from here on are no plain ones
+_Integer = Annotated[int, Meta(gt=-SAFE, lt=SAFE)]
+_Float = Annotated[float, Meta(gt=-SAFE, lt=SAFE)]
+Scalar: TypeAlias = str | _Integer | _Float | bool | None
+_Count = Annotated[int, Meta(ge=0, lt=SAFE)]
+_Word = Literal["array", "boolean", "integer", "null", "number", "object", "string"]
+_encode = msgspec.json.Encoder().encode
+
+
+def nested(depth: int) -> Any:
+    """Returns the type of plain JSON values that nest so deep."""
+    found: Any = Scalar
+    for _ in range(depth):
+        found = Scalar | list[found] | dict[str, found]
+    return found
+
+
+def arguments(depth: int) -> Any:
+    """Returns the type of plain JSON objects whose values nest so deep."""
+    return _named(nested(depth))
+
+
+# What mypy takes for types of values, it does not take from variables.
+def _listed(kind: Any) -> Any:
+    return list.__class_getitem__(kind)
+
+
+def _named(kind: Any) -> Any:
+    return dict.__class_getitem__((str, kind))
+
+
+@cache
+def _schema() -> Any:
+    """Returns the type of plain schemas."""
+    number: Any = _Integer | _Float
+    count: Any = _Count
+    fields: dict[str, Any] = {
+        "type": _Word | Annotated[set[_Word], Meta(min_length=1)],
+        **dict.fromkeys(("title", "description", "format"), str),
+        **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), number),
+        **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), count),
+        **dict.fromkeys(("uniqueItems", "nullable"), bool),
+        "default": nested(2),
+        "enum": list[Scalar],
+        "examples": _listed(nested(2)),
+        "required": set[str],
+    }
+    inner: Any = None
+    for _ in range(_DEPTH):
+        more: dict[str, Any] = {"additionalProperties": bool}
+        if inner is not None:
+            more = {"items": inner, "properties": _named(inner)}
+            more["additionalProperties"] = bool | inner
+            some = Annotated[_listed(inner), Meta(min_length=1)]
+            more |= dict.fromkeys(("anyOf", "oneOf", "allOf"), some)
+        inner = _struct("Schema", fields | more)
+    return inner
+
+
+def _struct(name: str, fields: dict[str, Any], needed: tuple[str, ...] = ()) -> Any:
+    """Returns the type of objects with these keys and no others; only some are `needed`."""
+    given: list[Any] = [
+        (f"x{i}", kind, msgspec.field(name=key))
+        if key in needed
+        else (f"x{i}", kind | UnsetType, msgspec.field(name=key, default=UNSET))
+        for i, (key, kind) in enumerate(fields.items())
+    ]
+    return defstruct(name, given, forbid_unknown_fields=True, gc=False, kw_only=True)
+
+
+@cache
+def _decoders() -> tuple[tuple[Any, bool], ...]:
+    """Returns a decoder for lists of wrapped definitions, and one for those without a wrapper."""
+    schema = _schema()
+    bare = _struct(
+        "Function",
+        {"name": str, "description": str, "parameters": schema, "strict": bool},
+        ("name",),
+    )
+    whole = _struct("Tool", {"function": bare, "type": Literal["function"]}, ("function",))
+    some = Meta(min_length=1)
+    return tuple(
+        (msgspec.json.Decoder(Annotated[_listed(kind), some]), wrapped)
+        for kind, wrapped in ((whole, True), (bare, False))
+    )
+
+
+def is_plain(schema: Any) -> bool:
+    """Returns whether a faultless JSON value is a plain schema."""
+    try:
+        made = msgspec.convert(schema, _schema())
+        return len(_encode(made)) == len(_encode(schema))
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        return False
+
+
+def plain_tools(raw: bytes) -> bytes | None:
+    """Returns definitions of tools, each of another name, written anew; None for any others.
+
+    Strings that are lost were repeated: the caller counts them.
+    """
+    for decoder, wrapped in _decoders():
+        try:
+            tools = decoder.decode(raw)
+        except (ValueError, RecursionError):
+            continue
+        names = {tool.x0.x0 if wrapped else tool.x0 for tool in tools}
+        return _encode(tools) if len(names) == len(tools) and "" not in names else None
+    return None

@@ -1,0 +1,172 @@
+"""Records whose tools, names of tools and arguments no other record has: linter and preparing.
+
+What the fast paths take of them is what the checker, and the segment path, make of each by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest import mock
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_spec import Limits
+from mypt_spec.bodies.plain_schema import is_plain, plain_tools
+from mypt_spec.findings import RULES
+from mypt_train.data.encode_line import Encoder
+from mypt_train.data.options import Options
+from tests.property.test_fast import agree, parts
+from tests.property.test_templates import plain
+from tests.support.examples import examples
+
+BUT_LOST = frozenset(RULES) - {"MYP360"}  # the text of harmony says less than schemas do
+WITH_TOOLS = ("qwen3", "harmony", "mistral", "mistral-v13", "llama3")
+WORDS = st.sampled_from(
+    [
+        "a", "City", "x_1", "b.c", "d-e", "_f", "é", "a b", "", " ", "\n", 'say "no"', "C:\\", "#", "# T",
+        "</s>", "<|im_end|>", "<|im_ende|>", "[INST]", "[/INST]", "<tool_call>", "1", "true", "日本",
+        "// default: 1", "type f = ", "# Tools", "\u2028", "x" * 64,
+    ]
+)  # fmt: skip
+TEXTS = st.sampled_from(["Hi", "a < b [1]", "é\n", "Yes."])
+SCALARS = WORDS | st.sampled_from([0, -7, 2**53, 2**60, 10**30, 1.0, -0.5, 1e30, 1e-7, True, None])
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(
+    ["pattern", "title", "format", "additionalProperties", "anyOf", "x", "strict"]
+)
+
+
+def new(number: int) -> dict[str, Any]:
+    """A clean record that shares nothing with another but its shape."""
+    given = {
+        f"q{number}": {"type": "string", "description": f"Number {number}.", "enum": ["v", number]},
+        "n": {"type": ["number", "null"], "minimum": number, "default": 1},
+        "l": {"type": "array", "items": {"type": "string"}, "minItems": 0},
+    }
+    parameters = {"type": "object", "properties": given, "required": [f"q{number}", "n"]}
+    function = {"name": f"get.f_{number}", "description": "It is.", "parameters": parameters}
+    arguments: Any = {f"q{number}": f"v{number}", "n": 1.5, "l": ["a", {"b": number}]}
+    arguments = arguments if number % 3 else json.dumps(arguments)
+    called = {"name": function["name"], "arguments": arguments}
+    call = {"id": f"call{number:05}", "type": "function", "function": called}
+    return {
+        "messages": [
+            {"role": "user", "content": f"Do {number}."},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": call["id"], "content": f"r{number}"},
+            {"role": "assistant", "content": f"It is {number}."},
+        ],
+        "tools": [
+            {"type": "function", "function": function},
+            {"type": "function", "function": {"name": "g"}},
+        ],
+    }
+
+
+@st.composite
+def changed(draw: st.DrawFn, number: int) -> dict[str, Any]:
+    """Such a record with one change in its tools or its call."""
+    record = new(number)
+    function = record["messages"][1]["tool_calls"][0]["function"]
+    arguments, quoted = function["arguments"], isinstance(function["arguments"], str)
+    function["arguments"] = json.loads(arguments) if quoted else arguments
+    where: Any = draw(st.sampled_from([record["tools"], function, function["arguments"]]))
+    path = draw(st.sampled_from(parts(where)))
+    _change(draw, *path)
+    if draw(st.integers(0, 9)) == 0:
+        name = draw(st.sampled_from(["", f"get.f_{number}"]))
+        record["tools"] = [
+            {"type": "function", "function": {"name": n}} for n in (name, f"get.f_{number}")
+        ]
+    if draw(st.integers(0, 3)) == 0:
+        record["tools"] = json.dumps(record["tools"])
+    if quoted and isinstance(function.get("arguments"), dict):
+        text = json.dumps(function["arguments"], ensure_ascii=draw(st.booleans()))
+        twice = draw(st.integers(0, 3)) == 0
+        function["arguments"] = text.replace("{", '{"n": 1, ', 1) if twice else text
+    return record
+
+
+def _change(draw: st.DrawFn, where: Any, key: Any) -> None:
+    how = draw(st.sampled_from(["value", "value", "none", "twice", "key", "more"]))
+    if how == "value":
+        where[key] = draw(VALUES)
+    elif how == "none":
+        del where[key]
+    elif isinstance(where, list):
+        where.insert(key, where[key] if how == "twice" else draw(VALUES))
+    elif how == "key":
+        where[draw(WORDS)] = where.pop(key)
+    else:
+        where[draw(KEYS)] = draw(VALUES)
+
+
+def lines(found: list[dict[str, Any]]) -> list[bytes]:
+    return [json.dumps(record, ensure_ascii=number % 2 > 0).encode() for number, record in enumerate(found)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITH_TOOLS)
+@settings(max_examples=examples(80))
+@given(data=st.data())
+def test_fast_paths_say_what_the_others_say(name: str, data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(0, 99), min_size=2, max_size=4, unique=True))
+    given = lines([new(1), new(3), *(data.draw(changed(number)) for number in numbers)])
+    limits = data.draw(
+        st.sampled_from([Limits(), Limits(), Limits(tools=frozenset({"get.f_1", "g"}))])
+    )
+    codes = data.draw(st.sampled_from([frozenset(RULES), BUT_LOST]))
+    agree(CleanFilter(Checker(mypt_spec.dialect(name), limits, codes)), given)
+    quick, slow = Encoder(Options(dialect=name)), Encoder(Options(dialect=name))
+    expected = [plain(slow.line(line)) for line in given]
+    for _ in range(3):  # seen, learnt, known
+        assert [plain(outcome) for outcome in quick.lines(given)] == expected
+
+
+@given(data=st.data(), number=st.integers(0, 9))
+def test_a_plain_schema_is_a_schema(data: st.DataObject, number: int) -> None:
+    """What the types prove, the library proves."""
+    schema = new(number)["tools"][0]["function"]["parameters"]
+    assert is_plain(schema)
+    for _ in range(4):
+        made = json.loads(json.dumps(schema))
+        _change(data.draw, *data.draw(st.sampled_from(parts(made))))
+        if is_plain(made):
+            jsonschema.Draft202012Validator.check_schema(made)
+
+
+@pytest.mark.parametrize("name", WITH_TOOLS)
+def test_they_take_the_fast_paths(name: str) -> None:
+    """Speed must not die in silence: after few records, none is checked or encoded as a whole."""
+    prover = CleanFilter(Checker(mypt_spec.dialect(name), codes=BUT_LOST))
+    first, then = lines([new(n) for n in range(6)]), lines([new(n) for n in range(6, 12)])
+    assert prover.doubtful(first) == []
+    assert prover.by_adapter is not None
+    with mock.patch.object(prover.by_adapter, "judge", side_effect=AssertionError):
+        assert prover.doubtful(then) == []
+    encoder, slow = Encoder(Options(dialect=name)), Encoder(Options(dialect=name))
+    for _ in range(2):
+        encoder.lines(first)
+    kept: list[Any] = []
+    assert encoder.clean_filter.doubtful(then, kept) == []
+    assert encoder.chats is not None
+    assert all(encoder.chats.find(one[0], line) for one, line in zip(kept, then, strict=True))
+    assert [plain(o) for o in encoder.lines(then)] == [plain(slow.line(line)) for line in then]
+
+
+def test_tools_that_come_twice_are_not_plain() -> None:
+    tool = b'{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}'
+    assert plain_tools(b"[" + tool + b"]") is not None
+    assert plain_tools(b"[" + tool + b"," + tool + b"]") is None
+    assert plain_tools(tool) is None
+    assert plain_tools(b"[]") is None
