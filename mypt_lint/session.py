@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
@@ -148,6 +148,7 @@ class _Session:
             return CLEAN if options.exit_zero and status == FOUND else status
         if options.unsafe_fixes:
             raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
+        self.say(self._not_launched(groups, prepared))
         codes = selection(plan.top["select"], plan.top["ignore"])
         chunks = chain(folders(prepared, codes), self._templates(codes))
         unit = "episode" if prepared else "conversation" if not options.paths else ""
@@ -158,6 +159,21 @@ class _Session:
             self.say(fixable_line(total))
         status = self.status(total)
         return CLEAN if options.exit_zero and status == FOUND else status
+
+    def _not_launched(self, groups: Sequence[Group], prepared: Sequence[str]) -> str:
+        """Returns a line about what is checked here although there is a launcher; "" if nothing."""
+        options = self.options
+        streams = {
+            source.path
+            for group in groups
+            for source in group.sources
+            if source.stdin or source.size is None or source.stream is not None
+        }
+        whole = ["what compares all records (--data-set)"] if self.plan.top["data-set"] else []
+        here = [*sorted(streams), *prepared, *map(str, options.template), *whole]
+        if not (options.launcher and here):
+            return ""
+        return f"--launcher {options.launcher}: checked here, by one process: {', '.join(here)}"
 
     def _templates(self, codes: frozenset[str]) -> Iterator[Chunk]:
         """Yields the findings about the chat templates that are named."""

@@ -46,7 +46,7 @@ class Estimate:
         inputs = counted(len(plan.inputs), "input")
         return (
             f"{_size(size)} in {inputs}, {units} in {groups}; "
-            f"about {_short(self.tokens)} tokens and {_short(self.hours)} core-hours (by {by})"
+            f"about {_short(self.tokens)} tokens and {_time(self.hours)} (by {by})"
         )
 
 
@@ -152,6 +152,18 @@ def _size(number: float) -> str:
             return f"{number:.3g} {name}"
         number /= 1000
     return f"{number:,.4g} TB"
+
+
+def _time(hours: float) -> str:
+    """Returns hours of a core, in a unit of which there is one.
+
+    >>> [_time(n) for n in (278.4, 1.2, 0.5, 0.00004)]
+    ['280 core-hours', '1.2 core-hours', '30 core-minutes', '0.14 core-seconds']
+    """
+    for parts, name in ((1, "hours"), (60, "minutes")):
+        if hours * parts >= 1:
+            return f"{_short(hours * parts)} core-{name}"
+    return f"{_short(hours * 3600)} core-seconds"
 
 
 def _short(number: float) -> str:

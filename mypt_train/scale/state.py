@@ -5,7 +5,7 @@ Everything is read from the store of the data set, so any machine says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -23,8 +23,8 @@ from mypt_train.scale.unit.report import UnitReport, report_of
 
 _THREADS = 16
 Progress = Callable[[str, float, int], None]
-# The most units that a message names.
-_SHOWN = 3
+# The most reasons that a message names, and the logs that are looked at for them.
+_SHOWN, _LOOKED = 3, 100
 
 
 class UnfinishedError(PlanError):
@@ -60,9 +60,9 @@ class Status:
             more = f"; {tried} of them have failed, and are tried again" if tried else ""
             out.append(f"  missing: {said(missing)}{more}")
             out.append(f"  next: mypt-prepare resume --plan {store.name(PLAN)}")
-        out += [f"  set aside: unit {n}: {why(store, n)}" for n in sorted(self.aside)[:_SHOWN]]
-        if len(self.aside) > _SHOWN:
-            out.append(f"  set aside: {said(self.aside)}; logs: {store.name(places.FAILED)}")
+        if self.aside:
+            out += [f"  set aside: {line}" for line in _reasons(plan, store, sorted(self.aside))]
+            out.append(f"  all logs: {store.name(places.FAILED)}; {_remedy(store, self.aside)}")
         if self.sealed:
             out.append(f"  packed: {len(self.packed)} of {counted(self.groups, 'group')}")
         elif not missing and not self.aside:
@@ -196,10 +196,34 @@ def _refuse(plan: Plan, store: Store, missing: Sequence[int], max_failed: int) -
             f"with mypt-prepare resume --plan {store.name(PLAN)}"
         )
     if len(aside) > max_failed:
-        shown = "".join(f"\n  unit {n} ({plan.names(n)}): {why(store, n)}" for n in aside[:_SHOWN])
+        shown = "".join(f"\n  {line}" for line in _reasons(plan, store, aside))
         raise UnfinishedError(
             f"{counted(len(aside), 'unit')} set aside, at most {max_failed} may be missing:{shown}"
-            f"\nall logs: {store.name(places.FAILED)}; try them again with mypt-prepare resume "
-            f"--plan {store.name(PLAN)} --again, or leave them out with --max-failed-units "
-            f"{len(aside)}"
+            f"\nall logs: {store.name(places.FAILED)}; {_remedy(store, aside)}"
         )
+
+
+def _reasons(plan: Plan, store: Store, units: Sequence[int]) -> list[str]:
+    """Returns why units are set aside: each reason once with its units and, if it names none, their
+    input. It is looked for in the first logs only.
+    """
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = list(threads.map(lambda n: why(store, n), units[:_LOOKED]))
+    of: dict[str, list[int]] = {}
+    for number, reason in zip(units, found, strict=False):
+        named = plan.inputs[plan.units[number][0].file].path in reason
+        place = "" if named else f" ({plan.names(number)})"
+        of.setdefault(f"{place}: {reason}", []).append(number)
+    out = [
+        f"unit{'s' * (len(numbers) > 1)} {said(numbers)}{reason}"
+        for reason, numbers in [*of.items()][:_SHOWN]
+    ]
+    left = len(units) - sum(len(numbers) for numbers in [*of.values()][:_SHOWN])
+    return [*out, f"{counted(left, 'unit')} more"] if left else out
+
+
+def _remedy(store: Store, aside: Collection[int]) -> str:
+    return (
+        f"try them again with mypt-prepare resume --plan {store.name(PLAN)} --again, or leave them "
+        f"out with mypt-prepare commit --plan {store.name(PLAN)} --max-failed-units {len(aside)}"
+    )

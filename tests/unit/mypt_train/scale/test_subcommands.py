@@ -34,7 +34,7 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert mypt(["prepare", "plan", *asked, "--sample", "2"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("sft/plan.json: 1.8 kB in 2 inputs, 6 units in 1 group; about ")
-    assert "core-hours (by 4 records, of which 0 are refused)" in said
+    assert "core-seconds (by 4 records, of which 0 are refused)" in said
     assert "mypt-prepare run --plan sft/plan.json --units 0-5" in said
     plan = ["--plan", "sft/plan.json"]
     assert main(["run", *plan, "--units", "0,2-3"]) == 0
@@ -161,3 +161,21 @@ def test_the_one_liner_reads_objects(s3: str, capsys: pytest.CaptureFixture[str]
         del manifest["inputs"]
     assert manifests[0] == manifests[1] == manifests[2]
     capsys.readouterr()
+
+
+def test_a_reason_is_told_once_for_all_its_units(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["./plan", "a.jsonl", "--out", "x", "--unit-size", "300", "-q"]
+    assert main(["plan", *asked]) == 0
+    Path("a.jsonl").unlink()
+    plan = ["--plan", "x"]
+    assert main(["resume", *plan]) == 1
+    capsys.readouterr()
+    assert main(["status", *plan]) == 1
+    said = capsys.readouterr().out
+    assert "  set aside: units 4-7: a.jsonl: is not there (from the folder " in said
+    assert said.count("a.jsonl: is not there") == 1
+    assert "--again, or leave them out with mypt-prepare commit --plan x/plan.json --max" in said
+    assert main(["commit", *plan]) == 2
+    said = capsys.readouterr().err
+    assert "4 units set aside, at most 0 may be missing:\n  units 4-7: a.jsonl: is not" in said
+    assert said.rstrip().endswith("commit --plan x/plan.json --max-failed-units 4")
