@@ -76,7 +76,7 @@ def _schema() -> Any:
         if inner is not None:
             more = {"items": inner, "properties": _named(inner)}
             more["additionalProperties"] = bool | inner
-            some = Annotated[_listed(inner), Meta(min_length=1)]
+            some: Any = Annotated[_listed(inner), Meta(min_length=1)]
             more |= dict.fromkeys(("anyOf", "oneOf", "allOf"), some)
         inner = _struct("Schema", fields | more)
     return inner
