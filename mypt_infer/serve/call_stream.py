@@ -17,8 +17,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from mypt_spec.bodies.json_body import KEYS, NAME, given_key
+from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, Types, typed
 
 _ID = re.compile(r'"id": ?("(?:[^"\\]|\\.)*")')
 
@@ -94,6 +96,61 @@ class CallListStream:
         ident = json.loads(found[1]) if found else ""
         begun = [Told(name=self._call.name, id=ident)] if self._call.name != known else []
         return begun + ([Told(text=text)] if text else [])
+
+
+class TaggedStream:
+    r"""Follows the body of one call whose arguments are tags: each is told when its tag is closed.
+
+    `types` are those of the arguments of tools, which the text does not say.
+
+    >>> call = TaggedStream({"f": {"x": frozenset({"string"})}})
+    >>> call.push("<function=f>\n<parameter=x>\n5")
+    ''
+    >>> call.push("\n</parameter>\n</function>")
+    '{"x": "5"}'
+    >>> call.name
+    'f'
+    """
+
+    def __init__(self, types: Types) -> None:
+        self.name = ""
+        self._types, self._text, self._key = types, "", ""
+        self._read = 0  # of a value that goes on: no end is in what was read
+        self._members, self._over = 0, False
+
+    def push(self, text: str) -> str:
+        """Takes a piece of the body; returns the piece of the arguments that it tells."""
+        self._text += text
+        out = ""
+        if not self.name:
+            self.name = self._named(FUNCTION)
+        while self.name and not self._over:
+            if self._text.startswith(FUNCTION[2]) and not self._key:
+                self._over = True
+                return out + ("}" if self._members else "{}")
+            self._key = self._key or self._named(ARGUMENT)
+            end = self._text.find(ARGUMENT[2], self._read) if self._key else -1
+            if end < 0:
+                self._read = max(0, len(self._text) - len(ARGUMENT[2])) if self._key else 0
+                return out
+            (value,) = typed(self.name, {self._key: self._text[:end]}, self._types).values()
+            member = f"{_json(self._key)}: {_json(value)}"
+            out += (", " if self._members else "{") + member
+            self._text, self._key, self._read = self._text[end + len(ARGUMENT[2]) :], "", 0
+            self._members += 1
+        return out
+
+    def _named(self, tag: tuple[str, str, str]) -> str:
+        """Returns the name in the tag that the text begins with, and takes it off; or ""."""
+        head, found, rest = self._text.partition(tag[1])
+        if not found or not head.startswith(tag[0]):
+            return ""
+        self._text = rest
+        return head.removeprefix(tag[0])
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 class CallStream:

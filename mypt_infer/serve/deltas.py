@@ -1,8 +1,8 @@
 """Turns the ids of an answer into what the API has names for: texts, thoughts, calls, citations.
 
 Input: ids, as they are drawn. Output: a `Delta` as soon as it is certain. A call begins with its
-name, and its arguments come in pieces; where the id of a call is its last member, or the types of
-arguments are known by the whole text of each, calls come when their block is closed.
+name, and its arguments come in pieces; where the id of a call is its last member, calls come when
+their block is closed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mypt_infer.run_format import Format, ToolCall
-from mypt_infer.serve.call_stream import CallListStream, CallStream
+from mypt_infer.serve.call_stream import CallListStream, CallStream, TaggedStream
 from mypt_infer.stream_parser import Piece, StreamParser
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.damage.cut_tags import Blocks
@@ -49,7 +49,7 @@ class DeltaReader:
         self.format, self._parser = form, StreamParser(form.dialect)
         self._blocks = Blocks(form.dialect.table)
         self._opener: Event | None = None  # of the block of a call
-        self._stream: CallStream | None = None  # of a block with one call
+        self._stream: CallStream | TaggedStream | None = None  # of a block with one call
         self._list: CallListStream | None = None  # of one with several
         self._held: list[str] = []  # the text of a call, or of a citation
         self._last = 0
@@ -102,7 +102,9 @@ class DeltaReader:
             self._opener, self._held = event, []
             if terminal.body == IDS_FIRST:
                 self._list = CallListStream()
-            elif terminal.body not in (*LISTS, TAGGED):
+            elif terminal.body == TAGGED:
+                self._stream = TaggedStream(self._types)
+            elif terminal.body not in LISTS:
                 self._stream = CallStream(terminal.body, "")
                 yield from self._streamed("", begin, piece.end)
 

@@ -25,8 +25,9 @@ class Format:
         from mypt_convert.engine import Converter
 
         self.dialect = dialect
+        name = str(dialect.folder or dialect.name)
         # As it is; and with a prompt, where the format must have one.
-        self._converters = [Converter("openai", dialect.name, system=s) for s in (None, _PROMPT)]
+        self._converters = [Converter("openai", name, system=s) for s in (None, _PROMPT)]
 
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Returns a conversation as a record of the dialect; None where it has no place for it."""

@@ -34,8 +34,9 @@ from mypt_train.data.units import SIZE
 from mypt_train.scale import places
 from mypt_train.scale.commit import commit_alone
 from mypt_train.scale.plan import Plan, dumped, make_plan
-from mypt_train.scale.run import ChangedError, prove, run_unit
+from mypt_train.scale.run import run_unit
 from mypt_train.scale.state import report_there
+from mypt_train.scale.unit.proof import ChangedError, prove
 
 Progress = Callable[[str, int, int], None]
 # Bytes of a unit of objects: their beginnings cost a request each, and some that are read ahead.
@@ -81,7 +82,7 @@ def prepare(
         _open_folder(out, plan, resume=resume)
         _make_units(plan, workers, progress)
         size = sum(source.bytes for source in plan.inputs if source.local)
-        prove(plan, partial(_told, progress, "proving", size))
+        prove(plan.inputs, partial(_told, progress, "proving", size))
         progress("proving", size, size)
         return commit_alone(plan, progress)
     except ChangedError as error:

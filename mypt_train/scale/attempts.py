@@ -18,7 +18,8 @@ from mypt_cli.store import Store, StoreError
 from mypt_train.scale import places
 from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.plan import Plan, read_plan
-from mypt_train.scale.run import ChangedError, run_unit
+from mypt_train.scale.run import run_unit
+from mypt_train.scale.unit.proof import ChangedError
 from mypt_train.scale.unit.report import UnitReport
 
 _FINAL = ("changed", "missing")  # faults of a store that do not pass

@@ -7,11 +7,9 @@ piece; of an object of a store, its beginning is read, and its ETag pins it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import BinaryIO, Literal
 
 from mypt_cli.errors import UsageError, unreadable
@@ -22,25 +20,13 @@ from mypt_cli.store import locate
 from mypt_lint.settings.settings import Settings
 from mypt_train.scale.frames import gzip_members, zstd_frames
 from mypt_train.scale.pieces import Cut, Input, Piece
+from mypt_train.scale.unit.proof import Counting, Stamp, hashes, remember
 
 # Whether local inputs are read for the SHA-256 of each piece and of the file, of the file, or none.
 Hashed = Literal["pieces", "files", "nothing"]
 # Packed bytes count as so many.
 PACKED = 4
 _THREADS = 32
-_READ = 1 << 20
-
-
-class Counting:
-    """Counts bytes that several threads have read, and tells `progress` how many these are."""
-
-    def __init__(self, progress: Callable[[int], None]) -> None:
-        self._progress, self._done, self._alone = progress, 0, Lock()
-
-    def add(self, count: int) -> None:
-        with self._alone:
-            self._done += count
-            self._progress(self._done)
 
 
 def cut_inputs(
@@ -118,7 +104,9 @@ def _cut(
             if hashed == "nothing":
                 counting.add(length)
             else:
-                whole, parts = _hashes(stream, ranges or [(0, length)], counting)
+                before = Stamp.of(stream)
+                whole, parts = hashes(stream, ranges or [(0, length)], counting)
+                remember(source.path, whole, before)
     except OSError as error:
         raise unreadable(source.path, error) from None
     found = Input(source.path, length, cut, source.compressed, whole, "", rules)
@@ -165,22 +153,3 @@ def _joined(ends: Sequence[int], size: int) -> list[tuple[int, int]]:
             out.append((start, end))
             start = end
     return out
-
-
-def _hashes(
-    stream: BinaryIO, ranges: Sequence[tuple[int, int]], counting: Counting
-) -> tuple[str, list[str]]:
-    """Returns the SHA-256 of a file, and of each of the ranges that it consists of."""
-    stream.seek(0)
-    whole, parts = hashlib.sha256(), []
-    for start, end in ranges:
-        part = hashlib.sha256() if len(ranges) > 1 else whole
-        left = end - start
-        while left and (data := stream.read(min(left, _READ))):
-            part.update(data)
-            if part is not whole:
-                whole.update(data)
-            left -= len(data)
-            counting.add(len(data))
-        parts.append(part.hexdigest())
-    return whole.hexdigest(), parts

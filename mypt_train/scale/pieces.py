@@ -104,10 +104,12 @@ def piece_blocks(
     block_size: int = BLOCK,
     max_line: int = MAX_LINE,
     little: bool = False,
+    seen: Callable[[bytes], None] | None = None,
 ) -> Iterator[Block]:
     """Yields the records of a piece, one a line; their rows count from 1 in the piece.
 
-    `little` says that only the first of them are wanted. Raises UsageError if the input cannot be
+    `little` says that only the first of them are wanted. `seen` is told the bytes of the piece as
+    they are read, if it is cut in lines or frames. Raises UsageError if the input cannot be
     read.
     """
     with opened(source, little=little) as stream:
@@ -123,15 +125,34 @@ def piece_blocks(
             whole = Source(source.path, source.packing, source.bytes, stream=stream)
             yield from record_blocks(whole, block_size=block_size, max_line=max_line)
         else:
-            yield from _lines(source, piece, stream, block_size, max_line)
+            yield from _lines(source, piece, stream, block_size, max_line, seen)
+
+
+class _Told:
+    """A stream that tells what is read of it."""
+
+    def __init__(self, stream: BinaryIO, seen: Callable[[bytes], None]) -> None:
+        self.seek, self.seekable = stream.seek, stream.seekable
+        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+        self._seen = seen
+
+    def read(self, size: int) -> bytes:
+        self._seen(data := self._read(size))
+        return data
 
 
 def _lines(
-    source: Input, piece: Piece, stream: BinaryIO, size: int, max_line: int
+    source: Input,
+    piece: Piece,
+    stream: BinaryIO,
+    size: int,
+    max_line: int,
+    seen: Callable[[bytes], None] | None,
 ) -> Iterator[Block]:
     """Yields the lines that begin in a piece, after its first byte and up to its end."""
     packed = Source(source.path, source.packing)
-    reader = FileReader(stream, source.path, piece.start, piece.end)
+    told = stream if seen is None else cast("BinaryIO", _Told(stream, seen))
+    reader = FileReader(told, source.path, piece.start, piece.end)
 
     def after() -> Iterator[bytes]:
         if piece.end < source.bytes:

@@ -10,37 +10,21 @@ input. So one of them is in memory at a time, and one unit on the disk.
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from mypt_cli import atomic
-from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import Block
 from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
 from mypt_train.scale import places
-from mypt_train.scale.cut import Counting
-from mypt_train.scale.pieces import Input, Piece, opened, piece_blocks
+from mypt_train.scale.pieces import Piece, piece_blocks
 from mypt_train.scale.plan import Plan
 from mypt_train.scale.unit.making import growing, putting
+from mypt_train.scale.unit.proof import ChangedError, Seen, prove_whole, state
 from mypt_train.scale.unit.report import UnitReport
 
-_THREADS = 16
 Progress = Callable[[int], None]
-
-
-class ChangedError(UsageError):
-    """An input is another one than was planned, or gone. Trying again does not help.
-
-    Its argument says what is wrong.
-    """
-
-    def __str__(self) -> str:
-        again = "plan again with the inputs as they are now, or put back what was planned"
-        return f"{self.args[0]}; {again}"
 
 
 def run_unit(
@@ -73,37 +57,29 @@ def _reading(progress: Progress, before: int, size: int, position: int) -> None:
     progress(before + min(position, size))
 
 
-def prove(plan: Plan, progress: Progress = lambda _: None) -> None:
-    """Raises ChangedError if a local input is not as it was planned.
-
-    `progress` is told the bytes of local inputs that are read, by any of several threads.
-    """
-    counting = Counting(progress)
-
-    def one(source: Input) -> None:
-        _state(source)
-        _prove(source, Piece(0, 0, source.bytes), counting)
-
-    with ThreadPoolExecutor(_THREADS) as threads:
-        list(threads.map(one, plan.inputs))
-
-
 def _encoded(
     plan: Plan, piece: Piece, progress: Progress, *, proved: bool, skip: int
 ) -> Iterator[Encoded]:
     """Yields a piece as unit files, but for the first `skip`; `progress` is told its bytes read.
 
-    With `proved`, it is first proved that the piece is as it was planned.
+    With `proved`, it is proved that the piece is as it was planned, at the latest after it.
     """
     source = plan.inputs[piece.file]
-    before = _state(source)
-    if proved:
-        _prove(source, piece)
-    blocks = _told(piece_blocks(source, piece, block_size=BATCH), piece, progress)
+    before, seen = state(source), None
+    if proved and source.local:
+        # What has to be proved as a whole may be read in any order.
+        if source.cut in ("lines", "frames") and piece.sha256:
+            seen = Seen(source, piece)
+        else:
+            prove_whole(source)
+    found = piece_blocks(source, piece, block_size=BATCH, seen=seen.take if seen else None)
     yield from encoded(  # a unit file at a time
-        blocks, plan.options, source.rules, size=SIZE, begins=piece.start == 0, skip=skip
-    )
-    if _state(source) != before:
+        _told(found, piece, progress), plan.options, source.rules,
+        size=SIZE, begins=piece.start == 0, skip=skip,
+    )  # fmt: skip
+    if seen:
+        seen.prove()
+    if state(source) != before:
         raise ChangedError(f"{source.path}: has changed while it was read")
 
 
@@ -112,40 +88,6 @@ def _told(blocks: Iterator[Block], piece: Piece, progress: Progress) -> Iterator
     for block in blocks:
         yield block
         progress(block.position - piece.start)
-
-
-def _state(source: Input) -> tuple[int, int]:
-    """Returns size and time of change of a local file. An ETag is checked at each read."""
-    if not source.local:
-        return 0, 0
-    try:
-        found = os.stat(source.path)
-    except FileNotFoundError:
-        raise ChangedError(f"{source.path}: is not there (from the folder {os.getcwd()})") from None
-    except OSError as error:
-        raise unreadable(source.path, error) from None
-    if found.st_size != source.bytes:
-        raise ChangedError(
-            f"{source.path}: has {found.st_size:,} bytes, {source.bytes:,} were planned"
-        )
-    return found.st_size, found.st_mtime_ns
-
-
-def _prove(source: Input, piece: Piece, counting: Counting | None = None) -> None:
-    """Raises ChangedError if the bytes of a local file are not those that were planned."""
-    if not source.local:
-        return
-    start, end = (piece.start, piece.end) if piece.sha256 else (0, source.bytes)
-    digest, left = hashlib.sha256(), end - start
-    with opened(source) as stream:
-        stream.seek(start)
-        while left and (data := stream.read(min(left, 1 << 20))):
-            digest.update(data)
-            left -= len(data)
-            if counting is not None:
-                counting.add(len(data))
-    if digest.hexdigest() != (piece.sha256 or source.sha256):
-        raise ChangedError(f"{source.path}: has another SHA-256 than was planned")
 
 
 def put(plan: Plan, key: str, data: bytes, *, alone: bool) -> None:

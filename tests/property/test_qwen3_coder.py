@@ -22,6 +22,7 @@ from mypt_infer.stream_parser import StreamParser
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.own.check import check
+from mypt_lint.template.lint import lint_template
 from mypt_spec import Dialect
 from mypt_spec.bodies import tagged
 from mypt_train.data.encode_line import Encoder, Options
@@ -367,3 +368,12 @@ def test_fast_paths_say_what_the_slow_ones_do() -> None:
 
 def outcome_of(outcome: Any) -> tuple[str, list[list[int]]]:
     return outcome.status, [sample.ids.tolist() for sample in outcome.samples]
+
+
+def test_the_linter_of_templates_takes_the_folder(tmp_path: Path) -> None:
+    """Its conversations become records of the format, and their texts are compared."""
+    pytest.importorskip("transformers.utils.chat_template_utils")
+    path = tmp_path / "t.jinja"
+    path.write_text(HERE.replace("<|im_end|>", "<|im_end|> "), encoding="utf-8")
+    (chunk,) = lint_template(str(path), mypt_spec.dialect(str(FOLDER)), frozenset({"MYP722"}), {})
+    assert any("qwen3-coder" in item.finding.message for item in chunk.found)

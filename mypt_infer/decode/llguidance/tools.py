@@ -16,7 +16,6 @@ import numpy as np
 from mypt_infer.decode.compile.call_graph import OPENED, Bodies, around, body_of, check_named
 from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
 from mypt_infer.decode.compile.nfa import RESPONSE
-from mypt_infer.decode.compile.tagged_arguments import WHERE
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.answers import Answer, answer
@@ -161,7 +160,7 @@ class _Opening:
     ) -> Calls:
         for tool in tools:
             if self.kind == TAGGED:
-                what = f'the engine "llguidance" does not write arguments between tags: {WHERE}'
+                what = 'the engine "llguidance" writes no arguments between tags'
                 raise SchemaFault(tool.name, "", what)
             check_named(tool, self.kind, self.literals)
         forbidden = forbidden_texts(self.dialect)

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 import mypt_spec
 from mypt_infer.controller import Controller, Script, replay
 from mypt_infer.controller.events import CallParsed, ToolResult
 from mypt_infer.controller.transcript import trainable
 from mypt_infer.parsing import find_last_toolcall
 from mypt_infer.run_format import format_of
+from mypt_infer.serve.call_stream import TaggedStream
 from mypt_infer.serve.deltas import CALLED, SAID, DeltaReader
 from mypt_infer.toolbox import Tool, Toolbox
+from mypt_spec.bodies.tagged import read_tagged, typed, types_of, write_tagged
 from tests.support import scripted
 
 FOLDER = str(Path(__file__).parents[3] / "examples/qwen3_coder")
@@ -48,7 +53,7 @@ def test_a_conversation_runs_calls_with_typed_arguments() -> None:
     assert again.ids == controller.history.ids
 
 
-def test_a_client_is_told_a_call_when_it_is_whole() -> None:
+def test_a_client_is_told_arguments_one_by_one() -> None:
     record = {"messages": [{"role": "user", "content": "Find it."}], "tools": TOOLS.schemas}
     prompt = D.read(record)[0]
     assert prompt is not None
@@ -57,8 +62,26 @@ def test_a_client_is_told_a_call_when_it_is_whole() -> None:
     said = [d for i in ids_of(f"So.\n\n{CALL}<|im_end|>") for d in reader.push(i)]
     said += reader.end()
     assert "".join(d.text for d in said if d.kind == SAID) == "So."
-    (whole,) = [d for d in said if d.kind == CALLED]
-    assert [(c.name, c.arguments) for c in whole.calls] == [("find", ARGUMENTS)]
+    called = [d for d in said if d.kind == CALLED]
+    assert [d.name for d in called if d.name] == ["find"]
+    assert [d.text for d in called if d.text] == ['{"zip": "12345"', ', "n": 5', "}"]
+    assert [d.ended for d in called] == [False] * (len(called) - 1) + [True]
+
+
+@given(data=st.data())
+def test_a_stream_of_a_call_is_the_whole(data: st.DataObject) -> None:
+    values = (
+        st.text(max_size=6) | st.sampled_from(["\n", "5", "\n</parameter", "null"]) | st.integers()
+    )
+    arguments = data.draw(st.dictionaries(st.sampled_from(["zip", "n", "q"]), values, max_size=3))
+    text = write_tagged("find", arguments, D.table.literals)
+    types = types_of(TOOLS.schemas)
+    stream, told, at = TaggedStream(types), "", 0
+    while at < len(text):
+        size = data.draw(st.integers(1, 20))
+        told += stream.push(text[at : at + size])
+        at += size
+    assert (stream.name, json.loads(told)) == ("find", typed(*read_tagged(text), types))
 
 
 def test_the_last_call_of_a_text() -> None:

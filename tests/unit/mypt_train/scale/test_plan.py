@@ -22,8 +22,9 @@ from mypt_train.scale import attempts
 from mypt_train.scale.attempts import AsideError, make
 from mypt_train.scale.commit import commit
 from mypt_train.scale.plan import Plan, PlanError, dumped, make_plan, parsed, read_plan, write_plan
-from mypt_train.scale.run import ChangedError, run_unit
+from mypt_train.scale.run import run_unit
 from mypt_train.scale.state import UnfinishedError, status_of
+from mypt_train.scale.unit.proof import ChangedError
 
 ROOT = Path(__file__).parents[4]
 LINES = [

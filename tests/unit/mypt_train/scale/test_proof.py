@@ -1,0 +1,78 @@
+"""Inputs that change are seen, with as few looks at their bytes as that needs."""
+
+from __future__ import annotations
+
+import os
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mypt_cli.jsonl.paths import expand
+from mypt_lint.settings.settings import NO_SETTINGS
+from mypt_train.scale import run
+from mypt_train.scale.cut import cut_inputs
+from mypt_train.scale.run import run_unit
+from mypt_train.scale.unit import proof
+from mypt_train.scale.unit.proof import ChangedError, prove
+from tests.unit.mypt_train.scale.test_plan import LINES, planned
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs times of change")
+
+
+def rewritten(path: Path, data: bytes) -> None:
+    """Writes a file of equal size, and puts back the time at which it was written."""
+    before = path.stat()
+    while path.stat().st_ctime_ns == before.st_ctime_ns:  # the clock of files is coarse
+        path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Returns the files that are hashed for a proof from now on."""
+    found, real = list[str](), proof.hashes
+
+    def told(stream: BufferedReader, *more: Any) -> tuple[str, list[str]]:
+        found.append(stream.name)
+        return real(stream, *more)
+
+    monkeypatch.setattr(proof, "hashes", told)
+    return found
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_a_file_that_nobody_has_written_to_is_hashed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hashed: list[str], settled: bool
+) -> None:
+    if settled:
+        monkeypatch.setattr(proof, "SETTLED", -(10**18))
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join(LINES))
+    inputs, _ = cut_inputs(expand([str(path)]), [NO_SETTINGS], size=900)
+    prove(inputs)
+    assert hashed == ([] if settled else [str(path)])
+    rewritten(path, path.read_bytes())
+    prove(inputs)
+    assert hashed[-1] == str(path), "the same bytes, but that has to be looked at"
+    rewritten(path, path.read_bytes()[::-1])
+    with pytest.raises(ChangedError, match="has another SHA-256 than was planned"):
+        prove(inputs)
+
+
+def test_what_is_proved_is_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "BATCH", 200)
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join(LINES))
+    plan = planned([str(path)], tmp_path / "out")
+    run_unit(plan, 0)
+    altered = bytearray(b"".join(LINES))
+    altered[850] ^= 1
+
+    def alter(_: int) -> None:
+        if path.read_bytes() != altered:
+            rewritten(path, bytes(altered))
+
+    with pytest.raises(ChangedError, match="has another SHA-256 than was planned"):
+        run_unit(plan, 0, progress=alter)
