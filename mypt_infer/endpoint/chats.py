@@ -85,6 +85,9 @@ class Chats:
             tool | {"function": tool["function"] | {"name": self._named(tool["function"]["name"])}}
             for tool in tools
         ]
+        # Where calls do not say the types of their arguments, the definitions do, by either name.
+        named = [t for t in self.tools if t not in tools]
+        self._defined: Json = {"tools": [*tools, *named]} if tools and d.table.tagged else {}
         # Calls that wait for the result of one before, and the length of the conversation then.
         self._later: tuple[int, list[Json]] = (0, [])
 
@@ -323,7 +326,7 @@ class Chats:
         self, messages: list[Json], lost: list[str] | None = None
     ) -> tuple[Episode | None, str]:
         """Returns the Episode of messages, or why there is none; adds what is lost to `lost`."""
-        episode, findings = self._convert.read({"messages": messages})
+        episode, findings = self._convert.read({"messages": messages} | self._defined)
         wrong = [f for f in findings if f.severity == "error" and f.code != _LOST]
         if episode is None or wrong:
             first = next(iter([*wrong, *findings]), None)

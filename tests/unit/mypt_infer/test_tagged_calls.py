@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,3 +96,18 @@ def test_the_last_call_of_a_text() -> None:
     assert call is not None
     assert (call.name, call.arguments, call.raw_block) == ("find", ARGUMENTS, CALL)
     assert find_last_toolcall(begun + CALL.replace("\n</function>", ""), D) is None
+
+
+def test_a_server_that_has_chats_alone_keeps_types() -> None:
+    """Arguments of its messages become text, and text becomes arguments, with the same types."""
+    pytest.importorskip("openai", reason="needs the extra endpoint")
+    from tests.unit.mypt_infer.test_endpoint_chats import answered, call, notices
+
+    given = {"query": "5", "top_k": 3}
+    asks = {"content": "So.", "tool_calls": [call(text=json.dumps(given))]}
+    controller, events, bodies = answered(FOLDER, asks, {"content": "Honey."})
+    assert [e.arguments for e in events if isinstance(e, CallParsed)] == [given]
+    assert "<parameter=query>\n5\n</parameter>" in D.tokenizer.decode(controller.history.ids)
+    (again,) = [c for m in bodies[1]["messages"] for c in m.get("tool_calls", [])]
+    assert json.loads(again["function"]["arguments"]) == given
+    assert not [m for m in notices(events) if "left out" in m]

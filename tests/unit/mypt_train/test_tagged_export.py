@@ -78,7 +78,7 @@ def test_the_template_gives_our_ids_and_mask() -> None:
         if found["input_ids"] == encoded.ids.tolist():
             assert np.array_equal(found["assistant_masks"], encoded.loss)
             written += 1
-    assert written > 10
+    assert written >= 6
 
 
 @pytest.mark.parametrize("said", ["", "So.\n"])

@@ -72,7 +72,7 @@ def test_every_budget_ends_legal(call: int | None) -> None:
     ids = made.ids_of(PROMPT)
     seen: set[str] = set()
     schemas = {"find": FIND, "find_all": MORE, "go": {}}
-    for budget in range(made.minimum(made.start(ids)), 100, 3):
+    for budget in range(made.minimum(made.start(ids)), 100, 6):
         choose = random.Random(budget)
         out = list(generated(made, made.start(ids, max_new_tokens=budget), choose, bold=0.7))
         assert len(out) <= budget
@@ -115,7 +115,7 @@ def test_allow_sets_are_those_of_a_regular_expression() -> None:
     d, checked, refused = made.dialect, 0, 0
     opened = d.table.special["<tool_call>"]
     words = {i: w for i in range(made.tables.vocabulary) if (w := word(d, i))}
-    for _ in range(examples(6)):
+    for _ in range(examples(3)):
         state = made.run(
             made.start(made.ids_of(PROMPT)), [*opening(d, made.ids_of(PROMPT)), opened]
         )
