@@ -10,8 +10,10 @@ import json
 import os
 import re
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unicodedata import is_normalized
 
 import pytest
 from hypothesis import given, settings
@@ -26,9 +28,11 @@ from mypt_lint.template.lint import lint_template
 from mypt_spec import Dialect
 from mypt_spec.bodies import tagged
 from mypt_train.data.encode_line import Encoder, Options
+from tests.property.test_qwen3 import real, trained
 from tests.property.test_stream_parser import merged
 from tests.support.conversations import QWEN3, Shape, conversations, typed_tools
 from tests.support.examples import examples
+from tests.support.oracles import EXAMPLES
 from tests.support.strategies import Record
 
 FOLDER = Path(__file__).parents[2] / "examples/qwen3_coder"
@@ -231,6 +235,36 @@ def test_any_text_is_read_or_refused_and_comes_back(text: str) -> None:
         except tagged.TaggedFault as fault:
             offset = fault.offset
         assert 0 <= offset <= len(body)
+
+
+# --- ids
+
+
+@pytest.mark.parametrize("vocabulary", ["learnt", "of Qwen"])
+def test_ids_are_those_of_the_rendered_text(vocabulary: str, tmp_path: Path) -> None:
+    """The tokenizer of the model makes them of the whole text, its tags and the values alike."""
+    pytest.importorskip("tokenizers")
+    if vocabulary == "of Qwen" and (EXAMPLES < 100 or find_spec("dashscope") is None):
+        pytest.skip("nox -s oracles has the vocabulary, and time for it")
+    library, other = trained(str(tmp_path)) if vocabulary == "learnt" else real()
+    assert other.vocabulary is not None
+    for name, data in other.vocabulary.copy.items():
+        (tmp_path / name).write_bytes(data)
+    d, compared = mypt_spec.dialect(str(FOLDER), vocabulary=tmp_path), 0
+    for number, made in conversations(SHAPE, clean=True):
+        for message in made["messages"]:  # where an answer begins, ids say who wrote white space
+            if message["role"] == "assistant" and message.get("content"):
+                message["content"] = message["content"].lstrip() or "a"
+        episode, findings = d.check(made)
+        if episode is None or any(f.severity == "error" for f in findings):
+            continue
+        text = d.serialize(episode)
+        if is_normalized("NFC", text):  # as Qwen's tokenizer makes it
+            ids = d.encode(episode).ids.tolist()
+            assert ids == library.encode(text, add_special_tokens=False).ids, number
+            assert d.parse_ids(ids)[0] == episode, number
+            compared += 1
+    assert compared > EXAMPLES / 2
 
 
 # --- differences from the template
