@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -43,7 +43,7 @@ _ESCAPE = re.compile(r"\\\\|\\u(00(?!22|5c)[2-7][0-9a-f])")
 STRING = frozenset({"string"})
 KINDS = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
 _UNSAYABLE = "take it out, or write it differently: no escape can say it here"
-_DEEP = 20  # references that are followed
+_PARTS = 200  # of a schema, references followed
 
 # The types that each argument of each tool may have.
 Types = Mapping[str, Mapping[str, frozenset[str]]]
@@ -231,31 +231,37 @@ def types_in(schema: Any) -> dict[str, frozenset[str]]:
     return {key: kinds_in(part, schema) for key, part in properties.items()}
 
 
-def kinds_in(schema: Any, root: Any, depth: int = 0) -> frozenset[str]:
+def kinds_in(schema: Any, root: Any) -> frozenset[str]:
     """Returns the types that a schema allows, all where it does not say; `root` has what it names.
 
     >>> sorted(kinds_in({"anyOf": [{"type": "string"}, {"enum": [1, None]}]}, {}))
     ['integer', 'null', 'string']
     """
-    if not isinstance(schema, Mapping) or depth > _DEEP:
+    return _kinds(schema, root, iter(range(_PARTS)))
+
+
+def _kinds(schema: Any, root: Any, left: Iterator[int]) -> frozenset[str]:
+    """Returns the types that a schema allows; `left` counts the parts that may be looked at."""
+    if not isinstance(schema, Mapping) or next(left, None) is None:
         return KINDS
     out = KINDS
     said = schema.get("type")
     if said is not None:
-        named = frozenset(k for k in (said if isinstance(said, list) else [said]) if k in KINDS)
-        out &= named | ({"integer"} if "number" in named else frozenset()) or KINDS
+        named = {k for k in (said if isinstance(said, list) else [said]) if isinstance(k, str)}
+        named |= {"integer"} if "number" in named else set()
+        out = frozenset(named & KINDS) or KINDS
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(values, list):
         out &= frozenset(kind_of(value) for value in values)
     for word in ("anyOf", "oneOf"):
         if isinstance(schema.get(word), list):
-            out &= frozenset().union(*(kinds_in(p, root, depth + 1) for p in schema[word]))
+            out &= frozenset().union(*(_kinds(part, root, left) for part in schema[word]))
     for part in schema["allOf"] if isinstance(schema.get("allOf"), list) else ():
-        out &= kinds_in(part, root, depth + 1)
+        out &= _kinds(part, root, left)
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/"):
         here = root
         for key in reference[2:].split("/"):
             here = here.get(key) if isinstance(here, Mapping) else None
-        out &= kinds_in(here, root, depth + 1)
-    return out or KINDS
+        out &= _kinds(here, root, left)
+    return frozenset(out) or KINDS

@@ -221,6 +221,12 @@ def test_an_argument_comes_back_or_is_found(value: Any, schema: Record, key: str
     assert ("MYP320" in codes) == (key in ("a>", " "))
 
 
+def test_types_of_schemas_that_are_none_or_name_themselves() -> None:
+    loop = {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 50}}, "$ref": "#/$defs/a"}
+    for schema in ({"type": {}}, {"type": [{}]}, {"anyOf": 3}, loop, 5, {"$ref": "#/none"}):
+        assert tagged.kinds_in(schema, schema) == tagged.KINDS
+
+
 PIECES = [*tagged.TAGS, "f", ">", ">\n", "\n", "a", "<", "\n</parameter>\n", "</function>"]
 
 
