@@ -47,6 +47,11 @@ def test_the_faster_one_is_used(fresh: Tokenizer, monkeypatch: pytest.MonkeyPatc
     assert batch.engine(gpt2(), 50257, GPT2_PATTERN).library == "tiktoken"
 
 
+def test_tokens_of_gpt2_need_no_look() -> None:
+    assert gpt2().name == batch.GPT2
+    assert batch._joined(gpt2())
+
+
 def of(ranks: dict[bytes, int], pattern: str = GPT2_PATTERN) -> tiktoken.Encoding:
     return tiktoken.Encoding("own", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
 
