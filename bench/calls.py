@@ -1,7 +1,7 @@
 """Times calls of real tools, cold and warm, beside llguidance and xgrammar as they are used.
 
     python -m bench.calls [--tools FILE ...] [--counts 10 128] [--batches 1 64]
-        [--vocabulary NAME ...] [--engines ours llguidance xgrammar] [--rounds 3] [--steps 24]
+        [--vocabulary NAME ...] [--engines ours kept llguidance xgrammar] [--rounds 3] [--steps 24]
         [--answers]
 
 FILE is a JSON list of lists of tools, what an MCP server answers to `tools/list`, or a file of
@@ -16,7 +16,9 @@ The tables of docs/decoding.md have all counts (1 10 50 128) and batches (1 8 64
 Each row writes a call of a tool of the list; with `--answers`, every second row writes an answer,
 which only ours can. A step is all of the constraint: fill, apply to float32 logits in place,
 advance by the row's token. *Cold*: the list is compiled, and nothing was asked of it; *warm*: the
-same rows once more, in the same decoder and by fresh copies of the same matchers.
+same rows once more, in the same decoder and by fresh copies of the same matchers. *ours* masks the
+logits where they are, as the others do; *kept* leaves them and writes into rows that it keeps
+(`KeptRows`). A column "a, of b" has the seconds of a, divided by those of b.
 
 llguidance has its own slices, a matcher a row, and fills a batch in one call on one thread, as ours
 runs; xgrammar has its cache, its own kernel and its batched calls. Both get the same tools: the
@@ -120,7 +122,7 @@ def value(schema: Any, choose: random.Random) -> Any:
 
 
 class Ours:
-    """Our decoder, on the path that `generate` takes."""
+    """Our decoder, masking logits in place."""
 
     def __init__(self, dialect: Dialect, tools: list[Any]) -> None:
         self.dialect, self.tools = dialect, tools
@@ -280,23 +282,26 @@ def rounds(
 
 
 def measure(dialect: Dialect, tools: list[Any], batch: int, chosen: Any) -> None:
-    """Prints one row: a list of tools, a batch, each engine beside ours."""
+    """Prints two rows, cold and warm: a list of tools, a batch, each engine beside ours."""
     rows = rows_of(dialect, tools, batch, answers=chosen.answers)
     engines: dict[str, Any] = {name: ENGINES[name](dialect, tools) for name in chosen.engines}
     logits = torch.randn(batch, dialect.tokenizer.vocab_size)
     found: dict[str, list[dict[str, float]]] = {"cold": [], "warm": []}
     for phase, spent in rounds(engines, rows, logits, chosen):
         found[phase].append(spent)
-    cells = [f"{dialect.tokenizer.vocab_size:,}", str(len(tools)), str(batch)]
-    for phase in ("cold", "warm"):
-        kept = found[phase][min(1, len(found[phase]) - 1) :]  # the first round loads code
-        cells.append(f"{statistics.median(s['ours'] / s['read'] for s in kept):.2f}")
-        cells += [
-            f"{statistics.median(s[name] / s['ours'] for s in kept):.2f}"
-            for name in engines
-            if name != "ours"
-        ]
-    print("| " + " | ".join(cells) + " |", flush=True)
+    for phase, rounds_of in found.items():
+        kept = rounds_of[min(1, len(rounds_of) - 1) :]  # the first round loads code
+        cells = [f"{dialect.tokenizer.vocab_size:,}", str(len(tools)), str(batch), phase]
+        for engine, beside in columns(chosen.engines):
+            cells.append(f"{statistics.median(s[engine] / s[beside] for s in kept):.2f}")
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def columns(engines: list[str]) -> list[tuple[str, str]]:
+    """Returns what is printed: the seconds of the first, divided by those of the second."""
+    ours = [name for name in engines if name in OURS]
+    others = [name for name in engines if name not in OURS]
+    return [(name, "read") for name in ours] + [(o, name) for o in others for name in ours]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -320,11 +325,9 @@ def main(arguments: list[str] | None = None) -> None:
     for name in missing:
         print(f"left out: {name}, which is not installed")
     chosen.engines = [name for name in chosen.engines if name not in missing]
-    others = [f"{name}, of ours" for name in chosen.engines if name != "ours"]
-    heads = ["vocabulary", "tools", "batch"]
-    for phase in ("cold", "warm"):
-        heads += [f"{phase}: ours, of a read", *(f"{phase}: {other}" for other in others)]
-    print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+    heads = ["vocabulary", "tools", "batch", "phase"]
+    heads += [f"{engine}, of {beside}" for engine, beside in columns(chosen.engines)]
+    print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}", flush=True)
     for name in chosen.vocabulary:
         with vocabulary(name) as path:
             if isinstance(path, Missing):

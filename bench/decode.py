@@ -1,6 +1,6 @@
 """Times constrained decoding against what others use, on the same rows.
 
-    python -m bench.decode [--rounds 31] [--calls OPTION ...]
+    python -m bench.decode [--rounds 31] [--what calls steps lists draws] [--calls OPTION ...]
 
 First `bench.calls` in a short run: calls of real tools, cold and warm, on several vocabularies,
 beside llguidance and xgrammar at their best; what follows `--calls` are its options. Then, on
@@ -326,9 +326,13 @@ def sampling(decoder: Decoder, rounds: int) -> None:
     assert machine(text) != machine(narrow)
 
 
+PARTS = ["calls", "steps", "lists", "draws"]
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--rounds", type=int, default=31)
+    options.add_argument("--what", nargs="+", choices=PARTS, default=PARTS, help="parts of it")
     options.add_argument("--calls", nargs=argparse.REMAINDER, default=[])
     chosen = options.parse_args()
     rounds = chosen.rounds
@@ -341,11 +345,15 @@ def main() -> None:
         except PackageNotFoundError:
             libraries.append(f"{name} absent")
     print(f"Python {platform.python_version()}, {', '.join(libraries)}; one thread")
-    calls.main(chosen.calls)
-    for batch in (1, 64):
-        steps(decoder, batch, rounds)
-    building(decoder, rounds)
-    sampling(decoder, rounds)
+    if "calls" in chosen.what:
+        calls.main(chosen.calls)
+    if "steps" in chosen.what:
+        for batch in (1, 64):
+            steps(decoder, batch, rounds)
+    if "lists" in chosen.what:
+        building(decoder, rounds)
+    if "draws" in chosen.what:
+        sampling(decoder, rounds)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ Row = npt.NDArray[np.floating]
 Rows = npt.NDArray[np.floating]
 Places = npt.NDArray[np.integer]
 # Sets of at most so many ids are written together: more of them take longer than calls of NumPy.
-_FEW = 64
+TOGETHER = 64
 
 
 class BudgetError(ValueError):
@@ -148,7 +148,7 @@ def write_rows(
     """
     few, together = list[int](), list[AllowSet]()
     for row, found in zip(range(len(out)) if rows is None else rows, sets, strict=True):
-        if found.only is not None and len(found.only) <= _FEW:
+        if found.only is not None and len(found.only) <= TOGETHER:
             few.append(row)
             together.append(found)
         else:

@@ -20,12 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.allow_set import AllowSet, places_of
+from mypt_infer.decode.allow_set import TOGETHER, AllowSet, places_of
 from mypt_infer.generate.device import DeviceDecoder
 
-# Of a set with more ids than such a part of the vocabulary, all of the row is written.
-_FEW = 32
-# What each takes, in times of reading a row: to copy a row and mask it, or to put some ids into it.
+# What each takes, in times of reading a row: to copy a row and mask it, or to put few ids into it.
 _COPY, _PUT = 2.4, 0.1
 _IN_A_LINE = 16  # logits that share a line of the processor's cache
 
@@ -39,9 +37,9 @@ class KeptRows:
     def __init__(self) -> None:
         self._rows: Tensor | None = None
         self._version = -1  # of the rows, as this object left them
-        # The rows and ids of the logits that are in the rows, and the rows that were copied.
-        self._at, self._ids = np.zeros(0, np.intp), np.zeros(0, np.intp)
-        self._copied: set[int] = set()
+        # Which logits are in the rows: by row and id where they are few, sets by row where not.
+        self._at, self._ids = places_of((), ())
+        self._last: dict[int, AllowSet] = {}
 
     def mask(self, tensors: DeviceDecoder, logits: Tensor, states: Sequence[int]) -> Tensor:
         """Returns the logits with -inf for refused ids, (rows, vocabulary).
@@ -59,20 +57,23 @@ class KeptRows:
         if len(source) != len(states):
             raise ValueError(f"{len(source)} rows of logits, {len(states)} states")
         sets = tensors.decoder.allow_each(states)
-        if not self._worth(sets, source.shape[1]):
+        if len(sets) == 1 or not self._worth(sets, source.shape[1]):
             return tensors.apply_(logits, states)
         rows = self._ready(logits)
         out, self._version = rows.numpy(), -1  # a step that does not end leaves nothing known
         out[self._at, self._ids] = -np.inf
-        few = [row for row, found in enumerate(sets) if _is_few(found, source.shape[1])]
-        for row in self._copied.intersection(few):
-            out[row].fill(-np.inf)
+        few = list[int]()
+        for row, found in enumerate(sets):
+            before = self._last.pop(row, None)
+            if not _is_few(found):
+                found.write(out[row], source[row])
+                self._last[row] = found
+                continue
+            if before is not None:
+                out[row, slice(None) if before.only is None else before.places] = -np.inf
+            few.append(row)
         self._at, self._ids = places_of(few, [sets[row] for row in few])
         out[self._at, self._ids] = source[self._at, self._ids]
-        self._copied.difference_update(few)
-        for row in set(range(len(sets))).difference(few):
-            sets[row].write(out[row], source[row])
-            self._copied.add(row)
         self._version = rows._version
         return rows[: len(sets)]
 
@@ -80,13 +81,14 @@ class KeptRows:
         """Returns whether to write into the rows takes less time than to mask the logits."""
         here = there = 0.0
         for row, found in enumerate(sets):
-            if _is_few(found, size):
-                here += 1.0
-                there += 1.0 + _PUT if row in self._copied else _PUT
-            else:
-                whole = found.only is not None
-                here += 1.0 if whole else min(1.0, len(found.listed) * _IN_A_LINE / size)
+            if found.only is None:
+                here += min(1.0, len(found.listed) * _IN_A_LINE / size)
                 there += _COPY
+            else:
+                here += 1.0
+                before = self._last.get(row) if _is_few(found) else found
+                there += _PUT if before is None or before.only is not None else 1.0 + _PUT
+                there += 0.0 if _is_few(found) else 1.0
         return there < here
 
     def _ready(self, logits: Tensor) -> Tensor:
@@ -103,11 +105,11 @@ class KeptRows:
             self._version = -1
         if self._version != rows._version:
             rows.fill_(-torch.inf)
-            self._at, self._ids = np.zeros(0, np.intp), np.zeros(0, np.intp)
-            self._copied.clear()
+            self._at, self._ids = places_of((), ())
+            self._last.clear()
         return rows
 
 
-def _is_few(found: AllowSet, size: int) -> bool:
-    """Returns whether so few ids are allowed that they are put into a row one by one."""
-    return found.only is not None and len(found.only) * _FEW <= size
+def _is_few(found: AllowSet) -> bool:
+    """Returns whether so few ids are allowed that those of all such rows are put in together."""
+    return found.only is not None and len(found.only) <= TOGETHER
