@@ -18,7 +18,8 @@ which only ours can. A step is all of the constraint: fill, apply to float32 log
 advance by the row's token. *Cold*: the list is compiled, and nothing was asked of it; *warm*: the
 same rows once more, in the same decoder and by fresh copies of the same matchers. *ours* masks the
 logits where they are, as the others do; *kept* leaves them and writes into rows that it keeps
-(`KeptRows`). A column "a, of b" has the seconds of a, divided by those of b.
+(`KeptRows`). A column "a, of b" has the seconds of a, divided by those of b; a read is one
+`logits.amax`.
 
 llguidance has its own slices, a matcher a row, and fills a batch in one call on one thread, as ours
 runs; xgrammar has its cache, its own kernel and its batched calls. Both get the same tools: the
@@ -230,7 +231,7 @@ class Xgrammar:
         assert all(self.batch.batch_accept_token(matchers, ids))
 
 
-OURS = ("ours", "kept")
+OURS = {"ours": "in place", "kept": "kept"}
 ENGINES = {"ours": Ours, "kept": Kept, "llguidance": Guidance, "xgrammar": Xgrammar}
 
 
@@ -282,26 +283,27 @@ def rounds(
 
 
 def measure(dialect: Dialect, tools: list[Any], batch: int, chosen: Any) -> None:
-    """Prints two rows, cold and warm: a list of tools, a batch, each engine beside ours."""
+    """Prints a row for each path of ours: a list of tools, a batch, other engines beside it.
+
+    Paths are measured one after the other: in one loop, the first would fill the processor's cache
+    with tables for the second.
+    """
     rows = rows_of(dialect, tools, batch, answers=chosen.answers)
-    engines: dict[str, Any] = {name: ENGINES[name](dialect, tools) for name in chosen.engines}
     logits = torch.randn(batch, dialect.tokenizer.vocab_size)
-    found: dict[str, list[dict[str, float]]] = {"cold": [], "warm": []}
-    for phase, spent in rounds(engines, rows, logits, chosen):
-        found[phase].append(spent)
-    for phase, rounds_of in found.items():
-        kept = rounds_of[min(1, len(rounds_of) - 1) :]  # the first round loads code
-        cells = [f"{dialect.tokenizer.vocab_size:,}", str(len(tools)), str(batch), phase]
-        for engine, beside in columns(chosen.engines):
-            cells.append(f"{statistics.median(s[engine] / s[beside] for s in kept):.2f}")
+    others = [name for name in chosen.engines if name not in OURS]
+    for path in (name for name in chosen.engines if name in OURS):
+        if path == "kept" and batch == 1:
+            continue  # a single row is masked in place
+        engines: dict[str, Any] = {n: ENGINES[n](dialect, tools) for n in (path, *others)}
+        found: dict[str, list[dict[str, float]]] = {"cold": [], "warm": []}
+        for phase, spent in rounds(engines, rows, logits, chosen):
+            found[phase].append(spent)
+        cells = [f"{dialect.tokenizer.vocab_size:,}", str(len(tools)), str(batch), OURS[path]]
+        for spents in found.values():
+            kept = spents[min(1, len(spents) - 1) :]  # the first round loads code
+            cells.append(f"{statistics.median(s[path] / s['read'] for s in kept):.2f}")
+            cells += [f"{statistics.median(s[o] / s[path] for s in kept):.2f}" for o in others]
         print("| " + " | ".join(cells) + " |", flush=True)
-
-
-def columns(engines: list[str]) -> list[tuple[str, str]]:
-    """Returns what is printed: the seconds of the first, divided by those of the second."""
-    ours = [name for name in engines if name in OURS]
-    others = [name for name in engines if name not in OURS]
-    return [(name, "read") for name in ours] + [(o, name) for o in others for name in ours]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -316,8 +318,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=24)
     chosen = parser.parse_args(arguments)
     if chosen.answers:
-        chosen.engines = ["ours"]
-    chosen.engines = ["ours", *(name for name in chosen.engines if name != "ours")]
+        chosen.engines = [name for name in chosen.engines if name in OURS]
     warnings.simplefilter("ignore", SchemaWarning)
     torch.set_num_threads(1)
     tools = readable(chosen.tools, max(chosen.counts))
@@ -325,8 +326,10 @@ def main(arguments: list[str] | None = None) -> None:
     for name in missing:
         print(f"left out: {name}, which is not installed")
     chosen.engines = [name for name in chosen.engines if name not in missing]
-    heads = ["vocabulary", "tools", "batch", "phase"]
-    heads += [f"{engine}, of {beside}" for engine, beside in columns(chosen.engines)]
+    others = [f"{name}, of ours" for name in chosen.engines if name not in OURS]
+    heads = ["vocabulary", "tools", "batch", "logits"]
+    for phase in ("cold", "warm"):
+        heads += [f"{phase}: ours, of a read", *(f"{phase}: {other}" for other in others)]
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}", flush=True)
     for name in chosen.vocabulary:
         with vocabulary(name) as path:

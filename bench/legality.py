@@ -19,7 +19,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,15 @@ CONTEXT, TEXT_IDS, ANSWER = 512, 1004, 200
 Result = dict[str, Any]
 
 
-def data(folder: Path) -> list[Path]:
-    """Prepares folders, one a phase for training and one with held-out episodes to validate."""
-    out = [folder / f"{what}{phase}" for phase in COUNTS for what in ("train", "heldout")]
+def data(folder: Path, counts: Mapping[int, int] = COUNTS) -> list[Path]:
+    """Prepares folders, one a phase for training and one with held-out episodes to validate.
+
+    `counts`: episodes to train on, by phase. The vocabulary is in `folder / "small.tiktoken"`.
+    """
+    out = [folder / f"{what}{phase}" for phase in counts for what in ("train", "heldout")]
     if all((path / "dataset_metadata.json").exists() for path in out):
         return out
-    for phase, count in COUNTS.items():
+    for phase, count in counts.items():
         for split, n in (("train", count), ("heldout", HELD_OUT)):
             with Output(str(folder / f"{split}{phase}.jsonl"), ()) as file:
                 for record in episodes(phase, n, seed=1, split=split):
@@ -64,7 +67,7 @@ def data(folder: Path) -> list[Path]:
     _ran(
         vocab.main(
             [
-                *(str(folder / f"train{phase}.jsonl") for phase in COUNTS),
+                *(str(folder / f"train{phase}.jsonl") for phase in counts),
                 "--size",
                 str(TEXT_IDS),
                 "-o",
