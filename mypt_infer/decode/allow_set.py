@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -138,13 +138,18 @@ class AllowSet:
 
 
 def write_rows(
-    out: Rows, source: Rows, sets: Sequence[AllowSet], rows: Sequence[int] | None = None
+    out: Rows,
+    source: Rows,
+    sets: Sequence[AllowSet],
+    rows: Sequence[int] | None = None,
+    fill: Callable[[int, int], object] | None = None,
 ) -> None:
     """Writes rows of logits with -inf for refused ids, each once; `source` may be `out`.
 
     `sets` has the allow set of each of `rows`, of all without it; shapes (rows, vocabulary). Rows
     in which few ids are allowed are written together: reading, filling and writing them one by one
     would be three calls of NumPy a row, with Python between each two.
+    `fill(first, end)` writes -inf to such rows of `out`, for callers with more than one core.
     """
     few, together = list[int](), list[AllowSet]()
     for row, found in zip(range(len(out)) if rows is None else rows, sets, strict=True):
@@ -156,7 +161,10 @@ def write_rows(
     at, ids = places_of(few, together)
     kept = source[at, ids]
     for first, end in _runs(few):
-        out[first:end].fill(-np.inf)
+        if fill is None:
+            out[first:end].fill(-np.inf)
+        else:
+            fill(first, end)
     out[at, ids] = kept
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mypt_infer.decode.allow_set import Rows, write_rows
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.decoder import BLOCK_BITS, BUDGET_BITS, ENDLESS, UNBOUNDED, AllowSet, Decoder
@@ -42,15 +43,19 @@ class DeviceDecoder:
     error would have to ask the device. Where the decoder's engine numbers states on the host
     (`decoder.engine.whole` is False), each call waits for the device once, and for the host as long
     as it takes to answer for the rows in calls; such a call does not compile as one graph.
+    `threads` lets as many threads as torch has write the rows of a batch on a CPU: faster on idle
+    cores, and several times slower where other programs use them.
     """
 
-    def __init__(self, decoder: Decoder, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, decoder: Decoder, device: torch.device | str = "cpu", *, threads: bool = False
+    ) -> None:
         tables = decoder.tables
 
         def put(array: object, dtype: torch.dtype = torch.int32) -> Tensor:
             return torch.as_tensor(np.ascontiguousarray(array), dtype=dtype, device=device)
 
-        self.decoder = decoder
+        self.decoder, self._threads = decoder, threads
         self.classes = put(tables.classes, torch.int64)
         self.after, self.exits = put(tables.after), put(tables.exits)
         # By state: its row, base, frame, block and edges; the cap of its block, its distances.
@@ -173,7 +178,7 @@ class DeviceDecoder:
             # The logits are on another device, of a type that NumPy lacks, or part of a graph.
             self._apply_torch(logits, states)
             return logits
-        self.decoder.apply(rows, states)
+        self._write(logits, rows, rows, states)
         return logits
 
     def write_rows(
@@ -189,7 +194,23 @@ class DeviceDecoder:
             out[list(rows)] = logits[list(rows)]
             self._apply_torch([out[row] for row in rows], states)
             return
-        self.decoder.apply(whole, states, source=source, rows=rows)
+        self._write(out, whole, source, states, rows)
+
+    def _write(
+        self,
+        out: Tensor,
+        known: Rows,
+        source: Rows,
+        states: Sequence[int],
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        """Masks rows as `Decoder.apply` does; `known` is `out` as an array."""
+
+        def fill(first: int, end: int) -> None:
+            out[first:end].fill_(_REFUSED)
+
+        sets = self.decoder.allow_each(states)
+        write_rows(known, source, sets, rows, fill if self._threads else None)
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
         """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""
