@@ -46,6 +46,7 @@ from mypt_infer.decode.compile.nfa import (
     determinize,
     spelled,
 )
+from mypt_infer.decode.compile.vocab import ROOM
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.damage.cut_tags import inner_tags, pieces
@@ -115,7 +116,7 @@ class MakeBodies(Protocol):
 
 
 # Leaves of texts by the dialect's fingerprint.
-_texts = Memo[str, ByteDfa](16)
+_texts = Memo[str, ByteDfa](16, room=ROOM)
 
 
 class GrammarGraph:
@@ -153,7 +154,10 @@ class GrammarGraph:
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
         self.forbidden = forbidden_texts(dialect)
         leaf = _texts.known.get(dialect.fingerprint)
-        self.text = leaf or _texts.keep(dialect.fingerprint, self._text_leaf())
+        if leaf is None:
+            made = self._text_leaf()
+            leaf = _texts.keep(dialect.fingerprint, made, made.step.nbytes)
+        self.text = leaf
         self.nodes: dict[tuple[int, bool, bool], Node] = {}
         self.after: dict[tuple[int, str, int, bool], Node] = {}
         # The states directly after a tag of the model.

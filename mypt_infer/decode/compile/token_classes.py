@@ -16,7 +16,7 @@ from mypt_infer.decode.compile.call_graph import call_leaves
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows, same_columns
-from mypt_infer.decode.compile.vocab import Ints, Vocabulary, vocabulary
+from mypt_infer.decode.compile.vocab import ROOM, Ints, Vocabulary, vocabulary
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.memo import Memo
@@ -42,13 +42,19 @@ class TokenClasses:
     rows: dict[str, Rows]
     first_exit: dict[str, int]
 
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of its own arrays."""
+        rows = sum(r.kinds.nbytes + r.after.nbytes + r.away.nbytes for r in self.rows.values())
+        return self.columns.nbytes + self.classes.nbytes + rows
+
     @cached_property
     def sets(self) -> RowSets:
         """Returns the rows as sets of ids."""
         return RowSets(self.columns, self.classes)
 
 
-_leaf_sets = Memo[str, TokenClasses](16)
+_leaf_sets = Memo[str, TokenClasses](16, room=ROOM)
 
 
 def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
@@ -77,5 +83,5 @@ def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
         classes, columns = same_columns(whole)
         classes = classes[which.ravel()]
         made = TokenClasses(words, columns, classes, tuple(exits), first_row, rows, first_exit)
-        found = _leaf_sets.keep(dialect.fingerprint, made)
+        found = _leaf_sets.keep(dialect.fingerprint, made, made.nbytes)
     return found

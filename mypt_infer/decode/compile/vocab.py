@@ -17,6 +17,10 @@ from mypt_spec.memo import Memo
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 
 Ints = npt.NDArray[np.int32]
+# The bytes that each memo keeps of dialects and their vocabularies.
+ROOM = 256 << 20
+# The bytes of a token, without its text: an object, and its nodes in the tree.
+_TOKEN = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +32,11 @@ class Vocabulary:
 
     tokens: tuple[bytes, ...]
     size: int
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes that it takes, about."""
+        return sum(map(len, self.tokens)) + _TOKEN * len(self.tokens)
 
     @cached_property
     def by_first(self) -> tuple[Ints, ...]:
@@ -145,7 +154,7 @@ class Trie:
         return self._nodes.bytes[self._nodes.below[self.node] : self._nodes.below[self.node + 1]]
 
 
-_vocabularies = Memo[str, Vocabulary](16)
+_vocabularies = Memo[str, Vocabulary](16, room=ROOM)
 
 
 def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
@@ -161,5 +170,6 @@ def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
         for i in tokenizer.ordinary:
             listed[i] = tokenizer.decode_bytes([i])
         tokens = tuple(listed)
-        found = _vocabularies.keep(key, Vocabulary(tokens, tokenizer.vocab_size))
+        made = Vocabulary(tokens, tokenizer.vocab_size)
+        found = _vocabularies.keep(key, made, made.nbytes)
     return found

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
+from mypt_infer.decode.compile.vocab import ROOM
 from mypt_infer.decode.llguidance.completion import Search
 from mypt_infer.decode.llguidance.grammar import doubted, named, words
 from mypt_infer.decode.llguidance.ground import Ground, ground, pending, taken
@@ -77,7 +78,7 @@ def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answ
     )
 
 
-_grounds = Memo[tuple[str, bool], Ground](16)
+_grounds = Memo[tuple[str, bool], Ground](16, room=ROOM)
 
 
 def text_ground(dialect: Dialect, end: int, *, json: bool) -> Ground:
@@ -93,7 +94,7 @@ def text_ground(dialect: Dialect, end: int, *, json: bool) -> Ground:
             lexemes=companion, search=search, fixes=companion.rests, taken=taken(), pending=begun,
             settling={},
         )  # fmt: skip
-        found = _grounds.keep(key, made)
+        found = _grounds.keep(key, made, made.nbytes)
     return found
 
 

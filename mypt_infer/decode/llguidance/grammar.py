@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from mypt_infer.decode.compile.call_graph import CLOSED, around
 from mypt_infer.decode.compile.nfa import CALLING, HOLE, Node
-from mypt_infer.decode.compile.vocab import vocabulary
+from mypt_infer.decode.compile.vocab import ROOM, vocabulary
 from mypt_infer.decode.llguidance.pattern_text import avoids
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
@@ -280,7 +280,9 @@ def installed() -> bool:
     return True
 
 
-_words = Memo[tuple[str, int], Any](16)
+# The bytes of a token in llguidance, about.
+_WORD = 300
+_words = Memo[tuple[str, int], Any](16, room=ROOM)
 
 
 def words(dialect: Dialect, end: int) -> Any:
@@ -298,8 +300,9 @@ def words(dialect: Dialect, end: int) -> Any:
     key = (dialect.fingerprint, end)
     found = _words.known.get(key)
     if found is None:
-        made = LLTokenizer(TokenizerWrapper(_Words(dialect, end)), slices=LLTokenizer.json_slices())
-        found = _words.keep(key, made)
+        listed = _Words(dialect, end)
+        made = LLTokenizer(TokenizerWrapper(listed), slices=LLTokenizer.json_slices())
+        found = _words.keep(key, made, _WORD * len(listed.tokens))
     return found
 
 

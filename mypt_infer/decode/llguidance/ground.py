@@ -13,13 +13,16 @@ import numpy.typing as npt
 
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph, call_ends
 from mypt_infer.decode.compile.token_classes import token_classes
-from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.compile.vocab import ROOM, Ints
 from mypt_infer.decode.llguidance.completion import Bitmask, Search, fixes
 from mypt_infer.decode.llguidance.grammar import words as words_of
 from mypt_infer.decode.llguidance.lexer import Companion, lexemes
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
+
+# The bytes of what is kept of all that a companion takes.
+_TAKEN = 8 << 20
 
 
 class Taken(NamedTuple):
@@ -65,6 +68,12 @@ class Ground(NamedTuple):
     taken: Memo[int, Taken]
     pending: Pending
     settling: dict[int, list[list[int]]]
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes that it takes at most, about, without the companion."""
+        arrays = self.characters.nbytes + self.opens.nbytes + self.ordinary.nbytes
+        return _TAKEN + arrays + self.pending.states.nbytes
 
     def takes(self, state: int) -> Taken:
         """Returns what the companion takes in a state."""
@@ -131,10 +140,10 @@ def pending(companion: Companion, search: Search, inside: Iterable[int], plain: 
 
 def taken() -> Memo[int, Taken]:
     """Returns a memo of what a companion takes, by its state."""
-    return Memo(1024, room=8 << 20)
+    return Memo(1024, room=_TAKEN)
 
 
-_grounds = Memo[str, Ground](16)
+_grounds = Memo[str, Ground](16, room=ROOM)
 
 
 def ground(dialect: Dialect) -> Ground:
@@ -159,5 +168,5 @@ def ground(dialect: Dialect) -> Ground:
         made = Ground(
             companion, bitmask, search, characters, opens, ordinary, closing, taken(), begun, {}
         )
-        found = _grounds.keep(dialect.fingerprint, made)
+        found = _grounds.keep(dialect.fingerprint, made, made.nbytes)
     return found

@@ -18,7 +18,7 @@ from mypt_infer.decode.compile.byte_dfa import QUOTE, ByteDfa, Symbol, number_df
 from mypt_infer.decode.compile.grammar_graph import GrammarDfa, forbidden_texts
 from mypt_infer.decode.compile.nfa import Node, Place, determinize
 from mypt_infer.decode.compile.token_classes import token_classes
-from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.compile.vocab import ROOM, Ints
 from mypt_infer.decode.tables import DEAD_STATE, Tables, tables_of
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
@@ -90,7 +90,7 @@ class Lexemes:
         return (then != DEAD_STATE)[tables.classes], then[tables.classes], stays[tables.classes]
 
 
-_lexemes = Memo[str, Lexemes](16)
+_lexemes = Memo[str, Lexemes](16, room=ROOM)
 
 
 def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
@@ -120,5 +120,5 @@ def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
             range(at, at + string.states),
             tuple(words.index(bytes([b])) for b in b",}]"),
         )
-        _lexemes.keep(dialect.fingerprint, known)
+        _lexemes.keep(dialect.fingerprint, known, tables.nbytes)
     return known

@@ -16,7 +16,7 @@ from mypt_infer.decode.compile.byte_dfa import Symbol
 from mypt_infer.decode.compile.grammar_graph import GrammarDfa, GrammarGraph
 from mypt_infer.decode.compile.nfa import Node, Place, determinize
 from mypt_infer.decode.compile.token_classes import token_classes
-from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.compile.vocab import ROOM, Ints
 from mypt_infer.decode.tables import DEAD_STATE, Tables, tables_of
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
@@ -65,13 +65,16 @@ class Texts:
         return allowed[tables.classes], then[tables.classes], allowed[tables.classes]
 
 
-_texts = Memo[str, Texts](16)
+_texts = Memo[str, Texts](16, room=ROOM)
 
 
 def texts(dialect: Dialect) -> Texts:
     """Returns the companion of the answers of a dialect, compiled once."""
     found = _texts.known.get(dialect.fingerprint)
-    return found or _texts.keep(dialect.fingerprint, _compiled(dialect))
+    if found is None:
+        made = _compiled(dialect)
+        found = _texts.keep(dialect.fingerprint, made, made.tables.nbytes)
+    return found
 
 
 def _compiled(dialect: Dialect) -> Texts:

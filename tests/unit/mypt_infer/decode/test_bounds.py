@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mypt_spec
 from mypt_infer.decode import Decoder, ForgottenState, Response, decoder, limits
+from mypt_infer.decode.compile.vocab import vocabulary
 from mypt_infer.decode.decoder import machine
 from mypt_spec.memo import Memo
 from tests.support.decoding import prompt
@@ -229,3 +232,22 @@ def test_a_state_that_is_held_is_kept(
     assert old is not None
     with pytest.raises(ForgottenState):
         made.allow(old)
+
+
+def test_what_is_kept_of_dialects_is_bounded_in_bytes() -> None:
+    """Each memo of a module has a bound in bytes, and what is in it says its own."""
+    for name in ("mypt", "praxis"):
+        Decoder(name, [SHORT], engine="llguidance")
+        Decoder(name, response=Response(schema={"type": "integer"}))
+    found = {
+        f"{module}.{name}": memo
+        for module, loaded in sys.modules.items()
+        if module.startswith("mypt_infer.decode")
+        for name, memo in vars(loaded).items()
+        if isinstance(memo, Memo)
+    }
+    assert len(found) >= 10
+    assert not {name for name, memo in found.items() if memo._room == sys.maxsize}
+    assert not {name for name, memo in found.items() if set(memo.known) - set(memo._sizes)}
+    words = vocabulary(mypt_spec.dialect("mypt").tokenizer, "gpt2")
+    assert 4 << 20 < words.nbytes < 16 << 20
