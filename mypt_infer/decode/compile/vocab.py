@@ -80,6 +80,30 @@ class Vocabulary:
         """Returns the root of the tree of all tokens."""
         return Trie(_nodes(self.tokens), 0)
 
+    def fewest(self, text: bytes) -> list[int]:
+        """Returns a text in as few tokens as possible."""
+        nodes = self.trie.nodes
+        begin, own, below, labels, ids = (
+            nodes.begin, nodes.own, nodes.below, nodes.bytes, nodes.ids
+        )  # fmt: skip
+        # Of each place: how many tokens lead there, the last one, and where it begins.
+        size = len(text) + 1
+        count, last, start = [0, *[size] * len(text)], [-1] * size, [0] * size
+        for at in range(len(text)):
+            node, more = 0, count[at] + 1
+            for end in range(at, len(text)):
+                node = labels.find(text[end], below[node], below[node + 1])
+                if node < 0:
+                    break
+                if more < count[end + 1] and begin[node] < own[node]:
+                    count[end + 1], last[end + 1], start[end + 1] = more, ids[begin[node]], at
+        out: list[int] = []
+        place = len(text)
+        while place:
+            out.append(last[place])
+            place = start[place]
+        return out[::-1]
+
 
 class _Nodes(NamedTuple):
     """The tree of all tokens, as numbers: Python's garbage collector has nothing to look at.
@@ -127,31 +151,31 @@ def _nodes(tokens: tuple[bytes, ...]) -> _Nodes:
 class Trie:
     """A node of the tree of all tokens: those that begin with some bytes. `node` is its number."""
 
-    __slots__ = ("_nodes", "node")
+    __slots__ = ("node", "nodes")
 
     def __init__(self, nodes: _Nodes, node: int) -> None:
-        self._nodes, self.node = nodes, node
+        self.nodes, self.node = nodes, node
 
     def below(self, byte: int) -> Trie | None:
         """Returns the node of the tokens that go on with a byte; None if there are none."""
-        nodes = self._nodes
+        nodes = self.nodes
         found = nodes.bytes.find(byte, nodes.below[self.node], nodes.below[self.node + 1])
         return Trie(nodes, found) if found >= 0 else None
 
     @property
     def ids(self) -> array[int]:
         """Returns the ids of the tokens that are just these bytes."""
-        return self._nodes.ids[self._nodes.begin[self.node] : self._nodes.own[self.node]]
+        return self.nodes.ids[self.nodes.begin[self.node] : self.nodes.own[self.node]]
 
     @property
     def all_ids(self) -> array[int]:
         """Returns the ids of all tokens that begin with these bytes."""
-        return self._nodes.ids[self._nodes.begin[self.node] : self._nodes.end[self.node]]
+        return self.nodes.ids[self.nodes.begin[self.node] : self.nodes.end[self.node]]
 
     @property
     def bytes(self) -> bytes:
         """Returns the bytes that tokens go on with."""
-        return self._nodes.bytes[self._nodes.below[self.node] : self._nodes.below[self.node + 1]]
+        return self.nodes.bytes[self.nodes.below[self.node] : self.nodes.below[self.node + 1]]
 
 
 _vocabularies = Memo[str, Vocabulary](16, room=ROOM)

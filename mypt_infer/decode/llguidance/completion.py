@@ -52,6 +52,9 @@ _ANYWHERE = [*b'}]"', *_WORDS, *range(0x100)]
 _QUOTE = ord('"')
 _CLOSING_QUOTE = 1 << _QUOTE
 _CLOSING = sum(1 << byte for byte in b"}],")
+# After these a value may be over; and how many ends of a known ending are tried there.
+_OVER, _TAILS = (b"}", b"]", b'"'), 6
+_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 
 
@@ -141,13 +144,16 @@ class Search:
         most: int = EXPANSIONS,
         begun: bytes = b"",
         hints: Sequence[bytes] = (),
+        known: bytes = b"",
     ) -> Ending:
         """Returns an ending, looking at no more than `most` places.
 
         `state` is the companion's. The matcher is left as it is. `begun` is the body so far,
-        `hints` are texts that patterns match.
+        `hints` are texts that patterns match. `known` is an ending of the place before: where a
+        value is over, what it has after one is tried.
         """
-        read = partial(self._read, begun=begun, hints=hints)
+        tails = [[self.id_of[b] for b in tail] for tail in rests(known)] if self.json else []
+        read = partial(self._read, begun=begun, hints=hints, tails=tails)
         first = read(matcher.deep_copy(), state, b"", 0)
         looked, cut = 1, False
         if isinstance(first, bytes):
@@ -189,13 +195,23 @@ class Search:
         return stack[-1].matcher
 
     def _read(
-        self, here: Any, at: int, text: bytes, before: int, *, begun: bytes, hints: Sequence[bytes]
+        self,
+        here: Any,
+        at: int,
+        text: bytes,
+        before: int,
+        *,
+        begun: bytes,
+        hints: Sequence[bytes],
+        tails: list[list[int]],
     ) -> _Place | bytes | None:
         """Returns the place after some text, or the whole text if the body ends there.
 
         None if nothing may follow. `before` are the bytes that were possible one place before.
         """
         forced = b"" if here.is_accepting() else here.compute_ff_bytes()
+        if tails and (whole := self._over(here, at, text or begun[-1:], forced, tails)):
+            return text + whole
         if forced:
             tokens = [self.id_of[b] for b in forced]
             at, text = self.lexemes.run(at, tokens), text + forced
@@ -203,7 +219,7 @@ class Search:
                 return None
         if here.is_accepting() and self.lexemes.may_end(at):
             return text
-        inside = self.json and self._inside(at, begun, text)
+        inside = self.json and self.inside_string(at, begun + text)
         order, ways = self._order(at, inside=inside)
         recent = text[-_RECENT:]
         found = [ways[i] for i in np.flatnonzero(self.bitmask.some(here, order)).tolist()]
@@ -223,7 +239,7 @@ class Search:
                 tokens = [self.id_of[b] for b in hint]
                 here.consume_tokens(tokens)
                 then = self.lexemes.run(at, tokens)
-                return self._read(here, then, text + hint, 0, begun=begun, hints=hints)
+                return self._read(here, then, text + hint, 0, begun=begun, hints=hints, tails=tails)
             found.sort(key=lambda way: (not new >> way[2] & 1, recent.count(way[2])))
             if not before:
                 found.sort(key=lambda way: not self._closes(here, way))
@@ -245,11 +261,29 @@ class Search:
                     return hint[-count:]
         return b""
 
-    def _inside(self, at: int, begun: bytes, text: bytes) -> bool:
-        """Returns whether a place is inside a string of JSON."""
+    def _over(
+        self, here: Any, at: int, text: bytes, forced: bytes, tails: list[list[int]]
+    ) -> bytes:
+        """Returns some of the forced bytes and a tail, if these end the body; else b"".
+
+        A tail is tried where a value may be over.
+        """
+        tokens = [self.id_of[b] for b in forced]
+        ends = [n for n in range(len(forced) + 1) if (forced[:n] or text)[-1:] in _OVER]
+        for tail in (tokens[:n] + tail for n in ends[:_TAILS] for tail in tails):
+            if here.validate_tokens(tail) < len(tail):
+                continue
+            then = here.deep_copy()
+            then.consume_tokens(tail)
+            if then.is_accepting() and self.lexemes.may_end(self.lexemes.run(at, tail)):
+                return b"".join(self.vocabulary.tokens[i] for i in tail)
+        return b""
+
+    def inside_string(self, at: int, text: bytes) -> bool:
+        """Returns whether a place is inside a string of JSON. `text` is the body so far."""
         if self.end is None:
             return at in self.lexemes.strings
-        return _ESCAPED.sub(b"", begun + text).count(b'"') % 2 == 1
+        return _ESCAPED.sub(b"", text).count(b'"') % 2 == 1
 
     def _closes(self, here: Any, way: tuple[int, int, int]) -> bool:
         """Returns whether a string, or the text, may close after one more byte."""
@@ -271,23 +305,24 @@ class Search:
 
     def tokens(self, text: bytes) -> list[int]:
         """Returns a text in as few tokens as possible."""
-        # Count of tokens, the last token, and where it begins.
-        best: list[tuple[int, int, int]] = [(0, -1, -1)] + [(len(text) + 1, -1, -1)] * len(text)
-        for at in range(len(text)):
-            tree, count = self.vocabulary.trie, best[at][0] + 1
-            for end in range(at, len(text)):
-                below = tree.below(text[end])
-                if below is None:
-                    break
-                tree = below
-                if tree.ids and count < best[end + 1][0]:
-                    best[end + 1] = (count, tree.ids[0], at)
-        out: list[int] = []
-        place = len(text)
-        while place:
-            _, token, place = best[place]
-            out.append(token)
-        return out[::-1]
+        return self.vocabulary.fewest(text)
+
+
+def rests(ending: bytes) -> list[bytes]:
+    """Returns what an ending of JSON has after a value or a member: the first few such ends of it.
+
+    >>> rests(b'"b": [1, 2], "c": ","}}')
+    [b', "b": [1, 2], "c": ","}}', b', "c": ","}}', b'}}', b'}']
+    """
+    found, depth = [b", " + ending] if ending.startswith(b'"') else [], 0
+    for match in _STRUCTURE.finditer(ending):
+        opens, closes = match[0] in b"{[", match[0] in b"}]"
+        if not depth and not opens and len(match[0]) == 1:
+            found.append(ending[match.start() :])
+        depth = max(depth + opens - closes, 0)
+        if len(found) == _TAILS:
+            break
+    return found
 
 
 def fixes(lexemes: Lexemes, search: Search) -> dict[int, list[int]]:

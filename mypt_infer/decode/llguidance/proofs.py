@@ -14,6 +14,7 @@ what the work bound does not reach is left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,6 +41,8 @@ _TRIES, _MORE = 4000, EXPANSIONS // 2
 _SOON, _NEAR = 250, 20
 # The most bytes after which a number or a character is over, and the tails that are tried.
 _SETTLED, _ONWARD = 5, 12
+# The rest of an open string.
+_OPEN = re.compile(rb'(?:[^"\\]|\\.)*"', re.DOTALL)
 # The ones in each byte.
 _ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.int64)
 
@@ -334,18 +337,26 @@ class Prover:
         beyond = place.matcher.deep_copy() if found < 0 and most > 0 else None
         if beyond is None or not beyond.consume_token(token):
             return found, False, 0
-        ending = self.ground.search.ending(
-            beyond,
-            after,
-            most=min(most, EXPANSIONS),
-            begun=place.text + self.ground.search.vocabulary.tokens[token],
-            hints=place.hints,
-        )
-        if ending.tokens is None:
-            return -1, ending.none, ending.looked
-        # The same key once more may be what makes it unsound.
-        spare = [[i, *ending.tokens] for i in self.spare] if place.at.key else []
-        return tried.first([ending.tokens, *spare], token, after, good), False, ending.looked
+        looked, begun = 0, place.text + self.ground.search.vocabulary.tokens[token]
+        # What the known ending has may be a key once more, so the search may have to do without.
+        for rest in (tried.known(place), b""):
+            ending = self.ground.search.ending(
+                beyond,
+                after,
+                most=min(most - looked, EXPANSIONS),
+                begun=begun,
+                hints=place.hints,
+                known=rest,
+            )
+            looked += ending.looked
+            if ending.tokens is None:
+                return -1, ending.none, looked
+            # The same key once more may be what makes it unsound.
+            spare = [[i, *ending.tokens] for i in self.spare] if place.at.key else []
+            found = tried.first([ending.tokens, *spare], token, after, good)
+            if found >= 0 or looked >= most:
+                break
+        return found, False, looked
 
     def _sound(self, text: bytes, tokens: list[int]) -> bool:
         """Returns whether the whole body is strict JSON: no key twice, nothing nested too deep."""
@@ -365,20 +376,29 @@ class _Endings:
     def __init__(self, ground: Ground, here: Any, end: int, endings: list[list[int]]) -> None:
         self.list, self._lexemes, self._here, self._end = endings, ground.lexemes, here, end
         self._search = ground.search
-        self._text: bytes | None = None
         self._tails = [[*e, end] for e in endings]
         # The companion's answers, by its state and the ending: many tokens lead to one state.
         self._closes: dict[tuple[int, int], bool] = {}
         self.count = 0
 
+    def known(self, place: Place) -> bytes:
+        """Returns the text of the place's own ending, from where no string is open."""
+        text = self._own
+        if place.at.key:
+            return place.text[place.text.rfind(b'"') :] + text
+        inside = self._search.inside_string(place.companion, place.text)
+        opened = _OPEN.match(text) if inside else None
+        return text[opened.end() :] if opened else text
+
+    @cached_property
+    def _own(self) -> bytes:
+        """Returns the text of the place's own ending."""
+        return b"".join(self._search.vocabulary.tokens[t] for t in self.list[1])
+
     def rest(self, token: int) -> list[list[int]]:
         """Returns the place's own ending in other tokens, after one that is its beginning."""
         word = self._search.vocabulary.tokens[token]
-        if self._text is None:
-            self._text = b"".join(self._search.vocabulary.tokens[t] for t in self.list[1])
-        if not self._text.startswith(word):
-            return []
-        return [self._search.tokens(self._text[len(word) :])]
+        return [self._search.tokens(self._own[len(word) :])] if self._own.startswith(word) else []
 
     def fits(self, ending: int, token: int, after: int) -> bool:
         """Returns whether a token and then an ending, by its number, complete the body.

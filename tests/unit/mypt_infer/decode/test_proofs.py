@@ -386,3 +386,24 @@ def test_what_begins_a_dead_end_is_not_offered(
     assert guided.ground.takes(place.companion).bits[token >> 3] >> (token & 7) & 1
     assert place.matcher.validate_tokens([token]) == 1
     assert not guided.offered(state).has(token)
+
+
+def test_a_search_ends_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the value of an optional member, the required ones are those of the ending before."""
+    from mypt_infer.decode.llguidance.completion import Ending, Search
+
+    looked: list[int] = []
+    plain = Search.ending
+
+    def counted(*args: Any, **options: Any) -> Ending:
+        found = plain(*args, **options)
+        looked.append(found.looked)
+        return found
+
+    required = {f"r{i}": {"type": "string", "pattern": f"^{i}[a-z]{{5}}-x$"} for i in range(12)}
+    optional = {"type": "object", "properties": {"b": STRING}, "required": ["b"]}
+    of = of_members([*required], first=optional, **required)
+    monkeypatch.setattr(Search, "ending", counted)
+    assert refused(of, '{"name": "t", "first": {"b": "')[0] == "</myPT_toolcall>"
+    assert looked, "the key of the optional member needs a search"
+    assert sum(looked) < 20, looked
