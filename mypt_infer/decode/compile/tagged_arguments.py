@@ -88,6 +88,11 @@ def way_of(
         return Way(free=True, some=least == 1)
     choices = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(choices, list) and len(schema) == 1:
+        found = [kinds_in(choice, schema) for choice in choices]
+        if len(frozenset().union(*found)) < sum(map(len, found)):
+            word = next(iter(schema))
+            what = f"two alternatives of {word!r} take values of one type; {WHERE}"
+            raise SchemaFault(tool, f"{at}/{word}", what)
         return Way(schemas=tuple(map(dict, choices)))
     return Way(schemas=(dict(schema),))
 

@@ -187,6 +187,7 @@ REFUSED = [
     ({"a": {"type": ["string", "integer"], "minimum": 5}}, "minimum"),
     ({"a": {"type": "array"}}, "items"),
     ({"a": {"enum": ["<function="]}}, "no value can be said"),
+    ({"a": {"anyOf": [{"type": "number"}, {"enum": [1]}]}}, "values of one type"),
     ({"a>": {"type": "string"}}, "no tag can hold the name"),
 ]
 
