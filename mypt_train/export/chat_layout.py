@@ -16,6 +16,7 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.adapters.declared import Declared
 from mypt_spec.adapters.messages import Messages
+from mypt_spec.adapters.template_options import TemplateOptions
 from mypt_spec.dialect import grammar_root
 from mypt_train.export.tokenizer_file import ExportError
 
@@ -34,7 +35,8 @@ class ChatLayout:
     `begin` and `finish` are marks at both ends, `after` is one after each answer; "" for none. With
     `last`, tools are before the last question, else before the first; with `told`, they are part of
     its text, after these words. `inline` maps a piece to the
-    kind of block that its text may spell. With `empty`, a thought without text is one.
+    kind of block that its text may spell. With `empty`, a thought without text is one. `options`
+    are those that a chat may be asked for with.
     """
 
     paths: dict[str, Path]
@@ -45,6 +47,7 @@ class ChatLayout:
     empty: bool = False
     told: str = ""
     inline: dict[str, str] = field(default_factory=dict)
+    options: TemplateOptions = field(default_factory=TemplateOptions)
 
     @property
     def turns(self) -> bool:
@@ -70,6 +73,7 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
                 last=adapter.last,
                 empty=True,
                 told=adapter.told,
+                options=adapter.options,
             )
         if isinstance(adapter, Declared):
             return _declared(dialect, adapter)

@@ -25,6 +25,7 @@ from mypt_spec.adapters.template_options import KEY
 from mypt_spec.bodies.tagged import TAGS
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
+from mypt_train.export.option_texts import option_texts
 
 _PROGRAM = Path(__file__).parent / "chat.jinja"
 # What only formats need that write definitions of tools in such a body.
@@ -43,9 +44,13 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     start, ways, states = known.pop("start"), known.pop("prompts"), range(len(known["steps"]))
     known["prompts"] = [ways.get(state, []) for state in states]
     known["answered"] = [int(state in ways) for state in states]
-    known |= _layout(dialect, layout)
+    known |= _layout(dialect, layout) | {"head_block": layout.options.block}
+    known["head_system"] = layout.options.system
     title = f"The text of a chat in {table.title}."
     out = [f"{{#- {title} Made by mypt-export from the grammar of {table.name}. -#}}\n"]
+    # First: an option may have the name of a variable of the program.
+    out.append(f"{{%- set thoughtless = {_thoughtless(dialect, layout)} -%}}\n")
+    out += option_texts(layout.options)
     for name, value in known.items():
         out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
     fields = (
@@ -53,7 +58,6 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
         "told='', front='', waiting=[], tools=0, turn=0, answered=false, again=false, "
         "given=false, final=false"
     )
-    out.append(f"{{%- set thoughtless = {_thoughtless(dialect, layout)} -%}}\n")
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
     path = layout.paths.get("tools")
     tools = _TOOLS.get(table.openers[path[-1]].body) if path else None

@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_infer.decode.prompt import prompt_ids
+from mypt_spec.adapters.template_options import KEY
 from mypt_spec.bodies.json_body import written
 from mypt_spec.table import TEXT
 from mypt_train.commands.export import main
@@ -117,6 +119,56 @@ def test_a_template_can_forbid_thoughts(thought: dict[str, str]) -> None:
         encoded, pairs = d.encode(episode), zip(*map(found.get, MASKED), strict=True)
         learnt = d.tokenizer.decode([i for i, on in pairs if on])
         assert learnt == d.tokenizer.decode(encoded.ids[encoded.loss == 1])
+
+
+TEXTS = st.sampled_from(["1 May 2025", "é\n", ""])
+TAKEN = {
+    "llama3": {"date_string": TEXTS, "tools_in_user_message": st.just(True)},
+    "harmony": {
+        "model_identity": TEXTS,
+        "knowledge_cutoff": TEXTS,
+        "conversation_start_date": TEXTS,
+        "reasoning_effort": st.sampled_from(["low", "high"]),
+        "builtin_tools": st.lists(st.sampled_from(["browser", "python"]), max_size=2),
+    },
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+@given(data=st.data())
+@settings(few, max_examples=max(EXAMPLES // 2, 5))
+def test_a_template_writes_what_options_say(name: str, data: st.DataObject) -> None:
+    """As the adapter of records does: before the system message, or in a block of their own."""
+    d, render = mypt_spec.dialect(name), theirs(name).apply_chat_template
+    drawn = data.draw(chats(name))
+    if drawn is None or spells(d, (padding(d),), drawn[0]):
+        return
+    record = drawn[0]
+    options = data.draw(st.fixed_dictionaries({}, optional=TAKEN[name]))
+    episode, _ = d.read(record | {KEY: options})
+    assert episode is not None
+    messages, tools = record["messages"], record.get("tools")
+    assert render(messages, tools=tools, tokenize=False, **options) == d.serialize(episode)
+    asked = [{"role": "user", "content": "u"}]
+    prompt, _ = d.read(record | {"messages": asked, KEY: options})
+    assert prompt is not None
+    shown = render(asked, tools=tools, tokenize=False, add_generation_prompt=True, **options)
+    assert shown == d.tokenizer.decode(prompt_ids(d, prompt))
+
+
+def test_a_template_refuses_options_that_say_nothing_to_it() -> None:
+    import jinja2
+
+    for name, options in {
+        "harmony": {"reasoning_effort": "much"},
+        "llama3": {"date_string": 5},
+    }.items():
+        with pytest.raises(jinja2.exceptions.TemplateError, match=r"option .* has no value"):
+            theirs(name).apply_chat_template([{"role": "user", "content": "u"}], **options)
+    with pytest.raises(jinja2.exceptions.TemplateError, match=r"spells <.eot_id.>"):
+        theirs("llama3").apply_chat_template(
+            [{"role": "user", "content": "u"}], date_string="<|eot_id|>"
+        )
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if not writes_tools(mypt_spec.dialect(n))])
