@@ -46,6 +46,10 @@ class StoreError(UsageError):
         super().__init__(message)
         self.kind = kind
 
+    def __reduce__(self) -> tuple[type[StoreError], tuple[str, str]]:
+        """Returns what makes it again in another process."""
+        return StoreError, (str(self), self.kind)
+
 
 class Store:
     """The objects below `root`; keys are relative to it, with `/` between their parts.

@@ -199,8 +199,8 @@ def _run(
     from multiprocessing import get_all_start_methods, get_context
 
     # The threads of a client of stores do not live on in a copy of this process.
-    alike = "fork" if all(source.local for source in plan.inputs) else "forkserver"
-    method = alike if alike in get_all_start_methods() else "spawn"
+    local = all(source.local for source in plan.inputs)
+    method = "fork" if local and "fork" in get_all_start_methods() else "spawn"
     plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded once, before they fork
     pool = ProcessPoolExecutor(
         min(workers, len(todo)), get_context(method), initializer=_begin, initargs=(plan,)

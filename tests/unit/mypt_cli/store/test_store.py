@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -326,3 +327,8 @@ def test_a_forked_process_is_told_that_it_cannot_use_a_store(s3: str) -> None:
             os._exit(0 if "forked" in str(error) and "spawn" in str(error) else 2)
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_an_error_is_the_same_in_another_process() -> None:
+    error = pickle.loads(pickle.dumps(StoreError("s3://b/a: is gone", "missing")))
+    assert (type(error), str(error), error.kind) == (StoreError, "s3://b/a: is gone", "missing")
