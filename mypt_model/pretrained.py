@@ -194,6 +194,28 @@ def open_pretrained(folder: Path) -> Pretrained:
     return out
 
 
+def open_hollow(folder: Path, vocab_size: int) -> Pretrained:
+    """Returns a model of the shape of that in a folder, with at least `vocab_size` ids, in float32.
+
+    Its weights have memory that nobody has written, and that the system does not give before. For
+    a process that gets pieces of them from another one. Raises ModelError.
+    """
+    _register()
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    build: Any = AutoModelForCausalLM.from_config
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        with torch.device("meta"):
+            out = _wrapped(build(config, dtype=torch.float32)).grown(vocab_size)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        said = str(error).strip().partition("\n")[0]
+        raise ModelError(f"{folder}: transformers cannot read this model: {said}") from None
+    out.inner.to_empty(device="cpu")
+    out.inner.tie_weights()
+    return out
+
+
 def _of_pieces(folder: Path) -> tuple[Any, dict[str, Any]]:
     """Returns a model whose weights are in pieces, which transformers does not know of.
 

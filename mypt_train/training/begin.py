@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mypt_model.folder import each_weight, is_plain, read_config
 from mypt_model.llama import Transformer, random_transformer
-from mypt_model.pretrained import Net, open_pretrained
+from mypt_model.pretrained import Net, open_hollow, open_pretrained
 from mypt_model.shape import ModelError, fits
 from mypt_spec import Dialect, VocabularyError
 from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
@@ -57,31 +57,36 @@ _OF_DATA = ("vocab_size", "max_position_embeddings")
 
 
 def begun(
-    config: Config, ids: int, context: int | None, source: Path | None, *, empty: bool = False
-) -> tuple[Net, int]:
+    config: Config, ids: int, context: int | None, source: Path | None, *, empty: bool = False,
+    hollow: bool = False,
+) -> tuple[Net, int]:  # fmt: skip
     """Returns a model with at least `ids` ids, and how many of them the folder `source` lacks.
 
     Without a folder, its weights are random. With `empty`, a model that the config describes comes
-    without memory, on the device "meta", for a caller that gives it pieces of its weights. Raises
-    ModelError, CheckpointError.
+    without memory, on the device "meta", for a caller that gives it pieces of its weights. With
+    `hollow`, nothing is read or drawn: weights have memory, but no values. Raises ModelError,
+    CheckpointError.
     """
     if source is not None and not config.model:
-        net = open_pretrained(source).float()
+        net = open_hollow(source, 0) if hollow else open_pretrained(source).float()
         longest = net.config.max_position_embeddings
         if context and longest and context > longest:
             raise ModelError(
                 f"{source}: reads at most {longest} tokens, the rows have {context}; set "
                 "train.context_length"
             )
-        _check_room(source, net.config.vocab_size, ids)
-        return net.grown(ids), max(0, ids - net.config.vocab_size)
+        given = net.config.vocab_size
+        _check_room(source, given, ids)
+        return open_hollow(source, ids) if hollow else net.grown(ids), max(0, ids - given)
     given = ids if source is None else read_config(source).vocab_size
     if source is not None:
         _check_room(source, given, ids)
     shape = config.shape(max(ids, given), context)
-    if empty:
+    if empty or hollow:
         with torch.device("meta"):
             model = Transformer(shape)
+        if hollow:
+            model.to_empty(device="cpu")
         return model, 0 if source is None else lacking(source, read_config(source), model)
     model = random_transformer(shape, config.train.seed)
     return model, 0 if source is None else checkpoint.load_weights(source, model)

@@ -45,6 +45,13 @@ class World:
             dist.all_reduce(values)
         return values
 
+    def told(self, value: Any) -> Any:
+        """Returns what the first process gives; all processes call it."""
+        shared = [value]
+        if self.size > 1:
+            dist.broadcast_object_list(shared, src=0, device=self.device)
+        return shared[0]
+
     def note(self, step: int) -> None:
         """Tells the other processes at which step this one is."""
         if self.watch is not None:
@@ -182,6 +189,20 @@ def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> n
             model, device_ids=[world.device.index] if world.device.type == "cuda" else None
         )
     return model
+
+
+@torch.no_grad()
+def give(model: Net, values: dict[str, Tensor], world: World) -> None:
+    """Gives each process its pieces of the weights of a model, and all of its buffers.
+
+    The first process has whole weights in `values`, which this empties; other processes give none,
+    and have one whole weight at a time. All processes call it.
+    """
+    for name, weight in model.named_parameters():
+        value = values.pop(name) if world.first else torch.empty(weight.shape, dtype=weight.dtype)
+        weight.copy_(like(value, weight))
+    for buffer in model.buffers():
+        dist.broadcast(buffer, 0)
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ from mypt_train.training.corpus import Corpus, Row, corpus, open_data
 from mypt_train.training.distributed import (
     ProcessLost,
     World,
+    give,
     joined,
     spread_out,
     use_threads,
@@ -208,12 +209,15 @@ class _Run:
         pieces = last is not None and is_sharded(last)
         shared = world.shares(c.parallel) and bool(config.model)
         empty = (pieces or shared) and c.objective not in ("dpo", "kto") and not c.lora_rank
-        model, self.fresh_ids = begun(config, ids, width, source, empty=empty)
+        # Else the first process reads the model, and gives the others theirs.
+        given = world.shares(c.parallel) and not empty and c.objective not in ("dpo", "kto")
+        hollow = given and not world.first
+        model, self.fresh_ids = begun(config, ids, width, source, empty=empty, hollow=hollow)
         self.threads = use_threads(c.threads, model.config.hidden_size, world)
         reference = self._reference(model, init_from, last, before)
         words = c.tag_words if last is None or c.lora_rank else {}
         named = named_tags(self.train.dialect, words)
-        if not empty:
+        if not (empty or hollow):
             name_tags(model, named)
         tags = new_tags(self.train.dialect)
         if c.lora_rank:
@@ -221,15 +225,18 @@ class _Run:
             if last is not None:
                 lora.restore(model, last)
             if precision(c.dtype, world.device) == torch.bfloat16:
-                lora.narrow(model)
+                lora.narrow(model, world)
         if c.compile:
             compile_layers(model)
         model.recompute = c.recompute
         out.mkdir(parents=True, exist_ok=True)
         checkpoint.check_space(out, model, c.keep)
         self.objective = Objective(c, self.train, world, reference)
+        values = {n: w.detach() for n, w in model.named_parameters()} if given else {}
         self.called: nn.Module = spread_out(model, world, c.parallel, self.objective.dtype)
         self.model = model
+        if given:
+            give(model, values, world)
         if empty and not pieces and isinstance(model, Transformer):
             fill_pieces(model, c.seed, source, named)
         self.few = lora.rows_of(model, tags) if c.lora_rank else []

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from mypt_model.pretrained import Net
 from mypt_train.training.config import ConfigError, TrainConfig
-from mypt_train.training.distributed import like, whole
+from mypt_train.training.distributed import ALONE, World, like, whole
 
 WEIGHTS, CONFIG = "adapter/adapter_model.safetensors", "adapter/adapter_config.json"
 _NAME = "default"  # peft's, of the only adapter
@@ -48,16 +48,16 @@ def add(model: Net, config: TrainConfig, tags: Sequence[int]) -> None:
 
 
 @torch.no_grad()
-def narrow(model: Net) -> None:
+def narrow(model: Net, world: World = ALONE) -> None:
     """Holds frozen weights of linear layers in bfloat16, where that is what they are.
 
-    For products in bfloat16, which would round them before each product.
+    For products in bfloat16, which would round them before each product. The first process looks
+    at the weights for all, so all of them call it.
     """
-    for name, weight in model.named_parameters():
-        if name.endswith(".base_layer.weight"):
-            half = weight.bfloat16()
-            if torch.equal(half.float(), weight):
-                weight.data = half
+    frozen = {n: w for n, w in model.named_parameters() if n.endswith(".base_layer.weight")}
+    names = [n for n, w in frozen.items() if world.first and torch.equal(w.bfloat16().float(), w)]
+    for name in world.told(names):
+        frozen[name].data = frozen[name].bfloat16()
 
 
 def rows_of(model: Net, tags: Sequence[int]) -> list[tuple[Tensor, Tensor]]:

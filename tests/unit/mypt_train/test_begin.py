@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,34 @@ from pathlib import Path
 import torch
 from mypt_train.training import begin, checkpoint
 from mypt_train.training.config import Config
-from mypt_train.training.distributed import joined, own, spread_out, whole
+from mypt_train.training.distributed import give, joined, own, spread_out, whole
 
 def refused(*given, **more):
     raise AssertionError("this process makes the whole model")
 
+def gives(source):
+    config = Config.of({{"train": {{}}}})
+    want, lacking = begin.begun(config, 100, 64, source)
+    begin.name_tags(want, {TAGS})
+    read, begin.open_pretrained = begin.open_pretrained, refused
+    model, fresh = (want, lacking) if world.first else begin.begun(config, 100, 64, source, hollow=True)
+    begin.open_pretrained = read
+    assert fresh == lacking == 3
+    values = {{n: w.detach() for n, w in want.named_parameters()}}
+    wanted = {{n: w.clone() for n, w in [*values.items(), *want.named_buffers()]}}
+    spread_out(model, world, "fsdp", torch.float32)
+    give(model, values if world.first else {{}}, world)
+    for name, weight in [*model.named_parameters(), *model.named_buffers()]:
+        assert torch.equal(whole(weight), wanted.pop(name)), name
+    assert not wanted
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    held = sum(own(weight).numel() for weight in model.parameters())
+    assert held < 0.6 * sum(weight.numel() for weight in model.parameters())
+
 out = Path(sys.argv[1])
 with joined() as world:
+    if (out / "qwen3").exists():
+        gives(out / "qwen3")
     for name, more, ids in {CASES}:
         source = out / name if name else None
         config = Config.of({{"model": {SHAPE} | more}})
@@ -68,6 +90,13 @@ def test_the_weights_are_those_of_one_process(tmp_path: Path) -> None:
     with Saver(tmp_path, model, adamw(model, made), made, ALONE, {}) as saver:
         saver.save(2, {})
     assert {path.name for path in tmp_path.iterdir()} == {"step_000001", "step_000002"}
+    if find_spec("transformers"):  # the first process reads it for all
+        import transformers
+
+        made = transformers.Qwen3Config(
+            vocab_size=97, head_dim=12, tie_word_embeddings=True, **SHAPE
+        )
+        transformers.AutoModelForCausalLM.from_config(made).save_pretrained(tmp_path / "qwen3")
     for end in processes(["-c", SHARED, str(tmp_path)], 2):
         assert end.returncode == 0, end.stderr
 

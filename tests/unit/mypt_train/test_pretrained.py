@@ -232,6 +232,21 @@ def test_adapters(kind: str, sft: Path, tmp_path: Path) -> None:
         train(sft, made, tmp_path / "two", resume=True)
 
 
+# Of two processes, the second one reads no model and draws no weights.
+SECOND = """
+import os, sys
+from mypt_train.__main__ import main
+from mypt_train.training import begin, checkpoint
+
+def refused(*given, **more):
+    raise AssertionError("this process makes the whole model")
+
+if os.environ["RANK"] == "1":
+    begin.open_pretrained = begin.random_transformer = checkpoint.open_model = refused
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # used by peft
 def test_adapters_of_shared_weights(sft: Path, tmp_path: Path) -> None:
     """Two processes, whole checkpoints and pieces: the steps of one, and its files for peft."""
@@ -243,7 +258,7 @@ def test_adapters_of_shared_weights(sft: Path, tmp_path: Path) -> None:
     words = ["--data", str(sft), "--config", str(tmp_path / "c.json"), "--init-from", str(base)]
     words += ["--set", "train.parallel=fsdp", "--out", str(tmp_path / "two"), "-q"]
     for way in (["--steps", "2", "--set", "train.checkpoint=sharded"], ["--resume"]):
-        for done in processes([*words, *way], 2):
+        for done in processes(["-c", SECOND, *words, *way], 2):
             assert done.returncode == 0, done.stderr
     kept, ended = tmp_path / "two" / "step_000002", tmp_path / "two" / "step_000003"
     assert not (kept / "model.safetensors").exists(), "in pieces"
@@ -265,13 +280,13 @@ def test_frozen_weights_are_narrow(
     base = pretrained("qwen3", tmp_path / "base")
     keys = CONFIG["train"] | {"lora_rank": 4, "steps": 2, "dtype": "bfloat16"}
     kinds, narrow = [], lora.narrow
-    monkeypatch.setattr(lora, "narrow", lambda m: (narrow(m), kinds.append(_kinds(m))))
+    monkeypatch.setattr(lora, "narrow", lambda m, w: (narrow(m, w), kinds.append(_kinds(m))))
     train(sft, {"train": keys}, tmp_path / "wide", init_from=base)
     net = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
     net.save_pretrained(base)
     train(sft, {"train": keys}, tmp_path / "narrow", init_from=base)
     assert kinds == [{torch.float32: 24}, {torch.bfloat16: 14, torch.float32: 10}]
-    monkeypatch.setattr(lora, "narrow", lambda m: None)
+    monkeypatch.setattr(lora, "narrow", lambda m, w: None)
     train(sft, {"train": keys}, tmp_path / "plain", init_from=base)
     one, two = (weights(tmp_path / name / "step_000002") for name in ("narrow", "plain"))
     assert {weight.dtype.name for weight in one.values()} == {"float32"}
