@@ -25,6 +25,8 @@ def summary_line(summary: Summary) -> str:
             f"{units} clean ({files})" if summary.units else f"nothing to check: {units} ({files})"
         )
     if not summary.faulty:  # a key that all records have, a file that is cut off
+        if not summary.files:  # a folder that holds none yet
+            return f"{', '.join(found)}; no file was checked"
         about = "the file" if summary.files == 1 else "whole files"
         clean = f"; {units} clean" if summary.units else ""
         return f"{', '.join(found)} about {about}{clean} ({files})"

@@ -504,6 +504,9 @@ def test_summary_line() -> None:
     assert summary_line(Summary(1, 120, 120)) == "120 lines clean (1 file)"
     assert summary_line(Summary(2, 1, 1, unit_name="episode")) == "1 episode clean (2 files)"
     assert summary_line(Summary(1)) == "nothing to check: 0 lines (1 file)"
+    planned = Summary(0)
+    planned.by_severity.update(error=1)
+    assert summary_line(planned) == "1 error; no file was checked"
     summary = Summary(1, 120, 118, 2)
     summary.by_severity.update(error=3, warning=1)
     assert (
