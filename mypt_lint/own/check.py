@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mypt_cli.words import counted
 from mypt_lint.own.walks import Walks
 from mypt_spec import Dialect, Episode, SpecError, VocabularyError
 from mypt_spec.adapters.base import Unread
@@ -155,7 +156,9 @@ def _vectors(dialect: Dialect, path: Path) -> Result:
         wrong = _vector(dialect, vector)
         if wrong:
             return Result("vectors", False, f"{name}: {wrong}")
-    return Result("vectors", True, f"{len(vectors)} vectors hold")
+    return Result(
+        "vectors", True, f"{counted(len(vectors), 'vector')} hold{'s' * (len(vectors) == 1)}"
+    )
 
 
 def _vector(dialect: Dialect, vector: dict[str, Any]) -> str:
