@@ -90,9 +90,7 @@ class Converter:
         rules: Settings = NO_SETTINGS,
         judge: Judge | None = None,
     ) -> None:
-        if is_folder(source) or source in registered():
-            raise KeyError(f"{source}: mypt-convert reads the formats of this package only")
-        if source not in readable():
+        if not (is_folder(source) or source in (*readable(), *registered())):
             raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")
         self.target, self.bridge, self.system = dialect(target), bridge_of(target), system
         self.source = source

@@ -13,6 +13,8 @@ from mypt_spec.adapters.declared import Declared
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.dialect import dialect, dialects, folder, is_folder, told_by_records
 
+_NEEDED = {"user": "user", "text": "assistant"}  # kinds of steps, and the roles that say them
+
 
 def bridge_of(name: str) -> Bridge:
     """Returns the bridge of a dialect. Raises KeyError for one whose records have none."""
@@ -40,5 +42,9 @@ def _own(name: str) -> Bridge:
     if isinstance(found.adapter, Messages):
         return MessageBridge.of(found)
     if isinstance(found.adapter, Declared):
-        return OwnBridge.of(found.adapter.SCHEMA)
-    raise KeyError(f"{name}: only a records.toml says how other records become its own")
+        bridge = OwnBridge.of(found.adapter.SCHEMA)
+        if missing := [role for kind, role in _NEEDED.items() if kind not in bridge.roles]:
+            said = " and ".join(missing)
+            raise KeyError(f'{name}: no role of its records is {said}; say so in its "aliases"')
+        return bridge
+    raise KeyError(f"{name}: records that an adapter.py reads cannot be converted")

@@ -17,6 +17,7 @@ from mypt_train.data.reader import ShardReader
 from mypt_view.cli import main as view
 from tests.unit.mypt_spec.test_own_folder import GABGPT_RECORDS, TOY_RECORDS, made
 
+ROOT = Path(__file__).resolve().parents[3]
 GOOD = {"messages": [{"role": "ask", "content": "q?"}, {"role": "answer", "content": "Yes."}]}
 BAD = {"messages": [{"role": "ask", "content": "q?"}, {"role": "answer", "contnt": "Yes."}]}
 
@@ -112,5 +113,29 @@ def test_the_dialect_of_a_model(here: Path) -> None:
 def test_conversion_says_that_it_knows_no_such_records(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Whose roles nobody knows."""
     assert convert(["good.jsonl", "--from", "./my_toy", "--to", "mypt", "-o", "x.jsonl"]) == 2
-    assert "reads the formats of this package only" in capsys.readouterr().err
+    assert "./my_toy: no role of its records is user and assistant" in capsys.readouterr().err
+    assert convert(["good.jsonl", "--from", "./none", "--to", "mypt", "-o", "x.jsonl"]) == 2
+    assert "none: is no folder" in capsys.readouterr().err
+
+
+def test_records_of_a_folder_are_converted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of each kind of records.toml; what the target has no place for is a loss."""
+    assert lint(["new-dialect", "./tutor"]) == 0
+    thought = {"role": "assistant", "think": "t", "content": "a"}
+    asked = {"role": "user", "content": "u"}
+    Path("t.jsonl").write_text(json.dumps({"messages": [asked, thought]}))
+    given = ["t.jsonl", "--from", "./tutor"]
+    assert convert([*given, "--to", "qwen3", "-o", "q.jsonl"]) == 0
+    answer = {"role": "assistant", "reasoning_content": "t", "content": "a"}
+    assert json.loads(Path("q.jsonl").read_text()) == {"messages": [asked, answer]}
+    assert convert([*given, "--to", "chatml", "-o", "c.jsonl"]) == 1
+    assert "would lose" in capsys.readouterr().err
+    example = f"{ROOT}/examples/mistral_v11"
+    assert convert(["q.jsonl", "--from", "qwen3", "--to", "./tutor", "-o", "back.jsonl"]) == 0
+    assert json.loads(Path("back.jsonl").read_text()) == {"messages": [asked, thought]}
+    said = {"messages": [asked, {"role": "assistant", "content": "a"}]}
+    Path("m.jsonl").write_text(json.dumps(said))
+    assert convert(["m.jsonl", "--from", example, "--to", "chatml", "-o", "n.jsonl"]) == 0
+    assert json.loads(Path("n.jsonl").read_text()) == said
