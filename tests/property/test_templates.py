@@ -77,6 +77,18 @@ def test_fast_path_is_the_segment_path(name: str, data: st.DataObject) -> None:
     ]
 
 
+def test_a_text_that_looks_like_a_mark_stays_as_it_is() -> None:
+    """A text with tags inside belongs to the skeleton, and may hold what marks look like."""
+    call = {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}
+    result = {"role": "toolresult", "name": "find", "content": 1}
+    cited = {"role": "assistant", "content": "\ue0000\ue001<myPT_cite>d</myPT_cite>"}
+    messages = [{"role": "user", "content": "Hi"}, call, result, cited]
+    line = json.dumps({"system": "- find(q) - it finds", "messages": messages}).encode()
+    quick, slow = (Encoder(Options(dialect="mypt")) for _ in range(2))
+    expected = plain(slow.line(line))
+    assert [plain(outcome) for outcome in quick.lines([line] * 3)] == [expected] * 3
+
+
 def varied(value: object, data: st.DataObject) -> object:
     """The same with other texts, here and there with white space, tags or nothing."""
     if isinstance(value, dict):

@@ -106,7 +106,7 @@ class Templates:
         shape, *fixed = rest
         marks = _Marks(names, iter(fixed))
         episode, _ = self.dialect.read(smallest(self.layout, shape, marks))
-        if episode is None:
+        if episode is None or any(part is not None and MARKS.search(part) for part in fixed):
             return None
         texts: list[Text] = []
         runs: list[tuple[int, int]] = []  # length, 0 for a text; loss
