@@ -22,6 +22,7 @@ BODIES: dict[str, tuple[Any, list[Call]]] = {
     "arguments": (X, [Call("t", X)]),
     "function": ({"name": "t", "arguments": X}, [Call("t", X)]),
     "parameters": ({"name": "t", "parameters": X}, [Call("t", X)]),
+    "tagged": ({"name": "t", "arguments": {"x": "[1]"}}, [Call("t", X)]),
     "calls": (LISTED, [Call("t", X, "c1"), Call("u", {})]),
     "functions": (
         [{"name": "t", "arguments": X, "id": "c1"}, {"name": "u", "arguments": {}}],

@@ -26,11 +26,11 @@ LIBRARY = {
 
 
 def large(properties: int) -> dict[str, Any]:
-    """A schema as of a large tool."""
+    """A schema as of a large tool, which is not so plain that its types prove it."""
     numbered = {"type": "integer", "description": "how many", "minimum": 1}
     chosen = {"type": "string", "description": "which", "enum": ["a", "b"]}
     fields = {f"p{i}": numbered if i % 2 else chosen for i in range(properties)}
-    return {"type": "object", "properties": fields, "required": ["p1"]}
+    return {"type": "object", "properties": fields, "required": ["p1"], "not": {"maxProperties": 0}}
 
 
 def findings(record: dict[str, Any]) -> list[tuple[str, str]]:

@@ -271,6 +271,9 @@ def installed(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A place of packages, one of which registers its folder, as pip installs it."""
     place = tmp_path
     shutil.copytree(folders / "my_toy", place / "someone" / "formats")
+    said = TOY_RECORDS.replace('"ask"', '"ask"\naliases = ["user"]')
+    said = said.replace('"answer"', '"answer"\naliases = ["assistant"]')
+    (place / "someone" / "formats" / "records.toml").write_text(said)
     about = place / "someone-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: someone\nVersion: 1.0\n")
@@ -299,6 +302,7 @@ def test_dialects_of_other_packages(installed: Path, module: bool) -> None:
     with pytest.raises(KeyError, match="my-toy"):
         folder("no-such-name")
     bridge = bridge_of("my-toy")
+    assert sorted(bridge.KINDS) == ["text", "user"]
     assert bridge == bridge_of(f"{installed}/someone/formats/")
 
 
