@@ -105,11 +105,15 @@ class AdapterScan:
         The number is -1 where the tools, or the names of calls, are not clean.
         """
         declared, tools = self.checker.limits.tools, split.tools
-        if declared and not declared.issuperset(split.called):
+        strings, new = 0, b""
+        if tools is not None:
+            raw = tools if isinstance(tools, bytes) else self.encode(tools)
+            strings, new, own = self.tools.of(raw)
+            declared = declared | own if declared else own
+        called = split.called
+        if called and not declared.issuperset(called) and (declared or tools is not None):
             return -1, b""
-        if tools is None:
-            return 0, b""
-        return self.tools.of(tools if isinstance(tools, bytes) else self.encode(tools))
+        return strings, new
 
     def _free(self, found: list[_Found], *, judged: bool = False) -> int:
         """Returns the strings in the free values, and in the new tools, of lines.

@@ -1,9 +1,9 @@
 """Tells which definitions of tools are clean by themselves, whatever a record says besides.
 
-Input: the definitions of a record, as JSON. Output: how many strings they have, if they are clean.
-In many files each record has tools that no other has, so most definitions are proved right by their
-types alone (`mypt_spec.bodies.plain_schema`); all others are put before the checker, once, beside
-the shortest chat that there is.
+Input: the definitions of a record, as JSON. Output: how many strings they have, if they are clean,
+and the names of the tools. In many files each record has tools that no other has, so most
+definitions are proved right by their types alone (`mypt_spec.bodies.plain_schema`); all others are
+put before the checker, once, beside the shortest chat that there is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mypt_spec.bodies.plain_schema import plain_tools
 from mypt_spec.memo import Memo
 
 _LISTS, _ROOM = 2000, 8 << 20  # lists that are remembered; bytes of all
+_NONE = frozenset[str]()
 LOST = "MYP360"  # what the text of tools does not say
 _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
 
@@ -27,32 +28,47 @@ class CleanTools:
     def __init__(self, checker: Checker, texts: CleanTexts) -> None:
         self.checker, self.texts = checker, texts
         self.plain = checker.dialect.adapter.plain_tools
-        self.known = Memo[bytes, int](_LISTS, room=_ROOM)  # strings; -1: not clean; -2: seen
+        # Strings of definitions, and names; -1: not clean; -2: seen.
+        self.known = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
         self.decode = msgspec.json.Decoder().decode
 
-    def of(self, raw: bytes) -> tuple[int, bytes]:
-        """Returns how many strings clean definitions have in their line, -1 for others.
+    def of(self, raw: bytes) -> tuple[int, bytes, frozenset[str]]:
+        """Returns how many strings clean definitions have in their line, -1 for others; the names.
 
         Where they are seen for the first time: 0, and their JSON, which is clean if no string in it
         holds a tag.
         """
         if not self.texts.in_json:
-            return -1, b""
-        found = self.known.known.get(raw)
-        if found is not None and found >= -1:
-            return found, b""
-        proved = plain_tools(raw)
-        if proved is not None and found is None and self.plain:
-            self.known.keep(raw, -2, len(raw))
-            return 0, proved
-        if proved is not None and not self.plain:
-            clean = self._comes_back(raw, proved)
-        elif proved is None:
-            clean = not self.checker.line(_CHAT + raw + b"}", row=2, filename="")
-        else:
-            clean = self.texts.are_clean_in(proved, lambda: self.decode(raw))
-        strings = unescaped_quotes(raw if proved is None else proved) // 2 if clean else -1
-        return self.known.keep(raw, strings, len(raw)), b""
+            return -1, b"", _NONE
+        known = self.known.known.get(raw)
+        if known is not None and known[0] >= -1:
+            return known[0], b"", known[1]
+        plain = plain_tools(raw)
+        if plain is not None and known is None and self.plain:
+            self.known.keep(raw, (-2, _NONE), len(raw))
+            return 0, *plain
+        names = self._names(raw) if plain is None else plain[1]
+        strings = unescaped_quotes(raw if plain is None else plain[0]) // 2
+        found = (strings, names) if self._are_clean(raw, plain and plain[0]) else (-1, _NONE)
+        self.known.keep(raw, found, len(raw))
+        return found[0], b"", found[1]
+
+    def _are_clean(self, raw: bytes, plain: bytes | None) -> bool:
+        """Returns whether definitions are clean; `plain` ones are proved but for their text."""
+        if plain is None:
+            return not self.checker.line(_CHAT + raw + b"}", row=2, filename="")
+        if not self.plain:
+            return self._comes_back(raw, plain)
+        return self.texts.are_clean_in(plain, lambda: self.decode(raw))
+
+    def _names(self, raw: bytes) -> frozenset[str]:
+        """Returns the names in definitions that are JSON, or the text of JSON; none if unknown."""
+        tools = self.decode(raw)
+        try:
+            tools = self.decode(tools) if isinstance(tools, str) else tools
+            return frozenset([tool.get("function", tool)["name"] for tool in tools])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return _NONE
 
     def _comes_back(self, raw: bytes, proved: bytes) -> bool:
         """Returns whether plain tools are clean where a format writes them as no JSON."""

@@ -43,6 +43,7 @@ from mypt_spec.adapters.waiting import unanswered
 from mypt_spec.bodies.definitions import (
     LOSSY,
     come_back,
+    function_of,
     lost_in,
     read_definitions,
     read_indented,
@@ -64,6 +65,7 @@ from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import ROLE, RecordSchema
 from mypt_spec.rules.context import Context
+from mypt_spec.rules.payload import names_called, undeclared
 from mypt_spec.table import LISTS, Terminal, TokenTable
 
 SHAPE = "messages"
@@ -223,8 +225,40 @@ class Messages(Adapter):
         return written or bool(self.told)
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
-        """Returns the findings, and those about numbers of calls and results."""
+        """Returns the findings, and those about numbers of calls and results.
+
+        Calls are held to the tools that the Episode declares, too.
+        """
+        own = {function_of(tool)["name"] for tool in self._declared(context.episode)}
+        findings = [finding for finding in findings if finding.code != "MYP313"]
+        calls = self._names_listed(context) if self.listed else names_called(context)
+        findings += undeclared(calls, context.limits.tools | own)
         return [*findings, *self._unanswered(context)] if "result" in self.paths else findings
+
+    def _names_listed(self, context: Context) -> Iterator[tuple[str, Place]]:
+        """Yields the names in lists of calls, and where they are."""
+        body = self._opener("call").body
+        for part in context.calls:
+            try:
+                calls = calls_in(value_in(part.text, body), body, part.attrs)
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue
+            for n, call in enumerate(calls):
+                at = Place(f"{part.at.pointer}/{n}/function/name")
+                yield call.name, at if part.at.pointer else part.at
+
+    def _declared(self, episode: Episode) -> list[dict[str, Any]]:
+        """Returns the definitions of tools in an Episode; none where they cannot be read."""
+        blocks = [m for m in episode.messages if m.role not in self.table.marks]
+        for message in blocks:
+            for part in message.parts:
+                if self.pieces.get((message.role, part.kind)) == "tools":
+                    try:
+                        return self._tools(part.text, message.meta.get(_TOOLS))
+                    except ValueError:
+                        return []
+        asked = next((m.text for m in blocks if (m.role,) == self.paths["user"]), "")
+        return self._asked_with(asked)[0] if self.told else []
 
     # Records to messages
 

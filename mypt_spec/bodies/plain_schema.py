@@ -119,16 +119,17 @@ def is_plain(schema: Any) -> bool:
         return False
 
 
-def plain_tools(raw: bytes) -> bytes | None:
-    """Returns definitions of tools, each of another name, written anew; None for any others.
+def plain_tools(raw: bytes) -> tuple[bytes, frozenset[str]] | None:
+    """Returns definitions of tools, written anew, and their names; None for any that are not plain.
 
-    Strings that are lost were repeated: the caller counts them.
+    Each must have another name. Strings that are lost were repeated: the caller counts them.
     """
     for decoder, wrapped in _decoders():
         try:
             tools = decoder.decode(raw)
         except (ValueError, RecursionError):
             continue
-        names = {tool.x0.x0 if wrapped else tool.x0 for tool in tools}
-        return _encode(tools) if len(names) == len(tools) and "" not in names else None
+        names = frozenset([tool.x0.x0 if wrapped else tool.x0 for tool in tools])
+        fine = len(names) == len(tools) and "" not in names
+        return (_encode(tools), names) if fine else None
     return None

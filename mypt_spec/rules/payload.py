@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -226,26 +226,28 @@ def result_name_mismatch(context: Context) -> Iterator[Finding]:
 def unknown_tool(context: Context) -> Iterator[Finding]:
     """Finds calls of tools that are declared nowhere."""
     declared = context.limits.tools | declared_tools(context.episode, context.table)
-    if not declared:
-        return
+    yield from undeclared(names_called(context), declared)
+
+
+def undeclared(calls: Iterable[tuple[str, Place]], declared: frozenset[str]) -> Iterator[Finding]:
+    """Finds names and places of calls that are not declared; silent where nothing is."""
+    for name, at in calls if declared else ():
+        if name not in declared:
+            known = f"declared are {', '.join(sorted(declared))}"
+            yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *at, help=known)
+
+
+def names_called(context: Context) -> Iterator[tuple[str, Place]]:
+    """Yields the names of called tools, and where they are; without those in lists of calls."""
     for part in context.calls:
         body = context.table.openers[part.kind].body
+        read = _called if len(part.text) <= _LONG else _called.__wrapped__
         try:
-            name = dict(part.attrs).get(NAME) or (
-                _called(part.text, body)
-                if len(part.text) <= _LONG
-                else value_in(part.text, body)[NAME]
-            )
+            name = dict(part.attrs).get(NAME) or read(part.text, body)
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if isinstance(name, str) and name not in declared:
-            text = f"the tool {name!r} is declared nowhere"
-            yield Finding(
-                "MYP313",
-                text,
-                *(part.name_at or part.at),
-                help=f"declared are {', '.join(sorted(declared))}",
-            )
+        if isinstance(name, str):
+            yield name, part.name_at or part.at
 
 
 def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:

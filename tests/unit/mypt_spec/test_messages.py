@@ -148,7 +148,7 @@ FULL = chat(
 
 def test_the_text_of_nested_blocks(nested: Dialect) -> None:
     episode, findings = nested.check(FULL)
-    assert findings == []
+    assert [f.code for f in findings] == ["MYP313"], "no tool is called g"
     assert nested.serialize(episode) == (
         '<system>s<tools>{"type": "function", "function": {"name": "f", "parameters": '
         '{"type": "object"}}}<tools_end><end><user>u<end><assistant><think>t<think_end>I ask.'
@@ -160,7 +160,7 @@ def test_the_text_of_nested_blocks(nested: Dialect) -> None:
 
 def test_the_text_of_a_row_of_blocks(flat: Dialect) -> None:
     episode, findings = flat.check(FULL)
-    assert findings == []
+    assert [f.code for f in findings] == ["MYP313"], "no tool is called g"
     assert flat.serialize(episode) == (
         '<system>s<end><tools>[{"type": "function", "function": {"name": "f", "parameters": '
         '{"type": "object"}}}]<end><user>u<end><think>t<end><said>I ask.<end>'
@@ -222,7 +222,7 @@ def records(draw: st.DrawFn) -> Record:
 def test_any_record_comes_back(nested: Dialect, record: Record) -> None:
     given_as = json.dumps(record)
     episode, findings = nested.check(record)
-    assert {f.code for f in findings} <= {"MYP314"}
+    assert {f.code for f in findings} <= {"MYP313", "MYP314"}
     back = nested.write(episode)
     assert nested.read(back) == (episode, [])
     assert json.dumps(nested.write(nested.read(back)[0])) == json.dumps(back)
@@ -311,3 +311,49 @@ def test_these_records_name_no_format(nested: Dialect) -> None:
 def test_a_wrong_file_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(SpecError, match=says):
         made(tmp_path, "wrong", NESTED, NESTED_ROWS, NESTED_BLOCKS.replace(old, new))
+
+
+SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("name", ["qwen3", "mistral", "mistral-v13", "llama3", "harmony"])
+def test_calls_are_held_to_the_tools_of_their_record(name: str) -> None:
+    """In a record the finding is at the name; in a text the same calls are found."""
+    d = mypt_spec.dialect(name)
+    calls = [
+        {
+            "id": f"call{n:05}",
+            "type": "function",
+            "function": {"name": called, "arguments": {"q": "x"}},
+        }
+        for n, called in enumerate(["find", "other"][name in ("llama3", "harmony") :])
+    ]
+    answers = [{"role": "tool", "tool_call_id": c["id"], "content": "4"} for c in calls]
+    record = {
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "tool_calls": calls},
+            *answers,
+            {"role": "assistant", "content": "Yo."},
+        ],
+        "tools": [{"type": "function", "function": {"name": "find", "parameters": SCHEMA}}],
+    }
+
+    def unknown(found: list[mypt_spec.Finding]) -> list[mypt_spec.Finding]:
+        return [finding for finding in found if finding.code == "MYP313"]
+
+    episode, found = d.check(record)
+    (finding,) = unknown(found)
+    assert finding.pointer == f"/messages/1/tool_calls/{len(calls) - 1}/function/name"
+    assert (finding.message, finding.help) == (
+        "the tool 'other' is declared nowhere",
+        "declared are find",
+    )
+    assert episode is not None
+    again, _ = d.parse(d.serialize(episode))
+    assert again is not None
+    assert len(unknown(d.validate(again))) == 1
+    also = mypt_spec.Limits(tools=frozenset({"other"}))
+    assert not unknown(d.validate(episode, limits=also)), "the settings declare it, too"
+    del record["tools"]
+    assert not unknown(d.check(record)[1]), "nothing is declared"
