@@ -23,7 +23,13 @@ from mypt_cli.words import either
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import Guess, candidates, detect, elsewhere_than, in_order
 from mypt_lint.options import DEFAULTS
-from mypt_lint.run.shape import about, formats_of_texts, said, with_shape
+from mypt_lint.run.shape import (
+    about,
+    formats_of_texts,
+    more_to_check,
+    said,
+    with_shape,
+)
 from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.config import Config, asked
 from mypt_lint.settings.selection import UnknownRuleError, chosen, selection
@@ -283,6 +289,10 @@ class Plan:
             names = in_order(usual)
             if own["kind"] != "record":
                 return Resolved(own, name, (), source)
+            if wanted in (None, AUTO) and sure:
+                more, source = more_to_check(name, source)
+                if more:
+                    say(f"{source.path}: checked as {name}; {more}")
             others, source = elsewhere_than(source, mypt_spec.dialect(name), names)
             if others and not sure:
                 name = others[0].name
