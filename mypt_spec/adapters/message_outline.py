@@ -150,7 +150,8 @@ class MessageOutlines:
         tools, sign = (None, b"null") if tools == b"null" else (tools, tools is not None)
         outline: list[Any] = [sign, bytes(record.chat_template_kwargs), record.language]
         texts: list[str] = []
-        free_values: tuple[list[Any], list[Any], list[str]] = [], [], []
+        # Lists only where there are calls: what lives on is looked at by the garbage collector.
+        said: tuple[list[Any], list[Any], list[str]] | None = None
         notes = self._notes([record, *record.messages], outline) if self.fields else []
         add, free, words = outline.append, texts.append, self.words.known
         user, answer, result = self.user, self.answer, self.result
@@ -181,7 +182,9 @@ class MessageOutlines:
                 calls = message.tool_calls
                 if calls is not UNSET:
                     add(calls.__class__)
-                    self._calls(calls or (), ids, called, outline, free_values)
+                    if calls:
+                        said = said or ([], [], [])
+                        self._calls(calls, ids, called, outline, said)
             elif kind is result:
                 if content:
                     free(content)
@@ -201,7 +204,8 @@ class MessageOutlines:
                 if kind is user:
                     ids, called = {}, {}
             before = kind
-        return Split(tuple(outline), texts, notes, *free_values[:2], tools, free_values[2])
+        values, quoted, names = said or ((), (), ())
+        return Split(tuple(outline), texts, notes, values, quoted, tools, names)
 
     def _free(self, name: str) -> bool:
         """Returns whether a name can be any other in its place."""
