@@ -56,6 +56,7 @@ from mypt_spec.bodies.json_body import (
     Call,
     call_text,
     calls_in,
+    definitions_in,
     list_text,
     value_in,
 )
@@ -65,7 +66,7 @@ from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import ROLE, RecordSchema
 from mypt_spec.rules.context import Context
-from mypt_spec.rules.payload import names_called, undeclared
+from mypt_spec.rules.payload import named_calls, undeclared
 from mypt_spec.table import LISTS, Terminal, TokenTable
 
 SHAPE = "messages"
@@ -231,7 +232,7 @@ class Messages(Adapter):
         """
         own = {function_of(tool)["name"] for tool in self._declared(context.episode)}
         findings = [finding for finding in findings if finding.code != "MYP313"]
-        calls = self._names_listed(context) if self.listed else names_called(context)
+        calls = self._names_listed(context) if self.listed else named_calls(context)
         findings += undeclared(calls, context.limits.tools | own)
         return [*findings, *self._unanswered(context)] if "result" in self.paths else findings
 
@@ -249,16 +250,10 @@ class Messages(Adapter):
 
     def _declared(self, episode: Episode) -> list[dict[str, Any]]:
         """Returns the definitions of tools in an Episode; none where they cannot be read."""
-        blocks = [m for m in episode.messages if m.role not in self.table.marks]
-        for message in blocks:
-            for part in message.parts:
-                if self.pieces.get((message.role, part.kind)) == "tools":
-                    try:
-                        return self._tools(part.text, message.meta.get(_TOOLS))
-                    except ValueError:
-                        return []
-        asked = next((m.text for m in blocks if (m.role,) == self.paths["user"]), "")
-        return self._asked_with(asked)[0] if self.told else []
+        if not self.told:
+            return definitions_in(episode.messages, self.table)
+        users = (m.text for m in episode.messages if (m.role,) == self.paths["user"])
+        return self._asked_with(next(users, ""))[0]
 
     # Records to messages
 

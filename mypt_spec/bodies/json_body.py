@@ -162,17 +162,20 @@ def declared_types(messages: Iterable[Message], table: TokenTable) -> Types:
 
     Definitions that cannot be read say nothing.
     """
-    if not table.tagged:
-        return NO_TYPES
+    return types_of(definitions_in(messages, table)) if table.tagged else NO_TYPES
+
+
+def definitions_in(messages: Iterable[Message], table: TokenTable) -> list[dict[str, Any]]:
+    """Returns the tools that messages define in a block of their own; none that cannot be read."""
     for message in messages:
         for part in message.parts:
             opener = table.openers.get(message.role if part.kind == "text" else part.kind)
             if opener is not None and opener.body in DEFINITIONS:
                 try:
-                    return types_of(read_definitions(part.text, opener.body))
+                    return read_definitions(part.text, opener.body)
                 except DefinitionsError:
-                    return NO_TYPES
-    return NO_TYPES
+                    return []
+    return []
 
 
 def canonical_calls(

@@ -226,7 +226,7 @@ def result_name_mismatch(context: Context) -> Iterator[Finding]:
 def unknown_tool(context: Context) -> Iterator[Finding]:
     """Finds calls of tools that are declared nowhere."""
     declared = context.limits.tools | declared_tools(context.episode, context.table)
-    yield from undeclared(names_called(context), declared)
+    yield from undeclared(named_calls(context), declared)
 
 
 def undeclared(calls: Iterable[tuple[str, Place]], declared: frozenset[str]) -> Iterator[Finding]:
@@ -237,7 +237,7 @@ def undeclared(calls: Iterable[tuple[str, Place]], declared: frozenset[str]) -> 
             yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *at, help=known)
 
 
-def names_called(context: Context) -> Iterator[tuple[str, Place]]:
+def named_calls(context: Context) -> Iterator[tuple[str, Place]]:
     """Yields the names of called tools, and where they are; without those in lists of calls."""
     for part in context.calls:
         body = context.table.openers[part.kind].body
