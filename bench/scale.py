@@ -5,7 +5,9 @@
 One run, interleaved, medians of ratios. One process is measured in processor time: encoding, then
 all until the data set is there. Two processes are measured by the clock, after each has made one
 unit, so that starting them does not count. The store is moto's server on this machine, in a
-process by itself; its time is in neither. Ray and the store are left out where they are missing.
+process by itself; its time is in neither. What a store adds is small beside encoding, so it is
+also measured alone: units whose lines are read and whose object is written, but whose encoding is
+recalled. Ray and the store are left out where they are missing.
 """
 
 from __future__ import annotations
@@ -22,17 +24,21 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache, partial
 from importlib import import_module
+from itertools import chain, islice
 from pathlib import Path
 from time import perf_counter, process_time, sleep
+from typing import Any
 from urllib.request import urlopen
 
 from bench.data import make
 from bench.lint import DATA
-from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store
 from mypt_train.data.options import Options
 from mypt_train.data.prepare import prepare
+from mypt_train.data.units import Encoded
+from mypt_train.scale import run
 from mypt_train.scale.commit import commit
 from mypt_train.scale.launch.local import Local
 from mypt_train.scale.launch.queue import Engine, attempts
@@ -122,8 +128,13 @@ def bucket() -> Iterator[str]:
         server.wait()
 
 
-def in_store(path: Path, url: str, folder: Path, mb: int, rounds: int) -> list[float]:
-    """Returns, for some rounds, processor seconds of units in a store by those of local ones."""
+def in_store(
+    path: Path, url: str, folder: Path, mb: int, rounds: int
+) -> tuple[list[float], list[float]]:
+    """Returns, for some rounds, processor seconds of units in a store by those of local ones.
+
+    First as they are; then 1 and what the store adds, measured without encoding.
+    """
     larger, times = folder / "in.jsonl", max(1, 96 // mb)
     larger.write_bytes(path.read_bytes() * times)  # two units, each of several reads
     Store.at(url).put("in.jsonl", larger)
@@ -134,16 +145,40 @@ def in_store(path: Path, url: str, folder: Path, mb: int, rounds: int) -> list[f
             (f"{url}/in.jsonl", f"{url}/out"),
         )
     ]
-    out = []
-    for _ in range(rounds + 1):
-        times = []
-        for plan in plans:
-            begin = process_time()
-            for number in range(len(plan.units)):
-                run_unit(plan, number)
-            times.append(process_time() - begin)
-        out.append(times[1] / times[0])
-    return out[1:]
+
+    def spent(plan: Plan) -> float:
+        begin = process_time()
+        for number in range(len(plan.units)):
+            run_unit(plan, number)
+        return process_time() - begin
+
+    whole = [[spent(plan) for plan in plans] for _ in range(rounds + 1)][1:]
+    unit = statistics.median(local for local, _ in whole)
+    with recalled():
+        alone = [[spent(plan) for plan in plans] for _ in range(2 * rounds + 1)][1:]
+    return [far / local for local, far in whole], [1 + (b - a) / unit for a, b in alone]
+
+
+@contextmanager
+def recalled() -> Iterator[None]:
+    """Lets units read their lines as ever, but encode no line twice."""
+    module: Any = run
+    encoded, known = module.encoded, dict[bytes, list[Encoded]]()
+
+    def recall(blocks: Iterator[Block], *rest: Any, **options: Any) -> Iterator[Encoded]:
+        some = [*islice(blocks, 1)]
+        first = some[0].data if some else b""
+        if first not in known:
+            known[first] = [*encoded(chain(some, blocks), *rest, **options)]
+        for block in blocks:
+            block.lines()
+        yield from known[first]
+
+    module.encoded = recall
+    try:
+        yield
+    finally:
+        module.encoded = encoded
 
 
 def said(what: str, ratios: list[float]) -> None:
@@ -167,8 +202,9 @@ def main() -> None:
         two(source, folder, chosen.mb, chosen.rounds)
         if importlib.util.find_spec("moto") and importlib.util.find_spec("obstore"):
             with bucket() as url:
-                ratios = in_store(path, url, folder, chosen.mb, chosen.rounds)
+                ratios, added = in_store(path, url, folder, chosen.mb, chosen.rounds)
             said("units in a store: processor time of local units", ratios)
+            said("the same, what the store adds measured without encoding", added)
 
 
 def two(source: Source, folder: Path, mb: int, rounds: int) -> None:

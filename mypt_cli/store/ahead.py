@@ -22,7 +22,7 @@ class Ahead(io.RawIOBase):
 
     def __init__(
         self,
-        get: Callable[[int, int], bytes],
+        get: Callable[[int, int], bytes | memoryview],
         end: int,
         *,
         start: int,
@@ -32,9 +32,10 @@ class Ahead(io.RawIOBase):
         super().__init__()
         self._get, self._end, self._piece, self._ahead = get, end, piece, ahead
         self._at = start
-        self._held = b""  # the piece that is read now, which begins at `_from`
+        # The piece that is read now, which begins at `_from`.
+        self._held: bytes | memoryview = b""
         self._from = -1
-        self._coming: deque[tuple[int, Future[bytes]]] = deque()
+        self._coming: deque[tuple[int, Future[bytes | memoryview]]] = deque()
         self._threads: ThreadPoolExecutor | None = None
 
     def readable(self) -> bool:
@@ -72,12 +73,12 @@ class Ahead(io.RawIOBase):
                 self._threads.shutdown(wait=False, cancel_futures=True)
         super().close()
 
-    def _look(self) -> bytes:
+    def _look(self) -> bytes | memoryview:
         """Returns a first range at the present place."""
         self._drop()
         return self._get(self._at, min(self._at + min(self._piece, _LOOK), self._end))
 
-    def _next(self) -> bytes:
+    def _next(self) -> bytes | memoryview:
         """Returns the piece that begins at the present place, and asks for those after it."""
         if not self._ahead:
             return self._get(self._at, min(self._at + self._piece, self._end))

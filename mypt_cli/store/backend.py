@@ -46,7 +46,7 @@ class Backend(Protocol):
     def head(self, key: str) -> Entry:
         """Returns what is known of an object."""
 
-    def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes]:
+    def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes | memoryview]:
         """Returns the bytes from `start` to before `end`, and what is known of the object."""
 
     def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:

@@ -7,12 +7,14 @@ credentials: of a message only the status and the store's own word for the fault
 from __future__ import annotations
 
 import importlib
+import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from mypt_cli.store.backend import Entry, Fault
 
@@ -26,7 +28,11 @@ _VARIABLES = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or GOOGLE_SKIP_SIGNATURE=true for a public bucket",
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
+# Variables that name the server of S3, the first one counts; and those that say what is hashed.
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_HASHED = ("AWS_UNSIGNED_PAYLOAD", "AWS_CHECKSUM_ALGORITHM")
 _LISTED = 1000
+_PARTS = 5000  # of one upload; S3 takes 10,000
 # The process that obstore has its threads in. A call in a fork of it would wait for ever.
 _users: dict[str, int] = {}
 
@@ -37,12 +43,11 @@ class Bucket:
     def __init__(self, scheme: str, name: str) -> None:
         self._scheme = scheme
         self._obstore = _module()
-        plain = scheme == "http" or os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
         with self._named():
             self._store: Any = importlib.import_module("obstore.store").from_url(
                 f"{scheme}://{name}",
-                client_options={"allow_http": True} if plain else None,
                 retry_config={"max_retries": 0},
+                **client_options(scheme, os.environ),
             )
 
     def entries(self, folder: str) -> Iterator[Entry]:
@@ -57,7 +62,7 @@ class Bucket:
         with self._named():
             return _entry(self._obstore.head(self._store, key))
 
-    def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes]:
+    def get(self, key: str, start: int, end: int | None) -> tuple[Entry, memoryview]:
         """Returns bytes of an object."""
         options: dict[str, Any] = {}
         if end is not None:
@@ -66,12 +71,14 @@ class Bucket:
             options["range"] = {"offset": start}
         with self._named():
             found = self._obstore.get(self._store, key, options=options or None)
-            return _entry(found.meta), bytes(found.bytes())
+            return _entry(found.meta), memoryview(found.bytes())
 
     def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
         """Writes an object."""
         with self._named():
-            self._obstore.put(self._store, key, data, mode="create" if absent else None)
+            body = _mapped(data) if isinstance(data, Path) else data
+            mode = "create" if absent else None
+            self._obstore.put(self._store, key, body, mode=mode, chunk_size=_part(len(body)))
 
     def delete(self, key: str) -> None:
         """Deletes an object."""
@@ -141,6 +148,48 @@ _UNABLE = (
     "this store cannot write an object only if there is none; name a bucket of S3 (or one that "
     "knows If-None-Match), gs, az, or a local folder"
 )
+
+
+def client_options(scheme: str, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the options of obstore for a kind of store, in an environment.
+
+    The content of what is put into S3 is hashed for its signature only where others could change it
+    on the way: over plain HTTP to another machine. TLS protects it elsewhere. Who sets
+    AWS_UNSIGNED_PAYLOAD or AWS_CHECKSUM_ALGORITHM decides.
+
+    >>> client_options("s3", {}), client_options("s3", {"AWS_ENDPOINT_URL": "http://10.0.0.1:9"})
+    ({'unsigned_payload': True}, {'client_options': {'allow_http': True}})
+    """
+    if scheme != "s3":
+        return {"client_options": {"allow_http": True}} if scheme == "http" else {}
+    out: dict[str, Any] = {}
+    endpoint = urlsplit(next(filter(None, map(environ.get, _ENDPOINTS)), "https://"))
+    plain = endpoint.scheme == "http"
+    if plain:
+        out["client_options"] = {"allow_http": True}
+    if not any(environ.get(name) for name in _HASHED):
+        here = endpoint.hostname in ("localhost", "127.0.0.1", "::1")
+        out |= {"unsigned_payload": True} if here or not plain else {}
+    return out
+
+
+def _mapped(path: Path) -> bytes | mmap.mmap:
+    """Returns the bytes of a file, which are in memory only while they are sent.
+
+    obstore reads a path into buffers of its own, which takes as much time as signing them.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+
+
+def _part(size: int) -> int:
+    """Returns the bytes of a part of an upload: of 5 MiB, or so many that there are few enough.
+
+    >>> _part(1 << 30) >> 20, _part(80 << 30) >> 20
+    (5, 16)
+    """
+    return max(5 << 20, -(-size // _PARTS))
 
 
 def _entry(meta: Any) -> Entry:

@@ -31,8 +31,8 @@ from mypt_cli.store.remote import Bucket
 T = TypeVar("T")
 TRIES = 6
 _FIRST, _LONGEST = 0.2, 20.0  # seconds between two tries
-PIECE = 4 << 20
-AHEAD = 2  # pieces that are fetched while one is read
+PIECE = 8 << 20  # a request takes as long as some hundred KiB
+AHEAD = 1  # pieces that are fetched while one is read
 
 
 class StoreError(UsageError):
@@ -128,10 +128,14 @@ class Store:
 
         With `etag`, refuses an object that has another one now.
         """
+        return bytes(self._part(key, start, end, etag))
+
+    def _part(self, key: str, start: int, end: int | None, etag: str) -> bytes | memoryview:
+        """Returns the bytes that `read` does, not copied from where the backend has them."""
         if end is not None and end <= start:
             return b""
 
-        def part() -> bytes:
+        def part() -> bytes | memoryview:
             found, data = self._backend.get(self._prefix + key, start, end)
             if etag and found.etag != etag:
                 raise Fault("changed")
@@ -163,8 +167,8 @@ class Store:
         if etag and entry.etag != etag:
             raise self._error(key, Fault("changed"))
 
-        def get(start: int, end: int) -> bytes:
-            return self.read(key, start, end, etag=entry.etag)
+        def get(start: int, end: int) -> bytes | memoryview:
+            return self._part(key, start, end, entry.etag)
 
         last = entry.size if end is None else min(end, entry.size)
         return io.BufferedReader(Ahead(get, last, start=start, piece=piece, ahead=ahead))

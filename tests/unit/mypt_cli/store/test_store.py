@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import os
 import pickle
+import random
 import subprocess
 import sys
 import threading
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 from mypt_cli.store import Store, StoreError, find, locate, redacted
 from mypt_cli.store.local import LocalFiles
+from mypt_cli.store.remote import client_options
 from tests.support.stores import Faulty
 
 
@@ -293,6 +296,60 @@ def test_a_web_server_without_them(web: str, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"cannot write an object only if .* name a bucket") as no:
         store.put_if_absent("b", b"")
     assert no.value.kind == "unable"
+
+
+def test_content_is_signed_where_it_can_be_changed_on_the_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("obstore", reason="stores need obstore")
+    signed = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            signed.append(self.headers["x-amz-content-sha256"])
+            self.send_response(200)
+            self.send_header("ETag", "x")
+            self.end_headers()
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, url)
+    Store.at("s3://one").put("a", CONTENT)
+    monkeypatch.setenv("AWS_UNSIGNED_PAYLOAD", "false")
+    Store.at("s3://two").put("a", CONTENT)
+    server.shutdown()
+    server.server_close()
+    assert signed == ["UNSIGNED-PAYLOAD", hashlib.sha256(CONTENT).hexdigest()]
+    sure = {"unsigned_payload": True}
+    plain = {"client_options": {"allow_http": True}}
+    for endpoint, expected in (
+        ("https://minio.lan", sure),
+        ("http://minio.lan", plain),
+        ("http://localhost:9000", plain | sure),
+        ("http://[::1]:9000", plain | sure),
+        ("http://localhost.lan", plain),
+    ):
+        assert client_options("s3", {"AWS_ENDPOINT_URL": endpoint}) == expected
+    chosen = {"AWS_CHECKSUM_ALGORITHM": "SHA256"}
+    assert client_options("s3", chosen) == client_options("gs", {}) == {}
+
+
+def test_a_large_file_is_put_in_parts(s3: str, tmp_path: Path) -> None:
+    data = random.Random(0).randbytes((6 << 20) + 1)
+    (tmp_path / "large").write_bytes(data)
+    (tmp_path / "none").write_bytes(b"")
+    store = Store.at(s3)
+    store.put("large", tmp_path / "large")
+    store.put("none", tmp_path / "none")
+    assert store.read("large") == data
+    assert store.read("none") == b""
+    assert store.head("large").etag.strip('"').endswith("-2")  # of two parts
 
 
 def test_without_obstore_local_folders_work_and_stores_say_what_to_install(tmp_path: Path) -> None:
