@@ -233,9 +233,9 @@ def _glued(
 ) -> list[list[int]]:
     """Returns the ids of each event, without the white space that the system writes after it.
 
-    What is between two special ids is one run, cut where the loss changes and where that white
-    space begins. These are the places where one side writes after the other: so no token is half
-    trained, and none joins a prompt to what the model writes after it.
+    What is between two special ids is one run, cut where the loss changes. These are the places
+    where one side writes after the other: so no token is half trained, and none joins a prompt to
+    what the model writes after it. That white space comes after a special id, so it cuts no run.
     """
     out: list[list[int]] = [[] for _ in events]
     run: list[tuple[int, str]] = []
@@ -262,8 +262,6 @@ def _glued(
                 run.append(
                     (number, values.get(piece.value, "") if piece.kind == "attr" else piece.value)
                 )
-        if terminal.trail:
-            flush()
     flush()
     return out
 
@@ -327,9 +325,7 @@ def runs(
                 begun, ended = number if not text else begun, number
                 text += part
                 losses.add(segment.loss)
-        if terminal is not None and terminal.trail:
-            out += [alone()] if text else []
-            text, losses = "", set()
+        if terminal is not None and terminal.trail:  # after a special id: no text waits
             loss = 0 if segment.trailing else segment.loss
             out.append(EncodedAlone(tokenizer.encode(terminal.trail), loss, number, number))
     return [*out, alone()] if text else out

@@ -38,8 +38,6 @@ from mypt_train.training.parts import lora
 SCHEMA, VERSION = "mypt_checkpoint", 1
 # Keys of config.json that two models of one shape need not share.
 _FREE = ("max_position_embeddings", "dtype", "torch_dtype", "_name_or_path", "architectures")
-# The state of the optimizer: name of a weight -> name of a tensor -> the tensor.
-State = dict[str, dict[str, Tensor]]
 # Size and SHA-256 of files, by name.
 Files = dict[str, dict[str, Any]]
 
