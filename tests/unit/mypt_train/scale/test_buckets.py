@@ -64,7 +64,14 @@ def test_the_first_in_plan_order_stays_whatever_the_buckets_and_runs(
     assert sorted(found) == sorted(_repeats_one_by_one(units))  # each once
 
 
-def test_a_bucket_is_read_by_range_and_in_passes_of_bounded_memory() -> None:
+def test_a_bucket_is_read_by_range_and_in_passes_of_bounded_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sorted_at_once: list[int] = []
+    repeated = buckets._repeated
+    monkeypatch.setattr(
+        buckets, "_repeated", lambda some: sorted_at_once.append(len(some)) or repeated(some)
+    )
     rng = np.random.Generator(np.random.PCG64(0))
     digests = np.frombuffer(rng.bytes(16 * 4000), "V16")
     body, _ = buckets.run([buckets.entries(0, digests)], 2)
@@ -75,7 +82,10 @@ def test_a_bucket_is_read_by_range_and_in_passes_of_bounded_memory() -> None:
         asked.append(length)
         return body[start : start + length]
 
+    sorted_at_once.clear()
     assert len(buckets.settle([read], 1, most=100)) == 0
+    assert len(sorted_at_once) == 16
+    assert max(sorted_at_once) <= 100
     items = [length // buckets.ENTRY.itemsize for length in asked]
     assert max(items) <= 100
     assert sum(items[2:]) == 16 * count  # about 1,000 entries are 16 passes of at most 100

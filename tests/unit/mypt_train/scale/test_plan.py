@@ -18,12 +18,13 @@ import zstandard
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store, StoreError
 from mypt_train import Options, ShardError, ShardReader, prepare
+from mypt_train.data.encode_line import Encoder
 from mypt_train.scale import attempts
 from mypt_train.scale.attempts import AsideError, make
 from mypt_train.scale.commit import commit
 from mypt_train.scale.plan import Plan, PlanError, dumped, make_plan, parsed, read_plan, write_plan
 from mypt_train.scale.run import run_unit
-from mypt_train.scale.state import UnfinishedError, status_of
+from mypt_train.scale.state import UnfinishedError, seal, status_of
 from mypt_train.scale.unit.proof import ChangedError
 
 ROOT = Path(__file__).parents[4]
@@ -86,7 +87,17 @@ def test_the_data_set_is_that_of_the_one_liner(tmp_path: Path) -> None:
     said = manifests[1].pop("plan")
     assert manifests[0] == manifests[1]
     assert said["missing"] == []
-    ShardReader(tmp_path / "out", verify=True)
+    # The one-liner goes by units, too: what is on each line of the inputs is independent of both.
+    lines = {"a.jsonl": LINES, "b.jsonl.zst": LINES, "c.jsonl.gz": LINES[::2], "d.json": LINES[:5]}
+    lines |= {"e.jsonl": LINES[:1], "f.jsonl": LINES[1:2], "h.parquet": LINES[:7]}
+    names = [Path(source["path"]).name for source in manifests[0]["inputs"]]
+    made = {key[1:]: ids for key, ids in episodes(tmp_path / "out").items()}
+    encode = Encoder(plan.options).line
+    assert made == {
+        (names.index(name), row): encode(line).samples[0].ids.tobytes()
+        for name, some in lines.items()
+        for row, line in enumerate(some, 1)
+    }
 
 
 def episodes(folder: Path) -> dict[tuple[str, int, int], bytes]:
@@ -121,6 +132,15 @@ def test_groups_hold_the_same_episodes(tmp_path: Path) -> None:
     manifest.write_bytes(manifest.read_bytes().replace(b"group_00001_00000", b"group_00000_00000"))
     with pytest.raises(ShardError, match="describes shard 1 of train"):
         ShardReader(tmp_path / "many")
+
+
+def test_units_that_another_plan_has_sealed_are_not_taken(tmp_path: Path) -> None:
+    (path,) = inputs(tmp_path / "in")[4:5]
+    one, other = (planned([path], tmp_path / "out", mask=mask) for mask in ("model", "trl"))
+    make(one, 0)
+    assert seal(one) == seal(one)
+    with pytest.raises(PlanError, match="belongs to another plan"):
+        seal(other)
 
 
 def test_a_plan_is_read_back(tmp_path: Path) -> None:
