@@ -77,7 +77,9 @@ def set_(change: Callable[[list[Record]], Any]) -> Callable[[Record], Any]:
         (set_(lambda m: m[1]["tool_calls"][0]["function"].update(arguments="[1]")), "MYP"),
         (set_(lambda m: m[1]["tool_calls"][0]["function"].update(arguments='{"q": 9999999999999999999}')), ""),
         (set_(lambda m: m[1]["tool_calls"][0]["function"].update(name="unknown")), ""),
+        (set_(lambda m: m[1]["tool_calls"][0].update(type="custom")), "MYP"),
         (set_(lambda m: m[3].update(content="<tool_call>")), "MYP"),
+        (set_(lambda m: m[-1].update(content=" ")), "MYP314"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_left_to_the_checker(change: Callable[[Record], Any], code: str) -> None:
@@ -110,3 +112,11 @@ def test_two_names_of_a_thought_are_compared() -> None:
     prover.clean(equal)
     assert checker.line(differs, row=2, filename="") != []
     assert not prover.clean(differs)
+
+
+def test_a_line_that_may_have_too_many_tokens_is_left_to_the_checker() -> None:
+    """However well its outline is known."""
+    prover = CleanFilter(Checker(mypt_spec.dialect("qwen3"), mypt_spec.Limits(max_tokens=4000)))
+    short, long = record(0), record(0)
+    long["messages"][0]["content"] = "word " * 500
+    assert [prover.clean(line) for line in lines([short, short, long])] == [True, True, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ import mypt_spec
 from mypt_convert.engine import Converter
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
+from mypt_spec.encoder import weights_of
+from mypt_spec.episode import Message, Part, Place
 from tests.support.strategies import DIALECTS
 
 CHATML = mypt_spec.dialect("chatml")
@@ -66,6 +69,14 @@ def test_marks_have_the_weight_of_their_message() -> None:
         {"role": "user", "content": "Hi"}, answer | {"weight": 0}]})[0], mask=m)
         for m in ("model", "trl", "all-assistant")}  # fmt: skip
     assert not any(found.loss.any() for found in masks.values())
+
+
+def test_a_mark_without_a_place_has_the_weight_of_the_message_before_it() -> None:
+    """Adapters of other packages need not say where their marks are."""
+    answer = Message("assistant", (Part("text", "Yes."),), at=Place("/messages/1/role"))
+    messages = [Message("user", (Part("text", "Hi"),)), replace(answer, meta={"weight": 0.25})]
+    found = weights_of([*messages, Message("eot")], mypt_spec.dialect("mypt").table)
+    assert found == [1.0] * 3 + [0.25] * 4
 
 
 @pytest.mark.parametrize("bad", [-1, True, "1", [1], 1e9])

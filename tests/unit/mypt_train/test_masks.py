@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_lint.cli import main as lint
+from mypt_spec.encoder import Mask, encode_events
+from mypt_spec.episode import events_of
 from mypt_train import Options, ShardError, ShardReader
 from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
@@ -54,6 +56,16 @@ def test_the_manifest_names_the_mask(
     assert view([f"{tmp_path / 'other'}:1", "--mask", "--no-config"]) == 0
     trained = sum(int(shard.mask.sum()) for shard in reader.shards())
     assert found["splits"]["train"]["trained_tokens"] == trained
+
+
+def test_a_block_that_begins_with_another_is_no_empty_one() -> None:
+    said = {"role": "assistant", "think": "Hm.", "content": "Yo."}
+    episode, _ = D.read({"system": "S", "messages": [{"role": "user", "content": "Hi"}, said]})
+    assert episode is not None
+    events = list(events_of(episode.messages, D.table))
+    prompted = Mask(prompted=frozenset({"assistant"}))
+    usual, found = (encode_events(events, D.table, D.tokenizer, m) for m in (Mask(), prompted))
+    assert found.loss.tolist() == usual.loss.tolist()
 
 
 def test_another_mask_in_the_manifest_is_found(tmp_path: Path) -> None:
