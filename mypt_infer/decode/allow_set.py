@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from mypt_infer.decode.compile.vocab import Ints
 
-Row = npt.NDArray[np.floating]
-Rows = npt.NDArray[np.floating]
+Row = npt.NDArray[np.generic]
+Rows = npt.NDArray[np.generic]
 Places = npt.NDArray[np.integer]
+REFUSE = np.float32(-np.inf)  # a number of NumPy is written faster than one of Python
 # Sets of at most so many ids are written together: more of them take longer than calls of NumPy.
 TOGETHER = 64
 
@@ -115,16 +116,16 @@ class AllowSet:
         """Returns the bytes that it takes, about, with `places`."""
         return 12 * len(self.listed) + 256
 
-    def write(self, row: Row, source: Row) -> None:
-        """Writes a row of logits with -inf for refused ids; `source` may be the same array."""
+    def write(self, row: Row, source: Row, refuse: np.generic = REFUSE) -> None:
+        """Writes a row of logits with `refuse` for refused ids; `source` may be the same array."""
         if self.only is not None:
             kept = source[self.places]
-            row.fill(-np.inf)
+            row.fill(refuse)
             row[self.places] = kept
             return
         if row is not source:
             row[:] = source
-        row[self.places] = -np.inf
+        row[self.places] = refuse
 
     def write_bits(self, row: npt.NDArray[np.uint8], vocabulary: int) -> None:
         """Writes a bit for each id to zeros, 1 where allowed, lowest first."""
@@ -143,28 +144,30 @@ def write_rows(
     sets: Sequence[AllowSet],
     rows: Sequence[int] | None = None,
     fill: Callable[[int, int], object] | None = None,
+    *,
+    refuse: np.generic = REFUSE,
 ) -> None:
-    """Writes rows of logits with -inf for refused ids, each once; `source` may be `out`.
+    """Writes rows of logits with `refuse` for refused ids, each once; `source` may be `out`.
 
-    `sets` has the allow set of each of `rows`, of all without it; shapes (rows, vocabulary). Rows
-    in which few ids are allowed are written together: reading, filling and writing them one by one
-    would be three calls of NumPy a row, with Python between each two.
-    `fill(first, end)` writes -inf to such rows of `out`, for callers with more than one core.
+    `sets` has the allow set of each of `rows`, of all without it; shapes (rows, vocabulary).
+    `fill(first, end)` writes `refuse` to such rows of `out`, for callers with more than one core.
     """
-    few, together = list[int](), list[AllowSet]()
-    for row, found in zip(range(len(out)) if rows is None else rows, sets, strict=True):
-        if found.only is not None and len(found.only) <= TOGETHER:
-            few.append(row)
-            together.append(found)
+    numbers, place = range(len(out)) if rows is None else rows, source is out
+    few: dict[int, AllowSet] = {}
+    for row, found in zip(numbers, sets, strict=True):
+        if found.only is None and place:
+            out[row][found.places] = refuse
+        elif fill is None or found.only is None or len(found.only) > TOGETHER:
+            into = out[row]
+            found.write(into, into if place else source[row], refuse)
         else:
-            found.write(out[row], source[row])
-    at, ids = places_of(few, together)
+            few[row] = found
+    if fill is None or not few:
+        return
+    at, ids = places_of(list(few), list(few.values()))
     kept = source[at, ids]
-    for first, end in _runs(few):
-        if fill is None:
-            out[first:end].fill(-np.inf)
-        else:
-            fill(first, end)
+    for first, end in _runs(list(few)):
+        fill(first, end)
     out[at, ids] = kept
 
 

@@ -130,12 +130,7 @@ class Decoder:
         self._engine_name, self._additional = engine, additional_properties
         check_ways(self.tables, self.forbidden_blocks)
         self.caps = caps_of(
-            self.dialect,
-            self.engine,
-            self.tools,
-            max_think_tokens,
-            max_toolcall_tokens,
-            unbounded=UNBOUNDED,
+            self.dialect, self.engine, self.tools, *self._limits, unbounded=UNBOUNDED
         )
         self._order, self._bounds = self.tables.members
         self._unbudgeted = FreeSets(self.tables, self.caps, UNBOUNDED)
@@ -244,12 +239,20 @@ class Decoder:
     def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
         """Returns the allow set of each state. States that are new are looked at together."""
         each = states.tolist() if isinstance(states, np.ndarray) else states
-        known, size = self._free.known, self._size
-        new = {s >> BUDGET_BITS for s in each if s >> BUDGET_BITS not in known}
-        if len(new) > 1:
-            for machine, free in self._unbudgeted.of_structure([m for m in new if m < size]):
-                self._free.keep(machine, free, free[2].size)
-        return [self.allow(state) for state in each]
+        known, allow = self._free.known, self.allow
+        out: list[AllowSet] = []  # `list[AllowSet]()` would take as long as ten rows
+        for state in each:
+            free = known.get(state >> BUDGET_BITS)
+            if free is None:
+                break
+            fits = state >> BLOCK_BITS & ENDLESS > free[0] and state & UNBOUNDED > free[1]
+            out.append(free[2] if fits else allow(state))
+        else:
+            return out
+        new = {state >> BUDGET_BITS for state in each}.difference(known)
+        for machine, found in self._unbudgeted.of_structure(new):
+            self._free.keep(machine, found, found[2].size)
+        return list(map(allow, each))
 
     def ids(self, state: int) -> Ints:
         """Returns the allowed ids, sorted, int32."""
@@ -594,9 +597,8 @@ class Decoder:
     def _members(self, classes: npt.NDArray[np.bool_]) -> Ints:
         if np.count_nonzero(classes) > _FEW_CLASSES:
             return np.flatnonzero(classes[self.tables.classes]).astype(np.int32)
-        parts = [
-            self._order[self._bounds[c] : self._bounds[c + 1]] for c in np.flatnonzero(classes)
-        ]
+        order, bounds = self._order, self._bounds
+        parts = [order[bounds[c] : bounds[c + 1]] for c in np.flatnonzero(classes)]
         return np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int32)
 
 

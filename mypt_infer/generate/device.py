@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.allow_set import Rows, write_rows
+from mypt_infer.decode.allow_set import REFUSE, Rows, write_rows
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.decoder import BLOCK_BITS, BUDGET_BITS, ENDLESS, UNBOUNDED, AllowSet, Decoder
@@ -24,6 +24,7 @@ from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.memo import Memo
 
 _REFUSED = -float("inf")
+_BITS = np.int16(-128)  # -inf as the bits of bfloat16
 # The number of allow sets that are kept as tensors.
 _KEPT = 1 << 13
 # The most bytes of these, and of what is kept ready for single rows.
@@ -34,6 +35,25 @@ _PLACES, _FEW = 1 << 11, 1 << 11
 # in the block, for logits of this dtype. The refused ids and -inf for each, or the allowed ids and
 # None.
 _Ready = tuple[int, int, torch.dtype, Tensor, Tensor | None]
+
+
+def array_of(logits: Tensor) -> Rows:
+    """Returns logits as an array on the same memory; of bfloat16, which NumPy lacks, the bits.
+
+    Raises TypeError or RuntimeError for those on another device, of another type that NumPy lacks,
+    or that are part of a graph.
+    """
+    try:
+        return logits.numpy()
+    except TypeError:
+        if logits.dtype is not torch.bfloat16:
+            raise
+        return logits.view(torch.int16).numpy()
+
+
+def refusal(rows: Rows) -> np.generic:
+    """Returns -inf as an array of logits has it."""
+    return _BITS if rows.dtype.kind == "i" else REFUSE
 
 
 class DeviceDecoder:
@@ -173,9 +193,8 @@ class DeviceDecoder:
         if logits.shape[0] != len(states):
             raise ValueError(f"{len(logits)} rows of logits, {len(states)} states")
         try:
-            rows = logits.numpy()
+            rows = array_of(logits)
         except (TypeError, RuntimeError):
-            # The logits are on another device, of a type that NumPy lacks, or part of a graph.
             self._apply_torch(logits, states)
             return logits
         self._write(logits, rows, rows, states)
@@ -189,7 +208,7 @@ class DeviceDecoder:
         `states` has one for each of `rows`.
         """
         try:
-            source, whole = logits.numpy(), out.numpy()
+            source, whole = array_of(logits), array_of(out)
         except (TypeError, RuntimeError):
             out[list(rows)] = logits[list(rows)]
             self._apply_torch([out[row] for row in rows], states)
@@ -205,12 +224,13 @@ class DeviceDecoder:
         rows: Sequence[int] | None = None,
     ) -> None:
         """Masks rows as `Decoder.apply` does; `known` is `out` as an array."""
+        sets, fill = self.decoder.allow_each(states), None
+        if self._threads:
 
-        def fill(first: int, end: int) -> None:
-            out[first:end].fill_(_REFUSED)
+            def fill(first: int, end: int) -> None:
+                out[first:end].fill_(_REFUSED)
 
-        sets = self.decoder.allow_each(states)
-        write_rows(known, source, sets, rows, fill if self._threads else None)
+        write_rows(known, source, sets, rows, fill, refuse=refusal(known))
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
         """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""

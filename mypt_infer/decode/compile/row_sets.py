@@ -12,7 +12,7 @@ as long as a look at some thousand ids, whatever the size of the vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -135,14 +135,17 @@ class FreeSets:
         return left, int(inside), found
 
     def of_structure(
-        self, states: Sequence[int]
+        self, states: Collection[int]
     ) -> Iterator[tuple[int, tuple[int, int, AllowSet]]]:
-        """Yields a state and what `of` has of it, for many states at once.
+        """Yields a state and what `of` has of it, for many states at once; of one state, nothing.
 
-        Only for states in blocks where no content is, and where none of the steps is refused.
+        Only for states of the tables, in blocks where no content is, and where none of the steps
+        is refused.
         """
         tables, edges = self.tables, self.tables.edges
-        found = np.array(states, dtype=np.intp)
+        found = np.array([s for s in states if s < tables.size], dtype=np.intp)
+        if len(found) < 2:
+            return
         found = found[(tables.frame[found] == 0) & (tables.block[found] != NO_BLOCK)]
         found = found[edges.first[found] < edges.first[found + 1]]
         if not len(found):
