@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mypt_infer.decode import BudgetError, Decoder, PromptError, SchemaFault, ToolSpec, declare
+from mypt_infer.decode.decoder import machine
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.table import TEXT
@@ -305,8 +306,9 @@ def test_what_is_remembered_is_what_is_found_anew(
             for token in walk:
                 for kept in (calm._sets, calm._free, calm._steps, calm._jumps):
                     kept.clear()
+                allowed = made.ids(state).tolist()
                 assert (
-                    made.ids(state).tolist()
+                    allowed
                     == calm.ids(state).tolist()
                     == np.flatnonzero(made.allowed(state)).tolist()
                 )
@@ -317,11 +319,26 @@ def test_what_is_remembered_is_what_is_found_anew(
                     except ValueError as error:
                         results.append(str(error))
                 assert results[0] == results[1] == results[2]
+                assert (token in allowed) == isinstance(results[0], int)
                 if isinstance(results[0], str):
                     refused += 1
                     break
                 state = results[0]
     assert refused >= 3
+
+
+@pytest.mark.parametrize("name", ["gabgpt", "usf-omega"])
+def test_before_a_block_the_least_budgets_refuse_what_does_not_fit(name: str) -> None:
+    """Such as a thought, after which there would be no room for an answer."""
+    made = decoder(name, tools=False)
+    state = made.start(prompt(name))
+    offered = []
+    for budget in range(made.minimum(state), made.minimum(state) + 8):
+        tight = made.at(machine(state), max_new_tokens=budget)
+        offered.append(made.ids(tight).tolist())
+        assert offered[-1] == np.flatnonzero(made.allowed(tight)).tolist()
+    assert offered[-1] == made.ids(state).tolist()
+    assert len(offered[0]) < len(offered[-1])
 
 
 def test_forced_tokens() -> None:
