@@ -67,6 +67,7 @@ def set_(change: Callable[[list[Record]], Any]) -> Callable[[Record], Any]:
         (set_(lambda m: m[4].update(tool_call_id="call_0")), "MYP310"),
         (set_(lambda m: m[2].update(name="write")), "MYP312"),
         (set_(lambda m: m[1].update(thinking="Something else.")), "MYP121"),
+        (set_(lambda m: m.clear()), "MYP"),
         (set_(lambda m: m.pop()), ""),
         (set_(lambda m: m.pop(5)), "MYP"),
         (set_(lambda m: m.insert(0, {"role": "assistant", "content": "a"})), "MYP"),

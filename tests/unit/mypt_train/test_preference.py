@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -36,6 +36,11 @@ LABELS = [
         "label": bool(i % 2),
     }
     for i in range(6)
+]
+# Alike but for the answer that is rejected, or for the label.
+TWINS = [
+    PAIRS[0] | {"rejected": {"role": "assistant", "content": "Worse"}},
+    LABELS[0] | {"label": not LABELS[0]["label"]},
 ]
 PLAIN = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
 
@@ -62,11 +67,12 @@ def made(tmp: Path, *records: Any, **options: Any) -> Path:
 
 @settings(max_examples=15)
 @given(
-    st.lists(st.sampled_from([*PAIRS, *LABELS, PLAIN]), min_size=1, max_size=12),
+    st.lists(st.sampled_from([*PAIRS, *LABELS, *TWINS, PLAIN]), min_size=1, max_size=12),
     st.sampled_from([0.0, 0.5]),
     st.booleans(),
     st.booleans(),
 )
+@example([PAIRS[0], LABELS[0], *TWINS, *TWINS], 0.5, True, True)
 def test_pairs_and_labels_are_kept(
     records: list[dict[str, Any]], val: float, dedup: bool, pack: bool
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +40,7 @@ def small() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("in") / "in.jsonl.gz"
-    path.write_bytes(gzip.compress(b"".join(LINES)))
+    path.write_bytes(gzip.compress(b"".join([_weighed(LINES[0]), *LINES[1:]])))
     return str(path)
 
 
@@ -47,7 +48,15 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
 def want(small: None, source: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("want") / "out"
     _made(source, out)
+    assert (out / "train" / "shard_00000_weights.bin").exists()
     return contents(out)
+
+
+def _weighed(line: bytes) -> bytes:
+    """Returns a record with a weight, which the shards of all lines then have room for."""
+    record = json.loads(line)
+    record["messages"][1]["weight"] = 0.5
+    return json.dumps(record).encode() + b"\n"
 
 
 def _made(source: str, out: Path, *, resume: bool = False) -> None:
