@@ -12,10 +12,9 @@ was seen in a clean one is not split at all; the texts of all such lines are loo
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 from hashlib import blake2b
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,20 +23,38 @@ from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.clean_tools import CleanTools
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_spec.adapters.base import Split
+from mypt_spec.adapters.base import Outlined, Split
 from mypt_spec.memo import Memo
 
 _CR = ord("\r")
+_ENDS = b"\r", b"\r\n"  # of a line that is read otherwise
 _ENTRIES = 20_000  # rests, or outlines, that are remembered ...
 _LONG = 200  # ... rests by digest, where they have more bytes
 _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose outline is remembered, and of all
 
 # What is judged once: how many strings a record has besides metadata, and the keys of its rests.
 Judged = tuple[int, tuple[bytes, ...]]
-# Of a line whose structure is clean: its index, what is judged, what is free, strings of its tools,
-# and the JSON of these where they are new.
-_Found = tuple[int, Judged, Split, int, bytes]
 Taken = tuple[tuple[bytes, ...], bytes, list[str]]
+
+
+class _Found(NamedTuple):
+    """What is found in lines.
+
+    - `outlined`: what of them is free. Lines that are split by themselves have all of it in `more`.
+    - `judged`: what is judged of each line, None for one that is not clean.
+    - `tools`: the strings in the tools of lines that have some, and their JSON where it is new.
+    """
+
+    outlined: Outlined
+    judged: list[Judged | None]
+    tools: dict[int, tuple[int, bytes]]
+
+    def texts_of(self, i: int) -> list[str]:
+        """Returns the free texts of a line."""
+        if i in self.outlined.more and self.outlined.more[i].texts:
+            return list(self.outlined.more[i].texts)
+        ends = self.outlined.ends
+        return self.outlined.texts[ends[i - 1] if i else 0 : ends[i]]
 
 
 class AdapterScan:
@@ -70,34 +87,56 @@ class AdapterScan:
         """
         if self.checker.limits.schemas:  # which bind values that a rest leaves out
             return list(range(len(lines))), 0, []
-        outline = self.outlines.of if self.outlines is not None and outlines else None
-        recall, longest = self.outlined.known.get, self.longest
-        found: list[_Found] = []
-        for i, raw in enumerate(lines):
-            outlined = outline(raw) if outline is not None else None
-            if outlined is not None and (known := recall(outlined.rest)) is not None:
-                if raw[-1] != _CR != raw[-2] and len(raw) <= longest:
-                    in_tools, tools = self._tools(outlined)
-                    if in_tools >= 0:
-                        found.append((i, known, outlined, in_tools, tools))
-                continue
-            split = self._split(raw, i)
-            if split is not None:
-                found.append(split)
-                if outlined is not None and len(raw) < _LONGEST:
-                    self.outlined.keep(outlined.rest, split[1], len(raw))
-        free = self._free(found)
+        found = self._split_all(lines) if not outlines else self._outlined(lines)
+        free = (
+            self._free(found, found.outlined.more) if self._are_clean(found.outlined.texts) else -1
+        )
+        judged, more = found.judged, found.outlined.more
         if free < 0:
-            found = [each for each in found if self._free([each]) >= 0]
-            free = self._free(found, judged=True)
+            for i in [i for i, one in enumerate(judged) if one is not None]:
+                if not self._are_clean(found.texts_of(i)) or self._free(found, [i]) < 0:
+                    judged[i] = None
+            free = self._free(found, more, proved=True)
         if kept is not None:
-            taken = {i: (keys, lines[i], s.texts) for i, (_, keys), s, *_ in found if keys}
-            kept += [taken.get(i) for i in range(len(lines))]
-        bad: list[int] = []
-        if len(found) < len(lines):
-            bad = sorted(set(range(len(lines))).difference([each[0] for each in found]))
-        strings = sum([each[1][0] + each[3] for each in found]) + free
-        return bad, strings, [note for each in found for note in each[2].notes]
+            kept += [
+                (one[1], raw, found.texts_of(i)) if one is not None and one[1] else None
+                for i, (one, raw) in enumerate(zip(judged, lines, strict=True))
+            ]
+        clean = [i for i in more if judged[i] is not None]
+        strings = sum([one[0] for one in judged if one is not None]) + free
+        strings += sum([found.tools[i][0] for i in clean if i in found.tools])
+        notes = [note for i in clean for note in more[i].notes]
+        return [i for i, one in enumerate(judged) if one is None], strings, notes
+
+    def _outlined(self, lines: list[bytes]) -> _Found:
+        """Returns what is found in lines by outlines, and by skeletons where these are new."""
+        if self.outlines is None:
+            return self._split_all(lines)
+        outlined = self.outlines.of(lines)
+        found = _Found(outlined, list(map(self.outlined.known.get, outlined.keys)), {})
+        judged = found.judged
+        unknown = [i for i, one in enumerate(judged) if one is None]
+        for i, raw in enumerate(lines):
+            if raw.endswith(_ENDS) or len(raw) > self.longest:
+                judged[i] = None
+        for i, split in outlined.more.items():
+            if judged[i] is not None and (split.tools is not None or split.called):
+                found.tools[i] = self._tools(split)
+                if found.tools[i][0] < 0:
+                    judged[i] = None
+        for i in unknown:
+            self._split(lines[i], i, found)
+            known, key = judged[i], outlined.keys[i]
+            if known is not None and key is not None and len(lines[i]) < _LONGEST:
+                self.outlined.keep(key, known, len(lines[i]))
+        return found
+
+    def _split_all(self, lines: list[bytes]) -> _Found:
+        """Returns what is found in lines by skeletons alone."""
+        found = _Found(Outlined([], [], [0] * len(lines), {}), [None] * len(lines), {})
+        for i, raw in enumerate(lines):
+            self._split(raw, i, found)
+        return found
 
     def _tools(self, split: Split) -> tuple[int, bytes]:
         """Returns the strings in the tools of a line, and the JSON of those that are new.
@@ -115,21 +154,24 @@ class AdapterScan:
             return -1, b""
         return strings, new
 
-    def _free(self, found: list[_Found], *, judged: bool = False) -> int:
-        """Returns the strings in the free values, and in the new tools, of lines.
+    def _free(self, found: _Found, lines: Iterable[int], *, proved: bool = False) -> int:
+        """Returns the strings in the free values, and in the new tools, of clean lines.
 
-        -1 where any of these or of their texts is not clean, unless that is judged already.
+        -1 where any of these is not clean, unless that is proved already.
         """
-        splits = [each[2] for each in found]
-        if not judged and not self._are_clean(list(chain.from_iterable([s.texts for s in splits]))):
-            return -1
+        judged, more = found.judged, found.outlined.more
+        splits = [more[i] for i in lines if i in more and judged[i] is not None]
         values = [value for split in splits for value in split.values]
         quoted = [value for split in splits for value in split.quoted]
-        tools = [each[4] for each in found if each[4]]
+        tools = [
+            found.tools[i][1]
+            for i in lines
+            if i in found.tools and found.tools[i][1] and judged[i] is not None
+        ]
         if not (values or quoted or tools):
             return 0
         encoded = b"\n".join([self.encode(values), *tools])
-        if not judged:
+        if not proved:
             every = encoded + self.encode(quoted) if quoted else encoded
             if not self.texts.in_json or not self.texts.are_clean_in(
                 every, lambda: [values, quoted, *map(self.decode, tools)]
@@ -150,7 +192,7 @@ class AdapterScan:
         except (ValueError, TypeError, KeyError, RecursionError):
             return False
 
-    def _are_clean(self, texts: list[str]) -> bool:
+    def _are_clean(self, texts: Sequence[str]) -> bool:
         """Returns whether texts are clean: of one record, or of several."""
         if not all(texts) or any(map(str.isspace, texts)):
             return False
@@ -161,23 +203,24 @@ class AdapterScan:
                 return False
         return True
 
-    def _split(self, raw: bytes, index: int) -> _Found | None:
-        """Returns what is found in a line by its skeleton; None where it is not clean."""
+    def _split(self, raw: bytes, i: int, found: _Found) -> None:
+        """Adds what is found in a line by its skeleton, where it is clean."""
         if _CR in raw[-2:] or len(raw) > self.longest:
-            return None
+            return
         try:
             record = self.decode(raw)
             opts_out = record.__class__ is not dict or OPT_OUT in record
-            found = None if opts_out else self.adapter.skeleton(record)
-            if found is None or not self._are_clean(found.texts):
-                return None
-            in_tools, tools = self._tools(found)
-            judged = self.judge(raw, record, found.rest, found.notes) if in_tools >= 0 else None
+            split = None if opts_out else self.adapter.skeleton(record)
+            if split is None or not self._are_clean(split.texts):
+                return
+            tools = self._tools(split)
+            judged = self.judge(raw, record, split.rest, split.notes) if tools[0] >= 0 else None
         except (ValueError, RecursionError, OverflowError):
-            return None
-        return (index, judged, found, in_tools, tools) if judged is not None else None
+            return
+        if judged is not None:
+            found.judged[i], found.outlined.more[i], found.tools[i] = judged, split, tools
 
-    def _whole(self, raw: bytes, record: Any, rest: Any, metadata: list[Any]) -> Judged | None:
+    def _whole(self, raw: bytes, record: Any, rest: Any, metadata: Sequence[Any]) -> Judged | None:
         """Returns what is judged of a record; None where records with this rest are not clean."""
         digest = blake2b(self.encode(rest), digest_size=20).digest()
         known = self.known.known.get(digest)
@@ -187,7 +230,9 @@ class AdapterScan:
             known = self.known.keep(digest, count if clean else -1)
         return (known, ()) if known >= 0 else None
 
-    def _in_pieces(self, raw: bytes, record: Any, rests: list[Any], _: list[Any]) -> Judged | None:
+    def _in_pieces(
+        self, raw: bytes, record: Any, rests: list[Any], _: Sequence[Any]
+    ) -> Judged | None:
         """Returns what `_whole` does, for a record with a rest for its head and for each piece."""
         encode, known = self.encode, self.known.known
         head, *others = rests

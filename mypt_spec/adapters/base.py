@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
@@ -155,19 +155,34 @@ class Split(NamedTuple):
     """
 
     rest: Any
-    texts: list[str]
-    notes: list[Any]
+    texts: Sequence[str]
+    notes: Sequence[Any]
     values: Sequence[Any] = ()
     quoted: Sequence[Any] = ()
     tools: Any = None
     called: Sequence[str] = ()
 
 
+class Outlined(NamedTuple):
+    """Lines as outlines, and what any clean thing can replace in all of them.
+
+    - `keys`: the outline of each line, None where it has none.
+    - `texts`: the texts of all lines, one line after another; `ends` is how many there are up to
+      the end of each line. A line without an outline has none.
+    - `more`: what is free besides texts, by the number of the line, of lines that have some.
+    """
+
+    keys: list[Hashable | None]
+    texts: list[str]
+    ends: list[int]
+    more: dict[int, Split]
+
+
 class Outlines(Protocol):
     """Makes outlines of lines, from which skeletons need not be made again; for one thread."""
 
-    def of(self, raw: bytes) -> Split | None:
-        """Returns what a line splits into; None where it has no outline.
+    def of(self, lines: list[bytes]) -> Outlined:
+        """Returns what lines split into.
 
         Where all strings of two lines are counted, and their outlines are equal, they have equal
         rests but for the order of keys, and texts in the same places of these. An outline tells how

@@ -11,7 +11,7 @@ they are. Of lines with equal outlines, the rests (message_skeleton.py) are equa
 places of texts and the numbers of strings.
 
 `{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}` has the
-outline `(b"", b"", UNSET, User, Answer)` and the texts "Hi" and "Yo"; the first three are of the
+outline `(None, b"", UNSET, User, Answer)` and the texts "Hi" and "Yo"; the first three are of the
 keys "tools", "chat_template_kwargs" and "language". With a "reasoning_content", `Answer` is
 followed by 1, the sign of a text. With calls instead of a text it is followed by `UNSET`, the type
 of their list, and for each the number of its id, its type, the number of its name and a sign of
@@ -29,7 +29,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from mypt_spec.adapters.base import Split, WholeRecord, shallow
+from mypt_spec.adapters.base import Outlined, Split, WholeRecord, shallow
 from mypt_spec.adapters.message_skeleton import PLAIN_DEPTH, is_id, refuse_repeated
 from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.memo import Memo
@@ -38,6 +38,9 @@ _METADATA = 20  # keys of metadata that become fields
 _NAMES, _ROOM = 5000, 1 << 20  # names of tools that are remembered; characters of all
 # Signs of what is free: texts, arguments, arguments in a string; of texts of an answer that follow.
 _TEXT, _OBJECT, _QUOTED, _SEVERAL = 1, 2, 3, 4
+_ABSENT, _NULL = Raw(), b"null"
+_NONE: tuple[Any, ...] = ()
+_NO_CALLS = _NONE, _NONE, _NONE
 _Maybe: TypeAlias = str | UnsetType | None
 _Add: TypeAlias = Callable[[Any], None]
 _Arguments: Any = arguments(PLAIN_DEPTH)
@@ -84,8 +87,8 @@ class Answer(Struct, gc=False, tag_field="role", tag="assistant"):
 
 
 class _Record(Struct, gc=False):
-    tools: Raw = Raw()
-    chat_template_kwargs: Raw = Raw()
+    tools: Raw = _ABSENT
+    chat_template_kwargs: Raw = _ABSENT
     language: _Maybe = UNSET
 
 
@@ -133,79 +136,109 @@ class MessageOutlines:
             self._compile()
         return bool(fresh)
 
-    def of(self, raw: bytes) -> Split | None:
-        """Returns what a line splits into; None where it has no outline."""
-        try:
-            return self._of(raw)
-        except (ValueError, RecursionError, TypeError, KeyError, WholeRecord):
-            return None
+    def of(self, lines: list[bytes]) -> Outlined:
+        """Returns what lines split into.
 
-    def _of(self, raw: bytes) -> Split:
-        """Returns what `of` does; raises for a line without an outline.
-
-        Most messages are read here, without a call of a function.
+        Most messages are read here, without a call of a function, and in a branch for each type:
+        there the interpreter knows where a field is.
         """
-        record: Any = self.decode(raw)
-        tools = bytes(record.tools) or None
-        tools, sign = (None, b"null") if tools == b"null" else (tools, tools is not None)
-        outline: list[Any] = [sign, bytes(record.chat_template_kwargs), record.language]
+        keys: list[Any] = []
         texts: list[str] = []
-        # Lists only where there are calls: what lives on is looked at by the garbage collector.
-        said: tuple[list[Any], list[Any], list[str]] | None = None
-        notes = self._notes([record, *record.messages], outline) if self.fields else []
-        add, free, words = outline.append, texts.append, self.words.known
+        ends: list[int] = []
+        more: dict[int, Split] = {}
+        decode, free, words = self.decode, texts.append, self.words.known
         user, answer, result = self.user, self.answer, self.result
-        # The numbers of ids, and of names of tools, of one piece of the record.
-        ids: dict[str, int] = {}
-        called: dict[str, int] = {}
-        before: Any = None
-        for message in record.messages:
-            kind = type(message)
-            add(kind)
-            content = message.content
-            if kind is answer:
-                if before is result:
-                    ids, called = {}, {}
-                if message.thinking is message.reasoning is message.weight is UNSET:
-                    thought = message.reasoning_content
-                    if thought:
-                        free(thought)
-                        add(_TEXT)
-                    elif thought is not UNSET:
-                        add((thought,))
-                    if content:
-                        free(content)
+        for i, raw in enumerate(lines):
+            try:
+                record = decode(raw)
+                tools: bytes | None = None
+                options = b""
+                if record.tools is not _ABSENT:
+                    tools = bytes(record.tools)
+                if record.chat_template_kwargs is not _ABSENT:
+                    options = bytes(record.chat_template_kwargs)
+                outline: list[Any] = [
+                    tools if tools is None else tools == _NULL,
+                    options,
+                    record.language,
+                ]
+                notes = self._notes([record, *record.messages], outline) if self.fields else _NONE
+                # What is made for each line takes time, so these lists are made for calls alone.
+                said: tuple[list[Any], list[Any], list[str]] | None = None
+                add = outline.append
+                # The numbers of ids, and of names of tools, of one piece of the record.
+                ids: dict[str, int] = {}
+                called: dict[str, int] = {}
+                before: Any = None
+                for message in record.messages:
+                    kind = message.__class__
+                    add(kind)
+                    if kind is user:
+                        content = message.content
+                        if content:
+                            free(content)
+                        else:
+                            add(content)
+                        if ids or called:
+                            ids, called = {}, {}
+                    elif kind is answer:
+                        if before is result:
+                            ids, called = {}, {}
+                        if message.thinking is message.reasoning is message.weight is UNSET:
+                            thought = message.reasoning_content
+                            if thought:
+                                free(thought)
+                                add(_TEXT)
+                            elif thought is not UNSET:
+                                add((thought,))
+                            content = message.content
+                            if content:
+                                free(content)
+                            else:
+                                add(content)
+                        else:
+                            _said(message, add, free)
+                        calls = message.tool_calls
+                        if calls is not UNSET:
+                            add(calls.__class__)
+                            if calls:
+                                said = said or ([], [], [])
+                                self._calls(calls, ids, called, outline, said)
+                    elif kind is result:
+                        content = message.content
+                        if content:
+                            free(content)
+                            add(_TEXT)
+                        else:
+                            add(content)
+                        ident, name = message.tool_call_id, message.name
+                        if ident in ids:
+                            ident = ids[ident]
+                        elif is_id(ident):
+                            ident = ids.setdefault(ident, len(ids))
+                        add(ident)
+                        if name in called:
+                            name = called[name]
+                        elif name and (words[name] if name in words else self._free(name)):
+                            name = called.setdefault(name, len(called))
+                        add(name)
                     else:
-                        add(content)
-                else:
-                    _said(message, add, free)
-                calls = message.tool_calls
-                if calls is not UNSET:
-                    add(calls.__class__)
-                    if calls:
-                        said = said or ([], [], [])
-                        self._calls(calls, ids, called, outline, said)
-            elif kind is result:
-                if content:
-                    free(content)
-                    add(_TEXT)
-                else:
-                    add(content)
-                ident, name = message.tool_call_id, message.name
-                add(ids.setdefault(ident, len(ids)) if is_id(ident) else ident)
-                if name and (words[name] if name in words else self._free(name)):
-                    name = called.setdefault(name, len(called))
-                add(name)
-            else:
-                if content:
-                    free(content)
-                else:
-                    add(content)
-                if kind is user:
-                    ids, called = {}, {}
-            before = kind
-        values, quoted, names = said or ((), (), ())
-        return Split(tuple(outline), texts, notes, values, quoted, tools, names)
+                        content = message.content
+                        if content:
+                            free(content)
+                        else:
+                            add(content)
+                    before = kind
+                keys.append(tuple(outline))
+                if said or notes or tools is not None:
+                    values, quoted, names = said or _NO_CALLS
+                    given = None if tools == _NULL else tools
+                    more[i] = Split(None, _NONE, notes, values, quoted, given, names)
+            except (ValueError, RecursionError, TypeError, KeyError, WholeRecord):
+                keys.append(None)
+                del texts[ends[-1] if ends else 0 :]
+            ends.append(len(texts))
+        return Outlined(keys, texts, ends, more)
 
     def _free(self, name: str) -> bool:
         """Returns whether a name can be any other in its place."""
@@ -223,10 +256,18 @@ class MessageOutlines:
         values, quoted, names = free
         words = self.words.known
         for call in calls:
-            function, ident = call.function, call.id
+            function = call.function
+            ident: Any = call.id
             name, given = function.name, function.arguments
             names.append(name)
-            fine = words[name] if name in words else self._free(name)
+            if ident in ids:
+                ident = ids[ident]
+            elif is_id(ident):
+                ident = ids.setdefault(ident, len(ids))
+            place: Any = called.get(name)
+            if place is None:
+                fine = words[name] if name in words else self._free(name)
+                place = called.setdefault(name, len(called)) if fine else name
             if given.__class__ is dict:
                 values.append(given)
                 sign: Any = _OBJECT
@@ -237,12 +278,7 @@ class MessageOutlines:
                 sign = _QUOTED
             else:
                 sign = given
-            outline += (
-                ids.setdefault(ident, len(ids)) if is_id(ident) else ident,
-                call.type,
-                called.setdefault(name, len(called)) if fine else name,
-                sign,
-            )
+            outline += ident, call.type, place, sign
 
     def _notes(self, items: list[Any], outline: list[Any]) -> list[Any]:
         """Returns the metadata values of a record and its messages; adds which are where."""
