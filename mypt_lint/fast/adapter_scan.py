@@ -112,23 +112,26 @@ class AdapterScan:
         """Returns what is found in lines by outlines, and by skeletons where these are new."""
         if self.outlines is None:
             return self._split_all(lines)
-        outlined = self.outlines.of(lines)
-        found = _Found(outlined, list(map(self.outlined.known.get, outlined.keys)), {})
+        outlined, recall = self.outlines.of(lines), self.outlined.known.get
+        found = _Found(outlined, list(map(recall, outlined.keys)), {})
         judged = found.judged
-        unknown = [i for i, one in enumerate(judged) if one is None]
+        for i in [i for i, one in enumerate(judged) if one is None]:
+            key = outlined.keys[i]
+            judged[i] = recall(key)  # learnt from a line before
+            if judged[i] is None:
+                self._split(lines[i], i, found)
+                known = judged[i]
+                if known is not None and key is not None and len(lines[i]) < _LONGEST:
+                    self.outlined.keep(key, known, len(lines[i]))
         for i, raw in enumerate(lines):
             if raw.endswith(_ENDS) or len(raw) > self.longest:
                 judged[i] = None
         for i, split in outlined.more.items():
-            if judged[i] is not None and (split.tools is not None or split.called):
+            needed = (split.tools is not None or split.called) and i not in found.tools
+            if needed and judged[i] is not None:
                 found.tools[i] = self._tools(split)
                 if found.tools[i][0] < 0:
                     judged[i] = None
-        for i in unknown:
-            self._split(lines[i], i, found)
-            known, key = judged[i], outlined.keys[i]
-            if known is not None and key is not None and len(lines[i]) < _LONGEST:
-                self.outlined.keep(key, known, len(lines[i]))
         return found
 
     def _split_all(self, lines: list[bytes]) -> _Found:
