@@ -39,8 +39,7 @@ _NAMES, _ROOM = 5000, 1 << 20  # names of tools that are remembered; characters 
 # Signs of what is free: texts, arguments, arguments in a string; of texts of an answer that follow.
 _TEXT, _OBJECT, _QUOTED, _SEVERAL = 1, 2, 3, 4
 _ABSENT, _NULL = Raw(), b"null"
-_NONE: tuple[Any, ...] = ()
-_NO_CALLS = _NONE, _NONE, _NONE
+_NONE: Any = ()
 _Maybe: TypeAlias = str | UnsetType | None
 _Add: TypeAlias = Callable[[Any], None]
 _Arguments: Any = arguments(PLAIN_DEPTH)
@@ -163,15 +162,15 @@ class MessageOutlines:
                     record.language,
                 ]
                 notes = self._notes([record, *record.messages], outline) if self.fields else _NONE
-                # What is made for each line takes time, so these lists are made for calls alone.
-                said: tuple[list[Any], list[Any], list[str]] | None = None
+                # What is made for each line takes time: there are lists only where there are calls.
+                values = quoted = names = _NONE
                 add = outline.append
                 # The numbers of ids, and of names of tools, of one piece of the record.
                 ids: dict[str, int] = {}
                 called: dict[str, int] = {}
                 before: Any = None
                 for message in record.messages:
-                    kind = message.__class__
+                    kind = type(message)
                     add(kind)
                     if kind is user:
                         content = message.content
@@ -200,10 +199,28 @@ class MessageOutlines:
                             _said(message, add, free)
                         calls = message.tool_calls
                         if calls is not UNSET:
-                            add(calls.__class__)
-                            if calls:
-                                said = said or ([], [], [])
-                                self._calls(calls, ids, called, outline, said)
+                            add(type(calls))
+                            if calls and values is _NONE:
+                                values, quoted, names = [], [], []
+                            for call in calls or _NONE:
+                                function, ident = call.function, call.id
+                                name, given = function.name, function.arguments
+                                names.append(name)
+                                if ident in ids:
+                                    ident = ids[ident]
+                                elif ident is not UNSET and is_id(ident):
+                                    ident = ids.setdefault(ident, len(ids))
+                                if name in called:
+                                    name = called[name]
+                                elif words[name] if name in words else self._free(name):
+                                    name = called.setdefault(name, len(called))
+                                if type(given) is dict:
+                                    values.append(given)
+                                    given = _OBJECT
+                                elif given[:1] == "{":
+                                    quoted.append(_unquoted(given))
+                                    given = _QUOTED
+                                outline += ident, call.type, name, given
                     elif kind is result:
                         content = message.content
                         if content:
@@ -214,7 +231,7 @@ class MessageOutlines:
                         ident, name = message.tool_call_id, message.name
                         if ident in ids:
                             ident = ids[ident]
-                        elif is_id(ident):
+                        elif ident is not UNSET and is_id(ident):
                             ident = ids.setdefault(ident, len(ids))
                         add(ident)
                         if name in called:
@@ -230,8 +247,7 @@ class MessageOutlines:
                             add(content)
                     before = kind
                 keys.append(tuple(outline))
-                if said or notes or tools is not None:
-                    values, quoted, names = said or _NO_CALLS
+                if names or notes or tools is not None:
                     given = None if tools == _NULL else tools
                     more[i] = Split(None, _NONE, notes, values, quoted, given, names)
             except (ValueError, RecursionError, TypeError, KeyError, WholeRecord):
@@ -243,42 +259,6 @@ class MessageOutlines:
     def _free(self, name: str) -> bool:
         """Returns whether a name can be any other in its place."""
         return self.words.keep(name, self.matches(name) is not None, len(name))
-
-    def _calls(
-        self,
-        calls: Iterable[_Call],
-        ids: dict[str, int],
-        called: dict[str, int],
-        outline: list[Any],
-        free: tuple[list[Any], list[Any], list[str]],
-    ) -> None:
-        """Adds the calls of an answer; `free` gets arguments, those in texts, and names."""
-        values, quoted, names = free
-        words = self.words.known
-        for call in calls:
-            function = call.function
-            ident: Any = call.id
-            name, given = function.name, function.arguments
-            names.append(name)
-            if ident in ids:
-                ident = ids[ident]
-            elif is_id(ident):
-                ident = ids.setdefault(ident, len(ids))
-            place: Any = called.get(name)
-            if place is None:
-                fine = words[name] if name in words else self._free(name)
-                place = called.setdefault(name, len(called)) if fine else name
-            if given.__class__ is dict:
-                values.append(given)
-                sign: Any = _OBJECT
-            elif given.startswith("{"):
-                found = _decode(given)
-                refuse_repeated(given, _encode(found))
-                quoted.append(found)
-                sign = _QUOTED
-            else:
-                sign = given
-            outline += ident, call.type, place, sign
 
     def _notes(self, items: list[Any], outline: list[Any]) -> list[Any]:
         """Returns the metadata values of a record and its messages; adds which are where."""
@@ -293,6 +273,13 @@ class MessageOutlines:
                     notes.append(value)
         outline.append(tuple(places))
         return notes
+
+
+def _unquoted(text: str) -> Any:
+    """Returns the arguments in a JSON text; raises for those that have a key twice."""
+    found = _decode(text)
+    refuse_repeated(text, _encode(found))
+    return found
 
 
 def _said(message: Any, add: _Add, free: _Add) -> None:
