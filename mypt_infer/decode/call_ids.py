@@ -150,6 +150,10 @@ class Distinct:
         self._quoted = np.array([b'"' in w for w in self.words])
         self._crossing = np.array([b"}" in w and b"," in w for w in self.words])
 
+    @property
+    def nbytes(self) -> int:
+        return self.engine.nbytes + self._places.size
+
     def only(self, tool: int) -> Tables:
         return self.engine.only(tool)
 

@@ -141,10 +141,10 @@ class Decoder:
         self._one_way = OneWay(self.dialect, self.engine)
         self._steps, self._jumps = step_memos()
         self._caps, self._size = self.caps.tolist(), self.tables.size
-        self._block, self._distance, self._to_close = self.tables.lists
-        self._final: list[bool] = self.tables.final.tolist()
-        # What is known of the engine's own states.
-        self._facts: dict[int, StateFacts] = {}
+        self._block, self._distance, self._to_close, self._final = self.tables.lists
+        # What is known of the engine's own states: StateFacts as plain tuples of numbers, at which
+        # the collector of garbage looks once, not each time.
+        self._facts: dict[int, tuple[int, bool, int, int]] = {}
         self.epoch = 0  # counts how often the engine has forgotten states
         self.engine.on_forgetting(self._forget)
         self._holders = Holders()
@@ -165,6 +165,12 @@ class Decoder:
             response=self.response,
             additional_properties=self._additional,
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of the tables, and of what is kept of states now, about."""
+        memos = (self._sets, self._free, self._steps, self._jumps)
+        return self.engine.nbytes + self._one_way.nbytes + sum(memo.nbytes for memo in memos)
 
     # Beginning.
 
@@ -336,7 +342,11 @@ class Decoder:
 
     def next(self, state: int, token: int) -> int:
         """Returns the state after one token. Raises ValueError when it is not allowed."""
-        known = self._jumps.known.get((state | _NO_BUDGETS, token))
+        if token >> _ID_BITS:
+            raise ValueError(
+                f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids"
+            )
+        known = self._jumps.known.get(state >> BUDGET_BITS << _ID_BITS | token)
         if known is not None:
             if state & _NO_BUDGETS == _NO_BUDGETS:
                 return known
@@ -350,10 +360,6 @@ class Decoder:
             state >> BLOCK_BITS & ENDLESS,
             state & UNBOUNDED,
         )
-        if token >> _ID_BITS:
-            raise ValueError(
-                f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids"
-            )
         before = self.allow(state) if machine >= self._size and left else None
         begun = self._open(machine)  # known before the step: states may be forgotten in it
         then = self._steps.known.get(machine << _ID_BITS | token) or self._step(machine, token)
@@ -384,7 +390,7 @@ class Decoder:
         after = then << BUDGET_BITS | spent << BLOCK_BITS | within
         # Without a budget of a block, only the tokens left in all can refuse this step next time.
         if inside == within == UNBOUNDED:
-            self._jumps.keep((int(state) | _NO_BUDGETS, int(token)), after | _NO_BUDGETS)
+            self._jumps.keep(int(machine << _ID_BITS | token), after | _NO_BUDGETS)
         return after
 
     def takes(self, state: int, token: int) -> bool:
@@ -447,16 +453,11 @@ class Decoder:
     def _about(self, machine: int) -> StateFacts:
         """Returns what is known of a state."""
         if machine < self._size:
-            return StateFacts(
-                self._block[machine],
-                self._final[machine],
-                self._distance[machine],
-                self._to_close[machine],
-            )
+            return self.engine.about(machine)
         found = self._facts.get(machine)
         if found is None:
-            found = self._facts[machine] = self.engine.about(machine)
-        return found
+            found = self._facts[machine] = (*self.engine.about(machine),)
+        return StateFacts._make(found)
 
     def hold(self, states: Sequence[int | None] | Held) -> Held:
         """Returns an object that keeps the states of a list from being forgotten while it lives.

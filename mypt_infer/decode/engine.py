@@ -67,6 +67,10 @@ class Engine(Protocol):
     @property
     def tables(self) -> Tables: ...
 
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of the tables, and of what is kept of states now, about."""
+
     def next(self, state: int, token: int) -> int:
         """Returns the state after a token, 0 if it is refused."""
 
@@ -116,7 +120,7 @@ class TableEngine:
 
     def __init__(self, tables: Tables) -> None:
         self.tables, self.whole = tables, True
-        self.next = tables.next
+        self.next, self.nbytes = tables.next, tables.nbytes
 
     def begin(self, state: int, events: Sequence[Event]) -> int:
         return state
@@ -168,6 +172,10 @@ class LlguidanceEngine:
 
         self.guided = Guided(dialect, tools, forbidden_blocks, response=response, tables=tables)
         self.tables, self.whole = self.guided.tables, False
+
+    @property
+    def nbytes(self) -> int:
+        return self.tables.nbytes + self.guided.nbytes
 
     def next(self, state: int, token: int) -> int:
         if state < self.tables.size:
@@ -260,8 +268,8 @@ def _options(tables: Tables, state: int) -> Options:
 
 
 def _facts(tables: Tables, state: int) -> StateFacts:
-    blocks, distances, to_close = tables.lists
-    return StateFacts(blocks[state], bool(tables.final[state]), distances[state], to_close[state])
+    blocks, distances, to_close, final = tables.lists
+    return StateFacts(blocks[state], final[state], distances[state], to_close[state])
 
 
 def engine_of(

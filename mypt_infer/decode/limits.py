@@ -23,16 +23,17 @@ from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 from mypt_spec.memo import Memo
 
-# The most steps of a decoder that are kept, the bytes that one takes in a dict (Python's integers,
-# a tuple, its slot), and the most bytes of each memo.
-STEPS, STEP, JUMP, STEP_ROOM = 1 << 16, 176, 272, 16 << 20
+# The most steps of a decoder that are kept, the bytes that one takes in a dict (Python's integers
+# and its slot), and the most bytes of each memo. Keys are numbers, not pairs: of a dict of tuples,
+# the collector of garbage looks at each.
+STEPS, STEP, STEP_ROOM = 1 << 16, 176, 16 << 20
 
 
-def step_memos() -> tuple[Memo[int, int], Memo[tuple[int, int], int]]:
+def step_memos() -> tuple[Memo[int, int], Memo[int, int]]:
     """Returns the memos of a decoder: of steps of the machine, and of steps of whole states."""
     return (
         Memo[int, int](STEPS, room=STEP_ROOM, each=STEP),
-        Memo[tuple[int, int], int](STEPS, room=STEP_ROOM, each=JUMP),
+        Memo[int, int](STEPS, room=STEP_ROOM, each=STEP),
     )
 
 

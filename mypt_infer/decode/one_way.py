@@ -57,6 +57,11 @@ class OneWay:
         self._ways = Memo[int, _Way](_KEPT, room=_ROOM)
         self._spelled = Memo[tuple[int, ...], list[int]](_KEPT, room=_ROOM)
 
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of what is kept of states, about."""
+        return self._ways.nbytes + self._spelled.nbytes
+
     def ids(self, machine: int, before: Sequence[int]) -> list[int]:
         """Returns the ids of what must follow a state, as far as they are known; often none.
 

@@ -50,6 +50,8 @@ from mypt_spec import Dialect
 from mypt_spec.memo import Memo
 
 DEAD_STATE = 0
+# `block`, `distance`, `to_close` and `final` of all states.
+Lists = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[bool, ...]]
 # More bits than an id of any vocabulary needs.
 _TOKEN_BITS = 20
 
@@ -288,9 +290,15 @@ class Tables:
         ).astype(np.int32)
 
     @cached_property
-    def lists(self) -> tuple[list[int], list[int], list[int]]:
-        """Returns `block`, `distance` and `to_close` as lists: faster for single numbers."""
-        return self.block.tolist(), self.distance.tolist(), self.to_close.tolist()
+    def lists(self) -> Lists:
+        """Returns `block`, `distance`, `to_close` and `final`: faster for single numbers.
+
+        They are tuples, at which the collector of garbage looks once, not each time.
+        """
+        block, distance, to_close = (
+            tuple(array.tolist()) for array in (self.block, self.distance, self.to_close)
+        )
+        return block, distance, to_close, tuple(self.final.tolist())
 
 
 # The bytes of all tables that are kept.
@@ -375,7 +383,7 @@ class _Builder:
     def __init__(self, grammar: GrammarDfa, leaves: TokenClasses, whole: Whole) -> None:
         self.grammar, self.leaves, self.whole, self.dfa = grammar, leaves, whole, grammar.dfa
         self.own = [i for i in range(whole.own) if not whole.left_out(i)]
-        at, first = 1, np.zeros(len(whole.nodes), dtype=np.int32)
+        at, first = 1, np.zeros(whole.count, dtype=np.int32)
         for i in self.own:
             leaf = self.dfa.nodes[i].leaf
             first[i] = at
@@ -431,7 +439,7 @@ class _Builder:
             base[at:last] = np.where(piece.frame > 0, piece.base + at, 0)
             frame[at:last] = np.where(piece.frame > 0, piece.frame + len(frames), 0)
             out = self._state(placed.then)
-            columns = _placed(np.array(piece.exits).reshape(-1, 1 + len(leaves.exits)), at, out)
+            columns = _placed(piece.exits, at, out)
             for n, column, left in piece.beyond:
                 columns[n - 1, column] = self._state(self.whole.walk(placed.then, left))
             exits.append(columns)
@@ -442,10 +450,11 @@ class _Builder:
             thens = _placed(piece.then, at, out)
             edges.append(np.stack([piece.source + at, piece.token, thens], axis=1))
             spine.append(np.stack([piece.spine[:, 0] + at, _placed(piece.spine[:, 1], at, out)], 1))
-            for state, tree in piece.crossing:
-                if (out, tree.node) not in after:
-                    after[out, tree.node] = [s[1:] for s in self._read(0, tree, placed.then)]
-                steps += [(state + at, *step) for step in after[out, tree.node]]
+            for state, below in piece.crossing:
+                if (out, below) not in after:
+                    tree = Trie(trie.nodes, below)
+                    after[out, below] = [s[1:] for s in self._read(0, tree, placed.then)]
+                steps += [(state + at, *step) for step in after[out, below]]
         links += [(a, b, 1) for a, b in {(first, then) for first, _, then in steps}]
         edges.append(np.array(steps, dtype=np.int32).reshape(-1, 3))
         linked = np.array(links, dtype=np.int32).reshape(-1, 3)

@@ -100,6 +100,12 @@ class DeviceDecoder:
         self._epoch = decoder.epoch
         self._ready = Memo[int, _Ready](_PLACES, room=_ROOM)
 
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of the tensors, about, without those of the decoder."""
+        tensors = [value for value in vars(self).values() if isinstance(value, Tensor)]
+        return sum(t.nbytes for t in tensors) + self._lists.nbytes + self._ready.nbytes
+
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """Returns the states after one token for each row: int64, (rows,)."""
         whole = self.decoder.engine.whole

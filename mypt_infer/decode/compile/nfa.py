@@ -82,6 +82,13 @@ class Dfa:
     nodes: list[DfaNode]
     starts: list[int]
 
+    def leads(self, node: int) -> bytes | None:
+        """Returns the bytes that lead on from a node of structure; None where a leaf reads."""
+        found = self.nodes[node]
+        if found.leaf is not None:
+            return None
+        return bytes(int(code) for kind, code in found.edges if kind == "byte")
+
     def step(self, place: tuple[int, int], byte: int) -> tuple[int, int] | None:
         """Returns the place after one byte, or None if the byte is refused."""
         node = self.nodes[place[0]]

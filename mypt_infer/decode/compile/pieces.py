@@ -20,7 +20,7 @@ from __future__ import annotations
 import gc
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -29,7 +29,8 @@ import numpy as np
 
 from mypt_infer.decode.compile.byte_dfa import Symbol
 from mypt_infer.decode.compile.call_graph import Bodies, Part
-from mypt_infer.decode.compile.nfa import PART, Dfa, DfaNode, NfaError, Node, determinize
+from mypt_infer.decode.compile.nfa import PART, Dfa, NfaError, Node, determinize
+from mypt_infer.decode.compile.packed_dfa import PackedDfa, pack
 from mypt_infer.decode.compile.token_classes import TokenClasses
 from mypt_infer.decode.compile.vocab import Ints, Trie
 from mypt_infer.decode.tools import ToolSpec
@@ -41,8 +42,8 @@ Spot = tuple[int, int]
 # Codes of states that are not the piece's.
 OUT, DEAD = -1, -2
 _ENDS: Symbol = ("out", 0)
-# The bytes of a node of the graph and of an edge, about; and of all pieces that are kept.
-_NODE, _EDGE, _ROOM = 400, 12, 48 << 20
+# The bytes of a piece beside its arrays, about, and of all pieces that are kept.
+_PIECE, _ROOM = 4000, 48 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,33 +55,36 @@ class Piece:
     - `exits`: for each frame the state after each exit of its leaf; of `beyond`, (frame, column,
       bytes), the bytes are left to be read after OUT.
     - `source`, `token`, `then`: all steps of states without a leaf, sorted; of `crossing`, (state,
-      subtree), the tokens below are left to be read. `spine`: sources and targets, each pair once.
+      node of the tree), the tokens below are left to be read. `spine`: sources and targets, each
+      pair once.
     - `away`: by name and place in the grammar, tokens from each state to a goal, less those from
       OUT. `tables` measures them in a whole, and checks them in each other whole.
     """
 
-    dfa: Dfa
-    first: tuple[int, ...]
+    dfa: PackedDfa
+    first: Ints
     out: int
     size: int
     row: Ints
     base: Ints
     frame: Ints
     frames: tuple[tuple[int, str], ...]
-    exits: tuple[Ints, ...]
+    exits: Ints
     beyond: tuple[tuple[int, int, bytes], ...]
     source: Ints
     token: Ints
     then: Ints
-    crossing: tuple[tuple[int, Trie], ...]
+    crossing: tuple[tuple[int, int], ...]
     spine: Ints
     away: dict[tuple[str, int], Ints] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Returns the bytes that it takes, about."""
-        edges = sum(len(node.edges) for node in self.dfa.nodes)
-        return len(self.first) * _NODE + edges * 100 + len(self.token) * _EDGE + 40 * self.size
+        arrays = [v for v in vars(self).values() if isinstance(v, np.ndarray)]
+        frames = 100 * (len(self.frames) + len(self.beyond) + len(self.crossing))
+        # Two distances of each state are measured later.
+        return _PIECE + self.dfa.nbytes + sum(v.nbytes for v in arrays) + frames + 8 * self.size
 
 
 class Parts:
@@ -110,8 +114,8 @@ class Parts:
 class Graph(Protocol):
     """What `read` asks of a graph."""
 
-    @property
-    def nodes(self) -> list[DfaNode]: ...
+    def leads(self, node: int) -> bytes | None:
+        """Returns the bytes that lead on from a node of structure; None where a leaf reads."""
 
     def step(self, place: Spot, byte: int) -> Spot | None:
         """Returns the place after one byte, or None if the byte is refused."""
@@ -134,12 +138,11 @@ class Placed:
 class Whole:
     """A graph with pieces in the places of its edges (PART, i). Is a `Graph`.
 
-    Its nodes are those of the graph, then those of each piece. The edges of pieces have numbers of
-    the piece, so only `step` follows them.
+    Its `count` nodes are those of the graph, its `own`, then those of each piece.
     """
 
     def __init__(self, dfa: Dfa, pieces: Sequence[Piece], parts: Sequence[Part]) -> None:
-        self.dfa, self.nodes, self.own = dfa, list(dfa.nodes), len(dfa.nodes)
+        self.dfa, self.own, self.count = dfa, len(dfa.nodes), len(dfa.nodes)
         self._first: dict[int, Spot] = {}
         placed: list[tuple[Piece, int, Spot, int]] = []
         for i, node in enumerate(dfa.nodes):
@@ -149,9 +152,9 @@ class Whole:
                 if len(node.edges) > 1 or node.leaf is not None or node.final:
                     raise NfaError("a name and arguments can occur at the same place")
                 piece, part = pieces[int(symbol[1])], parts[int(symbol[1])]
-                self._first[i] = len(self.nodes) + piece.dfa.starts[0], 0
-                placed.append((piece, len(self.nodes), then, part.tool))
-                self.nodes += piece.dfa.nodes
+                self._first[i] = self.count + piece.dfa.start, 0
+                placed.append((piece, self.count, then, part.tool))
+                self.count += len(piece.dfa)
         counts: dict[int, int] = {}
         found: list[Placed] = []
         for piece, at, then, owner in placed:
@@ -169,12 +172,19 @@ class Whole:
         found = self.dfa.nodes[node].edges.get(symbol)
         return None if found is None else self._real(found)
 
+    def leads(self, node: int) -> bytes | None:
+        """Returns the bytes that lead on from a node of structure; None where a leaf reads."""
+        if node < self.own:
+            return self.dfa.leads(node)
+        here = self._placed_at(node)
+        return here.piece.dfa.leads(node - here.node)
+
     def step(self, place: Spot, byte: int) -> Spot | None:
         """Returns the place after one byte, or None if the byte is refused."""
         if place[0] < self.own:
             then = self.dfa.step(place, byte)
             return None if then is None else self._real(then)
-        here = self.placed[bisect_right(self._bases, place[0]) - 1]
+        here = self._placed_at(place[0])
         then = here.piece.dfa.step((place[0] - here.node, place[1]), byte)
         if then is None:
             return None
@@ -187,6 +197,9 @@ class Whole:
                 return None
             place = self.step(place, byte)
         return place
+
+    def _placed_at(self, node: int) -> Placed:
+        return self.placed[bisect_right(self._bases, node) - 1]
 
     def _real(self, place: Spot) -> Spot:
         return self._first.get(place[0], place)
@@ -247,7 +260,7 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     beyond: list[tuple[int, int, bytes]] = []
     sources: list[tuple[int, int]] = []  # states, and how many steps each has
     steps = Read([], [], [])
-    crossing: list[tuple[int, Trie]] = []
+    crossing: list[tuple[int, int]] = []
     known: Reads = {}
     for i, node in enumerate(dfa.nodes):
         if i in (out, end):
@@ -257,7 +270,7 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
             found = read(dfa, leaves.vocabulary.trie, (i, 0), state, known, out)
             sources.append((at, len(found.tokens)))
             steps.add(found)
-            crossing += [(at, tree) for tree in found.left]
+            crossing += [(at, tree.node) for tree in found.left]
             continue
         name, last = node.leaf.name, at + node.leaf.states
         frames.append((at, name))
@@ -275,7 +288,8 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     order = np.lexsort((token, source))
     source, token, then = source[order], token[order], then[order]
     return Piece(
-        dfa, tuple(first), out, size, row, base, frame, tuple(frames), tuple(exits), tuple(beyond),
+        pack(dfa), np.array(first, dtype=np.int32), out, size, row, base, frame, tuple(frames),
+        np.array(exits, dtype=np.int32).reshape(-1, 1 + len(leaves.exits)), tuple(beyond),
         source, token, then, tuple(crossing), _pairs(source, then),
     )  # fmt: skip
 
@@ -329,13 +343,8 @@ def read(
         if tree.bytes:
             found.left.append(tree)
         return found
-    node = graph.nodes[place[0]]
-    bytes_: Iterable[int] = (
-        tree.bytes
-        if node.leaf is not None
-        else [int(b) for kind, b in node.edges if kind == "byte"]
-    )
-    for byte in bytes_:
+    leads = graph.leads(place[0])
+    for byte in tree.bytes if leads is None else leads:
         below = tree.below(byte)
         then = graph.step(place, byte) if below is not None else None
         if below is not None and then is not None:

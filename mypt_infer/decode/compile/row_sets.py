@@ -183,7 +183,7 @@ class FreeSets:
         Most such states have a handful of steps, which Python's lists tell in a fraction of the
         time that NumPy takes to begin.
         """
-        edges, (_, distance, to_close) = self.tables.edges, self.tables.lists
+        edges, (_, distance, to_close, _) = self.tables.edges, self.tables.lists
         begin, end = edges.first[state : state + 2].tolist()
         if end - begin <= _FEW:
             after = edges.then[begin:end].tolist()

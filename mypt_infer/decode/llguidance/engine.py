@@ -120,8 +120,9 @@ class Guided:
             self.calls.endings,
         )
         self.size = self.tables.size
-        self.places = Numbered[tuple[int, int, int], _BodyState](
-            self.size, before=lambda place: place.before
+        # Plain tuples of numbers: the collector of garbage looks at each once, not each time.
+        self.places = Numbered[tuple[int, int, int], tuple[Any, ...]](
+            self.size, before=lambda place: int(place[1])
         )
         self._matchers = Memo[int, tuple[Any, bool]](_KEPT, room=_MATCHERS, each=_MATCHER)
         self._offered = Memo[int, Offered](_KEPT, room=_ROOM)
@@ -129,6 +130,12 @@ class Guided:
         self._texts = Memo[int, tuple[bytes, Reading]](_KEPT, room=_ROOM)
         self._refused: dict[int, set[int]] = {}
         self.places.on_forgetting(self._forget)
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of what is kept of states now, about."""
+        memos = (self._matchers, self._offered, self._options, self._texts)
+        return self.places.size + sum(memo.nbytes for memo in memos)
 
     def least_of(self, tool: int) -> int:
         """Returns the least number of tokens that was found for the body of a call of a tool."""
@@ -166,7 +173,7 @@ class Guided:
 
     def beside(self, state: int) -> int | None:
         """Returns the hole at whose start a state is, if tags may follow there, too; else None."""
-        place = self.places[state]
+        place = self._at(state)
         edges = self.tables.edges.first
         return (
             place.hole if place.before < 0 and edges[place.hole] < edges[place.hole + 1] else None
@@ -178,7 +185,7 @@ class Guided:
         A refusal of a token that was offered is remembered, and the token is not offered again.
         """
         with self.calls.lock:
-            place = self.places[state]
+            place = self._at(state)
             known = self.places.known.get((place.hole, state, token))
             if known is not None:
                 return known
@@ -201,15 +208,15 @@ class Guided:
 
     def minimum(self, state: int) -> int:
         """Returns the least known number of tokens to the end of the body."""
-        return len(self.places[state].ending)
+        return len(self._at(state).ending)
 
     def hole(self, state: int) -> int:
         """Returns the tables' state before the body."""
-        return self.places[state].hole
+        return self._at(state).hole
 
     def after(self, state: int) -> int:
         """Returns the tables' state after the body."""
-        return self.tables.holes[self.places[state].hole][1]
+        return self.tables.holes[self._at(state).hole][1]
 
     def offered(self, state: int) -> Offered:
         """Returns what may follow a state, as far as llguidance and the companion say."""
@@ -223,7 +230,7 @@ class Guided:
     def must(self, state: int) -> bytes:
         """Returns the bytes that must follow, if the companion takes them, as llguidance says."""
         with self.calls.lock:
-            place, here = self.places[state], self._matcher(state)
+            place, here = self._at(state), self._matcher(state)
             if here.is_accepting():
                 return b""
             found: bytes = here.deep_copy().compute_ff_bytes()
@@ -245,7 +252,10 @@ class Guided:
 
     def _number(self, place: _BodyState) -> int:
         key = (place.hole, place.before, place.token)
-        return self.places.number(key, place, _STATE + 8 * len(place.ending))
+        return self.places.number(key, tuple(place), _STATE + 8 * len(place.ending))
+
+    def _at(self, state: int) -> _BodyState:
+        return _BodyState._make(self.places[state])
 
     def _forget(self, numbers: set[int]) -> None:
         for memo in (self._matchers, self._offered, self._options, self._texts):
@@ -257,7 +267,7 @@ class Guided:
     def tokens(self, state: int) -> list[int]:
         """Returns the tokens of the body so far."""
         out = []
-        while (place := self.places[state]).before >= 0:
+        while (place := self._at(state)).before >= 0:
             out.append(place.token)
             state = place.before
         return out[::-1]
@@ -270,16 +280,16 @@ class Guided:
         """
         known = self._matchers.known.get(state)
         at, tokens = state, list[int]()
-        while known is None and (place := self.places[at]).before >= 0:
+        while known is None and (place := self._at(at)).before >= 0:
             tokens.append(place.token)
             at = place.before
             known = self._matchers.known.get(at)
         if known is not None and not tokens:
             return known[0]
-        place, again = self.places[state], len(tokens) > 1
+        place, again = self._at(state), len(tokens) > 1
         if known is None:
             found = self.first[self.tables.holes[place.hole][0]].deep_copy()
-        elif known[1] or again or place.read // _APART > self.places[at].read // _APART:
+        elif known[1] or again or place.read // _APART > self._at(at).read // _APART:
             found = known[0].deep_copy()
         else:
             found = known[0]
@@ -327,7 +337,7 @@ class Guided:
         """Returns the text of a body so far, and what was read of it, if it is JSON."""
         found = self._texts.known.get(state)
         if found is None:
-            place, answer = self.places[state], self.calls.answer
+            place, answer = self._at(state), self.calls.answer
             before = self._texts.known.get(place.before)
             if before is not None:
                 text = before[0] + self.ground.search.vocabulary.tokens[place.token]
@@ -340,7 +350,7 @@ class Guided:
         return found
 
     def _place(self, state: int) -> Place:
-        place, answer = self.places[state], self.calls.answer
+        place, answer = self._at(state), self.calls.answer
         text, reading = self._read(state)
         if answer is not None and self.tables.holes[place.hole][0] == RESPONSE:
             return Place(
@@ -378,7 +388,7 @@ class Guided:
             at = int(np.searchsorted(proved.ids, token))
             if at < len(proved.ids) and proved.ids[at] == token:
                 return proved.endings[int(proved.ending[at])]
-        here = self.places[state]
+        here = self._at(state)
         if token == here.ending[0]:
             return list(here.ending[1:])
         return self._prover_of(here.hole).one(self._place(state), token).ending
@@ -397,7 +407,7 @@ class Guided:
 
     def _agreed(self, state: int, place: Place) -> npt.NDArray[np.uint8]:
         """Returns a bit for each id, lowest first, 1 where both readers take it."""
-        own, here = place.ending[0], self.places[state]
+        own, here = place.ending[0], self._at(state)
         if place.matcher.is_error():  # llguidance gave up: only the known ending is left
             bits = np.zeros(-(-self.tables.vocabulary // 32) * 4, dtype=np.uint8)
         else:
@@ -426,7 +436,7 @@ class Guided:
         self, state: int, place: Place, bits: npt.NDArray[np.uint8], *, soon: bool = False
     ) -> ProvenIds:
         """Returns those of some ids, with `own` among them, after which an ending was found."""
-        prover = self._prover_of(self.places[state].hole)
+        prover = self._prover_of(self._at(state).hole)
         _, then, stays = prover.ground.lexemes.allowed(place.companion)
         flags = np.unpackbits(bits, bitorder="little")[: len(then)]
         ids = np.flatnonzero(flags).astype(np.int32)
@@ -441,7 +451,7 @@ class Guided:
         few = (place.is_bound or place.is_doubted) and found.count <= _FEW
         if few and place.is_doubted:
             return self._tried(state, place, found, bits)
-        prover = self._prover_of(self.places[state].hole)
+        prover = self._prover_of(self._at(state).hole)
         _, unfinished, begun = prover.ground.takes(place.companion)
         asked = np.concatenate([unfinished, begun]) if few else unfinished
         asked = asked[(bits[asked >> 3] >> (asked & 7) & 1) > 0]

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
+
 from mypt_infer.decode.compile.call_graph import CLOSED, around
 from mypt_infer.decode.compile.nfa import CALLING, HOLE, Node
 from mypt_infer.decode.compile.vocab import ROOM, vocabulary
@@ -258,10 +260,10 @@ class _Words:
     def __init__(self, dialect: Dialect, end: int) -> None:
         known = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
         self.eos_token_id, self.tokenizer = end, dialect.tokenizer
-        self.tokens = [*known.tokens, *[b""] * (known.size - len(known.tokens))]
-        self.special_token_ids = [i for i, token in enumerate(self.tokens) if not token]
-        for i in self.special_token_ids:
-            self.tokens[i] = b"<|%d|>" % i
+        texts = enumerate([*known.tokens, *[b""] * (known.size - len(known.tokens))])
+        # llguidance keeps it: of a list, the collector of garbage would look at each token.
+        self.tokens = tuple(token or b"<|%d|>" % i for i, token in texts)
+        self.special_token_ids = np.flatnonzero(~known.texts).tolist()
 
     def __call__(self, text: str | bytes) -> list[int]:
         return list(

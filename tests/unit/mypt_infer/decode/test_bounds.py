@@ -91,17 +91,16 @@ def test_states_are_kept_within_bytes(
 def test_steps_are_kept_within_bytes() -> None:
     """What an entry is said to take is no less than what it takes, and not twice as much."""
     made = Decoder("mypt")
-    each_of: list[tuple[Any, int]] = [(made._steps, limits.STEP), (made._jumps, limits.JUMP)]
-    for kept, each in each_of:
+    each = limits.STEP
+    for kept in (made._steps, made._jumps):
         gc.collect()
         tracemalloc.start()
         for n in range(20_000):  # numbers as large as those of states
             machine, token = n * 977 % (1 << 24), n * 31 % (1 << 18)
-            state = machine << decoder.BUDGET_BITS | decoder._NO_BUDGETS
+            then, key = machine + 1, machine << decoder._ID_BITS | token
             if kept is made._jumps:
-                kept.keep((state, token), state + (1 << decoder.BUDGET_BITS))
-            else:
-                kept.keep(machine << decoder._ID_BITS | token, machine + 1)
+                then = then << decoder.BUDGET_BITS | decoder._NO_BUDGETS
+            kept.keep(key, then)
         taken = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         assert kept.nbytes == each * 20_000
@@ -135,7 +134,7 @@ def test_matchers_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None
         state = made.next(state, token)
         sizes.append(len(guided._matchers.known))
         assert guided._matchers.nbytes <= room
-    read = guided.places[machine(state)].read
+    read = guided._at(machine(state)).read
     assert read == len(text.encode())
     assert sizes[-1] < 12, "a state takes the matcher of the one before, which it needs no more"
     for _ in range(2):  # those that are asked again stay

@@ -1,0 +1,78 @@
+"""What decoders keep is little for Python's collector of garbage, which stops all while it looks.
+
+A full collection looks at each object that may be part of a cycle, wherever the program is. So what
+is kept by the thousand is numbers: arrays, and tuples of numbers, at which it looks once.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+import mypt_spec
+from mypt_infer.decode import Decoder, tables
+from mypt_infer.decode.compile import pieces
+from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_spec.memo import Memo
+from tests.support.decoding import prompt
+from tests.unit.mypt_infer.decode.test_growth import many
+
+
+def seen() -> int:
+    """Returns how many objects a collection looks at, once it has left out what it can."""
+    for _ in range(3):  # of tuples within tuples, each leaves out one level
+        gc.collect()
+    return len(gc.get_objects())
+
+
+def test_tools_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their graphs have some hundred nodes each."""
+    for module, name in ((tables, "_built"), (pieces, "_pieces")):
+        monkeypatch.setattr(module, name, Memo[Any, Any](99, room=64 << 20))
+    Decoder("mypt", many(1))
+    before = seen()
+    Decoder("mypt", many(30))
+    kept = list(pieces._pieces.known.values())
+    assert len(kept) >= 30
+    assert sum(len(piece.dfa) for piece in kept) > 1000
+    assert seen() - before < 20 * 30
+
+
+def test_states_of_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that a long generation reaches, and what is known of each."""
+    pytest.importorskip("llguidance")
+    schema = {"properties": {"a": {"type": "array", "items": {"type": "integer"}}}, "required": ["a"]}  # fmt: skip
+    made = Decoder("mypt", [{"name": "t", "parameters": schema}], engine="llguidance")
+    guided: Any = made.engine.guided  # type: ignore[attr-defined]
+    for of, names in ((made, ("_free", "_sets")), (guided, ("_offered", "_texts", "_matchers"))):
+        for name in names:
+            monkeypatch.setattr(of, name, Memo[Any, Any](4))
+    special, numbers = made.dialect.tokenizer.special, ", ".join(map(str, range(10, 160)))
+    ids = made.dialect.tokenizer.encode(f'{{"name": "t", "a": [{numbers}]')
+    opened = [special["<myPT_assistant>"], special["<myPT_toolcall>"]]
+    state = made.run(made.start(prompt("mypt")), [*opened, *ids[:9]])
+    before = seen()
+    for token in ids[9:]:
+        state = made.next(state, token)
+    assert len(ids) > 300
+    assert len(guided.places) > 300
+    assert seen() - before < 100
+
+
+def test_the_vocabulary_that_llguidance_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("llguidance")
+    from mypt_infer.decode.llguidance import grammar
+
+    def long() -> set[int]:
+        return {id(o) for o in gc.get_objects() if isinstance(o, list) and len(o) > 20_000}
+
+    dialect = mypt_spec.dialect("mypt")
+    grammar.words(dialect, call_ends(dialect)[1])
+    before = long()
+    monkeypatch.setattr(grammar, "_words", Memo[Any, Any](2))
+    made = grammar.words(dialect, call_ends(dialect)[1])
+    gc.collect()
+    assert made is not None
+    assert not long() - before
