@@ -18,12 +18,14 @@ Markdown, and of each way the values that it does not judge as the files do.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import time
 import warnings
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -42,7 +44,8 @@ from tests.support.decoding import prompt
 DIALECT = mypt_spec.dialect("praxis")
 SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 MOST_TOKENS = 2000
-LONG = 0.003  # seconds: no allow set should take longer
+# Seconds: few allow sets should take the first, none the last.
+LONG = (0.003, 0.010, 0.050)
 # BFCL's names of types.
 NAMES = {"dict": "object", "float": "number", "tuple": "array", "list": "array", "any": None,
          "String": "string", "Boolean": "boolean", "HashMap": "object", "ArrayList": "array",
@@ -51,11 +54,14 @@ NAMES = {"dict": "object", "float": "number", "tuple": "array", "list": "array",
 
 
 class Walk:
-    """How far a value was taken, and the seconds of each allow set and of each step."""
+    """How far a value was taken, and the seconds of each allow set and of each step.
+
+    They are in arrays: in lists, the collector of garbage would look at each of a million numbers
+    while others are timed.
+    """
 
     def __init__(self) -> None:
-        self.masks: list[float] = []
-        self.steps: list[float] = []
+        self.masks, self.steps = array("d"), array("d")
         self.count = 0
 
 
@@ -79,7 +85,30 @@ class Tally:
         )
 
 
-def _times(times: list[float], unit: float) -> str:
+class Pauses:
+    """The full collections of garbage in this process from now on, with the seconds of each."""
+
+    def __init__(self) -> None:
+        self.seconds, self._began = array("d"), 0.0
+        gc.callbacks.append(self._told)
+
+    def _told(self, phase: str, about: dict[str, int]) -> None:
+        if about["generation"] == 2:
+            if phase == "stop":
+                self.seconds.append(time.process_time() - self._began)
+            self._began = time.process_time()
+
+    def told(self) -> str:
+        """Returns a line that says how many they were, and how long one takes now."""
+        count, longest = len(self.seconds), max(self.seconds, default=0.0)
+        gc.collect()
+        return (
+            f"{count} full collections of garbage, {longest * 1e3:.1f} ms at most; one takes "
+            f"{self.seconds[-1] * 1e3:.1f} ms now, of {len(gc.get_objects()):,} objects"
+        )
+
+
+def _times(times: Iterable[float], unit: float) -> str:
     """Returns "p50 / p99 / max" in a unit of so many a second."""
     found = sorted(times)
     at = [found[len(found) // 2], found[int(len(found) * 0.99)], found[-1]] if found else []
@@ -88,9 +117,10 @@ def _times(times: list[float], unit: float) -> str:
     )
 
 
-def _long(times: list[float]) -> str:
-    """Returns how many are longer than LONG."""
-    return f"{sum(t > LONG for t in times)} of {len(times):,}"
+def _long(times: Sequence[float]) -> str:
+    """Returns how many are longer than each of LONG."""
+    over = " / ".join(str(sum(t > most for t in times)) for most in LONG)
+    return f"{over} of {len(times):,}"
 
 
 def ordered(value: Any, schema: Any) -> Any:
@@ -268,7 +298,7 @@ def schemas(folder: str, count: int, seed: int) -> None:
         "answer": Answer,
         "llguidance": Theirs,
     }
-    tallies = {name: Tally() for name in ways}
+    tallies, pauses = {name: Tally() for name in ways}, Pauses()
     for path in files[:count]:
         case = json.loads(path.read_text(encoding="utf-8"))
         schema, tests = case["schema"], case.get("tests", [])
@@ -279,12 +309,13 @@ def schemas(folder: str, count: int, seed: int) -> None:
             measure(tallies[name], partial(make, schema), tests, schema, path.name)
     print("p50 / p99 / max\n")
     print(
-        "| way | read | valid taken | invalid refused | compile ms | allow set us | over 3 ms "
-        "| step us | over 3 ms |"
+        "| way | read | valid taken | invalid refused | compile ms | allow set us "
+        "| over 3/10/50 ms | step us | over 3/10/50 ms |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     for name, tally in tallies.items():
         print(tally.row(name))
+    print(f"\n{pauses.told()}")
     for name, tally in tallies.items():
         if not name.endswith("tables"):
             print(f"\n{name}")
