@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from mypt_infer.serve.rows import Rows
@@ -42,6 +44,7 @@ class Metrics:
             ("mypt_model_seconds", "time in the model so far", lambda: counts.model),
             ("mypt_constraint_seconds", "time in the grammar so far", lambda: counts.constraint),
             ("mypt_drawing_seconds", "time in sampling so far", lambda: counts.drawing),
+            ("mypt_frozen", "objects that no collection of garbage looks at", gc.get_freeze_count),
         ):
             Gauge(name, about, registry=registry).set_function(asked)
 

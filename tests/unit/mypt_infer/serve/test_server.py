@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
 import time
@@ -15,8 +16,11 @@ openai = pytest.importorskip("openai", reason="needs the extra test")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 pytest.importorskip("prometheus_client", reason="needs the extra serve")
 import httpx  # noqa: E402
+import uvicorn  # noqa: E402
 
+from mypt_infer.serve import cli  # noqa: E402
 from mypt_infer.serve.guard import LOOPBACK  # noqa: E402
+from mypt_infer.serve.metrics import Metrics  # noqa: E402
 from tests.support.serving import FIND, NAME, Running, running, service  # noqa: E402
 
 HI = [{"role": "system", "content": "S"}, {"role": "user", "content": "Hi"}]
@@ -148,6 +152,22 @@ def test_metrics(server: Running) -> None:
     assert 'mypt_requests_total{path="/v1/chat/completions",status="200"}' in text
     assert "mypt_constraint_seconds" in text
     assert 'mypt_tokens_total{kind="answer"}' in text
+
+
+def test_what_is_there_at_the_start_is_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command freezes it once, before the first request; a service by itself does not."""
+    made = service("mypt", new_tokens=8)
+    frozen = {"before": gc.get_freeze_count()}
+
+    def run(server: uvicorn.Server, sockets: list[Any]) -> None:
+        frozen["served"] = gc.get_freeze_count()
+        sockets[0].close()
+
+    monkeypatch.setattr(cli, "_service", lambda chosen: made)
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    assert cli.main(["--model", "tiny", "--port", "0"]) == cli.DONE
+    assert frozen["served"] > frozen["before"] + 100
+    assert f"mypt_frozen {float(gc.get_freeze_count())}" in Metrics(made.rows).text.decode()
 
 
 def test_a_key_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
