@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from mypt_infer.decode.decoder import Decoder
@@ -20,12 +21,12 @@ from mypt_infer.decode.tools import SchemaFault
 from mypt_infer.run_format import Format, format_of
 from mypt_infer.serve.errors import ApiError
 from mypt_spec import Dialect
-from mypt_spec.memo import Memo
 
 if TYPE_CHECKING:
     from mypt_infer.generate.device import DeviceDecoder
 
-_KEPT = 64
+# The most decoders that are kept, and the most bytes of them.
+_KEPT, _ROOM = 64, 1 << 30
 _LOG = logging.getLogger("mypt-serve")
 AUTO, NONE, REQUIRED = "auto", "none", "required"
 
@@ -46,6 +47,11 @@ class Ready:
     decoder: Decoder
     tensors: DeviceDecoder
     choice: Choice
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes that it takes now, about; they grow as it is used."""
+        return self.decoder.nbytes + self.tensors.nbytes
 
 
 def choice_of(given: str | dict[str, Any] | None, names: Sequence[str]) -> Choice:
@@ -107,20 +113,42 @@ class Wanted:
 
 
 class Decoders:
-    """The decoders of a model, the last ones kept. Threads may share it."""
+    """The decoders of a model. Threads may share it.
+
+    Those that were asked for last are kept, within a number and within bytes. A decoder grows as it
+    is used, so all are counted again whenever one is asked for.
+    """
 
     def __init__(self, dialect: Dialect, *, engine: str = "auto") -> None:
         self.dialect, self.format, self._engine = dialect, format_of(dialect), engine
-        self._made = Memo[str, Ready](_KEPT)
+        self._made: dict[str, Ready] = {}  # the one that was asked for last is the last
+        self._lock = Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of all that are kept, about."""
+        return sum(ready.nbytes for ready in tuple(self._made.values()))
 
     def get(self, wanted: Wanted) -> Ready:
         """Returns the decoder of a request. Raises ApiError where there is none."""
-        return self.known(wanted) or self._made.keep(wanted.key, self._make(wanted))
+        return self.known(wanted) or self._keep(wanted.key, self._make(wanted))
 
     def known(self, wanted: Wanted) -> Ready | None:
         """Returns the decoder of a request if it is there; None if it would have to be made."""
-        found = self._made.known.get(wanted.key)
-        return None if found is None else self._made.keep(wanted.key, found)
+        found = self._made.get(wanted.key)
+        return None if found is None else self._keep(wanted.key, found)
+
+    def _keep(self, key: str, ready: Ready) -> Ready:
+        """Keeps a decoder, and those asked for before it that there is room for."""
+        with self._lock:
+            self._made.pop(key, None)
+            room = _ROOM - ready.nbytes
+            for number, (old, kept) in enumerate(reversed([*self._made.items()]), 1):
+                room -= kept.nbytes
+                if room < 0 or number >= _KEPT:
+                    del self._made[old]
+            self._made[key] = ready
+        return ready
 
     def _make(self, wanted: Wanted) -> Ready:
         from mypt_infer.generate.device import DeviceDecoder

@@ -1,0 +1,71 @@
+"""The decoders that a server keeps: the last ones, within a number and within bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra infer")
+pytest.importorskip("llguidance", reason="needs the extra llguidance")
+pytest.importorskip("openai", reason="needs the extra test")
+
+import mypt_spec
+from mypt_infer.serve.asked import decoders
+from mypt_infer.serve.asked.decoders import Choice, Decoders, Wanted
+from tests.support.decoding import prompt
+
+
+def wanted(name: str, *, engine: str = "table") -> Wanted:
+    bound = {"type": "string"} | (
+        {"minLength": 2, "pattern": "^[a-z]+$"} if engine != "table" else {}
+    )
+    parameters = {"type": "object", "properties": {"a": bound}, "required": ["a"]}
+    function = {"name": name, "parameters": parameters}
+    return Wanted([{"type": "function", "function": function}], Choice())
+
+
+def kept(of: Decoders) -> list[str]:
+    return [ready.decoder.tools[0].name for ready in of._made.values()]
+
+
+def test_decoders_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also as they grow: what one has learnt since is counted when the next one is asked for."""
+    of = Decoders(mypt_spec.dialect("mypt"))
+    first = of.get(wanted("t0", engine="llguidance"))
+    one = first.nbytes
+    assert one >= first.decoder.tables.nbytes + first.tensors.nbytes > 1 << 20
+    monkeypatch.setattr(decoders, "_ROOM", 4 * one)
+    for name in ("t1", "t2", "t0", "t3", "t4"):
+        of.get(wanted(name, engine="llguidance"))
+        assert of.nbytes <= 4 * one
+    assert kept(of)[-3:] == ["t0", "t3", "t4"]
+    before = kept(of)
+    made, special = first.decoder, first.decoder.dialect.tokenizer.special
+    opened = [special["<myPT_assistant>"], special["<myPT_toolcall>"]]
+    state = made.run(made.start(prompt("mypt")), opened)
+    for token in made.dialect.tokenizer.encode('{"name": "t0", "a": "' + "some" * 300):
+        made.allow(state)
+        state = made.next(state, token)
+    assert first.nbytes > 1.4 * one
+    of.get(wanted("t4", engine="llguidance"))
+    assert of.nbytes <= 4 * one
+    assert kept(of) != before
+    assert kept(of)[-1] == "t4"
+
+
+def test_a_decoder_larger_than_the_room_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = Decoders(mypt_spec.dialect("mypt"))
+    monkeypatch.setattr(decoders, "_ROOM", 1)
+    for name in ("t0", "t1"):
+        assert of.get(wanted(name)).decoder.tools[0].name == name
+        assert kept(of) == [name]
+
+
+def test_decoders_are_kept_within_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoders, "_KEPT", 2)
+    of: Any = Decoders(mypt_spec.dialect("mypt"))
+    for name in ("t0", "t1", "t0", "t2"):
+        assert of.get(wanted(name)) is of.known(wanted(name))
+    assert kept(of) == ["t0", "t2"]
+    assert of.known(wanted("t1")) is None
