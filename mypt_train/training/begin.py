@@ -23,7 +23,7 @@ from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_train.training import checkpoint
 from mypt_train.training.checkpoint import CheckpointError, lacking
 from mypt_train.training.config import Config, ConfigError
-from mypt_train.training.distributed import piece
+from mypt_train.training.distributed import World, give, piece, precision, spread_out
 
 _NO_SHAPE = (
     "the config has no model: name one that has, such as tiny, or begin with a model by --init-from"
@@ -90,6 +90,35 @@ def begun(
         return model, 0 if source is None else lacking(source, read_config(source), model)
     model = random_transformer(shape, config.train.seed)
     return model, 0 if source is None else checkpoint.load_weights(source, model)
+
+
+def frozen(
+    config: Config, model: Net, context: int | None, source: Path | None, world: World
+) -> Net:
+    """Returns the reference of DPO and KTO for a model: one of its shape, without gradients.
+
+    It is what `begun` makes of a folder. Processes that share the weights of the model share those
+    of the reference, too, and one of them reads it, or each has pieces alone. All processes call
+    it. Raises ModelError, CheckpointError.
+    """
+    c = config.train
+    shares = world.shares(c.parallel)
+    empty = shares and bool(config.model)
+    hollow = shares and not empty and not world.first
+    size = model.config.vocab_size
+    net, _ = begun(config, size, context, source, empty=empty, hollow=hollow)
+    if source is not None:
+        lacking(source, net.config, model)
+    net.requires_grad_(False)
+    if not shares:
+        return net.to(world.device)
+    values = {name: weight.detach() for name, weight in net.named_parameters()}
+    spread_out(net, world, c.parallel, precision(c.dtype, world.device))
+    if isinstance(net, Transformer):
+        fill_pieces(net, c.seed, source, {})
+    else:
+        give(net, values, world)
+    return net
 
 
 def _check_room(source: Path, given: int, ids: int) -> None:

@@ -156,6 +156,20 @@ def use_threads(wanted: int | None, hidden_size: int, world: World) -> int | Non
     return number
 
 
+def precision(name: str, device: torch.device) -> torch.dtype:
+    """Returns the dtype to compute in.
+
+    "auto" is bfloat16 on a GPU that has it in hardware, and float32 elsewhere.
+    """
+    if name == "auto":
+        return (
+            torch.bfloat16
+            if device.type == "cuda" and torch.cuda.is_bf16_supported()
+            else torch.float32
+        )
+    return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
 def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> nn.Module:
     """Returns the model as it is called in training.
 

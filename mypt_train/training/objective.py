@@ -18,7 +18,7 @@ from mypt_train.data.kinds import GOOD
 from mypt_train.training.batches import Batch
 from mypt_train.training.config import TrainConfig
 from mypt_train.training.corpus import Corpus
-from mypt_train.training.distributed import World, last_of, reshard
+from mypt_train.training.distributed import World, last_of, precision, reshard
 from mypt_train.training.parts import preference
 from mypt_train.training.parts.attention import attend
 from mypt_train.training.parts.compiled import uncompiled
@@ -139,7 +139,9 @@ class Objective:
     def _reference(self, batch: Batch) -> Tensor:
         assert self.reference is not None
         with torch.no_grad():
-            return self._answers(self.reference, batch)
+            found = self._answers(self.reference, batch)
+        reshard(self.reference)
+        return found
 
     def _drift(self, model: nn.Module, batches: Sequence[Batch]) -> Tensor:
         """Returns how much likelier the model finds the step's answers than the reference does.
@@ -149,17 +151,3 @@ class Objective:
         with torch.no_grad():
             gains = [(self._answers(model, b) - self._reference(b)).sum() for b in batches]
         return (self.world.sum(torch.stack(gains).sum()) / self.count(batches)).clamp(min=0)
-
-
-def precision(name: str, device: torch.device) -> torch.dtype:
-    """Returns the dtype to compute in.
-
-    "auto" is bfloat16 on a GPU that has it in hardware, and float32 elsewhere.
-    """
-    if name == "auto":
-        return (
-            torch.bfloat16
-            if device.type == "cuda" and torch.cuda.is_bf16_supported()
-            else torch.float32
-        )
-    return torch.bfloat16 if name == "bfloat16" else torch.float32

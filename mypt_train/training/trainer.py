@@ -23,7 +23,6 @@ of positions 1 to 4, so the prompt costs no logits.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,12 +37,19 @@ from mypt_cli.store.kept import Cache
 from mypt_model.folder import checkpoints, newest
 from mypt_model.llama import Transformer
 from mypt_model.pieces import is_sharded
-from mypt_model.pretrained import Net
 from mypt_train.data.kinds import BAD, GOOD
 from mypt_train.data.reader import ShardError
 from mypt_train.training import checkpoint
 from mypt_train.training.batches import Batch, Stage, batch, idle, share, stages
-from mypt_train.training.begin import begun, fill_pieces, name_tags, named_tags, new_tags, shaped
+from mypt_train.training.begin import (
+    begun,
+    fill_pieces,
+    frozen,
+    name_tags,
+    named_tags,
+    new_tags,
+    shaped,
+)
 from mypt_train.training.checkpoint import CheckpointError
 from mypt_train.training.config import Config, ConfigError, TrainConfig
 from mypt_train.training.corpus import Corpus, Row, corpus, open_data
@@ -52,6 +58,7 @@ from mypt_train.training.distributed import (
     World,
     give,
     joined,
+    precision,
     spread_out,
     use_threads,
     whole,
@@ -59,7 +66,7 @@ from mypt_train.training.distributed import (
 from mypt_train.training.facts import check_grammar, check_same, facts_of_run, other_mask
 from mypt_train.training.log import BOARD, LOG, Log
 from mypt_train.training.meter import Meter
-from mypt_train.training.objective import Objective, precision
+from mypt_train.training.objective import Objective
 from mypt_train.training.parts import lora
 from mypt_train.training.parts.compiled import compile_layers
 from mypt_train.training.parts.optimizer import adamw, rate
@@ -205,16 +212,15 @@ class _Run:
             self.facts["base"] = self._base(source, last, before)
         ids = int(self.facts["data"]["vocab_size"])
         width = c.context_length or self.train.packed or None
-        # Each process then gets its pieces alone; references and adapters need all of the weights.
+        # Each process then gets its pieces alone; adapters need all of the weights.
         pieces = last is not None and is_sharded(last)
-        shared = world.shares(c.parallel) and bool(config.model)
-        empty = (pieces or shared) and c.objective not in ("dpo", "kto") and not c.lora_rank
+        empty = (pieces or world.shares(c.parallel)) and bool(config.model) and not c.lora_rank
         # Else the first process reads the model, and gives the others theirs.
-        given = world.shares(c.parallel) and not empty and c.objective not in ("dpo", "kto")
+        given = world.shares(c.parallel) and not empty
         hollow = given and not world.first
         model, self.fresh_ids = begun(config, ids, width, source, empty=empty, hollow=hollow)
         self.threads = use_threads(c.threads, model.config.hidden_size, world)
-        reference = self._reference(model, init_from, last, before)
+        compared = self._compared(init_from, last, before)
         words = c.tag_words if last is None or c.lora_rank else {}
         named = named_tags(self.train.dialect, words)
         if not (empty or hollow):
@@ -231,14 +237,19 @@ class _Run:
         model.recompute = c.recompute
         out.mkdir(parents=True, exist_ok=True)
         checkpoint.check_space(out, model, c.keep)
-        self.objective = Objective(c, self.train, world, reference)
         values = {n: w.detach() for n, w in model.named_parameters()} if given else {}
-        self.called: nn.Module = spread_out(model, world, c.parallel, self.objective.dtype)
+        dtype = precision(c.dtype, world.device)
+        self.called: nn.Module = spread_out(model, world, c.parallel, dtype)
         self.model = model
         if given:
             give(model, values, world)
         if empty and not pieces and isinstance(model, Transformer):
             fill_pieces(model, c.seed, source, named)
+        # After the model, so that no process has both of them whole.
+        reference = None
+        if c.objective in ("dpo", "kto"):
+            reference = frozen(config, model, width, compared, world)
+        self.objective = Objective(c, self.train, world, reference)
         self.few = lora.rows_of(model, tags) if c.lora_rank else []
         self.optimizer = adamw(model, c)
         if last is not None:
@@ -308,18 +319,17 @@ class _Run:
             raise ConfigError(f"train.steps is {c.steps}: {len(pools)} phases need more")
         return stages(pools, steps=c.steps, size=c.batch_rows, replay=c.replay, seed=c.seed)
 
-    def _reference(
-        self, model: Net, init_from: str | Path | None, last: Path | None,
-        before: dict[str, Any] | None,
-    ) -> Net | None:  # fmt: skip
-        """Returns the frozen model that DPO and KTO compare with; None for other objectives.
+    def _compared(
+        self, init_from: str | Path | None, last: Path | None, before: dict[str, Any] | None
+    ) -> Path | None:
+        """Returns the folder of the model that DPO and KTO compare with.
 
-        A run that is resumed uses the reference with which it began.
+        None for other objectives, and for the weights that the config draws. A run that is resumed
+        uses the reference with which it began.
         """
         c = self.config.train
         if c.objective not in ("dpo", "kto"):
             return None
-        frozen = copy.deepcopy(model)
         begun = None if before is None else before["reference"]
         where = (
             begun["folder"]
@@ -328,16 +338,16 @@ class _Run:
             if last is not None
             else c.reference or init_from
         )
-        if where is not None:
-            folder = newest(where).resolve()
-            checkpoint.load_weights(folder, frozen)
-            self.facts["reference"] = {"folder": str(folder), "sha256": checkpoint.digest(folder)}
-            if begun is not None and begun != self.facts["reference"]:
-                raise CheckpointError(
-                    f"{folder}: is no longer the reference that {last} was trained with; put it "
-                    "back, or begin a new run"
-                )
-        return frozen.requires_grad_(False).to(self.world.device)
+        if where is None:
+            return None
+        folder = newest(where).resolve()
+        self.facts["reference"] = {"folder": str(folder), "sha256": checkpoint.digest(folder)}
+        if begun is not None and begun != self.facts["reference"]:
+            raise CheckpointError(
+                f"{folder}: is no longer the reference that {last} was trained with; put it "
+                "back, or begin a new run"
+            )
+        return folder
 
     # The steps.
 

@@ -39,13 +39,26 @@ from mypt_train.training.distributed import give, joined, own, spread_out, whole
 def refused(*given, **more):
     raise AssertionError("this process makes the whole model")
 
+def same(model, want):
+    held = 0
+    for name, weight in model.named_parameters():
+        assert torch.equal(whole(weight), want[name]), name
+        assert weight.requires_grad is False
+        held += own(weight).numel()
+    assert held < 0.6 * sum(weight.numel() for weight in want.values())
+
 def gives(source):
     config = Config.of({{"train": {{}}}})
     want, lacking = begin.begun(config, 100, 64, source)
     begin.name_tags(want, {TAGS})
     read, begin.open_pretrained = begin.open_pretrained, refused
     model, fresh = (want, lacking) if world.first else begin.begun(config, 100, 64, source, hollow=True)
+    begin.open_pretrained = read if world.first else refused
+    sharing = Config.of({{"train": {{"parallel": "fsdp"}}}})
+    reference = begin.frozen(sharing, want, 64, source, world)
     begin.open_pretrained = read
+    kept, _ = begin.begun(config, 100, 64, source)
+    same(reference, dict(kept.named_parameters()))
     assert fresh == lacking == 3
     values = {{n: w.detach() for n, w in want.named_parameters()}}
     wanted = {{n: w.clone() for n, w in [*values.items(), *want.named_buffers()]}}
@@ -66,10 +79,13 @@ with joined() as world:
         source = out / name if name else None
         config = Config.of({{"model": {SHAPE} | more}})
         want, lacking = begin.begun(config, ids, 64, source)
+        kept = {{n: w.detach().clone() for n, w in want.named_parameters()}}
         begin.name_tags(want, {TAGS})
         made, opened = begin.random_transformer, checkpoint.open_model
         begin.random_transformer = checkpoint.open_model = refused
         model, fresh = begin.begun(config, ids, 64, source, empty=True)
+        sharing = Config.of({{"model": {SHAPE} | more, "train": {{"parallel": "fsdp"}}}})
+        same(begin.frozen(sharing, want, 64, source, world), kept)
         begin.random_transformer, checkpoint.open_model = made, opened
         assert fresh == lacking
         assert all(weight.is_meta for weight in model.parameters())

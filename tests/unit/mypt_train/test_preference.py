@@ -21,7 +21,7 @@ from mypt_lint.cli import main as lint
 from mypt_train import Options, PrepareError, ShardReader, prepare
 from mypt_train.commands.prepare import main as prepare_command
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
-from tests.support.training import SHAPE, config, log
+from tests.support.training import SHAPE, config, log, processes, weights
 from tests.unit.mypt_train.test_prepare import contents, jsonl
 
 D = mypt_spec.dialect("usf-omega")
@@ -294,6 +294,44 @@ def test_a_run_goes_on_with_the_reference_that_it_began_with(data: Path, tmp_pat
     other.write_bytes((tmp_path / "sft2" / "step_000002" / "model.safetensors").read_bytes())
     with pytest.raises(CheckpointError, match="is no longer the reference"):
         train(data, dpo, tmp_path / "r", resume=True)
+
+
+def test_a_run_that_began_with_drawn_weights_keeps_them_as_reference(
+    data: Path, tmp_path: Path
+) -> None:
+    dpo = config(objective="dpo", steps=4)
+    train(data, dpo, tmp_path / "whole")
+    train(data, dpo, tmp_path / "r", steps=2)
+    train(data, dpo, tmp_path / "r", resume=True)
+    files = [tmp_path / run / "step_000004" / "model.safetensors" for run in ("whole", "r")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+# No process makes the whole model, or the whole reference.
+IN_PIECES = """
+import sys
+from mypt_train.__main__ import main
+from mypt_train.training import begin, checkpoint
+
+def refused(*given, **more):
+    raise AssertionError("this process makes the whole model")
+
+begin.random_transformer = checkpoint.open_model = refused
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_processes_share_the_reference(data: Path, tmp_path: Path) -> None:
+    kto = config(objective="kto", beta=1.0, steps=2)
+    base = train(data, config(steps=1), tmp_path / "sft").folder
+    one = train(data, kto, tmp_path / "one", init_from=base).folder
+    (tmp_path / "c.json").write_text(json.dumps(kto))
+    words = ["--data", str(data), "--config", str(tmp_path / "c.json"), "--init-from", str(base)]
+    words += ["--set", "train.parallel=fsdp", "--out", str(tmp_path / "two"), "-q"]
+    for done in processes(["-c", IN_PIECES, *words], 2):
+        assert done.returncode == 0, done.stderr
+    mine, theirs = weights(tmp_path / "two" / "step_000002"), weights(one)
+    assert max(float(np.abs(mine[name] - theirs[name]).max()) for name in theirs) < 1e-5
 
 
 def test_sft_on_preferences_leaves_out_bad_answers(data: Path, tmp_path: Path) -> None:
