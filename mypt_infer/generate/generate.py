@@ -30,7 +30,7 @@ class Step:
     """One token, and the decoder's state in which it was chosen.
 
     `refused_mass` is the probability that the model gave to refused ids; None if the token was
-    forced.
+    forced, NaN if it was not measured.
     """
 
     token: int
@@ -71,7 +71,7 @@ class Generation:
     def refused_mass(self) -> float:
         """Returns the mean probability of refused ids, over the sampled steps.
 
-        0 means that the model keeps the format without the decoder.
+        0 means that the model keeps the format without the decoder. NaN if it was not measured.
         """
         found = [s.refused_mass for s in self.steps if s.refused_mass is not None]
         return sum(found) / len(found) if found else 0.0
@@ -108,6 +108,7 @@ def generate(
     top_p: float | None = None,
     greedy_calls: bool = True,
     jump_forward: bool = True,
+    refused_mass: bool = True,
     seed: int | None = None,
     stop: Iterable[str] = (),
     on_step: Listener | None = None,
@@ -123,6 +124,8 @@ def generate(
     - `temperature`, `top_k`, `top_p`, `greedy_calls`: see `Sampling`.
     - `jump_forward`: where only one text may follow, take the encoder's ids for it without asking
       the model; else only where one id may follow.
+    - `refused_mass`: measure it at each sampled step. Without it, only the logits of allowed ids
+      are read where these are few, and `Step.refused_mass` is NaN.
     - `seed`: with a seed, a row's tokens depend on the row's number and logits alone.
     - `stop`: tags after which to stop before the end.
     - `on_step(row, step)` is called for each token.
@@ -153,7 +156,7 @@ def generate(
     batch = BatchDecoder([decoder] * len(prompts) if isinstance(decoder, Decoder) else decoder)
     check_vocabulary(model, batch.decoders[0])
     stops = _stops(batch.dialect, stop)
-    return _Loop(model, batch, sampling, stops, on_step, device, jump_forward).run(
+    return _Loop(model, batch, sampling, stops, on_step, device, jump_forward, refused_mass).run(
         prompts, max_new_tokens, seed
     )
 
@@ -182,6 +185,7 @@ class _Loop:
         on_step: Listener | None,
         device: Any,
         jump_forward: bool,
+        measured: bool,
     ) -> None:
         self.model, self.batch, self.sampling, self.stops, self.on_step = (
             model,
@@ -190,7 +194,7 @@ class _Loop:
             stops,
             on_step,
         )
-        self.device, self.jump_forward = device, jump_forward
+        self.device, self.jump_forward, self.measured = device, jump_forward, measured
         self.tensors = DeviceBatch(batch)
 
     def run(
@@ -208,7 +212,8 @@ class _Loop:
             state, g, pending = states[row], out[row], list[int]()
             refusals, tensors = decoders[row].refusals, self.tensors.of[row]
             before = refusals.get(machine(state), 0)
-            drawn = draw(logits, state, tensors, self.sampling, chances[row].random())
+            chance = chances[row].random()
+            drawn = draw(logits, state, tensors, self.sampling, chance, measured=self.measured)
             g.redrawn += refusals.get(machine(state), 0) - before
             state = self._add(row, g, state, drawn.token, drawn.refused_mass, pending)
             states[row] = self._forced(row, g, state, pending)

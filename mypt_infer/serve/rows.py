@@ -276,9 +276,8 @@ class Rows:
         row.narrowed |= allowed.count < decoder.free(row.state)[2].count
         then = time.perf_counter()
         self.counts.constraint += then - began
-        drawn = draw(
-            logits, row.state, row.job.ready.tensors, row.job.sampling, row.chance.random()
-        )
+        chance, tensors = row.chance.random(), row.job.ready.tensors
+        drawn = draw(logits, row.state, tensors, row.job.sampling, chance, measured=False)
         self.counts.drawing += time.perf_counter() - then
         return drawn.token
 

@@ -179,6 +179,13 @@ def test_what_is_lost_is_reported() -> None:
     )
     g = generate(model(), prompt("mypt"), decoder=made, max_new_tokens=30, seed=1)[0]
     assert 0 < g.refused_mass < 1
+    more = {"decoder": made, "max_new_tokens": 30, "seed": 1}
+    quick = generate(model(), prompt("mypt"), refused_mass=False, **more)[0]
+    assert quick.ids == g.ids
+    assert math.isnan(quick.refused_mass)
+    assert [s.refused_mass is None for s in quick.steps] == [
+        s.refused_mass is None for s in g.steps
+    ]
     by_state = g.refused_mass_by_state
     drawn = [s for s in g.steps if s.refused_mass is not None]
     assert set(by_state) == {machine(s.state) for s in drawn}
