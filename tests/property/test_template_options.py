@@ -152,6 +152,22 @@ def test_a_request_may_give_options() -> None:
 # --- findings
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("llama3", {"date_string": "D"}, "Environment: ipython\n"),
+        ("harmony", {"model_identity": "I."}, "\nCalls to these tools must go to the commentary"),
+    ],
+)
+def test_what_options_say_of_tools_is_left_out_without_tools(
+    name: str, options: Record, said: str
+) -> None:
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    for more in ({}, {"tools": [tool]}):
+        episode = read(name, {"messages": [USER, SAID], KEY: options} | more)
+        assert (said in mypt_spec.dialect(name).serialize(episode)) == bool(more)
+
+
 def codes(name: str, options: Any) -> list[tuple[str, str]]:
     _, findings = mypt_spec.dialect(name).check({"messages": [USER, SAID], KEY: options})
     return [(f.code, f.pointer) for f in findings]

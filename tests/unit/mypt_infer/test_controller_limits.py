@@ -14,6 +14,7 @@ from mypt_infer.chat.demo import Demo
 from mypt_infer.controller import Controller, Options, Script, TranscriptError, replay
 from mypt_infer.controller.events import Event, ToolResult, TurnEnd, TurnsDropped
 from mypt_infer.controller.model_source import ModelSource
+from mypt_infer.controller.options import Budget
 from mypt_infer.controller.turn import STOPPED
 from mypt_infer.decode import Decoder
 from mypt_infer.generate.llama import Cache, Llama, LlamaConfig, random_model
@@ -163,6 +164,19 @@ def test_transcripts_of_older_versions_replay(version: int, line: str) -> None:
     again = json.loads(json.dumps(resumed.record()))
     assert again["_transcript"]["version"] == 5
     assert replay(again, dialect)[0].ids == history.ids
+
+
+@pytest.mark.parametrize("waiting", [2, 3, 7])
+@pytest.mark.parametrize("tags", [0, 9])
+def test_results_that_wait_fit_with_their_tags_and_an_answer(waiting: int, tags: int) -> None:
+    budget = Budget(Options(context_length=1000, max_tokens=200, answer_reserve=60), [0] * 100)
+    room = budget.longest - 100 - 60
+    for left in range(waiting, 0, -1):
+        taken = budget.result(tags, left) + tags
+        assert budget.longest_result > taken > room // left - 1
+        room -= taken
+        budget = Budget(budget.options, [0] * (budget.longest - 60 - room))
+    assert 0 <= room < waiting
 
 
 # Budgets of blocks
