@@ -64,6 +64,13 @@ def test_ids_of_calls_do_not_count_and_arguments_do(lint: Any) -> None:
     assert lint(calling("1"), calling("1", "y")) == []
 
 
+def test_the_same_answer_with_more_after_it_is_no_other_answer(lint: Any) -> None:
+    longer = chat()
+    longer["messages"].append({"role": "user", "content": "And you?"})
+    found = lint(chat(), longer, chat("Good day."))
+    assert [row for row, code, _ in found if code == "MYP602"] == [3]
+
+
 def test_another_answer_to_the_same_prompt_is_found(lint: Any) -> None:
     assert lint(chat(), chat("Good day.")) == [
         (2, "MYP602", "the same prompt has another answer at chats.json:1")

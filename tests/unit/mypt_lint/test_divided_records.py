@@ -74,6 +74,8 @@ def set_(change: Callable[[list[Record]], Any]) -> Callable[[Record], Any]:
         (set_(lambda m: m.insert(5, {"role": "system", "content": "a"})), "MYP"),
         (set_(lambda m: m[1]["tool_calls"][0]["function"].update(arguments='{"q": 1, "q": 1}')), "MYP"),
         (set_(lambda m: m[1]["tool_calls"][0]["function"].update(arguments='{"q": "a", "top": 1, "top": 1}')), "MYP"),
+        (set_(lambda m: m[1]["tool_calls"][0]["function"].update(arguments='{"q": "<|im_end|>", "top": 1}')), "MYP302"),
+        (set_(lambda m: m[1]["tool_calls"][0]["function"].update(arguments={"q": "<|im_end|>", "top": 1})), "MYP302"),
         (set_(lambda m: m[1]["tool_calls"][0]["function"].update(arguments="{")), "MYP"),
         (set_(lambda m: m[1]["tool_calls"][0]["function"].update(arguments="[1]")), "MYP"),
         (set_(lambda m: m[1]["tool_calls"][0]["function"].update(arguments='{"q": 9999999999999999999}')), ""),

@@ -282,6 +282,16 @@ def turns(count: int, words: int) -> dict[str, Any]:
     return {"system": "S", "messages": messages}
 
 
+def test_an_episode_that_fills_a_row_fits() -> None:
+    """On each way to encode it: by itself, by a template."""
+    line = json.dumps(chat("Hi")).encode()
+    size = len(Encoder(Options()).line(line).samples[0].ids)
+    for length, status in ((size, "written"), (size - 1, "long")):
+        encoder = Encoder(Options(context_length=length, long="drop"))
+        found = [encoder.line(line), *encoder.lines([line] * 3), *encoder.lines([line] * 3)]
+        assert {outcome.status for outcome in found} == {status}
+
+
 def test_long_episodes_are_split_after_turns(tmp_path: Path) -> None:
     record = turns(7, 300)
     path = jsonl(tmp_path / "in.jsonl", record, turns(1, 2000))

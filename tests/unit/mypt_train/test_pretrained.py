@@ -195,6 +195,8 @@ def test_the_best_checkpoint_is_kept(qwen: Path, sft: Path, tmp_path: Path) -> N
     best = min(range(len(found)), key=found.__getitem__)
     assert len(found) == best + 1 + 3 < 40
     assert report.folder.name == f"step_{best + 1:06}"
+    again = train(sft, made, tmp_path / "r", init_from=qwen, resume=True)
+    assert again.folder == report.folder, "the best loss is known after a resume, too"
     with pytest.raises(ConfigError, match=r"set train\.val_every"):
         train(sft, {"train": TRAIN | {"patience": 1}}, tmp_path / "x", init_from=qwen)
 

@@ -15,7 +15,10 @@ from mypt_lint.cli import main as lint
 from mypt_train import PrepareError, ShardError, ShardReader
 from mypt_train.commands.prepare import main
 from mypt_train.training.batches import batch
+from mypt_train.training.config import Config
 from mypt_train.training.corpus import corpus, open_data
+from mypt_train.training.distributed import World
+from mypt_train.training.objective import Objective
 from mypt_train.training.parts.head import chunked_cross_entropy
 from tests.unit.mypt_train.test_prepare import jsonl, made
 
@@ -86,6 +89,9 @@ def test_the_loss_is_the_weighted_mean(tmp_path: Path) -> None:
     assert found.weights is not None
     assert sorted({*found.weights.tolist()}) == [0.25, 0.5, 1.0, 2.0]
     assert batch(data, data.rows(), every=True).weights is None
+    config = Config.of({"train": {"objective": "sft"}}).train
+    divisor = Objective(config, data, World(0, 1, torch.device("cpu"))).count([found])
+    assert divisor == float(found.weights.sum()) != len(found.targets)
     generator = torch.Generator().manual_seed(0)
     targets = found.targets % 50
     hidden, head = (torch.randn(n, 8, generator=generator) for n in (len(targets), 50))
@@ -97,7 +103,7 @@ def test_the_loss_is_the_weighted_mean(tmp_path: Path) -> None:
         else:
             losses = torch.nn.functional.cross_entropy(h @ w.T, targets, reduction="none")
             total = (losses * found.weights).sum()
-        (total / found.weights.sum()).backward()
+        (total / divisor).backward()
         assert h.grad is not None
         assert w.grad is not None
         grads.append((total.detach(), h.grad, w.grad))

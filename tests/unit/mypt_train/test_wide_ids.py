@@ -14,6 +14,7 @@ from mypt_lint.cli import main as lint
 from mypt_spec.tokenizer.vocabulary import MADE
 from mypt_train import ShardError, ShardReader
 from mypt_train.commands.prepare import main as prepare
+from mypt_train.data.manifest import dtype_of
 from mypt_view.cli import main as view
 from tests.support.foreign import large
 from tests.support.vocabulary import ROOT
@@ -39,6 +40,10 @@ def test_the_manifest_says_the_type(folder: Path) -> None:
     assert list(reader.manifest["vocabulary_sha256"]) == [MADE]
     assert (folder / MADE).read_bytes() == large().read_bytes()
     assert reader.dialect is mypt_spec.dialect("mypt", vocabulary=large())
+
+
+def test_the_last_id_of_16_bits_needs_no_more() -> None:
+    assert [dtype_of(size) for size in (50_304, 65_536, 65_537)] == ["uint16", "uint16", "uint32"]
 
 
 @pytest.mark.parametrize("form", ["bin", "parquet"])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from mypt_cli.store import Store, StoreError, find, locate, redacted
 from mypt_cli.store.local import LocalFiles
-from mypt_cli.store.remote import client_options
+from mypt_cli.store.remote import Bucket, client_options
 from tests.support.stores import Faulty
 
 
@@ -211,6 +211,18 @@ def test_faults_of_a_bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store.at("s3://another-bucket")
     with pytest.raises(StoreError, match="no credentials were found; set AWS_ACCESS_KEY_ID"):
         store.head("a")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(408, "transient"), (429, "transient"), (500, "transient"), (503, "transient"),
+     (400, "refused"), (403, "denied"), (416, "changed"), (501, "unable")],
+)  # fmt: skip
+def test_what_a_status_means(s3: str, status: int, kind: str) -> None:
+    """Only what may pass is tried again."""
+    obstore = pytest.importorskip("obstore", reason="stores need obstore")
+    told = obstore.exceptions.GenericError(f"Server returned non-2xx status code: {status}: no")
+    assert Bucket("s3", "bucket")._fault(told, listing=False).kind == kind
 
 
 def test_no_credentials_are_shown(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
