@@ -178,8 +178,9 @@ def oracles(session: nox.Session) -> None:
 
 @nox.session
 def scale(session: nox.Session) -> None:
-    """Units on a local Ray cluster of two workers, workers killed at 200 random points, repeats
-    among 10 million digests, a simulated cluster, and units against the one-liner.
+    """Units on a local Ray cluster of two workers and on a Slurm of one node, where installed;
+    workers killed at 200 random points, repeats among 10 million digests, a simulated cluster, and
+    units against the one-liner.
     """
     session.install("-e", ".[dev,ray]")
     session.run("pytest", "tests/unit/mypt_train/scale", *session.posargs, env={"KILLS": "200"})

@@ -237,15 +237,16 @@ def summary(
 
     lines = manifest["lines"]
     print(
-        f"{out}: {lines['lines']} lines: {lines['written']} written, {lines['refused']} refused, "
-        f"{lines['long']} too long, {lines['duplicate']} duplicate"
+        f"{out}: {counted(lines['lines'], 'line')}: {lines['written']} written, "
+        f"{lines['refused']} refused, {lines['long']} too long, {lines['duplicate']} duplicate"
     )
     for name, split in manifest["splits"].items():
         if split["episodes"]:
             padding = 1 - split["episode_tokens"] / split["tokens"]
             print(
-                f"  {name}: {split['episodes']} episodes in {split['rows']} rows, "
-                f"{len(split['shards'])} shards, {split['tokens']} tokens, "
+                f"  {name}: {counted(split['episodes'], 'episode')} in "
+                f"{counted(split['rows'], 'row')}, {counted(len(split['shards']), 'shard')}, "
+                f"{counted(split['tokens'], 'token')}, "
                 f"{split['trained_tokens']} trained, {padding:.2%} padding"
             )
 

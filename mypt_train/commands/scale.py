@@ -234,7 +234,7 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
 
     if chosen.launcher in HANDING and units:
         again = " --again" if chosen.again else ""
-        _hand_on(plan, chosen, [(f"mypt-prepare run{again} --plan", "--units", units)])
+        _hand_on(plan, chosen, [(f"mypt-prepare run{again} --plan", "--units", units)], "status")
         return DONE
     say = saying((PROG + "run").strip(), quiet=chosen.quiet)
     ray = engine_of("ray", _jobs(chosen, 0)) if chosen.launcher == "ray" else None
@@ -288,7 +288,8 @@ def _commit(chosen: argparse.Namespace) -> int:
         summary(made.manifest, plan.out, plan.options, say)
         missing = [entry["unit"] for entry in made.manifest["plan"]["missing"]]
         if missing:
-            print(f"  missing: units {', '.join(map(str, missing))}; the manifest has their places")
+            which = f"unit{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+            print(f"  missing: {which}; the manifest says what they hold")
     return REFUSED if made.manifest["lines"]["refused"] else DONE
 
 
@@ -305,7 +306,8 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
     sealed = seal(plan, max_failed=chosen.max_failed_units)
     if chosen.tasks is None:
         command = "mypt-prepare commit --plan", "--tasks"
-        _hand_on(plan, chosen, [(*command, stage.tasks) for stage in stages(plan, sealed)])
+        work = [(*command, stage.tasks) for stage in stages(plan, sealed)]
+        _hand_on(plan, chosen, work, "commit")
         return DONE
     made: list[bool] = []
     with Bar(len(chosen.tasks), unit="tasks", quiet=chosen.quiet) as bar:
@@ -320,9 +322,13 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
 
 
 def _hand_on(
-    plan: Plan, chosen: argparse.Namespace, work: Sequence[tuple[str, str, Sequence[int]]]
-) -> None:
-    """Hands commands to Slurm or a shell. `work` are commands, an option, and its numbers."""
+    plan: Plan, chosen: argparse.Namespace, work: Sequence[tuple[str, str, Sequence[int]]],
+    after: str,
+) -> None:  # fmt: skip
+    """Hands commands to Slurm or a shell. `work` are commands, an option, and its numbers.
+
+    `after` is what a person does when Slurm is done.
+    """
     from mypt_train.scale.launch.choice import handed
 
     stages = [
@@ -331,6 +337,8 @@ def _hand_on(
     ]
     for line in handed(chosen.launcher, stages, _jobs(chosen, 0), f"prepare-{plan.sha256[:8]}"):
         print(line)
+    if chosen.launcher == "slurm" and not chosen.quiet:
+        print(f"  when squeue is empty: mypt-prepare {after} --plan {shlex.quote(chosen.plan)}")
 
 
 def _jobs(chosen: argparse.Namespace, usual: int) -> int:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from mypt_cli.words import counted
 from mypt_train.scale.launch import shell, slurm
 from mypt_train.scale.launch.local import Local
 from mypt_train.scale.launch.queue import MakeEngine
@@ -42,4 +43,6 @@ def handed(launcher: str, stages: Sequence[Stage], jobs: int, name: str) -> Iter
             continue
         path = Path(f"{name}-{number}.sbatch" if number else f"{name}.sbatch")
         job = slurm.submit(command, units, path, jobs=jobs, after=job)
-        yield f"job {job}: {path}, {len(units)} numbers from {units[0]} to {units[-1]}"
+        which = f"{units[0]} to {units[-1]}" if len(units) > 1 else f"{units[0]}"
+        kind = command.rpartition("--")[2].removesuffix("s")
+        yield f"job {job}: {path}, {counted(len(units), kind)}: {which}"
