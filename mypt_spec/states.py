@@ -118,6 +118,9 @@ def _check_blocks(stack: Stack, name: str, table: TokenTable) -> None:
         inside = f"inside {around[-1]!r}" if around else "where no block is open"
         what = f"closes {', '.join(map(repr, tag.ends))}, and the grammar has it {inside}"
         raise SpecError(f"{name}: {what}")
+    if around and not tag.opens and not tag.closes:
+        what = f"and the grammar has it inside {stack[-1]!r}: a mark is between blocks"
+        raise SpecError(f'{name}: its row has neither "opens" nor "closes", {what}')
     if len(around) > 4 * len(table.openers):
         kind = next(kind for kind in around if around.count(kind) > 1)
         what = f"opens again and again inside itself: the grammar has no tag that closes {kind!r}"

@@ -80,6 +80,13 @@ def test_formats_that_are_known_to_be_right_pass(
             "load",
             "has it inside 'assistant'",
         ),
+        (
+            "tokens.toml",
+            'closes = "think"\n',
+            "",
+            "load",
+            "has it inside 'think': a mark is between",
+        ),
         ("my_format.lark", "turn: user", "turn: usr", "load", "not define: Rule 'usr' used"),
         ("my_format.lark", "start:", "begin:", "load", "no rule start"),
         ("tokens.toml", "id = 50257", "id = 100", "load", "must be at least 50257"),
