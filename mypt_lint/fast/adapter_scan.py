@@ -160,10 +160,12 @@ class AdapterScan:
     def _free(self, found: _Found, lines: Iterable[int], *, proved: bool = False) -> int:
         """Returns the strings in the free values, and in the new tools, of clean lines.
 
-        -1 where any of these is not clean, unless that is proved already.
+        -1 where any of these is not clean, or arguments do not fit, unless that is proved already.
         """
         judged, more = found.judged, found.outlined.more
         splits = [more[i] for i in lines if i in more and judged[i] is not None]
+        if not proved and not self.tools.fit(splits):
+            return -1
         values = [value for split in splits for value in split.values]
         quoted = [value for split in splits for value in split.quoted]
         tools = [
@@ -217,7 +219,9 @@ class AdapterScan:
             if split is None or not self._are_clean(split.texts):
                 return
             tools = self._tools(split)
-            judged = self.judge(raw, record, split.rest, split.notes) if tools[0] >= 0 else None
+            if tools[0] < 0 or not self.tools.fit([split]):
+                return
+            judged = self.judge(raw, record, split.rest, split.notes)
         except (ValueError, RecursionError, OverflowError):
             return
         if judged is not None:

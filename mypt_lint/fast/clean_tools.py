@@ -8,17 +8,25 @@ put before the checker, once, beside the shortest chat that there is.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
+from typing import Any
+
 import msgspec
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
+from mypt_spec.adapters.base import Split
+from mypt_spec.bodies.fitting import Fitting, listed
 from mypt_spec.bodies.plain_schema import plain_tools
 from mypt_spec.memo import Memo
 
 _LISTS, _ROOM = 2000, 8 << 20  # lists that are remembered; bytes of all
 _NONE = frozenset[str]()
+_SEEN = (-2, _NONE)  # of definitions, once
 LOST = "MYP360"  # what the text of tools does not say
+MISFIT = "MYP353"  # arguments that do not fit their tool
 _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
 
 
@@ -30,7 +38,36 @@ class CleanTools:
         self.plain = checker.dialect.adapter.plain_tools
         # Strings of definitions, and names; -1: not clean; -2: seen.
         self.known = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
+        self.fitting = Memo[bytes, Fitting](_LISTS, room=_ROOM)  # of those that came twice
+        self.fresh: dict[bytes, dict[str, Any]] = {}  # parameters of those that did not yet
         self.decode = msgspec.json.Decoder().decode
+        self.encode = msgspec.json.Encoder().encode
+        self.binds = checker.selects(MISFIT)
+
+    def fit(self, splits: Iterable[Split]) -> bool:
+        """Returns whether the arguments of calls in some lines are proved to fit their tools."""
+        groups: dict[bytes, dict[str, list[dict[str, Any]]]] = {}
+        for split in splits if self.binds else ():
+            called, given, tools = split.called, split.values or split.quoted, split.tools
+            if called and tools is not None:
+                if split.values and split.quoted:  # which are whose is not known
+                    pairs = [*product({*called}, [*split.values, *split.quoted])]
+                    called, given = [name for name, _ in pairs], [one for _, one in pairs]
+                if len(called) != len(given):
+                    return False
+                raw = tools if isinstance(tools, bytes) else self.encode(tools)
+                own = groups.setdefault(raw, {})
+                for name, arguments in zip(called, given, strict=True):
+                    if name in own:
+                        own[name].append(arguments)
+                    else:
+                        own[name] = [arguments]
+        for raw, own in groups.items():
+            fitting = self.fitting.known.get(raw) or Fitting(raw, self.fresh.get(raw, {}))
+            if not all(map(fitting.proves, own, own.values())):
+                return False
+        self.fresh.clear()
+        return True
 
     def of(self, raw: bytes) -> tuple[int, bytes, frozenset[str]]:
         """Returns how many strings clean definitions have in their line, -1 for others; the names.
@@ -44,14 +81,17 @@ class CleanTools:
         if known is not None and known[0] >= -1:
             return known[0], b"", known[1]
         plain = plain_tools(raw)
+        names = self._names(raw) if plain is None else frozenset(plain[1])
         if plain is not None and known is None and self.plain:
-            self.known.keep(raw, (-2, _NONE), len(raw))
-            return 0, *plain
-        names = self._names(raw) if plain is None else plain[1]
+            self.known.keep(raw, _SEEN, len(raw))
+            self.fresh[raw] = plain[1]
+            return 0, plain[0], names
+        self.fitting.keep(raw, Fitting(raw, {} if plain is None else plain[1]), len(raw))
         strings = unescaped_quotes(raw if plain is None else plain[0]) // 2
-        found = (strings, names) if self._are_clean(raw, plain and plain[0]) else (-1, _NONE)
-        self.known.keep(raw, found, len(raw))
-        return found[0], b"", found[1]
+        clean = self._are_clean(raw, plain and plain[0])
+        strings, names = (strings, names) if clean else (-1, _NONE)
+        self.known.keep(raw, (strings, names), len(raw))
+        return strings, b"", names
 
     def _are_clean(self, raw: bytes, plain: bytes | None) -> bool:
         """Returns whether definitions are clean; `plain` ones are proved but for their text."""
@@ -63,11 +103,9 @@ class CleanTools:
 
     def _names(self, raw: bytes) -> frozenset[str]:
         """Returns the names in definitions that are JSON, or the text of JSON; none if unknown."""
-        tools = self.decode(raw)
         try:
-            tools = self.decode(tools) if isinstance(tools, str) else tools
-            return frozenset([tool.get("function", tool)["name"] for tool in tools])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return frozenset([tool.get("function", tool)["name"] for tool in listed(raw)])
+        except (TypeError, KeyError, AttributeError):
             return _NONE
 
     def _comes_back(self, raw: bytes, proved: bytes) -> bool:

@@ -26,7 +26,6 @@ from mypt_lint.options import DEFAULTS
 from mypt_lint.run.shape import (
     about,
     formats_of_texts,
-    more_to_check,
     said,
     with_shape,
 )
@@ -289,10 +288,6 @@ class Plan:
             names = in_order(usual)
             if own["kind"] != "record":
                 return Resolved(own, name, (), source)
-            if wanted in (None, AUTO) and sure:
-                more, source = more_to_check(name, source)
-                if more:
-                    say(f"{source.path}: checked as {name}; {more}")
             others, source = elsewhere_than(source, mypt_spec.dialect(name), names)
             if others and not sure:
                 name = others[0].name

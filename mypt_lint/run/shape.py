@@ -63,22 +63,6 @@ def _reads_others(name: str) -> bool:
     return name in (AUTO, *mypt_spec.dialects()) or (folder(name) / RECORDS).is_file()
 
 
-def more_to_check(name: str, source: Source) -> tuple[str, Source]:
-    """Returns how a dialect's own records are checked for more, and the source to read.
-
-    "" where the dialect has not the records of chats in general, or the first of them no tools.
-    Of a pipe, no more than that one is read.
-    """
-    from mypt_spec.adapters.messages import Messages
-
-    if not isinstance(mypt_spec.dialect(name).adapter, Messages):
-        return "", source
-    found, source = beginning(source, least=1)
-    if not any(isinstance(record, dict) and record.get("tools") for record in found):
-        return "", source
-    return "--records openai also holds calls to the schemas of their tools, slower", source
-
-
 def formats_of_texts(source: Source) -> tuple[tuple[str, ...], Source]:
     """Returns the dialects of the first texts of a source, the most frequent first, and the source.
 

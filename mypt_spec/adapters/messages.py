@@ -43,7 +43,6 @@ from mypt_spec.adapters.waiting import unanswered
 from mypt_spec.bodies.definitions import (
     LOSSY,
     come_back,
-    function_of,
     lost_in,
     read_definitions,
     read_indented,
@@ -66,7 +65,7 @@ from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import ROLE, RecordSchema
 from mypt_spec.rules.context import Context
-from mypt_spec.rules.payload import named_calls, undeclared
+from mypt_spec.rules.declared import misfit_calls
 from mypt_spec.table import LISTS, Terminal, TokenTable
 
 SHAPE = "messages"
@@ -228,30 +227,17 @@ class Messages(Adapter):
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, and those about numbers of calls and results.
 
-        Calls are held to the tools that the Episode declares, too.
+        Calls are held to the tools that the Episode declares.
         """
-        own = {function_of(tool)["name"] for tool in self._declared(context.episode)}
         findings = [finding for finding in findings if finding.code != "MYP313"]
-        calls = self._names_listed(context) if self.listed else named_calls(context)
-        findings += undeclared(calls, context.limits.tools | own)
+        findings += misfit_calls(context, self._declared(context.episode))
         return [*findings, *self._unanswered(context)] if "result" in self.paths else findings
-
-    def _names_listed(self, context: Context) -> Iterator[tuple[str, Place]]:
-        """Yields the names in lists of calls, and where they are."""
-        body = self._opener("call").body
-        for part in context.calls:
-            try:
-                calls = calls_in(value_in(part.text, body), body, part.attrs)
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue
-            for n, call in enumerate(calls):
-                at = Place(f"{part.at.pointer}/{n}/function/name")
-                yield call.name, at if part.at.pointer else part.at
 
     def _declared(self, episode: Episode) -> list[dict[str, Any]]:
         """Returns the definitions of tools in an Episode; none where they cannot be read."""
         if not self.told:
-            return definitions_in(episode.messages, self.table)
+            kept = (m.meta[_TOOLS] for m in episode.messages if _TOOLS in m.meta)
+            return next(kept, None) or definitions_in(episode.messages, self.table)
         users = (m.text for m in episode.messages if (m.role,) == self.paths["user"])
         return self._asked_with(next(users, ""))[0]
 

@@ -136,5 +136,19 @@ def function_of(tool: dict[str, Any]) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
+def parameters_of(tools: list[Any]) -> dict[str, Any]:
+    """Returns the schemas of parameters by the names of tools, of those that are declared once."""
+    found: dict[str, list[Any]] = {}
+    for tool in tools:
+        function = function_of(tool) if isinstance(tool, dict) else {}
+        if isinstance(function.get("name"), str):
+            found.setdefault(function["name"], []).append(function.get("parameters"))
+    return {
+        name: given[0]
+        for name, given in found.items()
+        if len(given) == 1 and isinstance(given[0], dict)
+    }
+
+
 def _wrapped(tool: dict[str, Any]) -> dict[str, Any]:
     return tool if "function" in tool else {"type": "function", "function": tool}

@@ -72,7 +72,9 @@ def _schema() -> Any:
     }
     inner: Any = None
     for _ in range(_DEPTH):
-        more: dict[str, Any] = {"additionalProperties": bool}
+        # The innermost say nothing of what is in values, so these keys are never there.
+        never = ("items", "properties", "anyOf", "oneOf", "allOf")
+        more: dict[str, Any] = {"additionalProperties": bool, **dict.fromkeys(never, UnsetType)}
         if inner is not None:
             more = {"items": inner, "properties": _named(inner)}
             more["additionalProperties"] = bool | inner
@@ -85,10 +87,8 @@ def _schema() -> Any:
 def _struct(name: str, fields: dict[str, Any], needed: tuple[str, ...] = ()) -> Any:
     """Returns the type of objects with these keys and no others; only some are `needed`."""
     given: list[Any] = [
-        (f"x{i}", kind, msgspec.field(name=key))
-        if key in needed
-        else (f"x{i}", kind | UnsetType, msgspec.field(name=key, default=UNSET))
-        for i, (key, kind) in enumerate(fields.items())
+        (key, kind) if key in needed else (key, kind | UnsetType, UNSET)
+        for key, kind in fields.items()
     ]
     return defstruct(name, given, forbid_unknown_fields=True, gc=False, kw_only=True)
 
@@ -119,9 +119,10 @@ def is_plain(schema: Any) -> bool:
         return False
 
 
-def plain_tools(raw: bytes) -> tuple[bytes, frozenset[str]] | None:
-    """Returns definitions of tools, written anew, and their names; None for any that are not plain.
+def plain_tools(raw: bytes) -> tuple[bytes, dict[str, Any]] | None:
+    """Returns definitions of tools, written anew, and the parameters of each by its name.
 
+    These are schemas with a field for each key, or UNSET. None for definitions that are not plain.
     Each must have another name. Strings that are lost were repeated: the caller counts them.
     """
     for decoder, wrapped in _decoders():
@@ -129,7 +130,8 @@ def plain_tools(raw: bytes) -> tuple[bytes, frozenset[str]] | None:
             tools = decoder.decode(raw)
         except (ValueError, RecursionError):
             continue
-        names = frozenset([tool.x0.x0 if wrapped else tool.x0 for tool in tools])
-        fine = len(names) == len(tools) and "" not in names
-        return (_encode(tools), names) if fine else None
+        functions = [tool.function for tool in tools] if wrapped else tools
+        found = {function.name: function.parameters for function in functions}
+        fine = len(found) == len(tools) and "" not in found
+        return (_encode(tools), found) if fine else None
     return None

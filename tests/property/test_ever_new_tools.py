@@ -5,6 +5,7 @@ What the fast paths take of them is what the checker, and the segment path, make
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 from unittest import mock
@@ -18,6 +19,8 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Limits
+from mypt_spec.bodies.fitting import Fitting
+from mypt_spec.bodies.json_schema import SchemaError, misfits
 from mypt_spec.bodies.plain_schema import is_plain, plain_tools
 from mypt_spec.findings import RULES
 from mypt_train.data.encode_line import Encoder
@@ -50,13 +53,17 @@ KEYS = st.sampled_from(
 def new(number: int) -> dict[str, Any]:
     """A clean record that shares nothing with another but its shape."""
     given = {
-        f"q{number}": {"type": "string", "description": f"Number {number}.", "enum": ["v", number]},
-        "n": {"type": ["number", "null"], "minimum": number, "default": 1},
+        f"q{number}": {
+            "type": "string",
+            "description": f"Number {number}.",
+            "enum": ["v", f"v{number}"],
+        },
+        "n": {"type": ["number", "null"], "maximum": number + 9, "default": 1},
         "l": {"type": "array", "items": {"type": "string"}, "minItems": 0},
     }
     parameters = {"type": "object", "properties": given, "required": [f"q{number}", "n"]}
     function = {"name": f"get.f_{number}", "description": "It is.", "parameters": parameters}
-    arguments: Any = {f"q{number}": f"v{number}", "n": 1.5, "l": ["a", {"b": number}]}
+    arguments: Any = {f"q{number}": f"v{number}", "n": 1.5, "l": ["a", "b"], "o": {"b": number}}
     arguments = arguments if number % 3 else json.dumps(arguments)
     called = {"name": function["name"], "arguments": arguments}
     call = {"id": f"call{number:05}", "type": "function", "function": called}
@@ -143,6 +150,47 @@ def test_a_plain_schema_is_a_schema(data: st.DataObject, number: int) -> None:
         _change(data.draw, *data.draw(st.sampled_from(parts(made))))
         if is_plain(made):
             jsonschema.Draft202012Validator.check_schema(made)
+
+
+@given(data=st.data(), number=st.integers(0, 9), many=st.sampled_from([1, 25]))
+def test_what_is_proved_to_fit_fits(data: st.DataObject, number: int, many: int) -> None:
+    """Neither way of proving arguments takes any that the library finds fault with."""
+    made = json.loads(json.dumps(new(3)))
+    tool, given = made["tools"][0], made["messages"][1]["tool_calls"][0]["function"]
+    schema, arguments = tool["function"]["parameters"], json.loads(given["arguments"])
+    for _ in range(data.draw(st.integers(0, 2))):
+        _change(data.draw, *data.draw(st.sampled_from(parts(schema))))
+    for _ in range(data.draw(st.integers(0, 2))):
+        _change(data.draw, *data.draw(st.sampled_from(parts(arguments))))
+    raw = json.dumps([tool]).encode()
+    plain = plain_tools(raw)
+    fitting = Fitting(raw, {} if plain is None else plain[1])
+    with contextlib.suppress(SchemaError):
+        if fitting.proves(given["name"], [arguments] * many):
+            assert misfits(arguments, schema) == []
+        else:
+            assert misfits(arguments, schema)
+
+
+@pytest.mark.parametrize("name", [*WITH_TOOLS, "./examples/qwen3_coder", "./examples/mistral_v11"])
+def test_arguments_are_held_to_the_tools_of_their_record(name: str) -> None:
+    """In records and texts of each format, at the value where the record has it."""
+    dialect = mypt_spec.load(name) if "/" in name else mypt_spec.dialect(name)
+    record = new(1)
+    record["messages"][1]["tool_calls"][0]["function"]["arguments"]["l"] = "none"
+    episode, found = dialect.check(record)
+    found = [finding for finding in found if finding.code != "MYP360"]
+    assert [finding.code for finding in found] == ["MYP353"]
+    assert found[0].pointer == "/messages/1/tool_calls/0/function/arguments/l"
+    assert episode is not None
+    assert dialect.validate(episode)[0].code == "MYP353"
+    again, _ = dialect.parse(dialect.serialize(episode))
+    assert again is not None
+    assert "MYP353" in {finding.code for finding in dialect.validate(again)}
+    prover = CleanFilter(Checker(dialect, codes=BUT_LOST))
+    fine = lines([new(2), new(4)])
+    if not dialect.table.tagged:
+        assert prover.doubtful([*fine, json.dumps(record).encode()] * 2) == [2, 5]
 
 
 @pytest.mark.parametrize("name", WITH_TOOLS)

@@ -172,7 +172,8 @@ def test_chats_with_calls_take_it(name: str, mask: str) -> None:
     for _ in range(3):  # seen, learnt, known
         assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
     written = sum(status == "written" for status, *_ in expected)
-    least = 0.7 if mask == "model" else 0.4
+    # Arguments with integers as large as some of these are held to their tools one by one.
+    least = 0.5 if mask == "model" else 0.25
     assert len(taken(encoder, lines)) > least * written
 
 
