@@ -8,7 +8,7 @@ put before the checker, once, beside the shortest chat that there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -18,12 +18,14 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.base import Split
-from mypt_spec.bodies.fitting import Fitting, listed
+from mypt_spec.bodies.fitting import Fitting, come_back, listed
 from mypt_spec.bodies.plain_schema import plain_tools
+from mypt_spec.bodies.tagged import TAGS
 from mypt_spec.memo import Memo
 
 _LISTS, _ROOM = 2000, 8 << 20  # lists that are remembered; bytes of all
 _NONE = frozenset[str]()
+_TAGS = [tag.encode() for tag in TAGS]
 _SEEN = (-2, _NONE)  # of definitions, once
 LOST = "MYP360"  # what the text of tools does not say
 MISFIT = "MYP353"  # arguments that do not fit their tool
@@ -42,13 +44,16 @@ class CleanTools:
         self.fresh: dict[bytes, dict[str, Any]] = {}  # parameters of those that did not yet
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
-        self.binds = checker.selects(MISFIT)
+        self.tagged = checker.dialect.table.tagged
+        self.binds = checker.selects(MISFIT) or self.tagged
 
-    def fit(self, splits: Iterable[Split]) -> bool:
+    def fit(self, splits: Sequence[Split]) -> bool:
         """Returns whether the arguments of calls in some lines are proved to fit their tools."""
         groups: dict[bytes, dict[str, list[dict[str, Any]]]] = {}
         for split in splits if self.binds else ():
             called, given, tools = split.called, split.values or split.quoted, split.tools
+            if called and self.tagged and tools is None:
+                return False  # nothing says how values are read
             if called and tools is not None:
                 if split.values and split.quoted:  # which are whose is not known
                     pairs = [*product({*called}, [*split.values, *split.quoted])]
@@ -64,10 +69,20 @@ class CleanTools:
                         own[name] = [arguments]
         for raw, own in groups.items():
             fitting = self.fitting.known.get(raw) or Fitting(raw, self.fresh.get(raw, {}))
+            if self.tagged and not self._come_back(own, fitting.plain):
+                return False
             if not all(map(fitting.proves, own, own.values())):
                 return False
-        self.fresh.clear()
+        if len(splits) > 1 or len(self.fresh) > _LISTS:  # all lines of a block, once more
+            self.fresh.clear()
         return True
+
+    def _come_back(self, calls: dict[str, list[dict[str, Any]]], plain: dict[str, Any]) -> bool:
+        """Returns whether arguments that are written as tags are proved to come back."""
+        encoded = self.encode(list(calls.values()))
+        return not any(tag in encoded for tag in _TAGS) and all(
+            come_back(given, plain.get(name)) for name, given in calls.items()
+        )
 
     def of(self, raw: bytes) -> tuple[int, bytes, frozenset[str]]:
         """Returns how many strings clean definitions have in their line, -1 for others; the names.

@@ -143,8 +143,8 @@ class Messages(Adapter):
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
         attrs = [self._patterns(p) for p in ("call", "result") if p in paths]
-        # The names of tools that are free, if any are: values of "tagged" may be another type.
-        self.names = None if table.tool_names or self.tagged else any_words(attrs)
+        # The names of tools that are free, if any are.
+        self.names = None if table.tool_names else any_words(attrs)
 
     def _opener(self, piece: str) -> Terminal:
         return self.table.openers[self.paths[piece][-1]]

@@ -97,11 +97,12 @@ def lost_in(tools: list[dict[str, Any]], kind: str, text: str) -> list[str]:
 
 
 def come_back(tools: list[dict[str, Any]], kind: str, text: str, whole: bool) -> bool:
-    """Returns whether TypeScript can be read; with `whole`, whether it says all of definitions.
+    """Returns whether TypeScript, or tags, can be read; with `whole`, whether they say all of
+    definitions.
 
     False for any other `kind` of text.
     """
-    if kind not in ("signatures", "namespace"):
+    if kind not in ("namespace", *LOSSY):
         return False
     try:
         read = read_definitions(text, kind)

@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 
 from mypt_spec.bodies.definitions import parameters_of
 from mypt_spec.bodies.json_schema import SchemaError, misfits
+from mypt_spec.bodies.tagged import NAMES
 
 _MANY = 20  # calls of a tool for which a type is made
 # What has no say in whether a value fits.
@@ -37,6 +38,9 @@ _KIND: dict[type, str] = {
     list: "array",
     dict: "object",
 }
+_NONE, _ANY = frozenset[str](), frozenset(_KIND.values())
+_STRING = frozenset({"string"})
+_JSON = "tfnNI"  # letters with which a text that is JSON may begin
 Given = list[dict[str, Any]]
 
 
@@ -71,6 +75,36 @@ class Fitting:
             return not any(misfits(one, schema) for one in given)
         except SchemaError:  # the checker says why
             return False
+
+
+def come_back(given: Given, schema: Any) -> bool:
+    """Returns whether arguments are proved to come back from a body "tagged" as they are.
+
+    `schema` is a plain one. That no string in them spells a tag is for the caller to know.
+    """
+    known = {} if schema is None or schema is UNSET else schema.properties
+    kinds = {} if known is UNSET else {key: _kinds(inner) for key, inner in known.items()}
+    for one in given:
+        for key, value in one.items():
+            some = kinds.get(key, _ANY)
+            if len(some) == 1 or "string" not in some:
+                fine = some == _STRING if value.__class__ is str else some != _STRING and bool(some)
+            elif value.__class__ is str:
+                fine = "string" in some and value[:1].isalpha() and value[0] not in _JSON
+            else:
+                fine = value.__class__ in (int, bool) and _KIND[value.__class__] in some
+            if not fine or not NAMES.fullmatch(key):
+                return False
+    return True
+
+
+def _kinds(schema: Any) -> frozenset[str]:
+    """Returns the types that a plain schema takes; none where it is not said by "type" alone."""
+    said = schema.type
+    if said is UNSET or not schema.anyOf is schema.oneOf is schema.allOf is UNSET:
+        return _NONE
+    some = frozenset((said,) if said.__class__ is str else said)
+    return some if schema.enum is UNSET or some == _STRING else _NONE
 
 
 def listed(raw: bytes) -> list[Any]:

@@ -81,11 +81,8 @@ def write_tagged(name: str, arguments: Mapping[str, Any], literals: re.Pattern[s
     </parameter>
     </function>
     """
-    said = (
-        f"{ARGUMENT[0]}{key}{ARGUMENT[1]}{value_text(value, literals)}{ARGUMENT[2]}"
-        for key, value in arguments.items()
-    )
-    return f"{FUNCTION[0]}{name}{FUNCTION[1]}{''.join(said)}{FUNCTION[2]}"
+    said = arguments_text(arguments, literals)
+    return f"{FUNCTION[0]}{name}{FUNCTION[1]}{said}{FUNCTION[2]}"
 
 
 def read_tagged(text: str) -> tuple[str, dict[str, str]]:
@@ -167,6 +164,14 @@ def typed(name: str, texts: Mapping[str, str], types: Types) -> dict[str, Any]:
     """Returns the arguments of a call, of the texts of their values."""
     known = types.get(name, {})
     return {key: value_of(text, known.get(key, KINDS)) for key, text in texts.items()}
+
+
+def arguments_text(arguments: Mapping[str, Any], literals: re.Pattern[str]) -> str:
+    """Returns the tags and values of arguments, as `write_tagged` writes them."""
+    return "".join(
+        f"{ARGUMENT[0]}{key}{ARGUMENT[1]}{value_text(value, literals)}{ARGUMENT[2]}"
+        for key, value in arguments.items()
+    )
 
 
 def call_findings(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+from functools import cache
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_spec import Limits
+from mypt_spec import Dialect, Limits
 from mypt_spec.bodies.fitting import Fitting
 from mypt_spec.bodies.json_schema import SchemaError, misfits
 from mypt_spec.bodies.plain_schema import is_plain, plain_tools
@@ -29,8 +31,10 @@ from tests.property.test_fast import agree, parts
 from tests.property.test_templates import plain
 from tests.support.examples import examples
 
+ROOT = Path(__file__).resolve().parents[2]
 BUT_LOST = frozenset(RULES) - {"MYP360"}  # the text of harmony says less than schemas do
-WITH_TOOLS = ("qwen3", "harmony", "mistral", "mistral-v13", "llama3")
+CODER = str(ROOT / "examples/qwen3_coder")  # calls are tags, and so are tools
+WITH_TOOLS = ("qwen3", "harmony", "mistral", "mistral-v13", "llama3", CODER)
 WORDS = st.sampled_from(
     [
         "a", "City", "x_1", "b.c", "d-e", "_f", "é", "a b", "", " ", "\n", 'say "no"', "C:\\", "#", "# T",
@@ -50,6 +54,11 @@ KEYS = st.sampled_from(
 )
 
 
+@cache
+def named(name: str) -> Dialect:
+    return mypt_spec.load(name) if "/" in name else mypt_spec.dialect(name)
+
+
 def new(number: int) -> dict[str, Any]:
     """A clean record that shares nothing with another but its shape."""
     given = {
@@ -60,6 +69,7 @@ def new(number: int) -> dict[str, Any]:
         },
         "n": {"type": ["number", "null"], "maximum": number + 9, "default": 1},
         "l": {"type": "array", "items": {"type": "string"}, "minItems": 0},
+        "o": {"type": "object"},
     }
     parameters = {"type": "object", "properties": given, "required": [f"q{number}", "n"]}
     function = {"name": f"get.f_{number}", "description": "It is.", "parameters": parameters}
@@ -133,7 +143,7 @@ def test_fast_paths_say_what_the_others_say(name: str, data: st.DataObject) -> N
         st.sampled_from([Limits(), Limits(), Limits(tools=frozenset({"get.f_1", "g"}))])
     )
     codes = data.draw(st.sampled_from([frozenset(RULES), BUT_LOST]))
-    agree(CleanFilter(Checker(mypt_spec.dialect(name), limits, codes)), given)
+    agree(CleanFilter(Checker(named(name), limits, codes)), given)
     quick, slow = Encoder(Options(dialect=name)), Encoder(Options(dialect=name))
     expected = [plain(slow.line(line)) for line in given]
     for _ in range(3):  # seen, learnt, known
@@ -172,10 +182,10 @@ def test_what_is_proved_to_fit_fits(data: st.DataObject, number: int, many: int)
             assert misfits(arguments, schema)
 
 
-@pytest.mark.parametrize("name", [*WITH_TOOLS, "./examples/qwen3_coder", "./examples/mistral_v11"])
+@pytest.mark.parametrize("name", [*WITH_TOOLS, str(ROOT / "examples/mistral_v11")])
 def test_arguments_are_held_to_the_tools_of_their_record(name: str) -> None:
     """In records and texts of each format, at the value where the record has it."""
-    dialect = mypt_spec.load(name) if "/" in name else mypt_spec.dialect(name)
+    dialect = named(name)
     record = new(1)
     record["messages"][1]["tool_calls"][0]["function"]["arguments"]["l"] = "none"
     episode, found = dialect.check(record)
@@ -189,14 +199,13 @@ def test_arguments_are_held_to_the_tools_of_their_record(name: str) -> None:
     assert "MYP353" in {finding.code for finding in dialect.validate(again)}
     prover = CleanFilter(Checker(dialect, codes=BUT_LOST))
     fine = lines([new(2), new(4)])
-    if not dialect.table.tagged:
-        assert prover.doubtful([*fine, json.dumps(record).encode()] * 2) == [2, 5]
+    assert prover.doubtful([*fine, json.dumps(record).encode()] * 2) == [2, 5]
 
 
 @pytest.mark.parametrize("name", WITH_TOOLS)
 def test_they_take_the_fast_paths(name: str) -> None:
     """Speed must not die in silence: after few records, none is checked or encoded as a whole."""
-    prover = CleanFilter(Checker(mypt_spec.dialect(name), codes=BUT_LOST))
+    prover = CleanFilter(Checker(named(name), codes=BUT_LOST))
     first, then = lines([new(n) for n in range(6)]), lines([new(n) for n in range(6, 12)])
     assert prover.doubtful(first) == []
     assert prover.by_adapter is not None

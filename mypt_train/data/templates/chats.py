@@ -35,6 +35,7 @@ import msgspec
 import numpy as np
 
 from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot
+from mypt_spec.bodies.tagged import ARGUMENT
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import EncodedAlone, Mask, Segment, runs
 from mypt_spec.memo import Memo
@@ -43,6 +44,7 @@ from mypt_train.data.templates.template import (
     MARKS,
     MEMBERS,
     PLAIN,
+    TAGS,
     VALUE,
     Piece,
     Template,
@@ -242,6 +244,8 @@ class ChatTemplates:
         if kind == "tools":
             tools = [{"type": "function", "function": {"name": MARK}}]
             return PLAIN, tuple(self.dialect.adapter.tools_text(tools).split(MARK))
+        if kind == "object" and self.dialect.table.tagged:
+            return TAGS, (ARGUMENT[0], f"{ARGUMENT[1]}0{ARGUMENT[2]}")
         if kind == "object":
             alone = text.startswith('{"', start - 2)
             return (VALUE, ('{"', '": 0}')) if alone else (MEMBERS, (', "', '": 0'))

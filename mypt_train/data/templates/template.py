@@ -17,15 +17,17 @@ import numpy.typing as npt
 
 from mypt_spec.adapters.base import MARK
 from mypt_spec.bodies.json_body import written
+from mypt_spec.bodies.tagged import arguments_text
 from mypt_train.data.manifest import TokenIds, dtype_of
 
 MARKS = re.compile(MARK.format("([0-9]+)"))
 
+_NEVER = re.compile(r"(?!)")
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 # How a value is written in a text: as it is; in a JSON string; as JSON; as arguments after the name
-# of a tool in a "call".
-PLAIN, QUOTED, VALUE, MEMBERS = range(4)
+# of a tool in a "call"; as arguments in a "tagged" call.
+PLAIN, QUOTED, VALUE, MEMBERS, TAGS = range(5)
 # The text before a value, which value, and how it is written.
 Piece = tuple[str, int, int]
 Text = tuple[int, tuple[Piece, ...], str]
@@ -81,7 +83,9 @@ def made(
 
 
 def in_json(value: Any, how: int) -> str:
-    """Returns a value as it is written in a JSON text."""
+    """Returns a value as it is written in a JSON text, or in tags; it spells no tag."""
+    if how == TAGS:
+        return arguments_text(value, _NEVER)
     if how == QUOTED:
         return _dumps(value)[1:-1]
     if how == VALUE:
