@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
-from mypt_lint.fast.chats import Chats
+from mypt_lint.fast.chats import Chats, _general
 from mypt_lint.fast.fast_checker import FastChecker
+from mypt_spec.findings import Finding
 
 TEXTS = st.sampled_from([
     "Hi", "Yo", "No", "", " ", " x", "a<b", "[INST]", "<|im_end|>", "{{name}}", "use {{ x }} in `code`",
@@ -107,3 +108,12 @@ def test_the_linter_asks_it() -> None:
     for raw, found in fast.block(record * 2, row=1, filename="f")[1]:
         asked.append((raw + b"\n", [item.finding.code for item in found]))
     assert asked == [(record, ["MYP214"])] * 2
+
+
+def test_findings_that_quote_a_text_are_not_remembered() -> None:
+    """Its sign would be shown in the place of every other text."""
+    said = "`\ue0000` is said twice"
+    assert _general(Finding("MYP113", "a text is said twice", "/messages/1"))
+    assert not _general(Finding("MYP113", said, "/messages/1"))
+    assert not _general(Finding("MYP113", "twice", "/messages/1", help=said))
+    assert not _general(Finding("MYP113", "twice", "/messages/1", (0, 2)))

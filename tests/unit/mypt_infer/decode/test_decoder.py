@@ -15,7 +15,7 @@ from mypt_infer.decode.decoder import machine
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.table import TEXT
-from tests.support.decoding import DIALECTS, TOOLS, decoder, prompt, said
+from tests.support.decoding import DIALECTS, TOOLS, decoder, nearest, prompt, said
 
 
 def tags(made: Decoder, state: int) -> list[str]:
@@ -410,19 +410,24 @@ def test_budgets_of_blocks_that_are_too_small(options: dict[str, Any], says: str
         Decoder("mypt", TOOLS, **options)
 
 
-def test_the_least_budget_of_a_call_is_exact() -> None:
+@pytest.mark.parametrize(("name", "closing"), [("mypt", 1), ("praxis", 4)])
+def test_the_least_budget_of_a_call_is_exact(name: str, closing: int) -> None:
+    """It is that of the content: the tokens of the closing tag do not count."""
     with pytest.raises(BudgetError) as caught:
-        Decoder("mypt", [{"name": "list_docs"}], max_toolcall_tokens=1)
+        Decoder(name, [{"name": "list_docs"}], max_toolcall_tokens=1)
     least = caught.value.minimum
-    made = Decoder("mypt", [{"name": "list_docs"}], max_toolcall_tokens=least)
-    state = read(made, "<myPT_assistant><myPT_toolcall>")
+    made = Decoder(name, [{"name": "list_docs"}], max_toolcall_tokens=least)
+    state = made.start(prompt(name))
+    while not made.calling(state):
+        ids = made.ids(state)
+        state = made.next(state, int(ids[np.argmin(nearest(made, state, ids))]))
     count = 0
     while made.calling(state):
         state = made.next(state, int(made.ids(state)[0]))
         count += 1
-    assert count == least + 1
+    assert count == least + closing
     with pytest.raises(BudgetError):
-        Decoder("mypt", [{"name": "list_docs"}], max_toolcall_tokens=least - 1)
+        Decoder(name, [{"name": "list_docs"}], max_toolcall_tokens=least - 1)
 
 
 def test_bounds_that_tables_hold() -> None:
