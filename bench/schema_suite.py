@@ -56,7 +56,7 @@ def main() -> None:
                 "required": [ARGUMENT],
             }
             tests = [test | {"data": {ARGUMENT: test["data"]}} for test in group["tests"]]
-            measure(tally, partial(Ours, schema, "auto"), tests, schema)
+            measure(tally, partial(Ours, schema, engine="auto"), tests, schema)
         total.counts += tally.counts
         total.reasons += tally.reasons
         print(_row(path.stem, tally), flush=True)
