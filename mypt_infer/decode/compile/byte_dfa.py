@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_spec.bodies.json_body import IDENT
+from mypt_spec.memo import Memo
 
 DEAD = -1
 # A byte that is assumed before each text, so that a pattern can say "at the very beginning".
@@ -84,6 +85,11 @@ class ByteDfa:
     @property
     def states(self) -> int:
         return len(self.step)
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes that it takes, about."""
+        return self.step.nbytes + 300 * self.states
 
     def run(self, data: bytes, state: int = 0) -> int:
         """Returns the state after some bytes; stops at DEAD and at exits."""
@@ -258,12 +264,24 @@ _HAS_SHORT = {0x0A, 0x0D, 0x09, 0x0C, 0x08}
 QUOTE = ord('"')
 
 
-@lru_cache(maxsize=16)
+# The bytes of the automata of strings that are kept.
+_ROOM = 8 << 20
+_strings = Memo[tuple[str, ...], ByteDfa](16, room=_ROOM)
+
+
 def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     """Returns the automaton of the inside of a canonical JSON string without `forbidden` spellings.
 
     The only exit is the closing quote. DEL is refused: llguidance would escape it.
     """
+    found = _strings.known.get(forbidden)
+    if found is None:
+        found = _string_dfa(forbidden)
+        _strings.keep(forbidden, found, found.nbytes)
+    return found
+
+
+def _string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     cut = {_codes(f.partition('"')[0]) for f in forbidden}
     order = [p for p in _matcher(cut) if not any(_ends(p, c) for c in cut)]
     states = {p: i for i, p in enumerate(order)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.tagged import ARGUMENT, NAMES, STRING, TAGS, kinds_in, value_of, value_text
+from mypt_spec.memo import Memo
 
 WHERE = "calls with tags for their arguments are for tables alone"
 # What ends a text, and the rest of the tag.
@@ -38,11 +38,18 @@ class Way(NamedTuple):
     schemas: tuple[dict[str, Any], ...] = ()
 
 
-@lru_cache(maxsize=16)
+# The bytes of the automata that are kept.
+_values = Memo[tuple[str, ...], ByteDfa](16, room=8 << 20)
+
+
 def value_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     """Returns the automaton of texts between tags, which spell none of these, nor of the tags."""
-    leaf = text_dfa([END, *forbidden, *TAGS], [END], {}, {}, name="value")
-    return replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
+    found = _values.known.get(forbidden)
+    if found is None:
+        leaf = text_dfa([END, *forbidden, *TAGS], [END], {}, {}, name="value")
+        found = replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
+        _values.keep(forbidden, found, found.nbytes)
+    return found
 
 
 def check_names(tool: ToolSpec) -> None:

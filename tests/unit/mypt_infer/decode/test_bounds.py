@@ -53,6 +53,7 @@ def places(made: Decoder) -> list[Any]:
     return [*out, engine._places] if hasattr(engine, "_places") else out
 
 
+TAGGED = str(Path(__file__).parents[4] / "examples/qwen3_coder")
 SHORT = {
     "name": "t",
     "parameters": {
@@ -234,18 +235,27 @@ def test_a_state_that_is_held_is_kept(
 
 
 def test_what_is_kept_of_dialects_is_bounded_in_bytes() -> None:
-    """Each memo of a module has a bound in bytes, and what is in it says its own."""
+    """Each memo of a module has a bound in bytes, and what is in it says its own.
+
+    Caches of functions count entries alone; the automata of numbers and ids depend on no dialect.
+    """
+    arguments = {"properties": {"a": {"type": "string"}}}
+    for name in ("mypt", "praxis", TAGGED):
+        Decoder(mypt_spec.dialect(name), [{"name": "t", "parameters": arguments}])
     for name in ("mypt", "praxis"):
         Decoder(name, [SHORT], engine="llguidance")
         Decoder(name, response=Response(schema={"type": "integer"}))
-    found = {
-        f"{module}.{name}": memo
+    named = {
+        f"{module}.{name}": of
         for module, loaded in sys.modules.items()
         if module.startswith("mypt_infer.decode")
-        for name, memo in vars(loaded).items()
-        if isinstance(memo, Memo)
+        for name, of in vars(loaded).items()
     }
-    assert len(found) >= 10
+    caches = [of for of in named.values() if hasattr(of, "cache_info")]
+    own = {of.__name__ for of in caches if of.__module__.startswith("mypt_infer.decode")}
+    assert own == {"ident_dfa", "number_dfa"}
+    found = {name: memo for name, memo in named.items() if isinstance(memo, Memo)}
+    assert len(found) >= 12
     assert not {name for name, memo in found.items() if memo._room == sys.maxsize}
     assert not {name for name, memo in found.items() if set(memo.known) - set(memo._sizes)}
     words = vocabulary(mypt_spec.dialect("mypt").tokenizer, "gpt2")
