@@ -203,40 +203,18 @@ class DeviceDecoder:
         except (TypeError, RuntimeError):
             self._apply_torch(logits, states)
             return logits
-        self._write(logits, rows, rows, states)
+        self._write(logits, rows, states)
         return logits
 
-    def write_rows(
-        self, out: Tensor, logits: Tensor, rows: Sequence[int], states: Sequence[int]
-    ) -> None:
-        """Writes some rows of logits to `out`, with -inf for refused ids.
-
-        `states` has one for each of `rows`.
-        """
-        try:
-            source, whole = array_of(logits), array_of(out)
-        except (TypeError, RuntimeError):
-            out[list(rows)] = logits[list(rows)]
-            self._apply_torch([out[row] for row in rows], states)
-            return
-        self._write(out, whole, source, states, rows)
-
-    def _write(
-        self,
-        out: Tensor,
-        known: Rows,
-        source: Rows,
-        states: Sequence[int],
-        rows: Sequence[int] | None = None,
-    ) -> None:
-        """Masks rows as `Decoder.apply` does; `known` is `out` as an array."""
+    def _write(self, logits: Tensor, rows: Rows, states: Sequence[int]) -> None:
+        """Masks rows as `Decoder.apply` does; `rows` are the logits as an array."""
         sets, fill = self.decoder.allow_each(states), None
         if self._threads:
 
             def fill(first: int, end: int) -> None:
-                out[first:end].fill_(_REFUSED)
+                logits[first:end].fill_(_REFUSED)
 
-        write_rows(known, source, sets, rows, fill, refuse=refusal(known))
+        write_rows(rows, rows, sets, None, fill, refuse=refusal(rows))
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
         """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""
@@ -254,7 +232,7 @@ class DeviceDecoder:
             2 * ids.nbytes + 256,
         )
 
-    def _apply_torch(self, logits: Tensor | list[Tensor], states: Sequence[int]) -> None:
+    def _apply_torch(self, logits: Tensor, states: Sequence[int]) -> None:
         """Sets the logits of refused ids to -inf as `apply_` does, for tensors that NumPy lacks."""
         for row, found in zip(logits, self.decoder.allow_each(states), strict=True):
             ids = self.list_of(found)

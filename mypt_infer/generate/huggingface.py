@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from mypt_infer.decode.allow_set import AllowSet
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.generate.device import DeviceBatch, DeviceDecoder
+from mypt_infer.generate.device import DeviceBatch, DeviceDecoder, array_of, refusal
+from mypt_infer.generate.kept_rows import KeptRows
 
 # Where the decoder proves an id only when it is taken, so many of the likeliest are tried before.
 _LIKELIEST = 64
@@ -69,6 +72,7 @@ class TagLogitsProcessor:
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.jump_forward = jump_forward
         self.tensors: DeviceBatch | None = None
+        self._end, self._kept = _alone(self.eos), (KeptRows(), KeptRows())
         # The rows that the last call saw, and the length of their prompts.
         self._paths: list[_Path] = []
         self._held = self.batch.hold(())
@@ -97,24 +101,60 @@ class TagLogitsProcessor:
         if wide < size:
             dialect = self.batch.dialect.name
             raise ValueError(f"the model has {wide} logits, {dialect} has {size} ids")
-        out = torch.empty_like(scores)
-        known = out[:, :size]  # some models have more logits than there are ids
+        sets: list[AllowSet] = [self._end] * len(rows)
+        free: list[tuple[int, int]] = []  # of the only id of a row, whatever its score is
         asked: dict[DeviceDecoder, list[tuple[int, int]]] = {}
         for i, path in enumerate(self._paths):
             state, decoder = path.states[-1], path.tensors.decoder
             if state is None or decoder.final(state):
-                kept = scores[i, self.eos].item()
-                out[i].fill_(-torch.inf)[self.eos] = kept if kept > -torch.inf else 0.0
+                if scores[i, self.eos].item() == -torch.inf:
+                    free.append((i, self.eos))
             elif forced := self._forced(path, state):
-                out[i].fill_(-torch.inf)[forced[0]] = 0.0
+                sets[i] = _alone(forced[0])
+                free.append((i, forced[0]))
             else:
                 asked.setdefault(path.tensors, []).append((i, state))
-        if wide > size:
-            out[[i for pairs in asked.values() for i, _ in pairs], size:] = -torch.inf
         for own, pairs in asked.items():
-            own.write_rows(known, scores[:, :size], *zip(*pairs, strict=True))
-            for i, state in pairs:
-                self._proved(own.decoder, state, known[i])
+            found = own.decoder.allow_each([state for _, state in pairs])
+            for (i, state), allowed in zip(pairs, found, strict=True):
+                sets[i] = self._proved(own.decoder, state, scores[i]) or allowed
+        return self._written(scores, sets, size, free)
+
+    def _written(
+        self, scores: Tensor, sets: list[AllowSet], size: int, free: list[tuple[int, int]]
+    ) -> Tensor:
+        """Returns the scores with -inf for refused ids, and 0 at some places, (row, id).
+
+        In memory that nobody looks at: that of an earlier call, if what it returned is dropped, so
+        that where few ids are allowed only these are written. A loop holds the scores of the step
+        before, so there are two. All scores may be kept, too, by who asked for them.
+        """
+        kept = next((rows for rows in self._kept if rows.free), None)
+        try:
+            out = (
+                _written(scores, sets, size) if kept is None else kept.write(scores, sets, ids=size)
+            )
+            known = array_of(out)  # a write of torch would be noticed
+        except (TypeError, RuntimeError):
+            return self._written_there(scores, sets, size, free)
+        for i, token in free:
+            known[i, token] = 0
+        return out
+
+    def _written_there(
+        self, scores: Tensor, sets: list[AllowSet], size: int, free: list[tuple[int, int]]
+    ) -> Tensor:
+        """Returns the same on another device, and for types that NumPy lacks."""
+        out = torch.full_like(scores, -torch.inf)
+        for i, (found, path) in enumerate(zip(sets, self._paths, strict=True)):
+            ids = path.tensors.list_of(found)
+            if found.only is None:
+                out[i, :size] = scores[i, :size]
+                out[i].index_fill_(0, ids, -torch.inf)
+            else:
+                out[i, ids] = scores[i, ids]
+        for i, token in free:
+            out[i, token] = 0.0
         return out
 
     def _went_on(self, rows: list[list[int]], tensors: list[DeviceDecoder]) -> bool:
@@ -171,25 +211,41 @@ class TagLogitsProcessor:
             path.ahead = path.tensors.decoder.forced(state, path.ids[-TAIL:])
         return path.ahead
 
-    def _proved(self, decoder: Decoder, state: int, scores: Tensor) -> None:
-        """Refuses ids that the decoder allows but would not take.
+    def _proved(self, decoder: Decoder, state: int, scores: Tensor) -> AllowSet | None:
+        """Returns ids that the decoder takes, where it allows others, too; else None.
 
         The caller cannot draw again, so of ids that are not proved, the likeliest are tried, and
         the others refused.
         """
         if not decoder.unproved(state):
-            return
+            return None
         allowed = torch.as_tensor(decoder.ids(state), device=scores.device).long()
         order = scores[allowed].topk(min(_LIKELIEST, len(allowed))).indices
         taken = [i for i in allowed[order].tolist() if decoder.takes(state, i)]
-        taken += decoder.near_ids(state).tolist() if not taken else []
-        kept = scores[taken]
-        scores.fill_(-torch.inf)[taken] = kept
+        taken = sorted(taken) or decoder.near_ids(state).tolist()
+        return AllowSet(len(taken), np.array(taken, np.int32), None)
 
     def generated(self, row: Sequence[int]) -> list[int]:
         """Returns the tokens that were generated in a row of `model.generate`'s output."""
         new = [int(i) for i in row[self.begun :]]
         return new[: new.index(self.eos)] if self.eos in new else new
+
+
+def _written(scores: Tensor, sets: list[AllowSet], size: int) -> Tensor:
+    """Returns the scores with -inf for refused ids, in memory of their own."""
+    out = torch.empty_like(scores)
+    known, source = array_of(out), array_of(scores)
+    refuse = refusal(known)
+    for row, found in enumerate(sets):
+        most = size if found.only is None else None
+        found.write(known[row, :most], source[row, :most], refuse)
+        if most is not None:
+            known[row, most:] = refuse
+    return out
+
+
+def _alone(token: int) -> AllowSet:
+    return AllowSet(1, np.array([token], np.int32), None)
 
 
 def _shared(known: list[int], row: list[int]) -> int:

@@ -10,22 +10,25 @@ twice as long as to mask it in place, so a step in which that would be slower is
 
     logits of a row        kept at step 1 {2, 5}      kept at step 2 {0}
     3 1 4 1 5 9 2          -  -  4  -  -  9  -        3  -  -  -  -  -  -
+
+`write` always puts into the rows, for callers that must not change the logits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from mypt_infer.decode.allow_set import TOGETHER, AllowSet, places_of
-from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.device import DeviceDecoder, array_of, refusal
 
-# What each takes, in times of reading a row: to copy a row and mask it, or to put few ids into it.
-_COPY, _PUT = 2.4, 0.1
-_IN_A_LINE = 16  # logits that share a line of the processor's cache
+_LINE = 64  # bytes that a processor reads and writes together
+_IN_A_LINE = 16  # logits of that size; a row with as many ids in each line is filled at once
+# Says how many tensors there are on the same memory; no public name of torch does.
+_TENSORS: Any = getattr(torch._C, "_storage_Use_Count", None)
 
 
 class KeptRows:
@@ -37,6 +40,7 @@ class KeptRows:
     def __init__(self) -> None:
         self._rows: Tensor | None = None
         self._version = -1  # of the rows, as this object left them
+        self._alone = -1  # the tensors on their memory, while nobody else has one
         # Which logits are in the rows: by row and id where they are few, sets by row where not.
         self._at, self._ids = places_of((), ())
         self._last: dict[int, AllowSet] = {}
@@ -50,45 +54,72 @@ class KeptRows:
         next call, and to be written to by operations of torch alone, which are noticed and cost as
         much as the rows.
         """
-        try:
-            source = logits.numpy()
-        except (TypeError, RuntimeError):  # on another device, or of a type that NumPy lacks
+        if len(logits) != len(states):
+            raise ValueError(f"{len(logits)} rows of logits, {len(states)} states")
+        if len(states) == 1:
             return tensors.apply_(logits, states)
-        if len(source) != len(states):
-            raise ValueError(f"{len(source)} rows of logits, {len(states)} states")
         sets = tensors.decoder.allow_each(states)
-        if len(sets) == 1 or not self._worth(sets, source.shape[1]):
-            return tensors.apply_(logits, states)
+        if self._worth(sets, logits.shape[1] * logits.element_size() / _LINE):
+            try:
+                return self.write(logits, sets)
+            except (TypeError, RuntimeError):  # on another device, or of a type that NumPy lacks
+                self._version = -1
+        return tensors.apply_(logits, states)
+
+    @property
+    def free(self) -> bool:
+        """Returns whether nobody has a tensor that `write` returned, or a part of one."""
+        return self._rows is None or (_TENSORS and _tensors(self._rows) == self._alone)
+
+    def write(self, logits: Tensor, sets: Sequence[AllowSet], *, ids: int | None = None) -> Tensor:
+        """Returns rows of this object: logits of allowed ids, -inf for others; (rows, vocabulary).
+
+        `sets` has the allow set of each row. Where these list what is refused, logits from `ids` on
+        are refused, too. Raises TypeError or RuntimeError for logits of which no array can be made.
+        """
+        source = array_of(logits)
         rows = self._ready(logits)
-        out, self._version = rows.numpy(), -1  # a step that does not end leaves nothing known
-        out[self._at, self._ids] = -np.inf
-        few = list[int]()
+        out, self._version = array_of(rows), -1  # a step that does not end leaves nothing known
+        refuse = refusal(out)
+        out[self._at, self._ids] = refuse
+        few: list[int] = []
         for row, found in enumerate(sets):
             before = self._last.pop(row, None)
-            if not _is_few(found):
-                found.write(out[row], source[row])
+            if found.only is None or len(found.only) * _IN_A_LINE > out.shape[1]:
+                most = ids if found.only is None else None
+                found.write(out[row, :most], source[row, :most], refuse)
                 self._last[row] = found
                 continue
             if before is not None:
-                out[row, slice(None) if before.only is None else before.places] = -np.inf
-            few.append(row)
+                out[row, slice(None) if before.only is None else before.places] = refuse
+            if len(found.only) <= TOGETHER:
+                few.append(row)
+            else:
+                out[row, found.places] = source[row, found.places]
+                self._last[row] = found
         self._at, self._ids = places_of(few, [sets[row] for row in few])
         out[self._at, self._ids] = source[self._at, self._ids]
         self._version = rows._version
         return rows[: len(sets)]
 
-    def _worth(self, sets: Sequence[AllowSet], size: int) -> bool:
-        """Returns whether to write into the rows takes less time than to mask the logits."""
+    def _worth(self, sets: Sequence[AllowSet], lines: float) -> bool:
+        """Returns whether to write into the rows takes less time than to mask the logits.
+
+        Time is that of memory, so lines of it are counted: a line that is filled is written, one
+        of which a part is written is read before, one that is copied is read from another place.
+        """
         here = there = 0.0
         for row, found in enumerate(sets):
+            parts = min(lines, len(found.listed))
             if found.only is None:
-                here += min(1.0, len(found.listed) * _IN_A_LINE / size)
-                there += _COPY
-            else:
-                here += 1.0
-                before = self._last.get(row) if _is_few(found) else found
-                there += _PUT if before is None or before.only is not None else 1.0 + _PUT
-                there += 0.0 if _is_few(found) else 1.0
+                here += 2 * parts
+                there += 2 * lines
+                continue
+            here += lines + 2 * parts
+            before = self._last.get(row)
+            # Of each id, a line is read, and two are written in part: where it is, where one was.
+            there += min(5 * parts, lines + 2 * parts)
+            there += lines if before is not None and before.only is None else 0.0
         return there < here
 
     def _ready(self, logits: Tensor) -> Tensor:
@@ -103,6 +134,7 @@ class KeptRows:
             with torch.inference_mode(False):  # a tensor of that mode does not count writes
                 rows = self._rows = torch.empty_like(logits, memory_format=torch.contiguous_format)
             self._version = -1
+            self._alone = _tensors(rows) if _TENSORS else -1
         if self._version != rows._version:
             rows.fill_(-torch.inf)
             self._at, self._ids = places_of((), ())
@@ -110,6 +142,6 @@ class KeptRows:
         return rows
 
 
-def _is_few(found: AllowSet) -> bool:
-    """Returns whether so few ids are allowed that those of all such rows are put in together."""
-    return found.only is not None and len(found.only) <= TOGETHER
+def _tensors(rows: Tensor) -> int:
+    """Returns how many tensors there are on the memory of one."""
+    return int(_TENSORS(rows.untyped_storage()._cdata))

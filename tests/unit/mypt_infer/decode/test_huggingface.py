@@ -160,3 +160,45 @@ def test_rows_that_go_on_together_are_masked_as_alone(monkeypatch: pytest.Monkey
         rows = torch.cat([rows, found.argmax(-1, keepdim=True)], 1)
     for row in rows:
         assert complete(made, first + together.generated(row))
+
+
+@pytest.mark.parametrize("wide", [0, 8])
+@pytest.mark.parametrize("then", ["dropped", "kept", "a part is kept", "written to"])
+def test_scores_are_written_where_nobody_looks(then: str, wide: int) -> None:
+    """Memory is used again once the scores in it are dropped; what is kept stays as it was."""
+    made = decoder("mypt", think=5, call=64)
+    first = made.ids_of(prompt("mypt"))
+    rows, kept, places = torch.tensor([first] * 3), [], set[int]()
+    processor = TagLogitsProcessor(made, max_new_tokens=12, jump_forward=False)
+    states: list[int | None] = [made.start(first, max_new_tokens=12)] * 3
+    last = None
+    for step in range(14):
+        scores = torch.rand(3, 50304 + wide, generator=torch.Generator().manual_seed(step))
+        scores[:2, 50267] += 3.0  # two rows call
+        before = scores.clone()
+        found = processor(rows, scores)
+        assert torch.equal(scores, before)
+        places.add(found.data_ptr())
+        for row, state in enumerate(states):
+            expected = torch.full_like(scores[row], -torch.inf)
+            if state is None or made.final(state):
+                expected[50256] = scores[row, 50256]
+            else:
+                allowed = torch.from_numpy(made.allowed(state)).nonzero().flatten()
+                expected[allowed] = scores[row, allowed]
+            assert torch.equal(found[row], expected), (step, row)
+        chosen = found.argmax(-1)
+        if "kept" in then:
+            kept.append((found[1] if "part" in then else found, found.clone()))
+        elif then == "written to":
+            found.fill_(1.0)
+        states = [
+            None if s is None or made.final(s) else made.next(s, int(i))
+            for s, i in zip(states, chosen, strict=True)
+        ]
+        rows = torch.cat([rows, chosen[:, None]], 1)
+        last = found  # as a loop does, until the next scores are there
+    assert last is not None
+    assert (len(places) == 2) == ("kept" not in then)
+    for part, whole in kept:
+        assert torch.equal(part, whole[1] if "part" in then else whole)
