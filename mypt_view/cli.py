@@ -186,7 +186,7 @@ def _checker(
     dialect; findings of the severities `counting` fail.
     """
     from mypt_lint.check.detect import candidates, detect
-    from mypt_lint.run.plan import checker, named_dialect, planned
+    from mypt_lint.run.plan import checker, hidden, named_dialect, planned
     from mypt_lint.run.shape import best_of, formats_of_texts, with_shape
     from mypt_records.names import TEXTS
     from mypt_records.shapes import SHAPES
@@ -207,7 +207,7 @@ def _checker(
         judge, source = best_of(judges, source)
         doubt = f"{SHAPES[judge.shape].ABOUT}, shown as {judge.name}; choose with --dialect"
         return judge, kind, source, doubt, own.counting
-    guess = detect(source, kind, known)
+    guess = detect(source, kind, known, hidden(own))
     doubt = (
         ""
         if guess.sure

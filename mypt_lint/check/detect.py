@@ -77,15 +77,20 @@ def in_order(first: str, kind: str = "record") -> list[str]:
     return sorted(known, key=lambda name: name != first)
 
 
-def detect(source: Source, kind: str, dialects: Sequence[Dialect]) -> Guess:
-    """Returns the dialect in which the beginning has the fewest errors.
+def detect(
+    source: Source,
+    kind: str,
+    dialects: Sequence[Dialect],
+    hidden: frozenset[str] = frozenset(),
+) -> Guess:
+    """Returns the dialect in which the beginning has the fewest errors, but for `hidden` codes.
 
     It is the first of `dialects` where that is about as good as another. Raises UsageError as
     `blocks` does.
     """
     head, source = _head(source)
     if kind == "record":
-        scores = _records(_unpacked(head, source), dialects)
+        scores = _records(_unpacked(head, source), dialects, hidden)
     else:
         held = replace(source, stream=io.BytesIO(head), size=None)
         scores = _tagged(b"".join(block.data for block in blocks(held)), dialects)
@@ -233,7 +238,7 @@ def _mentions(record: object, dialect: Dialect) -> bool:
     return any(tag in text for tag in dialect.table.special)
 
 
-def _records(data: bytes, dialects: Sequence[Dialect]) -> dict[str, _Score]:
+def _records(data: bytes, dialects: Sequence[Dialect], hidden: frozenset[str]) -> dict[str, _Score]:
     """Judges the first lines by their errors in each dialect.
 
     A tag in the data is an error in the dialect that it belongs to, and a sign that this is the
@@ -241,7 +246,7 @@ def _records(data: bytes, dialects: Sequence[Dialect]) -> dict[str, _Score]:
     no line is legal, and in another dialect every line is.
     """
     found = _first_records(data)
-    counts = {d.name: [_error_counts(record, d) for record in found] for d in dialects}
+    counts = {d.name: [_error_counts(record, d, hidden) for record in found] for d in dialects}
     clean = {name: sum(not full for full, _ in lines) for name, lines in counts.items()}
     strict = len(found) in clean.values()
     scores = {}
@@ -251,13 +256,15 @@ def _records(data: bytes, dialects: Sequence[Dialect]) -> dict[str, _Score]:
     return scores
 
 
-def _error_counts(record: object, dialect: Dialect) -> tuple[int, int]:
+def _error_counts(
+    record: object, dialect: Dialect, hidden: frozenset[str] = frozenset()
+) -> tuple[int, int]:
     """Counts a record's errors: all, and those that a tag of the dialect in it does not excuse."""
     episode, shape, rest = _judged(record, dialect)
     if episode is None:
         return _WORST, _WORST
-    full = min(_errors(shape) + _errors(rest), _WORST)
-    return full, min(_errors(shape), _WORST) if _mentions(record, dialect) else full
+    full = min(_errors(shape, hidden) + _errors(rest, hidden), _WORST)
+    return full, min(_errors(shape, hidden), _WORST) if _mentions(record, dialect) else full
 
 
 def failures(record: object, dialect: Dialect) -> frozenset[str]:
@@ -286,8 +293,8 @@ def _judged(
         return None, [], []
 
 
-def _errors(findings: Iterable[Finding]) -> int:
-    return sum(f.severity == "error" for f in findings)
+def _errors(findings: Iterable[Finding], hidden: frozenset[str]) -> int:
+    return sum(f.severity == "error" and f.code not in hidden for f in findings)
 
 
 def is_legal(record: object, dialect: Dialect) -> bool:

@@ -35,6 +35,7 @@ from mypt_lint.settings.selection import UnknownRuleError, chosen, selection
 from mypt_lint.settings.settings import Settings, settings
 from mypt_records.names import NAMES, TEXTS
 from mypt_spec.dialect import Dialect
+from mypt_spec.findings import RULES
 from mypt_spec.rules.context import ToolSchema
 
 AUTO = "auto"
@@ -201,7 +202,7 @@ class Plan:
                 of = f"of {own['dialect']}, which --system leaves alone"
                 say(f"{source.path}: records {of}; --records SHAPE reads them as other tools do")
             return own["dialect"], own, source
-        guess = detect(source, own["kind"], candidates(self.defaults["dialect"]))
+        guess = detect(source, own["kind"], candidates(self.defaults["dialect"]), hidden(own))
         if guess.sure:
             say(_guessed(source, guess))
             return guess.dialect.name, own, guess.source
@@ -295,7 +296,7 @@ class Plan:
                 return Resolved(own, name, (), source)
             return Resolved(own, name, others, source)
         known = candidates(usual, own["kind"])
-        guess = detect(source, own["kind"], known)
+        guess = detect(source, own["kind"], known, hidden(own))
         say(_guessed(source, guess))
         others = tuple(d for d in known if d is not guess.dialect) if guess.sure else ()
         return Resolved(own, guess.dialect.name, others, guess.source)
@@ -376,6 +377,12 @@ def named_dialect(name: str, vocabulary: str | None = None) -> Dialect:
         return mypt_spec.dialect(known_dialect(name, more=(AUTO,)), vocabulary=vocabulary)
     except mypt_spec.VocabularyError as error:
         raise UsageError(str(error)) from None
+
+
+def hidden(own: Settings) -> frozenset[str]:
+    """Returns the codes that settings ignore, or do not call errors."""
+    milder = {code for code, severity in own["severity"] or () if severity != "error"}
+    return frozenset(RULES) - selection(None, own["ignore"]) | milder
 
 
 def checker(

@@ -22,6 +22,7 @@ from mypt_lint.check.detect import candidates, detect, elsewhere, elsewhere_than
 from mypt_lint.cli import main
 from mypt_spec.dialect import told_by_records
 from mypt_train.commands.prepare import main as prepare
+from mypt_view.cli import main as view
 from tests.support.conversion import FEATURES
 from tests.support.strategies import DIALECTS, records
 
@@ -339,3 +340,21 @@ def test_a_dialect_is_loaded_only_for_records_of_its_shape(tmp_path: Path) -> No
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "1"
+
+
+def test_what_settings_ignore_is_no_sign_of_another_dialect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tag of mypt, where tags may be: all commands take the records for what they are without."""
+    said = [{"role": "user", "content": "<myPT_user> x"}, {"role": "assistant", "content": "Yo."}]
+    (tmp_path / "a.jsonl").write_bytes(jsonl({"system": "S", "messages": said}))
+    settings, path = tmp_path / "mypt-lint.toml", str(tmp_path / "a.jsonl")
+    found = {}
+    for text in ("", 'ignore = ["MYP301"]', 'severity = { MYP301 = "info" }'):
+        settings.write_text(text)
+        main([path, "--dialect", "auto", "--config", str(settings)])
+        seen = capsys.readouterr().err.splitlines()[0].split(": ")[1]
+        view([path, "--config", str(settings)])
+        found[text] = seen.split()[0], capsys.readouterr().out.split()[1]
+    assert found[""] == ("mypt-3b", "mypt-3b")
+    assert {*found.values()} - {found[""]} == {("mypt", "mypt")}
