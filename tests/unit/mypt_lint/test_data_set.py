@@ -131,11 +131,11 @@ def test_sources(lint: Any, tmp_path: Path) -> None:
 
 
 def test_variety(lint: Any, tmp_path: Path) -> None:
-    write(
-        tmp_path / "a.jsonl",
-        *(chat(f"{i}", "I do not know." if i % 3 else f"{i}") for i in range(60)),
-    )
-    write(tmp_path / "b.jsonl", *(chat(f"b{i}", f"{i}") for i in range(60)))
+    """Half of the answers must differ, and in b.jsonl just half of them do."""
+    for name, different in (("a", 29), ("b", 30)):
+        answers = [f"{min(i, different - 1)}" for i in range(60)]
+        records = (chat(f"{name}{i}", answer) for i, answer in enumerate(answers))
+        write(tmp_path / f"{name}.jsonl", *records)
     assert lint()[0] == ["a.jsonl:60 MYP607"]
 
 

@@ -292,6 +292,14 @@ def test_an_episode_that_fills_a_row_fits() -> None:
         assert {outcome.status for outcome in found} == {status}
 
 
+def test_parts_that_fill_a_row_are_not_split_further() -> None:
+    sizes = {n: len(Encoder(Options()).record(turns(n, 9)).samples[0].ids) for n in (1, 2, 3)}
+    for length, parts in ((sizes[2], [2, 1]), (sizes[2] - 1, [1, 1, 1]), (sizes[3], [3])):
+        encoder = Encoder(Options(context_length=length, long="split-turns"))
+        found = encoder.record(turns(3, 9)).samples
+        assert [len(sample.ids) for sample in found] == [sizes[n] for n in parts]
+
+
 def test_long_episodes_are_split_after_turns(tmp_path: Path) -> None:
     record = turns(7, 300)
     path = jsonl(tmp_path / "in.jsonl", record, turns(1, 2000))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +136,14 @@ def test_whatever_a_kill_leaves_the_bytes_are_the_same(
             unit.write_bytes(data)
     _made(source, out, resume=True)
     assert contents(out) == want
+
+
+def test_of_what_is_not_whole_nothing_is_taken() -> None:
+    made = making.Making(io.BytesIO())
+    before = made.report(0)
+    for found in (b"damaged", b"cut"):
+        assert not made.again(io.BytesIO(found), replace(before, size=7, lines=1))
+        assert made.report(0) == before
 
 
 def test_progress_moves_within_a_unit(small: None, source: str, tmp_path: Path) -> None:
