@@ -114,8 +114,10 @@ class Encoder:
         self.chats: ChatTemplates | None = None
         divides = self.dialect.adapter.divides
         known = options.preferences or (self.clean_filter.by_adapter and not divides)
-        if options.history == "keep" and not options.preferences and divides:
-            self.chats = ChatTemplates(self.dialect, options.mask)
+        whole = options.history in ("keep", "official")  # one episode a conversation
+        if whole and not options.preferences and divides:
+            other = options.history == "official"
+            self.chats = ChatTemplates(self.dialect, options.mask, official=other)
         elif options.history == "keep" and not known and not self.dialect.table.glue:
             self.templates = Templates(self.dialect, options.mask)
 
@@ -145,7 +147,12 @@ class Encoder:
                 found.append((i, *known))
         for (i, template, _), sample in zip(found, self._filled(found), strict=True):
             out[i] = (
-                LineOutcome(WRITTEN, (sample,), tags=template.tags)
+                LineOutcome(
+                    WRITTEN,
+                    (sample,),
+                    tags=template.tags,
+                    history=self._counts(kept[i][0], lines[i], sample),
+                )
                 if self._fits(sample)
                 else self._too_long(sample)
             )
@@ -158,6 +165,14 @@ class Encoder:
         return [
             outcome or self.line(lines[i], first=first and i == 0) for i, outcome in enumerate(out)
         ]
+
+    def _counts(self, keys: Any, line: bytes, sample: Sample) -> Counter[str] | None:
+        """Returns what the policy made of a line with a template; None where all is kept."""
+        if self.chats is None or self.options.history == "keep":
+            return None
+        size = len(sample.ids)
+        more = {"tokens": size, "trained_tokens": int(sample.mask.sum()), "whole_tokens": size}
+        return Counter(self.chats.counted(keys, line) | more)
 
     def _filled(self, found: list[tuple[int, Template, list[Any]]]) -> Iterator[Sample]:
         """Yields the samples of records whose templates and free values are known.

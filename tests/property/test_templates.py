@@ -48,7 +48,8 @@ SPACES = [
 
 def plain(outcome: LineOutcome) -> object:
     samples = [(sample.ids.tolist(), sample.mask.tolist()) for sample in outcome.samples]
-    return outcome.status, samples, [f.code for f in outcome.findings], outcome.tags
+    found = [f.code for f in outcome.findings]
+    return outcome.status, samples, found, outcome.tags, outcome.history, outcome.warned
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -60,6 +61,7 @@ def test_fast_path_is_the_segment_path(name: str, data: st.DataObject) -> None:
         context_length=data.draw(st.sampled_from([40, 1 << 14])),
         phase=data.draw(st.sampled_from([None, 3])),
         long=data.draw(st.sampled_from(["error", "drop", "split-turns"])),
+        history=data.draw(st.sampled_from(["keep", "official"])),
     )
     lines = data.draw(
         st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=3)
@@ -160,14 +162,17 @@ CHATS = ("qwen3", "harmony", "mistral", "mistral-v13", "llama3")
 
 
 @pytest.mark.parametrize("name", CHATS)
-@pytest.mark.parametrize("mask", ["model", "last+no-think"])
-def test_chats_with_calls_take_it(name: str, mask: str) -> None:
+@pytest.mark.parametrize(
+    ("mask", "history"), [("model", "keep"), ("last+no-think", "keep"), ("model", "official")]
+)
+def test_chats_with_calls_take_it(name: str, mask: str, history: str) -> None:
     """Pieces of many chats, in all their orders, make what the slow way makes of each chat."""
     rng = random.Random(f"{name} {mask}")
     most = 1 if name in ("harmony", "llama3") else 2  # calls in a message
     chats = [chat(rng, calls=most, ids="mistral" in name) for _ in range(examples(50))]
     lines = [json.dumps(chat, ensure_ascii=rng.random() < 0.5).encode() for chat in chats]
-    encoder, slow = (Encoder(Options(dialect=name, mask=mask)) for _ in range(2))
+    options = Options(dialect=name, mask=mask, history=history)
+    encoder, slow = (Encoder(options) for _ in range(2))
     expected = [plain(slow.line(line)) for line in lines]
     for _ in range(3):  # seen, learnt, known
         assert [plain(outcome) for outcome in encoder.lines(lines)] == expected

@@ -38,8 +38,11 @@ from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot
 from mypt_spec.bodies.tagged import ARGUMENT
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import EncodedAlone, Mask, Segment, runs
+from mypt_spec.episode import Episode
+from mypt_spec.history import official
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
+from mypt_train.data.histories import answers, tally
 from mypt_train.data.templates.template import (
     MARKS,
     MEMBERS,
@@ -73,14 +76,32 @@ class _Known:
 
 
 class ChatTemplates:
-    """The templates of the chats of one dialect, with the loss of one mask."""
+    """The templates of the chats of one dialect, with the loss of one mask.
 
-    def __init__(self, dialect: Dialect, mask: str = "model") -> None:
-        self.dialect, self.mask = dialect, mask
+    With `official`, they are those of chats as the official template writes them.
+    """
+
+    def __init__(self, dialect: Dialect, mask: str = "model", *, official: bool = False) -> None:
+        self.dialect, self.mask, self.official = dialect, mask, official
         self.last = Mask.of(mask).last  # what is trained depends on all pieces
         # None: seen, and not learnt yet; False: never to be.
         self.pieces = Memo[Hashable, _Known | bool | None](_ENTRIES, room=_ROOM)
         self.chats = Memo[tuple[bytes, ...], _Known](_ENTRIES, room=_ROOM)
+        self.counts = Memo[tuple[bytes, ...], Counter[str]](_ENTRIES, room=_ROOM)
+
+    def counted(self, keys: tuple[bytes, ...], line: bytes) -> Counter[str]:
+        """Returns what the official template makes of all chats with these keys, but for tokens."""
+        known = self.counts.known.get(keys)
+        if known is None:
+            before = self.dialect.read(_decode(line))[0]
+            assert before is not None, "the line is proved clean"
+            found = tally(before, official(before, self.dialect.table), 0, 0, self.dialect)
+            found["answers"] = answers(before, self.dialect, last=self.last)
+            known = self.counts.keep(keys, found, sum(map(len, keys)))
+        return known
+
+    def _shown(self, episode: Episode) -> Episode:
+        return official(episode, self.dialect.table) if self.official else episode
 
     def find(self, keys: tuple[bytes, ...], line: bytes) -> tuple[Template, list[Any]] | None:
         """Returns the template of a line with these keys, and the values for its slots.
@@ -150,6 +171,9 @@ class ChatTemplates:
         episode = None if marked is None else self.dialect.read(marked.record)[0]
         if marked is None or episode is None or len(marked.starts) + 1 != number:
             return never
+        gone = _marks(episode)
+        episode = self._shown(episode)
+        gone -= _marks(episode)  # what is left out of earlier turns
         segments = self.dialect.segments(episode, mask=self.mask)
         mask = self.dialect.mask(episode, self.mask)
         alone = runs(segments, self.dialect.table, self.dialect.tokenizer, mask)
@@ -172,7 +196,8 @@ class ChatTemplates:
             numbers = [
                 n
                 for n, slot in enumerate(marked.slots)
-                if (
+                if n not in gone
+                and (
                     MARK.format(n) in texts[piece]
                     if slot.path == TOOLS
                     else start <= _first(slot) < end
@@ -256,7 +281,7 @@ class ChatTemplates:
         episode, _ = self.dialect.read(record)
         if episode is None:
             return False
-        wanted = self.dialect.encode(episode, mask=self.mask, proved=True)
+        wanted = self.dialect.encode(self._shown(episode), mask=self.mask, proved=True)
         template = known.template
         texts = template.spell(self._values(record, known))
         ids: list[int] = []
@@ -270,6 +295,12 @@ class ChatTemplates:
             loss += [trained] * len(own)
         same: bool = ids == wanted.ids.tolist() and loss == wanted.loss.tolist()
         return same
+
+
+def _marks(episode: Episode) -> set[int]:
+    """Returns the numbers of the marks in the texts of an episode."""
+    texts = (part.text for message in episode.messages for part in message.parts)
+    return {int(number) for text in texts for number in MARKS.findall(text)}
 
 
 def _torn(run: EncodedAlone, owners: list[int]) -> bool:
