@@ -204,6 +204,9 @@ def _plan(chosen: argparse.Namespace) -> int:
 
 
 def _run(chosen: argparse.Namespace) -> int:
+    from mypt_cli.jsonl.paths import MANIFEST
+    from mypt_cli.store import redacted
+
     plan = _read(chosen.plan)
     units = range(len(plan.units)) if chosen.units is None else chosen.units
     beyond = [n for n in units if n >= len(plan.units)]
@@ -211,6 +214,10 @@ def _run(chosen: argparse.Namespace) -> int:
         raise UsageError(
             f"unit {beyond[0]}: the plan has units 0 to {len(plan.units) - 1}; name some of these"
         )
+    if plan.store().exists(MANIFEST):
+        if not chosen.quiet:
+            print(f"{redacted(plan.out)}: is committed; nothing to make")
+        return DONE
     return _make(plan, chosen, units)
 
 
@@ -223,7 +230,15 @@ def _resume(chosen: argparse.Namespace) -> int:
         if not chosen.quiet:
             print(f"{plan.out}: is committed; nothing to resume")
         return DONE
-    return _make(plan, chosen, found.missing + sorted(found.aside if chosen.again else ()))
+    left = [] if chosen.again else sorted(found.aside)
+    done = _make(plan, chosen, found.missing + sorted(set(found.aside) - set(left)))
+    if left:
+        say = saying(PROG + "resume", quiet=chosen.quiet)
+        say(
+            f"{counted(len(left), 'unit')} set aside before; --again tries again, and "
+            "mypt-prepare status says why"
+        )
+    return REFUSED if left else done
 
 
 def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:

@@ -76,8 +76,8 @@ class ShardReader:
     files are here, `name` what messages call it.
 
     The folder may be a URL (`s3://bucket/sft`, and what else `mypt_cli.store` reads). Shards are
-    then fetched into `cache` when they are used, checked by their SHA-256, and what was used
-    longest ago goes when there is no room.
+    then fetched into `cache`, or a folder of this name, when they are used, checked by their
+    SHA-256, and what was used longest ago goes when there is no room.
 
     Raises ShardError for a folder without a manifest, for a file that is missing, short or altered,
     and for another version, grammar or vocabulary than the installed one. With `verify`, reads all
@@ -86,13 +86,14 @@ class ShardReader:
     """
 
     def __init__(
-        self, folder: str | Path, *, verify: bool = False, cache: Cache | None = None
+        self, folder: str | Path, *, verify: bool = False, cache: Cache | str | Path | None = None
     ) -> None:
         self.name, self.folder = str(folder), Path(folder)
         self._kept: Kept | None = None
         if is_url(self.name):
             self.name = self.name.rstrip("/")
-            self._kept = _kept(self.name, cache or Cache(), verify=verify)
+            room = cache if isinstance(cache, Cache) else Cache(Path(cache) if cache else None)
+            self._kept = _kept(self.name, room, verify=verify)
             self.folder = self._kept.folder
         self.manifest = self._manifest()
         self.mask: str = self.manifest["options"].get("mask", "model")

@@ -111,7 +111,7 @@ def test_what_was_altered_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(ShardError, match=rf"{url}/train/shard_00000.bin: has .* bytes, expected"):
         ShardReader(url, cache=Cache(tmp_path))
     store.put("train/shard_00000.bin", whole[:-1] + b"\xff")
-    reader = ShardReader(url, cache=Cache(tmp_path))
+    reader = ShardReader(url, cache=str(tmp_path))
     with pytest.raises(ShardError, match=rf"{url}/train/shard_00000.bin: was altered \(SHA-256"):
         read(reader)
     assert not any(path.suffix == ".part" for path in files(tmp_path))

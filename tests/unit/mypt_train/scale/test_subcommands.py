@@ -56,6 +56,8 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert "sft: 12 lines: 12 written, 0 refused" in capsys.readouterr().out
     assert main(["commit", *plan]) == 0
     assert "was committed before, by the same plan" in capsys.readouterr().err
+    assert main(["run", *plan]) == 0
+    assert capsys.readouterr().out.endswith("sft: is committed; nothing to make\n")
     assert main(["resume", *plan]) == 0
     assert main(["status", *plan]) == 0
     assert "nothing to resume\nsft: is committed" in capsys.readouterr().out
@@ -170,6 +172,8 @@ def test_a_reason_is_told_once_for_all_its_units(capsys: pytest.CaptureFixture[s
     plan = ["--plan", "x"]
     assert main(["resume", *plan]) == 1
     capsys.readouterr()
+    assert main(["resume", *plan]) == 1
+    assert "4 units set aside before; --again tries again" in capsys.readouterr().err
     assert main(["status", *plan]) == 1
     said = capsys.readouterr().out
     assert "  set aside: units 4-7: a.jsonl: is not there (from the folder " in said
