@@ -24,6 +24,7 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.clean_tools import CleanTools
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.base import Outlined, Split
+from mypt_spec.bodies.plain_schema import written
 from mypt_spec.memo import Memo
 
 _CR = ord("\r")
@@ -42,12 +43,12 @@ class _Found(NamedTuple):
 
     - `outlined`: what of them is free. Lines that are split by themselves have all of it in `more`.
     - `judged`: what is judged of each line, None for one that is not clean.
-    - `tools`: the strings in the tools of lines that have some, and their JSON where it is new.
+    - `tools`: the strings in the tools of lines that have some, and the tools where they are new.
     """
 
     outlined: Outlined
     judged: list[Judged | None]
-    tools: dict[int, tuple[int, bytes]]
+    tools: dict[int, tuple[int, Any]]
 
     def texts_of(self, i: int) -> list[str]:
         """Returns the free texts of a line."""
@@ -94,7 +95,11 @@ class AdapterScan:
         judged, more = found.judged, found.outlined.more
         if free < 0:
             for i in [i for i, one in enumerate(judged) if one is not None]:
-                if not self._are_clean(found.texts_of(i)) or self._free(found, [i]) < 0:
+                if i in found.tools and found.tools[i][1] is not None:
+                    found.tools[i] = self._tools(more[i])  # by themselves, where they were new
+                known = i not in found.tools or found.tools[i][0] >= 0
+                known = known and self._are_clean(found.texts_of(i))
+                if not known or self._free(found, [i]) < 0:
                     judged[i] = None
             free = self._free(found, more, proved=True)
         if kept is not None:
@@ -141,20 +146,20 @@ class AdapterScan:
             self._split(raw, i, found)
         return found
 
-    def _tools(self, split: Split) -> tuple[int, bytes]:
-        """Returns the strings in the tools of a line, and the JSON of those that are new.
+    def _tools(self, split: Split) -> tuple[int, Any]:
+        """Returns the strings in the tools of a line, and the tools where they are new.
 
         The number is -1 where the tools, or the names of calls, are not clean.
         """
         declared, tools = self.checker.limits.tools, split.tools
-        strings, new = 0, b""
+        strings, new = 0, None
         if tools is not None:
             raw = tools if isinstance(tools, bytes) else self.encode(tools)
             strings, new, own = self.tools.of(raw)
             declared = declared | own if declared else own
         called = split.called
         if called and not declared.issuperset(called) and (declared or tools is not None):
-            return -1, b""
+            return -1, None
         return strings, new
 
     def _free(self, found: _Found, lines: Iterable[int], *, proved: bool = False) -> int:
@@ -168,21 +173,20 @@ class AdapterScan:
             return -1
         values = [value for split in splits for value in split.values]
         quoted = [value for split in splits for value in split.quoted]
-        tools = [
-            found.tools[i][1]
-            for i in lines
-            if i in found.tools and found.tools[i][1] and judged[i] is not None
-        ]
+        new = [found.tools[i][1] for i in lines if i in found.tools and judged[i] is not None]
+        tools = [one for one in new if one is not None]
         if not (values or quoted or tools):
             return 0
-        encoded = b"\n".join([self.encode(values), *tools])
+        in_values, in_tools = written(values), written(tools)
         if not proved:
-            every = encoded + self.encode(quoted) if quoted else encoded
+            every = b"\n".join([in_values, in_tools, self.encode(quoted)])
             if not self.texts.in_json or not self.texts.are_clean_in(
-                every, lambda: [values, quoted, *map(self.decode, tools)]
+                every, lambda: [values, quoted, self.decode(in_tools)]
             ):
                 return -1
-        return unescaped_quotes(encoded) // 2
+            if tools and not self.tools.come_back(in_tools):
+                return -1
+        return (unescaped_quotes(in_values) + unescaped_quotes(in_tools)) // 2
 
     def learn(self, raw: bytes) -> bool:
         """Expects the metadata keys of a line in outlines; returns whether there were new ones."""

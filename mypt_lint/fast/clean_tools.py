@@ -19,14 +19,15 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.base import Split
 from mypt_spec.bodies.fitting import Fitting, come_back, listed
-from mypt_spec.bodies.plain_schema import plain_tools
+from mypt_spec.bodies.plain_schema import plain_tools, written
+from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
 from mypt_spec.bodies.tagged import TAGS
 from mypt_spec.memo import Memo
 
 _LISTS, _ROOM = 2000, 8 << 20  # lists that are remembered; bytes of all
+_HASHES = 50_000  # of lists that came once
 _NONE = frozenset[str]()
 _TAGS = [tag.encode() for tag in TAGS]
-_SEEN = (-2, _NONE)  # of definitions, once
 LOST = "MYP360"  # what the text of tools does not say
 MISFIT = "MYP353"  # arguments that do not fit their tool
 _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
@@ -37,9 +38,14 @@ class CleanTools:
 
     def __init__(self, checker: Checker, texts: CleanTexts) -> None:
         self.checker, self.texts = checker, texts
-        self.plain = checker.dialect.adapter.plain_tools
-        # Strings of definitions, and names; -1: not clean; -2: seen.
+        adapter = checker.dialect.adapter
+        self.plain, self.whole = adapter.plain_tools, checker.selects(LOST)
+        self.signed = (
+            adapter.signed_tools and not self.whole and SIGNS.isdisjoint(texts.first)
+        )  # whether the text of most definitions is proved to be clean, and need not be read
+        # Strings of definitions, and names; -1: not clean.
         self.known = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
+        self.seen = Memo[int, None](_HASHES)
         self.fitting = Memo[bytes, Fitting](_LISTS, room=_ROOM)  # of those that came twice
         self.fresh: dict[bytes, dict[str, Any]] = {}  # parameters of those that did not yet
         self.decode = msgspec.json.Decoder().decode
@@ -84,29 +90,39 @@ class CleanTools:
             come_back(given, plain.get(name)) for name, given in calls.items()
         )
 
-    def of(self, raw: bytes) -> tuple[int, bytes, frozenset[str]]:
+    def of(self, raw: bytes) -> tuple[int, Any, frozenset[str]]:
         """Returns how many strings clean definitions have in their line, -1 for others; the names.
 
-        Where they are seen for the first time: 0, and their JSON, which is clean if no string in it
-        holds a tag.
+        Where they are seen for the first time: 0, and the definitions for `plain_schema.written`,
+        clean if `come_back` says so, and no string in them holds a tag. Else None is there.
         """
-        if not self.texts.in_json:
-            return -1, b"", _NONE
         known = self.known.known.get(raw)
-        if known is not None and known[0] >= -1:
-            return known[0], b"", known[1]
-        plain = plain_tools(raw)
+        if known is not None:
+            return known[0], None, known[1]
+        if not self.texts.in_json:
+            return -1, None, _NONE
+        plain, once = plain_tools(raw), hash(raw) not in self.seen.known
         names = self._names(raw) if plain is None else frozenset(plain[1])
-        if plain is not None and known is None and self.plain:
-            self.known.keep(raw, _SEEN, len(raw))
-            self.fresh[raw] = plain[1]
-            return 0, plain[0], names
+        if once:  # most lists never come again, so only the hash is kept
+            self.seen.keep(hash(raw), None)
+            proved = self.plain or (self.signed and signed_tools(raw) is not None)
+            if plain is not None and proved:
+                self.fresh[raw] = plain[1]
+                return 0, plain[0], names
         self.fitting.keep(raw, Fitting(raw, {} if plain is None else plain[1]), len(raw))
-        strings = unescaped_quotes(raw if plain is None else plain[0]) // 2
-        clean = self._are_clean(raw, plain and plain[0])
-        strings, names = (strings, names) if clean else (-1, _NONE)
-        self.known.keep(raw, (strings, names), len(raw))
-        return strings, b"", names
+        again = None if plain is None else written(plain[0])
+        strings = unescaped_quotes(raw if again is None else again) // 2
+        found = (strings, names) if self._are_clean(raw, again) else (-1, _NONE)
+        self.known.keep(raw, found, len(raw))
+        return found[0], None, found[1]
+
+    def come_back(self, encoded: bytes) -> bool:
+        """Returns whether definitions seen for the first time can be read from their text.
+
+        `encoded` is their JSON. Text that is no JSON has no first character of a tag, either.
+        """
+        firsts = [first.encode() for first in self.texts.first]
+        return self.plain or (readable(encoded) and not any(one in encoded for one in firsts))
 
     def _are_clean(self, raw: bytes, plain: bytes | None) -> bool:
         """Returns whether definitions are clean; `plain` ones are proved but for their text."""
@@ -130,5 +146,5 @@ class CleanTools:
         return (
             self.texts.are_clean([text])
             and self.texts.are_clean_in(proved, lambda: tools)
-            and adapter.tools_come_back(tools, text, whole=self.checker.selects(LOST))
+            and adapter.tools_come_back(tools, text, whole=self.whole)
         )

@@ -121,6 +121,11 @@ class Adapter(ABC):
         return False
 
     @property
+    def signed_tools(self) -> bool:
+        """Returns whether tools are written as the TypeScript of `signatures`."""
+        return False
+
+    @property
     def plain_tools(self) -> bool:
         """Returns whether nothing is lost of tools that `plain_schema.plain_tools` takes."""
         return False

@@ -216,6 +216,11 @@ class Messages(Adapter):
         return "tools" in self.paths and come_back(tools, self._opener("tools").body, text, whole)
 
     @property
+    def signed_tools(self) -> bool:
+        """Returns whether tools are written as the TypeScript of `signatures`."""
+        return "tools" in self.paths and self._opener("tools").body == "signatures"
+
+    @property
     def plain_tools(self) -> bool:
         """Returns whether tools are written as JSON, of which nothing is lost."""
         written = "tools" in self.paths and self._opener("tools").body in (

@@ -16,6 +16,7 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -26,6 +27,9 @@ _DEPTH = 5  # of schemas in schemas
 SAFE = 1 << 53  # integers from here on are no plain ones
 _Integer = Annotated[int, Meta(gt=-SAFE, lt=SAFE)]
 _Float = Annotated[float, Meta(gt=-SAFE, lt=SAFE)]
+# Decoders of lists of definitions, and whether these have a wrapper; definitions, and parameters.
+Decoders: TypeAlias = tuple[tuple[Callable[[bytes], Any], bool], ...]
+Definitions: TypeAlias = tuple[Any, dict[str, Any]]
 Scalar: TypeAlias = str | _Integer | _Float | bool | None
 _Count = Annotated[int, Meta(ge=0, lt=SAFE)]
 _Word = Literal["array", "boolean", "integer", "null", "number", "object", "string"]
@@ -80,34 +84,40 @@ def _schema() -> Any:
             more["additionalProperties"] = bool | inner
             some: Any = Annotated[_listed(inner), Meta(min_length=1)]
             more |= dict.fromkeys(("anyOf", "oneOf", "allOf"), some)
-        inner = _struct("Schema", fields | more)
+        inner = struct("Schema", fields | more)
     return inner
 
 
-def _struct(name: str, fields: dict[str, Any], needed: tuple[str, ...] = ()) -> Any:
-    """Returns the type of objects with these keys and no others; only some are `needed`."""
+def struct(name: str, fields: dict[str, Any], needed: tuple[str, ...] = (), **more: Any) -> Any:
+    """Returns the type of objects with these keys and no others; only some are `needed`.
+
+    `more` are options of msgspec.
+    """
     given: list[Any] = [
         (key, kind) if key in needed else (key, kind | UnsetType, UNSET)
         for key, kind in fields.items()
     ]
-    return defstruct(name, given, forbid_unknown_fields=True, gc=False, kw_only=True)
+    return defstruct(name, given, forbid_unknown_fields=True, gc=False, kw_only=True, **more)
+
+
+def decoders(name: Any, description: Any, parameters: Any) -> Decoders:
+    """Returns a decoder for lists of wrapped definitions, and one for those without a wrapper.
+
+    The arguments are the types of what a function has.
+    """
+    fields = {"name": name, "description": description, "parameters": parameters, "strict": bool}
+    bare = struct("Function", fields, ("name",))
+    whole = struct("Tool", {"function": bare, "type": Literal["function"]}, ("function",))
+    some = Meta(min_length=1)
+    return tuple(
+        (msgspec.json.Decoder(Annotated[_listed(kind), some]).decode, wrapped)
+        for kind, wrapped in ((whole, True), (bare, False))
+    )
 
 
 @cache
-def _decoders() -> tuple[tuple[Any, bool], ...]:
-    """Returns a decoder for lists of wrapped definitions, and one for those without a wrapper."""
-    schema = _schema()
-    bare = _struct(
-        "Function",
-        {"name": str, "description": str, "parameters": schema, "strict": bool},
-        ("name",),
-    )
-    whole = _struct("Tool", {"function": bare, "type": Literal["function"]}, ("function",))
-    some = Meta(min_length=1)
-    return tuple(
-        (msgspec.json.Decoder(Annotated[_listed(kind), some]), wrapped)
-        for kind, wrapped in ((whole, True), (bare, False))
-    )
+def _decoders() -> Decoders:
+    return decoders(str, str, _schema())
 
 
 def is_plain(schema: Any) -> bool:
@@ -119,19 +129,29 @@ def is_plain(schema: Any) -> bool:
         return False
 
 
-def plain_tools(raw: bytes) -> tuple[bytes, dict[str, Any]] | None:
-    """Returns definitions of tools, written anew, and the parameters of each by its name.
+def plain_tools(raw: bytes) -> Definitions | None:
+    """Returns definitions of tools, and the parameters of each by its name.
 
     These are schemas with a field for each key, or UNSET. None for definitions that are not plain.
-    Each must have another name. Strings that are lost were repeated: the caller counts them.
+    They are for `written`. Strings that are lost there were repeated: the caller counts them.
     """
-    for decoder, wrapped in _decoders():
+    return decoded(raw, _decoders())
+
+
+def decoded(raw: bytes, some: Decoders) -> Definitions | None:
+    """Returns definitions, each with another name, by the first decoder that takes them."""
+    for decode, wrapped in some:
         try:
-            tools = decoder.decode(raw)
+            tools = decode(raw)
         except (ValueError, RecursionError):
             continue
         functions = [tool.function for tool in tools] if wrapped else tools
         found = {function.name: function.parameters for function in functions}
         fine = len(found) == len(tools) and "" not in found
-        return (_encode(tools), found) if fine else None
+        return (tools, found) if fine else None
     return None
+
+
+def written(value: Any) -> bytes:
+    """Returns a JSON value, in which plain definitions may be, as JSON."""
+    return _encode(value)

@@ -20,10 +20,14 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_lint.fast.clean_texts import strings_of
 from mypt_spec import Dialect, Limits
 from mypt_spec.bodies.fitting import Fitting
 from mypt_spec.bodies.json_schema import SchemaError, misfits
-from mypt_spec.bodies.plain_schema import is_plain, plain_tools
+from mypt_spec.bodies.plain_schema import is_plain, plain_tools, written
+from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
+from mypt_spec.bodies.read_signatures import read_signatures
+from mypt_spec.bodies.signatures import write_signatures
 from mypt_spec.findings import RULES
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.options import Options
@@ -200,6 +204,81 @@ def test_arguments_are_held_to_the_tools_of_their_record(name: str) -> None:
     prover = CleanFilter(Checker(dialect, codes=BUT_LOST))
     fine = lines([new(2), new(4)])
     assert prover.doubtful([*fine, json.dumps(record).encode()] * 2) == [2, 5]
+
+
+ODD = st.sampled_from(
+    [
+        "a", "City", "x_1", "b.c", "d-e", "", " ", "a b", "é", "\n", "a\n", "\na", "a\n\nb", "a\r\nb", "x\u2028y", "x\u0085y",
+        "a: string,", "a\nb: string,", "a\n// b", "a\n//", "Examples:", "x\n// Examples:", '- "x"', "x | y", "[]", "a\n}", "}",
+        "{", "{\n", "a\n{\n", "a\n | string", "default: 1", "x // default: 1", '"', 'a" | "b', '"a"', "a,", "a?", "a:", "type f = () => any;",
+        "} // namespace functions", "\n} // namespace functions", "=> any;", "string", "null", "\\", "\\n: ", "true", "1", "-0", "1e5",
+    ]
+)  # fmt: skip
+
+
+def told(number: int) -> dict[str, Any]:
+    """A definition, which the types of plain_signatures.py take."""
+    inner = {"type": "object", "title": "T", "description": "o", "properties": {"a": {"type": "boolean", "default": True}}}  # fmt: skip
+    given = {
+        f"q{number}": {"type": "string", "description": f"Number {number}:\n it.", "default": "x"},
+        "c": {"type": "string", "title": "C", "description": "c", "enum": ["v", "w"], "default": "v"},
+        "n": {"type": "number", "minimum": 1.5, "default": 1e-5},
+        "i": {"type": "integer", "description": "i", "default": number, "maximum": 100},
+        "o": inner | {"required": ["a"]},
+        "l": {"type": "array", "items": {"type": "array", "items": inner, "minItems": 0}},
+    }  # fmt: skip
+    parameters = {"type": "object", "description": "p", "properties": given, "required": ["n", "c"]}
+    return {
+        "name": f"get.f_{number}",
+        "description": "It is.\n\nOr not.",
+        "parameters": parameters,
+    }
+
+
+@settings(max_examples=examples(150))
+@given(data=st.data(), number=st.integers(-3, 9))
+def test_signatures_that_are_proved_are_read(data: st.DataObject, number: int) -> None:
+    """What types and one search prove, reading proves; and nothing is said that needs more signs."""
+    assert proved([told(number)])
+    for _ in range(6):
+        made = json.loads(json.dumps([told(number), {"name": "g"}]))
+        for _ in range(data.draw(st.integers(1, 3))):
+            where, key = data.draw(st.sampled_from(parts(made)))
+            how = data.draw(st.sampled_from(["value", "value", "none", "key", "more"]))
+            how = "value" if where is made and how == "none" else how
+            if how == "none":
+                del where[key]
+            elif isinstance(where, list) or how == "value":
+                where[key] = data.draw(ODD | ODD | SCALARS)
+            elif how == "key":
+                where[data.draw(ODD)] = where.pop(key)
+            else:
+                keys = ["title", "default", "description", "enum", "nullable", "oneOf", "examples"]
+                where[data.draw(st.sampled_from(keys))] = data.draw(ODD | st.lists(ODD, max_size=2))
+        if proved(made):
+            text = write_signatures(made)
+            assert write_signatures(read_signatures(text)) == text
+            assert plain_tools(json.dumps(made).encode()) is not None
+            assert set(text) <= SIGNS | set("".join(strings_of([made])))
+
+
+def proved(tools: list[dict[str, Any]]) -> bool:
+    found = signed_tools(json.dumps(tools).encode())
+    return found is not None and readable(written(found[0]))
+
+
+def test_harmony_proves_new_tools_without_their_text() -> None:
+    """Speed must not die in silence; and what the types do not prove is written, not refused."""
+    prover = CleanFilter(Checker(mypt_spec.dialect("harmony"), codes=BUT_LOST))
+    found = [new(number) | {"tools": [told(number), {"name": "g"}]} for number in range(8)]
+    for record in found:
+        called = {"name": record["tools"][0]["name"], "arguments": {"n": 2, "c": "v"}}
+        record["messages"][1]["tool_calls"][0]["function"] = called
+    assert prover.doubtful(lines(found[:4])) == []
+    with mock.patch.object(type(prover.checker.dialect.adapter), "tools_text", side_effect=AssertionError):  # fmt: skip
+        assert prover.doubtful(lines(found[4:7])) == []
+    found[7]["tools"][0]["description"] = "C# has\nit: both."
+    assert prover.doubtful(lines([*found[4:7], found[7]])) == []
 
 
 @pytest.mark.parametrize("name", WITH_TOOLS)
