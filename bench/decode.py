@@ -312,16 +312,24 @@ def sampling(decoder: Decoder, rounds: int) -> None:
     text = decoder.next(decoder.start(prompt("mypt")), 50261)
     narrow = decoder.run(text, [50267, *decoder.dialect.tokenizer.encode('{"name": "')])
     choice = Sampling(greedy_calls=False)
+    some = Sampling(temperature=0.7, top_p=0.95, greedy_calls=False)
     works = {
         "all": lambda: torch.multinomial(torch.softmax(logits, 0), 1),
+        "read": logits.amax,
         "narrow": lambda: draw(logits, narrow, device, choice, 0.5),
         "text": lambda: draw(logits, text, device, choice, 0.5),
+        "narrow, not measured": lambda: draw(logits, narrow, device, choice, 0.5, measured=False),
+        "greedy text, not measured": lambda: draw(
+            logits, text, device, Sampling(temperature=0), 0.5, measured=False
+        ),
+        "text, top_p 0.95": lambda: draw(logits, text, device, some, 0.5),
     }
     times = interleaved(works, rounds * 3)
     print(
         f"sampling: softmax + multinomial over all ids {ratio(times, 'all', 'narrow'):.1f} times a "
-        f"draw inside structure, {ratio(times, 'all', 'text'):.1f} times one in text (lost "
-        "probability included)"
+        f"draw inside structure, {ratio(times, 'all', 'text'):.1f} times one in text (refused mass "
+        "included); in reads of the logits: "
+        + ", ".join(f"{n} {ratio(times, n, 'read'):.1f}" for n in works if n != "read")
     )
     assert machine(text) != machine(narrow)
 

@@ -31,6 +31,7 @@ _NEARLY_ALL = 0.999
 _AGAIN, _APART = 9301.0, 0.618034
 # How many ids are taken to have the rest of the probability, when those of top_p are looked for.
 _RESTS = (64, 4096)
+_LOW = np.uint64((1 << 32) - 1)
 _SLACK = 1 + 1e-9  # for sums of the same numbers in another order
 
 Ids = npt.NDArray[np.intp]
@@ -235,9 +236,11 @@ def _ordered(weights: Tensor, share: float) -> tuple[Ids, Sums, float]:
             if float(values[above].sum(dtype=np.float64)) >= share * total * _SLACK:
                 at = above
                 break
-    found = values[at].astype(np.float64)
-    order = np.argsort(-found, kind="stable")
-    return at[order], found[order], total
+    # Sorted as whole numbers, the weight before the place: many times as fast as an `argsort`.
+    bits = values[at].view(np.uint32).astype(np.uint64)
+    keys = np.sort((_LOW - bits) << np.uint64(32) | np.arange(len(at), dtype=np.uint64))
+    at = at[(keys & _LOW).astype(np.intp)]
+    return at, values[at].astype(np.float64), total
 
 
 def _chosen(weights: Tensor, chance: float) -> int:
