@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +15,11 @@ from tests.support.decoding import decoder, prompt
 from tests.support.examples import examples
 
 torch = pytest.importorskip("torch")
+from mypt_infer.generate import kept_rows  # noqa: E402
 from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
 from mypt_infer.generate.kept_rows import KeptRows  # noqa: E402
+
+ALWAYS = patch.object(kept_rows, "_LEAST", 0)  # also for rows that lie in a cache
 
 
 def in_a_call(seed: int) -> int:
@@ -33,6 +37,7 @@ def plain(rows: list[int], logits: torch.Tensor) -> torch.Tensor:
     return torch.where(allowed, logits, -torch.inf).nan_to_num(7)
 
 
+@ALWAYS
 @settings(max_examples=examples(12), deadline=None)
 @given(
     seed=st.integers(0, 1 << 16),
@@ -69,6 +74,16 @@ def test_kept_rows_are_the_plain_reading(seed: int, steps: list[tuple[int, str, 
                 found[choose.randrange(count)][seed % 999 :: 999] = 3
 
 
+def test_little_is_masked_where_it_is() -> None:
+    made = decoder("mypt")
+    call = in_a_call(2)
+    for rows in (8, 32):
+        logits = torch.randn(rows, made.tables.vocabulary)
+        found = KeptRows().mask(DeviceDecoder(made), logits, [call] * rows)
+        assert (found is logits) == (rows == 8)
+
+
+@ALWAYS
 def test_calls_are_written_into_kept_rows() -> None:
     """Logits in calls are read, not written; those in texts are masked where they are."""
     made = decoder("mypt")
