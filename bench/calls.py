@@ -10,16 +10,15 @@ github.com/ShishirPatil/gorilla. None is part of this repository: without FILE, 
 variable BENCH_TOOLS names are read, else tools made up here. NAME is `gpt2`; `128k`, `qwen` or
 `o200k`, where a package is installed that holds it (bench/vocabularies.py); or a file, such as
 `models/llama3/tokenizer.model` of github.com/meta-llama/llama-models. What is left out is said.
-The tables of docs/decoding.md have all counts (1 10 50 128) and batches (1 8 64 256), 5 rounds of
-40 steps.
+The table of docs/decoding.md has counts of 10 and 128, batches of 1 8 64 256, 2 rounds of 16 steps.
 
 Each row writes a call of a tool of the list; with `--answers`, every second row writes an answer,
 which only ours can. A step is all of the constraint: fill, apply to float32 logits in place,
 advance by the row's token. *Cold*: the list is compiled, and nothing was asked of it; *warm*: the
 same rows once more, in the same decoder and by fresh copies of the same matchers. *ours* masks the
 logits where they are, as the others do; *kept* leaves them and writes into rows that it keeps
-(`KeptRows`). A column "a, of b" has the seconds of a, divided by those of b; a read is one
-`logits.amax`.
+(`KeptRows`), but for less than 8 MB, which it masks where they are. A column "a, of b" has the
+seconds of a, divided by those of b; a read is one `logits.amax`.
 
 llguidance has its own slices, a matcher a row, and fills a batch in one call on one thread, as ours
 runs; xgrammar has its cache, its own kernel and its batched calls. Both get the same tools: the

@@ -27,7 +27,7 @@ from mypt_infer.generate.device import DeviceDecoder, array_of, refusal
 
 _LINE = 64  # bytes that a processor reads and writes together
 _IN_A_LINE = 16  # logits of that size; a row with as many ids in each line is filled at once
-_LEAST = 1 << 16  # lines, 4 MB: what is less lies in a cache, and takes less time than the choice
+_LEAST = 1 << 17  # lines, 8 MB: what is less lies in a cache, and takes less time than the choice
 # Says how many tensors there are on the same memory; no public name of torch does.
 _TENSORS: Any = getattr(torch._C, "_storage_Use_Count", None)
 
@@ -108,7 +108,7 @@ class KeptRows:
 
         Time is that of memory, so lines of it are counted: a line that is filled is written, one
         of which a part is written is read before, one that is copied is read from another place.
-        Less than `_LEAST` of them is not worth it: 8 rows of 128,000 logits are masked in place.
+        Less than `_LEAST` of them is not worth it: 8 rows of 200,000 logits are masked in place.
         """
         here = there = 0.0
         for row, found in enumerate(sets):

@@ -77,7 +77,7 @@ def test_kept_rows_are_the_plain_reading(seed: int, steps: list[tuple[int, str, 
 def test_little_is_masked_where_it_is() -> None:
     made = decoder("mypt")
     call = in_a_call(2)
-    for rows in (8, 32):
+    for rows in (8, 64):
         logits = torch.randn(rows, made.tables.vocabulary)
         found = KeptRows().mask(DeviceDecoder(made), logits, [call] * rows)
         assert (found is logits) == (rows == 8)
