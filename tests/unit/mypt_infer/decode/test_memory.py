@@ -16,6 +16,7 @@ from mypt_spec.memo import Memo
 from tests.support.decoding import prompt
 
 GROWTH = """
+import sys
 import mypt_spec
 from mypt_infer.decode import Decoder
 
@@ -30,6 +31,7 @@ _, before = resident()
 decoder = Decoder(dialect)
 peak, after = resident()
 print(peak - before, after - before)
+assert "numpy.random" not in sys.modules, "1,500 objects more for the collector of garbage"
 """
 
 
