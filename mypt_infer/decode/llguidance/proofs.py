@@ -43,6 +43,7 @@ _SOON, _NEAR = 250, 20
 _SETTLED, _ONWARD = 5, 12
 # The rest of an open string.
 _OPEN = re.compile(rb'(?:[^"\\]|\\.)*"', re.DOTALL)
+_QUOTE = b'"'
 # The ones in each byte.
 _ONES = np.array([bin(byte).count("1") for byte in range(256)], dtype=np.int64)
 
@@ -396,9 +397,20 @@ class _Endings:
         return b"".join(self._search.vocabulary.tokens[t] for t in self.list[1])
 
     def rest(self, token: int) -> list[list[int]]:
-        """Returns the place's own ending in other tokens, after one that is its beginning."""
-        word = self._search.vocabulary.tokens[token]
-        return [self._search.tokens(self._own[len(word) :])] if self._own.startswith(word) else []
+        """Returns the place's own ending in other tokens, without as many bytes as a token has.
+
+        The token is its beginning, or is written in the place of that: a value of fixed length,
+        such as a UUID, needs as much less after it.
+        """
+        words = self._search.vocabulary.tokens
+        count, size, own = len(words[token]), 0, 0
+        if self._own.startswith(words[token]):
+            return [self._search.tokens(self._own[count:])]
+        if count >= len(self._own) or _QUOTE in self._own[:count]:
+            return []
+        while size < count:  # the tokens of the ending that these bytes reach into
+            size, own = size + len(words[self.list[1][own]]), own + 1
+        return [[*self._search.tokens(self._own[count:size]), *self.list[1][own:]]]
 
     def fits(self, ending: int, token: int, after: int) -> bool:
         """Returns whether a token and then an ending, by its number, complete the body.

@@ -24,6 +24,7 @@ from tests.support.decoding import TOOLS, complete, prompt
 
 pytest.importorskip("llguidance")
 from mypt_infer.decode.llguidance import engine
+from mypt_infer.decode.llguidance.completion import Search
 from tests.unit.mypt_infer.decode.test_engine import MIXED, call_in, into_call
 
 CALL = [50261, 50267]
@@ -52,6 +53,16 @@ def refused(of: Decoder, text: str, *, budget: int | None = None) -> tuple[str, 
 
 
 UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+
+
+def test_a_value_of_fixed_length_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each of its tokens the ending is that of the place before, without as many bytes."""
+    made = of_members(a={"pattern": UUID, "type": "string"}, b=STRING)
+    searches, real = list[bytes](), Search.ending
+    monkeypatch.setattr(Search, "ending", lambda self, *a, **more: searches.append(more["begun"]) or real(self, *a, **more))  # type: ignore[func-returns-value]  # fmt: skip
+    body = '{"name": "t", "a": "123e4567-e89b-12d3-a456-426614174000", "b": "c"}'
+    assert refused(made, body)[0] == ""
+    assert len(searches) <= 1
 
 
 @pytest.mark.parametrize(
