@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -43,6 +44,9 @@ few = settings(
 )
 
 
+EXPONENT = re.compile(r'"default": [^"]*\de[-+]?\d')
+
+
 @cache
 def theirs(name: str) -> Any:
     return tokenizer(mypt_spec.dialect(name))
@@ -59,6 +63,8 @@ def test_the_template_gives_our_ids_and_mask(name: str, data: st.DataObject) -> 
     record, episode = drawn
     if spells(d, (padding(d),), record) or joins(d, episode):
         return
+    if name == "harmony" and EXPONENT.search(json.dumps(record.get("tools"))):
+        return  # Jinja writes such a number otherwise, so the template refuses it by name
     found = theirs(name).apply_chat_template(
         record["messages"],
         tools=record.get("tools"),
@@ -150,6 +156,8 @@ def test_a_template_writes_what_options_say(name: str, data: st.DataObject) -> N
     episode, findings = d.check(record | {KEY: options})
     assert episode is not None
     messages, tools = record["messages"], record.get("tools")
+    if EXPONENT.search(json.dumps(tools)):
+        return
     if any(f.severity == "error" for f in findings):
         # Harmony's options make a developer's message of the system's, and there is another one.
         with pytest.raises(jinja2.exceptions.TemplateError, match="may not come here"):
@@ -176,6 +184,16 @@ def test_a_template_refuses_options_that_say_nothing_to_it() -> None:
         theirs("llama3").apply_chat_template(
             [{"role": "user", "content": "u"}], date_string="<|eot_id|>"
         )
+
+
+def test_a_template_refuses_a_default_that_it_cannot_write() -> None:
+    import jinja2
+
+    schema = {"type": "object", "properties": {"x": {"type": "number", "default": 1e-05}}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    assert EXPONENT.search(json.dumps(tools))
+    with pytest.raises(jinja2.exceptions.TemplateError, match=r"a default of 1e-05 cannot be"):
+        theirs("harmony").apply_chat_template([{"role": "user", "content": "u"}], tools=tools)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if not writes_tools(mypt_spec.dialect(n))])
