@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from fuzz.driver import run
+from mypt_cli.jsonl.layout import LINES, layout_of
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.texts import check_generation, check_text
 from mypt_lint.run.runner import check_bytes
@@ -51,7 +52,8 @@ def check(value: bytes) -> None:
             ]
             assert all(f.finding.code != "MYP901" for f in slow), slow
             fast = check_bytes(checker, value + b"\n", "f") if value else []
-            assert [f.finding for f in fast] == [f.finding for f in slow if value]
+            if layout_of(value + b"\n", ended=True) == LINES:  # not the beginning of an array
+                assert [f.finding for f in fast] == [f.finding for f in slow if value]
             check_text(checker, text)
             check_generation(checker, text)
             checker.generation_line(value, row=1, filename="f")

@@ -29,7 +29,7 @@ from mypt_lint.run.chunk import FAR, Chunk, once
 
 
 def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Diagnostic]:
-    """Returns all findings of data held in memory, as JSONL.
+    """Returns all findings of data held in memory: JSONL, or an array of records.
 
     Raises UsageError for Parquet, which is read from files alone.
     """
