@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.jsonl.paths import MANIFEST, PLAN
 from mypt_cli.store import Store, StoreError
 from mypt_train.scale import places
 from mypt_train.scale.launch.queue import ATTEMPTS
-from mypt_train.scale.plan import Plan, read_plan
+from mypt_train.scale.plan import Plan, PlanError, read_plan
 from mypt_train.scale.run import run_unit
 from mypt_train.scale.unit.proof import ChangedError
 from mypt_train.scale.unit.report import UnitReport
@@ -47,14 +47,21 @@ def make(plan: Plan, number: int) -> UnitReport | None:
         raise
 
 
-def make_planned(path: str, number: int) -> UnitReport | None:
-    """Makes a unit of the plan in a file, for engines that run a function of a number elsewhere."""
-    return make(_plan(path), number)
+def make_planned(path: str, sha256: str, number: int) -> UnitReport | None:
+    """Makes a unit of the plan in a file, for engines that run a function of a number elsewhere.
+
+    Raises PlanError if the plan there is not the one with this hash.
+    """
+    return make(planned(path, sha256), number)
 
 
 @lru_cache(maxsize=1)
-def _plan(path: str) -> Plan:
-    return read_plan(path)
+def planned(path: str, sha256: str) -> Plan:
+    """Returns the plan in a file, read once. Raises PlanError if it has another hash."""
+    plan = read_plan(path)
+    if plan.sha256 != sha256:
+        raise PlanError(f"{plan.store().name(PLAN)}: another plan is there now; start again")
+    return plan
 
 
 def note(plan: Plan, number: int, error: Exception) -> None:

@@ -82,7 +82,7 @@ def drive(
     if again:
         for number in wanted:
             forgive(plan, number)
-    do, done = partial(make_planned, path), 0
+    do, done = partial(make_planned, path, plan.sha256), 0
     with engine(do) if engine else here(do, jobs) as running:
         for attempt in attempts(wanted, running):
             number = attempt.unit

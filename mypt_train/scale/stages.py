@@ -12,10 +12,11 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from mypt_train.scale import places
+from mypt_train.scale.attempts import planned
 from mypt_train.scale.dedup import repeats
 from mypt_train.scale.groups import make_group
 from mypt_train.scale.launch.queue import MakeEngine, attempts
-from mypt_train.scale.plan import Plan, PlanError, read_plan
+from mypt_train.scale.plan import Plan, PlanError
 from mypt_train.scale.state import Progress, Sealed, seal
 
 _Told = Callable[[str, int, int], None]
@@ -85,14 +86,14 @@ def _part(progress: Callable[[float], None], what: str, done: int, total: int) -
     progress((done / max(total, 1) + (what == "writing")) / 2)
 
 
-def make_planned_task(path: str, number: int) -> bool:
+def make_planned_task(path: str, sha256: str, number: int) -> bool:
     """Makes a task of the plan in a file, for engines that run a function of a number elsewhere."""
-    return make_task(*_sealed(path), number)
+    return make_task(*_sealed(path, sha256), number)
 
 
 @lru_cache(maxsize=1)
-def _sealed(path: str) -> tuple[Plan, Sealed]:
-    plan = read_plan(path)
+def _sealed(path: str, sha256: str) -> tuple[Plan, Sealed]:
+    plan = planned(path, sha256)
     return plan, seal(plan)  # is sealed already, and only read
 
 
@@ -112,7 +113,7 @@ def make_tasks(
                 make_task(plan, sealed, number, told)
                 told(1)
         return
-    with engine(partial(make_planned_task, path)) as running:
+    with engine(partial(make_planned_task, path, plan.sha256)) as running:
         for stage in stages(plan, sealed):
             made = 0
             progress(stage.name, made, len(stage.tasks))
