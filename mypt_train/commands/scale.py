@@ -176,6 +176,7 @@ def _plan(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.plan import make_plan, write_plan
 
     say = saying(PROG + "plan", quiet=chosen.quiet)
+    _at_least_0("sample", chosen.sample)
     sources, rules, options = asked(chosen, say)
     with Bar(sources, quiet=chosen.quiet) as bar:
         plan = make_plan(
@@ -285,6 +286,7 @@ def _commit(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.launch.choice import engine_of
 
     say = saying(PROG + "commit", quiet=chosen.quiet)
+    _at_least_0("max-failed-units", chosen.max_failed_units)
     plan = _read(chosen.plan)
     if chosen.tasks is not None or chosen.launcher in HANDING:
         return _tasks(plan, chosen)
@@ -363,6 +365,12 @@ def _jobs(chosen: argparse.Namespace, usual: int) -> int:
     if chosen.jobs < 1:
         raise UsageError(f"--jobs is {chosen.jobs}, expected 1 or more")
     return int(chosen.jobs)
+
+
+def _at_least_0(name: str, number: int) -> None:
+    """Raises UsageError for a number of less than nothing."""
+    if number < 0:
+        raise UsageError(f"--{name} is {number}, expected 0 or more")
 
 
 def _read(path: str) -> Plan:

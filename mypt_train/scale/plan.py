@@ -23,7 +23,7 @@ import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.paths import MANIFEST, PLAN, REJECTS, WORK
-from mypt_cli.store import Store, is_url, locate, redacted
+from mypt_cli.store import Store, StoreError, is_url, locate, redacted
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.tokenizer.vocabulary import VocabularyError
 from mypt_train.data.options import Options
@@ -205,13 +205,22 @@ def read_plan(path: str) -> Plan:
     """Reads a plan, and refuses one that cannot be followed here. `path` may be a URL.
 
     Raises PlanError for another version, grammar, vocabulary or set of options, and for a file that
-    was edited; StoreError for one that is not there.
+    was edited or is not there; StoreError for one that cannot be read.
     """
     store, key = locate(path)
     shown = redacted(path)
     if not key or not key.endswith(".json"):
         key = f"{key}/{PLAN}".lstrip("/")
-    plan = parsed(store.read(key), shown)
+    try:
+        content = store.read(key)
+    except StoreError as error:
+        if error.kind != "missing":
+            raise
+        raise PlanError(
+            f"{store.name(key)}: there is no plan; name the folder or the {PLAN} that mypt-prepare "
+            "plan wrote"
+        ) from None
+    plan = parsed(content, shown)
     refuse(plan, shown)
     return plan
 

@@ -62,7 +62,9 @@ class Status:
             out.append(f"  next: mypt-prepare resume --plan {store.name(PLAN)}")
         if self.aside:
             out += [f"  set aside: {line}" for line in _reasons(plan, store, sorted(self.aside))]
-            out.append(f"  all logs: {store.name(places.FAILED)}; {_remedy(store, self.aside)}")
+            out.append(
+                f"  all logs: {store.name(places.FAILED)}; {_remedy(plan, store, self.aside)}"
+            )
         if self.sealed:
             out.append(f"  packed: {len(self.packed)} of {counted(self.groups, 'group')}")
         elif not missing and not self.aside:
@@ -127,7 +129,7 @@ def seal(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *_: Non
     """Fixes which units the data set is made of, once and for all machines.
 
     `progress` is told how many units are counted. Raises UnfinishedError if units are not made yet,
-    or more than `max_failed` are set aside.
+    or more than `max_failed` or all are set aside; nothing is fixed then.
     """
     store = plan.store()
     if store.exists(places.SEALED):
@@ -195,11 +197,14 @@ def _refuse(plan: Plan, store: Store, missing: Sequence[int], max_failed: int) -
             f"{len(left)} of {len(plan.units)} units are not made yet ({said(left)}); make them "
             f"with mypt-prepare resume --plan {store.name(PLAN)}"
         )
-    if len(aside) > max_failed:
+    if len(aside) > max_failed or len(aside) == len(plan.units):
+        most = f"at most {max_failed} may be missing"
+        if len(aside) == len(plan.units):
+            most = "and no other is there to commit"
         shown = "".join(f"\n  {line}" for line in _reasons(plan, store, aside))
         raise UnfinishedError(
-            f"{counted(len(aside), 'unit')} set aside, at most {max_failed} may be missing:{shown}"
-            f"\nall logs: {store.name(places.FAILED)}; {_remedy(store, aside)}"
+            f"{counted(len(aside), 'unit')} set aside, {most}:{shown}"
+            f"\nall logs: {store.name(places.FAILED)}; {_remedy(plan, store, aside)}"
         )
 
 
@@ -222,8 +227,10 @@ def _reasons(plan: Plan, store: Store, units: Sequence[int]) -> list[str]:
     return [*out, f"{counted(left, 'unit')} more"] if left else out
 
 
-def _remedy(store: Store, aside: Collection[int]) -> str:
-    return (
-        f"try them again with mypt-prepare resume --plan {store.name(PLAN)} --again, or leave them "
-        f"out with mypt-prepare commit --plan {store.name(PLAN)} --max-failed-units {len(aside)}"
-    )
+def _remedy(plan: Plan, store: Store, aside: Collection[int]) -> str:
+    path = store.name(PLAN)
+    again = f"try them again with mypt-prepare resume --plan {path} --again"
+    if len(aside) == len(plan.units):
+        return again
+    leave = f"mypt-prepare commit --plan {path} --max-failed-units {len(aside)}"
+    return f"{again}, or leave them out with {leave}"

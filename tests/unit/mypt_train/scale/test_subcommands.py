@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -71,9 +72,12 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--plan", "sft", "--units", "3-1"], "'3-1' ends before it begins"),
         (["run", "--plan", "sft", "--units", "all"], "'all' are no units; expected 7, 0-99"),
         (["resume", "--plan", "sft", "--jobs", "0"], "--jobs is 0, expected 1 or more"),
-        (["status", "--plan", "a.json"], "a.json: there is no such object"),
+        (["status", "--plan", "a.json"], "a.json: there is no plan; name the folder or the"),
+        (["status", "--plan", "none"], "none/plan.json: there is no plan; name the folder or the"),
         (["status", "--plan", "a.jsonl"], "a.jsonl"),
         (["plan", "a.jsonl", "--out", "x", "--unit-size", "large"], "'large' is no size"),
+        (["commit", "--plan", "sft", "--max-failed-units", "-1"], "-1, expected 0 or more"),
+        (["plan", "a.jsonl", "--out", "x", "--sample", "-1"], "--sample is -1, expected 0 or more"),
         (["plan", "a.jsonl", "--out", "x", "--unit-size", "0"], "--unit-size is 0, expected 1"),
         (["plan", "a.jsonl", "--out", "."], ".: is not empty; name another folder"),
         (["plan", "a.jsonl", "--out", "sft", "--seed", "1"], "another plan is there"),
@@ -183,3 +187,30 @@ def test_a_reason_is_told_once_for_all_its_units(capsys: pytest.CaptureFixture[s
     said = capsys.readouterr().err
     assert "4 units set aside, at most 0 may be missing:\n  units 4-7: a.jsonl: is not" in said
     assert said.rstrip().endswith("commit --plan x/plan.json --max-failed-units 4")
+
+
+def test_a_plan_that_takes_the_place_of_another_is_followed() -> None:
+    for source, lines in (("plan", 6), ("a.jsonl", 5)):
+        Path("a.jsonl").write_bytes(b"".join(Path("plan").read_bytes().splitlines(True)[:5]))
+        assert main(["plan", f"./{source}", "--out", "x", "-q"]) == 0
+        assert main(["run", "--plan", "x"]) == main(["commit", "--plan", "x"]) == 0
+        assert ShardReader("x").manifest["lines"]["written"] == lines
+        shutil.rmtree("x")
+
+
+def test_a_plan_without_a_unit_cannot_be_committed(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Path("a.jsonl").read_bytes()
+    assert main(["plan", "a.jsonl", "--out", "x", "-q"]) == 0
+    Path("a.jsonl").unlink()
+    plan = ["--plan", "x"]
+    assert main(["run", *plan]) == 1
+    assert main(["status", *plan]) == 1
+    assert "--max-failed-units" not in capsys.readouterr().out
+    assert main(["commit", *plan, "--max-failed-units", "9"]) == 2
+    said = capsys.readouterr().err
+    assert "1 unit set aside, and no other is there to commit:\n  unit 0: a.jsonl: is not" in said
+    assert said.rstrip().endswith("with mypt-prepare resume --plan x/plan.json --again")
+    Path("a.jsonl").write_bytes(lines)  # nothing was fixed, so it can still be made
+    assert main(["resume", *plan, "--again"]) == 0
+    assert main(["commit", *plan]) == 0
+    assert ShardReader("x").manifest["lines"]["written"] == 6
