@@ -11,10 +11,10 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,9 +34,9 @@ from mypt_train.data.histories import answers, tally
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.data.manifest import TokenIds, dtype_of
 from mypt_train.data.options import Options
-from mypt_train.data.templates.chats import ChatTemplates
+from mypt_train.data.templates.chats import Chat, ChatTemplates
+from mypt_train.data.templates.fill import filled
 from mypt_train.data.templates.records import Templates
-from mypt_train.data.templates.template import Template
 
 WRITTEN, REFUSED, LONG = "written", "refused", "long"
 
@@ -83,6 +83,14 @@ class LineOutcome:
     warned: Counter[str] | None = None
 
 
+class _Turn(NamedTuple):
+    """A turn as an episode: what the policy made of it, and how often it has each terminal."""
+
+    sample: Sample
+    counts: Counter[str]
+    tags: Counter[str]
+
+
 class Encoder:
     """Turns lines into samples, for one set of options.
 
@@ -114,10 +122,11 @@ class Encoder:
         self.chats: ChatTemplates | None = None
         divides = self.dialect.adapter.divides
         known = options.preferences or (self.clean_filter.by_adapter and not divides)
-        whole = options.history in ("keep", "official")  # one episode a conversation
-        if whole and not options.preferences and divides:
-            other = options.history == "official"
-            self.chats = ChatTemplates(self.dialect, options.mask, official=other)
+        if not options.preferences and divides:
+            self.chats = ChatTemplates(
+                self.dialect, options.episode_mask, history=options.history,
+                only_last=Mask.of(options.mask).last,
+            )  # fmt: skip
         elif options.history == "keep" and not known and not self.dialect.table.glue:
             self.templates = Templates(self.dialect, options.mask)
 
@@ -129,7 +138,7 @@ class Encoder:
         """
         lines = given if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in given]
         out: list[LineOutcome | None] = [None] * len(lines)
-        found: list[tuple[int, Template, list[Any]]] = []
+        found: list[tuple[int, Chat, list[Any]]] = []
         if self.options.preferences:
             return [self.line(raw, first=first and i == 0) for i, raw in enumerate(lines)]
         kept: list[Any] = []
@@ -138,24 +147,18 @@ class Encoder:
         for i, taken in enumerate(kept):
             if taken is None or i in doubtful:
                 continue
-            known = None
             if self.chats is not None:
                 known = self.chats.find(taken[0], lines[i])
+                if known is not None:
+                    found.append((i, *known))
             elif self.templates is not None:
-                known = self.templates.of(*taken)
-            if known is not None:
-                found.append((i, *known))
-        for (i, template, _), sample in zip(found, self._filled(found), strict=True):
-            out[i] = (
-                LineOutcome(
-                    WRITTEN,
-                    (sample,),
-                    tags=template.tags,
-                    history=self._counts(kept[i][0], lines[i], sample),
-                )
-                if self._fits(sample)
-                else self._too_long(sample)
-            )
+                alone = self.templates.of(*taken)
+                if alone is not None:
+                    found.append((i, Chat([alone[0]]), alone[1]))
+        every = [(template, values) for _, chat, values in found for template in chat.templates]
+        samples = (Sample(*one) for one in filled(every, self.dialect.tokenizer, self.dtype))
+        for i, chat, _ in found:
+            out[i] = self._of_templates(chat, list(islice(samples, len(chat.templates))))
         # What is proved clean is read without being checked, but for the first line of a file.
         for i in range(int(first), len(lines)):
             if out[i] is None and i not in doubtful:
@@ -166,41 +169,32 @@ class Encoder:
             outcome or self.line(lines[i], first=first and i == 0) for i, outcome in enumerate(out)
         ]
 
-    def _counts(self, keys: Any, line: bytes, sample: Sample) -> Counter[str] | None:
-        """Returns what the policy made of a line with a template; None where all is kept."""
-        if self.chats is None or self.options.history == "keep":
-            return None
-        size = len(sample.ids)
-        more = {"tokens": size, "trained_tokens": int(sample.mask.sum()), "whole_tokens": size}
-        return Counter(self.chats.counted(keys, line) | more)
+    def _of_templates(self, chat: Chat, samples: list[Sample]) -> LineOutcome | None:
+        """Returns the outcome of a line by the templates of its episodes.
 
-    def _filled(self, found: list[tuple[int, Template, list[Any]]]) -> Iterator[Sample]:
-        """Yields the samples of records whose templates and free values are known.
-
-        Their arrays are parts of one.
+        None where the line must be read: a turn is too long, and others are to be left out of it.
         """
-        if not found:
-            return
-        texts = [text for _, template, values in found for text in template.spell(values)]
-        numbers: dict[str, int] = {}
-        which = np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
-        ids, lengths = self.dialect.tokenizer.encode_batch(list(numbers))
-        starts = np.cumsum(lengths) - lengths
-        runs = [template.lengths for _, template, _ in found]
-        sizes = np.concatenate(runs)
-        is_text = sizes == 0
-        sizes[is_text] = lengths[which]
-        places = np.repeat(is_text, sizes)
-        mask = np.repeat(np.concatenate([template.loss for _, template, _ in found]), sizes)
-        tokens = np.empty(len(mask), self.dtype)
-        tokens[~places] = np.concatenate([template.ids for _, template, _ in found])
-        tokens[places] = ids[_ranges(starts[which], lengths[which])]
-        bounds = np.cumsum(np.add.reduceat(sizes, np.cumsum([0, *map(len, runs[:-1])])))
-        mask[np.append(0, bounds[:-1])] = 0
-        begin = 0
-        for end in bounds.tolist():
-            yield Sample(tokens[begin:end], mask[begin:end])
-            begin = end
+        templates = chat.templates
+        counts = [
+            Counter({**known, **_sized(sample)})
+            for known, sample in zip(chat.counts, samples, strict=False)
+        ]
+        if self.options.history == "per-turn":
+            long = not all(map(self._fits, samples))
+            if long and self.options.long == "split-turns":
+                return None
+            each = [
+                _Turn(sample, count, template.tags)
+                for sample, count, template in zip(samples, counts, templates, strict=True)
+            ]
+            return self._of_turns(each, lambda _: None)
+        (sample,), (template,) = samples, templates
+        if not self._fits(sample):
+            return self._too_long(sample)
+        if self.options.history == "keep":
+            return LineOutcome(WRITTEN, (sample,), tags=template.tags)
+        counts[0]["whole_tokens"] = len(sample.ids)
+        return LineOutcome(WRITTEN, (sample,), tags=template.tags, history=counts[0])
 
     def line(self, raw: bytes, *, first: bool = False) -> LineOutcome:
         """Returns the outcome of a line of JSONL without its line end; never raises.
@@ -237,7 +231,7 @@ class Encoder:
         if self.options.preferences:
             return self._preference(record, episode)
         if self.options.history == "per-turn":
-            return self._turns(episode)
+            return self._turns(episode, proved=proved)
         sample = self.sample(episode, proved=proved)
         if self._fits(sample):
             return self._written([episode], [sample])
@@ -263,39 +257,58 @@ class Encoder:
             )
         return found
 
-    def _turns(self, episode: Episode) -> LineOutcome:
-        """Returns the outcome of a conversation that becomes an episode for each turn.
-
-        A turn of which nothing is trained gets none, unless no turn would.
-        """
+    def _turns(self, episode: Episode, *, proved: bool) -> LineOutcome:
+        """Returns the outcome of a conversation that becomes an episode for each turn."""
         parts = beginnings(episode, self.dialect.table, self.dialect.automaton)
-        found: list[tuple[Episode, Sample]] = []
-        counts = Counter[str]()
-        for part in parts[-1:] if Mask.of(self.options.mask).last else parts:
-            sample = self.sample(part)
-            if part is parts[-1]:
-                counts["whole_tokens"] = len(sample.ids)
-            if not sample.mask.any() and (found or part is not parts[-1]):
+        parts = parts[-1:] if Mask.of(self.options.mask).last else parts
+
+        def turn(part: Episode, sample: Sample) -> _Turn:
+            return _Turn(sample, self._tally([part], [sample]), self._tags([part]))
+
+        def shortened(number: int) -> _Turn | None:
+            part, sample = self._shortened(parts[number])
+            return None if sample is None else turn(part, sample)
+
+        return self._of_turns(
+            [turn(part, self.sample(part, proved=proved)) for part in parts], shortened
+        )
+
+    def _of_turns(
+        self, given: list[_Turn], shortened: Callable[[int], _Turn | None]
+    ) -> LineOutcome:
+        """Returns the outcome of a conversation by its turns; `shortened` makes one of a number
+        fit.
+
+        A turn of which nothing is trained gets no episode, unless no turn would.
+        """
+        found: list[_Turn] = []
+        counts = Counter(whole_tokens=len(given[-1].sample.ids))
+        for number, turn in enumerate(given):
+            sample, final = turn.sample, number == len(given) - 1
+            if not sample.mask.any() and (found or not final):
                 counts["untrained_answers"] += 1
                 continue
             if not self._fits(sample):
                 none = self._too_long(sample)
                 if none is None:
-                    part, shorter = self._shortened(part)
+                    shorter = shortened(number)
                     if shorter is None:
                         return self._not_split(sample, "its last turn alone does not fit")
-                    sample = shorter
+                    turn = shorter
                     counts["shortened_answers"] += 1
-                elif none.status == REFUSED or (part is parts[-1] and not found):
+                elif none.status == REFUSED or (final and not found):
                     return none
                 else:
                     counts["too_long_answers"] += 1
                     continue
-            counts["answers"] += bool(sample.mask.any())
-            found.append((part, sample))
-        episodes, samples = [e for e, _ in found], [s for _, s in found]
-        counts.update(self._tally(episodes, samples))
-        return LineOutcome(WRITTEN, tuple(samples), tags=self._tags(episodes), history=counts)
+            counts["answers"] += bool(turn.sample.mask.any())
+            found.append(turn)
+        tags = Counter[str]()
+        for turn in found:
+            counts.update(turn.counts)
+            tags.update(turn.tags)
+        samples = tuple(turn.sample for turn in found)
+        return LineOutcome(WRITTEN, samples, tags=tags, history=counts)
 
     def _shortened(self, episode: Episode) -> tuple[Episode, Sample | None]:
         """Returns an episode without its first turns, as few as a row needs, and its sample."""
@@ -426,10 +439,8 @@ class Encoder:
         )
 
 
-def _ranges(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns the numbers from each start on, as many as its length, one after another."""
-    ends = np.cumsum(lengths)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
+def _sized(sample: Sample) -> dict[str, int]:
+    return {"tokens": len(sample.ids), "trained_tokens": int(sample.mask.sum())}
 
 
 def _refused(*findings: Finding) -> LineOutcome:

@@ -47,21 +47,31 @@ SPACES = [
 
 
 def plain(outcome: LineOutcome) -> object:
-    samples = [(sample.ids.tolist(), sample.mask.tolist()) for sample in outcome.samples]
-    found = [f.code for f in outcome.findings]
-    return outcome.status, samples, found, outcome.tags, outcome.history, outcome.warned
+    samples = [
+        (
+            sample.ids.tolist(),
+            sample.mask.tolist(),
+            None if sample.weights is None else sample.weights.tolist(),
+            sample.weighed,
+        )
+        for sample in outcome.samples
+    ]
+    return (
+        outcome.status, samples, outcome.findings, outcome.tags, outcome.history, outcome.warned,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
 @settings(max_examples=examples(60))
 def test_fast_path_is_the_segment_path(name: str, data: st.DataObject) -> None:
+    turns = bool(mypt_spec.dialect(name).table.turn_opener)
     options = Options(
         dialect=name,
         context_length=data.draw(st.sampled_from([40, 1 << 14])),
         phase=data.draw(st.sampled_from([None, 3])),
         long=data.draw(st.sampled_from(["error", "drop", "split-turns"])),
-        history=data.draw(st.sampled_from(["keep", "official"])),
+        history=data.draw(st.sampled_from(["keep", "official", "per-turn"][: 2 + turns])),
     )
     lines = data.draw(
         st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=3)
@@ -163,7 +173,13 @@ CHATS = ("qwen3", "harmony", "mistral", "mistral-v13", "llama3")
 
 @pytest.mark.parametrize("name", CHATS)
 @pytest.mark.parametrize(
-    ("mask", "history"), [("model", "keep"), ("last+no-think", "keep"), ("model", "official")]
+    ("mask", "history"),
+    [
+        ("model", "keep"),
+        ("last+no-think", "keep"),
+        ("model", "official"),
+        ("model", "per-turn"),
+    ],
 )
 def test_chats_with_calls_take_it(name: str, mask: str, history: str) -> None:
     """Pieces of many chats, in all their orders, make what the slow way makes of each chat."""
@@ -171,12 +187,14 @@ def test_chats_with_calls_take_it(name: str, mask: str, history: str) -> None:
     most = 1 if name in ("harmony", "llama3") else 2  # calls in a message
     chats = [chat(rng, calls=most, ids="mistral" in name) for _ in range(examples(50))]
     lines = [json.dumps(chat, ensure_ascii=rng.random() < 0.5).encode() for chat in chats]
-    options = Options(dialect=name, mask=mask, history=history)
+    size = 150 if history == "per-turn" else 2048  # some turns are too long
+    options = Options(dialect=name, mask=mask, history=history, context_length=size, long="drop")
     encoder, slow = (Encoder(options) for _ in range(2))
-    expected = [plain(slow.line(line)) for line in lines]
+    outcomes = [slow.line(line) for line in lines]
+    expected = [plain(outcome) for outcome in outcomes]
     for _ in range(3):  # seen, learnt, known
         assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
-    written = sum(status == "written" for status, *_ in expected)
+    written = sum(outcome.status == "written" for outcome in outcomes)
     # Arguments with integers as large as some of these are held to their tools one by one.
     least = 0.5 if mask == "model" else 0.25
     assert len(taken(encoder, lines)) > least * written

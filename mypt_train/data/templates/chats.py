@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,11 +38,12 @@ from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot
 from mypt_spec.bodies.tagged import ARGUMENT
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import EncodedAlone, Mask, Segment, runs
-from mypt_spec.episode import Episode
-from mypt_spec.history import official
+from mypt_spec.episode import Episode, Message, Part
+from mypt_spec.history import beginnings, official, turn_starts
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
 from mypt_train.data.histories import answers, tally
+from mypt_train.data.templates.fill import filled
 from mypt_train.data.templates.template import (
     MARKS,
     MEMBERS,
@@ -75,36 +76,60 @@ class _Known:
     paths: tuple[Path, ...]
 
 
-class ChatTemplates:
-    """The templates of the chats of one dialect, with the loss of one mask.
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The templates of the episodes that chats become, and the paths of the values of all.
 
-    With `official`, they are those of chats as the official template writes them.
+    `counts` is what the history made of each, but for tokens; empty where all is kept.
     """
 
-    def __init__(self, dialect: Dialect, mask: str = "model", *, official: bool = False) -> None:
-        self.dialect, self.mask, self.official = dialect, mask, official
-        self.last = Mask.of(mask).last  # what is trained depends on all pieces
+    templates: list[Template]
+    paths: tuple[Path, ...] = ()
+    counts: Sequence[Counter[str]] = ()
+
+
+class ChatTemplates:
+    """The templates of the chats of one dialect, with the loss of one mask of episodes.
+
+    `history` says which episodes a chat becomes, a name of `mypt_spec.history.HISTORIES`; with
+    `only_last`, it becomes the last of these.
+    """
+
+    def __init__(
+        self, dialect: Dialect, mask: str, *, history: str = "keep", only_last: bool = False
+    ) -> None:
+        self.dialect, self.mask, self.history = dialect, mask, history
+        self.only_last = only_last
+        self.turns = history != "keep" or Mask.of(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
         self.pieces = Memo[Hashable, _Known | bool | None](_ENTRIES, room=_ROOM)
-        self.chats = Memo[tuple[bytes, ...], _Known](_ENTRIES, room=_ROOM)
-        self.counts = Memo[tuple[bytes, ...], Counter[str]](_ENTRIES, room=_ROOM)
+        self.chats = Memo[tuple[bytes, ...], Chat](_ENTRIES, room=_ROOM)
 
-    def counted(self, keys: tuple[bytes, ...], line: bytes) -> Counter[str]:
-        """Returns what the official template makes of all chats with these keys, but for tokens."""
-        known = self.counts.known.get(keys)
-        if known is None:
-            before = self.dialect.read(_decode(line))[0]
-            assert before is not None, "the line is proved clean"
-            found = tally(before, official(before, self.dialect.table), 0, 0, self.dialect)
-            found["answers"] = answers(before, self.dialect, last=self.last)
-            known = self.counts.keep(keys, found, sum(map(len, keys)))
-        return known
+    def _counts(self, before: Episode) -> Counter[str]:
+        found = tally(before, self._shown(before), 0, 0, self.dialect)
+        if self.history == "official":
+            found["answers"] = answers(before, self.dialect, last=self.only_last)
+        return found
+
+    def _end(self, episode: Episode) -> int:
+        """Returns how many messages of its record an episode has."""
+        read: list[Message | Part] = []
+        for block in episode.messages:
+            read += [block, *block.parts] if block.role not in self.dialect.table.marks else []
+        return 1 + max(map(_place, read))
 
     def _shown(self, episode: Episode) -> Episode:
-        return official(episode, self.dialect.table) if self.official else episode
+        return episode if self.history == "keep" else official(episode, self.dialect.table)
 
-    def find(self, keys: tuple[bytes, ...], line: bytes) -> tuple[Template, list[Any]] | None:
-        """Returns the template of a line with these keys, and the values for its slots.
+    def _episodes(self, whole: Episode) -> list[Episode]:
+        """Returns the episodes that a chat becomes, before anything is left out of them."""
+        if self.history != "per-turn":
+            return [whole]
+        parts = beginnings(whole, self.dialect.table, self.dialect.automaton)
+        return parts[-1:] if self.only_last else parts
+
+    def find(self, keys: tuple[bytes, ...], line: bytes) -> tuple[Chat, list[Any]] | None:
+        """Returns what is known of a line with these keys, and the values for its slots.
 
         None where the record must be encoded as a whole.
         """
@@ -118,42 +143,75 @@ class ChatTemplates:
             known = self._joined(keys, record)
             if known is None:
                 return None
-            self.chats.keep(keys, known, size + len(known.template.lengths))
+            self.chats.keep(keys, known, size + sum(len(t.lengths) for t in known.templates))
         record = _decode(line) if record is None else record
-        return known.template, self._values(record, known)
+        return known, self._values(record, known.paths)
 
-    def _values(self, record: dict[str, Any], known: _Known) -> list[Any]:
-        """Returns the values of a record for the slots of its template."""
+    def _values(self, record: dict[str, Any], paths: Sequence[Path]) -> list[Any]:
+        """Returns the values of a record for slots with these paths."""
         messages = record["messages"]
         return [
             self.dialect.adapter.tools_text(record["tools"])
             if path == TOOLS
             else _value(messages, path)
-            for path in known.paths
+            for path in paths
         ]
 
-    def _joined(self, keys: tuple[bytes, ...], record: dict[str, Any]) -> _Known | None:
-        """Returns the templates of all pieces as one; None where one is not known yet."""
+    def _joined(self, keys: tuple[bytes, ...], record: dict[str, Any]) -> Chat | None:
+        """Returns the templates of all pieces as those of episodes; None where one is not known."""
         roles = [message["role"] for message in record["messages"]]
         starts = self.dialect.adapter.begins(roles)
         if len(starts) + 1 != len(keys):
             return None
-        asked = max((n for n, at in enumerate(starts, 1) if roles[at] == "user"), default=0)
-        # What is in a key, which is first, and whether a question follows.
-        names: list[Hashable] = [(key, min(n, 2), n < asked) for n, key in enumerate(keys)]
-        if self.last:
-            names = [(name, keys) for name in names]
+        episodes: list[Episode] = []
+        ends = [len(roles)]
+        if self.history != "keep":
+            whole = self.dialect.read(record)[0]
+            assert whole is not None, "the line is proved clean"
+            episodes = self._episodes(whole)
+            ends = [*[self._end(part) for part in episodes[:-1]], len(roles)]
+        found = [self._episode(keys, record, starts, n, end) for n, end in enumerate(ends)]
+        parts = [one for one in found if one is not None]
+        if len(parts) < len(found):
+            return None
+        paths: dict[Path, int] = {}
+        templates = []
+        for part in parts:
+            numbers = [paths.setdefault(path, len(paths)) for path in part.paths]
+            templates.append(replace(part.template, texts=_renumbered(part.template, numbers)))
+        return Chat(templates, tuple(paths), [self._counts(one) for one in episodes])
+
+    def _episode(
+        self,
+        keys: tuple[bytes, ...],
+        record: dict[str, Any],
+        starts: list[int],
+        which: int,
+        end: int,
+    ) -> _Known | None:
+        """Returns the template of the episode of this number, which `end`s before a message."""
+        messages = record["messages"]
+        number = 1 + bisect_left(starts, end)
+        cut = end - [0, *starts][number - 1] if end < len(messages) else None
+        questions = [n for n, at in enumerate(starts, 1) if messages[at]["role"] == "user"]
+        final = max(questions, default=0)  # some formats write tools before the last of the chat
+        asked = max((n for n in questions if n < number), default=0)
+        # What is in a key, which is first, whether questions follow, and how much is left of it.
+        names: list[Hashable] = [
+            (key, min(n, 2), n < asked, n < final, cut if n == number - 1 else None)
+            for n, key in enumerate(keys[:number])
+        ]
         found = [self.pieces.known.get(name, True) for name in names]
         if False in found:
             return None
         if True in found:
-            for name, one, key in zip(names, found, keys, strict=True):
+            for name, one, key in zip(names, found, keys, strict=False):
                 if one is True:
                     self.pieces.keep(name, None, len(key))
             return None
         if None in found:
-            learnt = self._learn(record, len(keys))
-            for n, (name, key) in enumerate(zip(names, keys, strict=True)):
+            learnt = self._learn(record, starts, which, end, [0, *starts][asked])
+            for n, (name, key) in enumerate(zip(names, keys, strict=False)):
                 if found[n] is None and learnt[n] is not None:
                     one = found[n] = learnt[n]
                     size = len(one.template.lengths) if isinstance(one, _Known) else 0
@@ -161,24 +219,33 @@ class ChatTemplates:
         parts = [one for one in found if isinstance(one, _Known)]
         return _join(parts, [0, *starts]) if len(parts) == len(found) else None
 
-    def _learn(self, record: dict[str, Any], number: int) -> Sequence[_Known | bool | None]:
-        """Returns what is learnt of the pieces of a record, None for those that another may tell.
+    def _learn(
+        self, record: dict[str, Any], begins: list[int], which: int, end: int, asked: int
+    ) -> Sequence[_Known | bool | None]:
+        """Returns what is learnt of the pieces of an episode, None for those that another may tell.
 
-        It is False for those that can have no template.
+        It is False for those that can have no template. The episode is that of the number `which`
+        of a record whose pieces begin at `begins`; its last question is the message `asked`.
         """
+        number = 1 + bisect_left(begins, end)
         never: list[_Known | bool | None] = [False] * number
+        table = self.dialect.table
         marked = self.dialect.adapter.marked(record)
         episode = None if marked is None else self.dialect.read(marked.record)[0]
-        if marked is None or episode is None or len(marked.starts) + 1 != number:
+        if marked is None or episode is None or marked.starts != begins:
             return never
+        episode = self._episodes(episode)[which]
+        turns = [_place(episode.messages[n]) for n in turn_starts(episode.messages, table)]
+        if self.turns and max(turns, default=0) != asked:
+            return never  # turns are other than pieces tell
         gone = _marks(episode)
         episode = self._shown(episode)
         gone -= _marks(episode)  # what is left out of earlier turns
         segments = self.dialect.segments(episode, mask=self.mask)
         mask = self.dialect.mask(episode, self.mask)
         alone = runs(segments, self.dialect.table, self.dialect.tokenizer, mask)
-        owners = _owners(segments, marked.starts)
-        starts = [0, *marked.starts]
+        starts = [0, *begins[: number - 1]]
+        owners = _owners(segments, starts[1:])
         torn = {n for run in alone for n in owners[run.first : run.last + 1] if _torn(run, owners)}
         out: list[_Known | bool] = []
         # The marks of the messages from `start` on, and of tools, which any piece may hold.
@@ -186,7 +253,7 @@ class ChatTemplates:
             "".join(r.content for r in alone if owners[r.first] == n and isinstance(r.content, str))
             for n in range(number)
         ]
-        for piece, (start, end) in enumerate(pairwise([*starts, len(record["messages"])])):
+        for piece, (start, until) in enumerate(pairwise([*starts, end])):
             own = [run for run in alone if owners[run.first] == piece]
             tags = Counter(
                 s.event.terminal
@@ -200,7 +267,7 @@ class ChatTemplates:
                 and (
                     MARK.format(n) in texts[piece]
                     if slot.path == TOOLS
-                    else start <= _first(slot) < end
+                    else start <= _first(slot) < until
                 )
             ]
             found = None if piece in torn else self._piece(own, numbers, marked, start, tags)
@@ -208,7 +275,7 @@ class ChatTemplates:
         learnt = [one for one in out if isinstance(one, _Known)]
         if len(learnt) < number:
             return [None if isinstance(one, _Known) else False for one in out]
-        return out if self._right(record, _join(learnt, starts)) else never
+        return out if self._right(record, which, _join(learnt, starts)) else never
 
     def _piece(
         self,
@@ -276,24 +343,19 @@ class ChatTemplates:
             return (VALUE, ('{"', '": 0}')) if alone else (MEMBERS, (', "', '": 0'))
         return PLAIN, ("", "")
 
-    def _right(self, record: dict[str, Any], known: _Known) -> bool:
-        """Returns whether a template makes the tokens of a record."""
-        episode, _ = self.dialect.read(record)
-        if episode is None:
+    def _right(self, record: dict[str, Any], which: int, known: _Known) -> bool:
+        """Returns whether a template makes the tokens of an episode of a record."""
+        whole, _ = self.dialect.read(record)
+        if whole is None:
             return False
-        wanted = self.dialect.encode(self._shown(episode), mask=self.mask, proved=True)
-        template = known.template
-        texts = template.spell(self._values(record, known))
-        ids: list[int] = []
-        loss: list[int] = []
-        given, constant = iter(texts), template.ids.tolist()
-        at = 0
-        for length, trained in zip(template.lengths.tolist(), template.loss.tolist(), strict=True):
-            own = constant[at : at + length] or self.dialect.tokenizer.encode(next(given))
-            at += length
-            ids += own
-            loss += [trained] * len(own)
-        same: bool = ids == wanted.ids.tolist() and loss == wanted.loss.tolist()
+        episode = self._shown(self._episodes(whole)[which])
+        wanted = self.dialect.encode(episode, mask=self.mask, proved=True)
+        loss = [0, *wanted.loss.tolist()[1:]]
+        values = self._values(record, known.paths)
+        ((ids, mask),) = filled(
+            [(known.template, values)], self.dialect.tokenizer, wanted.ids.dtype
+        )
+        same: bool = ids.tolist() == wanted.ids.tolist() and mask.tolist() == loss
         return same
 
 
@@ -306,6 +368,12 @@ def _marks(episode: Episode) -> set[int]:
 def _torn(run: EncodedAlone, owners: list[int]) -> bool:
     """Returns whether a run belongs to two pieces, or has two losses."""
     return run.loss < 0 or owners[run.first] != owners[run.last]
+
+
+def _place(item: Message | Part) -> int:
+    """Returns the number of the message of a record that a block was read from."""
+    found = _MESSAGE.match(item.at.pointer)
+    return int(found[1]) if found else 0
 
 
 def _first(slot: Slot) -> int:
@@ -324,11 +392,9 @@ def _join(parts: Sequence[_Known], starts: Sequence[int]) -> _Known:
     """Returns the templates of pieces as one; `starts` are the numbers of their first messages."""
     texts: list[Text] = []
     paths: list[Path] = []
-    for part, start in zip(parts, starts, strict=True):
-        by = len(paths)
-        for whole, pieces, end in part.template.texts:
-            moved = tuple((before, number + by, how) for before, number, how in pieces)
-            texts.append((whole + by if whole >= 0 else -1, moved, end))
+    for part, start in zip(parts, starts, strict=False):
+        numbers = range(len(paths), len(paths) + len(part.paths))
+        texts += _renumbered(part.template, numbers)
         paths += [_moved(path, start) for path in part.paths]
     tags = Counter[str]()
     for part in parts:
@@ -342,6 +408,18 @@ def _join(parts: Sequence[_Known], starts: Sequence[int]) -> _Known:
         tags,
     )
     return _Known(template, tuple(paths))
+
+
+def _renumbered(template: Template, numbers: Sequence[int]) -> tuple[Text, ...]:
+    """Returns the texts of a template whose values have other numbers."""
+    return tuple(
+        (
+            numbers[whole] if whole >= 0 else -1,
+            tuple((before, numbers[number], how) for before, number, how in pieces),
+            end,
+        )
+        for whole, pieces, end in template.texts
+    )
 
 
 def _owners(segments: Sequence[Segment], starts: list[int]) -> list[int]:

@@ -1,0 +1,62 @@
+"""Encodes the texts of many templates at once, and puts them between their constant tokens.
+
+Input: templates, each with values for its slots. Output: the tokens of each, and how these are
+trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_spec.tokenizer.tokenizer import Tokenizer
+from mypt_train.data.manifest import TokenIds
+from mypt_train.data.templates.template import Template
+
+
+class Filled(NamedTuple):
+    """The tokens of a template with its texts.
+
+    `ids` are of the asked type, `mask` is uint8, both of shape (n,), and parts of larger arrays.
+    The first token is never a target, because no token before it could predict it.
+    """
+
+    ids: TokenIds
+    mask: npt.NDArray[np.uint8]
+
+
+def filled(
+    found: Sequence[tuple[Template, list[Any]]], tokenizer: Tokenizer, dtype: np.dtype[Any]
+) -> Iterator[Filled]:
+    """Yields the tokens of templates whose free values are known; equal texts are encoded once."""
+    if not found:
+        return
+    texts = [text for template, values in found for text in template.spell(values)]
+    numbers: dict[str, int] = {}
+    which = np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
+    ids, lengths = tokenizer.encode_batch(list(numbers))
+    starts = np.cumsum(lengths) - lengths
+    runs = [template.lengths for template, _ in found]
+    sizes = np.concatenate(runs)
+    is_text = sizes == 0
+    sizes[is_text] = lengths[which]
+    places = np.repeat(is_text, sizes)
+    mask = np.repeat(np.concatenate([template.loss for template, _ in found]), sizes)
+    tokens = np.empty(len(mask), dtype)
+    tokens[~places] = np.concatenate([template.ids for template, _ in found])
+    tokens[places] = ids[_ranges(starts[which], lengths[which])]
+    bounds = np.cumsum(np.add.reduceat(sizes, np.cumsum([0, *map(len, runs[:-1])])))
+    mask[np.append(0, bounds[:-1])] = 0
+    begin = 0
+    for end in bounds.tolist():
+        yield Filled(tokens[begin:end], mask[begin:end])
+        begin = end
+
+
+def _ranges(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns the numbers from each start on, as many as its length, one after another."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - ends + lengths, lengths)
