@@ -7,6 +7,7 @@ import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,8 @@ from mypt_cli.store import Store
 from mypt_lint.cli import main as lint
 from mypt_train import Options, ShardReader, prepare
 from mypt_train.commands.prepare import main
+from mypt_train.data.encode_line import Encoder
+from mypt_train.scale import estimate
 from mypt_train.scale.plan import read_plan
 from tests.unit.mypt_train.scale.test_plan import contents
 
@@ -214,3 +217,32 @@ def test_a_plan_without_a_unit_cannot_be_committed(capsys: pytest.CaptureFixture
     assert main(["resume", *plan, "--again"]) == 0
     assert main(["commit", *plan]) == 0
     assert ShardReader("x").manifest["lines"]["written"] == 6
+
+
+def test_the_first_records_of_a_sample_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds, calls = [0.0], []
+    real = Encoder.lines
+
+    def lines(self: Encoder, found: list[bytes], *, first: bool) -> object:
+        calls.append((len(found), first))
+        seconds[0] += 100 if first else len(found)
+        return real(self, found, first=first)
+
+    monkeypatch.setattr(Encoder, "lines", lines)
+    monkeypatch.setattr(estimate, "time", SimpleNamespace(thread_time=lambda: seconds[0]))
+    line = Path("a.jsonl").read_bytes().splitlines(True)[0]
+    Path("a.jsonl").write_bytes(line * 6)
+    main(["plan", "a.jsonl", "--out", "x", "-q"])
+    found = estimate.estimated(read_plan("x"), 4)
+    assert (calls, found.records) == ([(2, True), (2, False)], 4)
+    assert found.hours * 3600 == pytest.approx(6)
+
+
+def test_rows_of_parquet_are_larger_than_they_are_stored() -> None:
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow")
+    said = [{"role": role, "content": f"{role} says"} for role in ("system", "user", "assistant")]
+    parquet.write_table(pa.Table.from_pylist([{"messages": said}] * 900), "a.parquet")
+    main(["plan", "a.parquet", "--out", "x", "-q"])
+    size = Path("a.parquet").stat().st_size
+    assert estimate.estimated(read_plan("x")).tokens == pytest.approx(0.2 * 4 * size)
