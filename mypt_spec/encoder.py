@@ -267,16 +267,19 @@ def _glued(
 
 
 class EncodedAlone(NamedTuple):
-    """A text that is encoded by itself, or ids; all of one `loss`, which is -1 where some ids of a
-    text have another one than the others.
+    """A text that is encoded by itself, or ids; all of one `loss` and one `weight`.
 
-    It comes of the events from number `first` to number `last`.
+    It comes of the events from number `first` to number `last`. Ids that begin in the `lead` with
+    which a text begins have the other loss. `loss` is -1 where it, or the weight, changes otherwise
+    within a text.
     """
 
     content: str | list[int]
     loss: int
     first: int
     last: int
+    weight: float = 1.0
+    lead: str = ""
 
 
 def runs(
@@ -298,16 +301,20 @@ def runs(
                 parts = _pieces(segment.event, table, tokenizer)
             # White space after a tag may be encoded with the tag's last text.
             loss = -1 if len(parts) > 1 and terminal and terminal.trail else segment.loss
-            out += [EncodedAlone(part, loss, number, number) for part in parts if part]
+            weight = segment.weight
+            out += [EncodedAlone(part, loss, number, number, weight) for part in parts if part]
             if segment.trailing:
                 out.append(EncodedAlone(segment.ids[cut:], 0, number, number))
         return out
     events, usually = [s.event for s in found], Mask(prompted=mask.prompted)
     usual = [loss for _, loss, _ in _losses(events, table, usually)]
-    text, losses, last, begun, ended = "", set[int](), -1, 0, 0
+    text, last, begun, ended = "", -1, 0, 0
+    changes: list[tuple[int, float, int]] = []  # a loss, a weight, and where in the text they begin
 
     def alone() -> EncodedAlone:
-        return EncodedAlone(text, min(losses) if len(losses) == 1 else -1, begun, ended)
+        loss, weight, at = changes[-1]
+        one = len(changes) <= 2 and changes[0][1] == weight
+        return EncodedAlone(text, loss if one else -1, begun, ended, weight, text[:at])
 
     for number, (segment, now) in enumerate(zip(found, usual, strict=True)):
         terminal = table.terminals.get(segment.event.terminal)
@@ -317,17 +324,19 @@ def runs(
         for part in parts:
             if text and (now != last or isinstance(part, list)):
                 out.append(alone())
-                text, losses = "", set()
+                text, changes = "", []
             last = now
             if isinstance(part, list):
-                out.append(EncodedAlone(part, segment.loss, number, number))
+                out.append(EncodedAlone(part, segment.loss, number, number, segment.weight))
             elif part:
                 begun, ended = number if not text else begun, number
+                if not changes or changes[-1][:2] != (segment.loss, segment.weight):
+                    changes.append((segment.loss, segment.weight, len(text)))
                 text += part
-                losses.add(segment.loss)
         if terminal is not None and terminal.trail:  # after a special id: no text waits
             loss = 0 if segment.trailing else segment.loss
-            out.append(EncodedAlone(tokenizer.encode(terminal.trail), loss, number, number))
+            trail = tokenizer.encode(terminal.trail)
+            out.append(EncodedAlone(trail, loss, number, number, segment.weight))
     return [*out, alone()] if text else out
 
 

@@ -99,7 +99,7 @@ def marked(record: dict[str, Any], names: re.Pattern[str]) -> Marked | None:
     for i, message in enumerate(messages):
         if i in starts:
             marks.words = {}
-        if "weight" in message or sum(key in message for key in THOUGHTS) > 1:
+        if sum(key in message for key in THOUGHTS) > 1:
             return None
         made.append(marks.message(message, i))
     more = {"tools": tools} if "tools" in record else {}

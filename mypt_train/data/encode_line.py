@@ -156,7 +156,12 @@ class Encoder:
                 if alone is not None:
                     found.append((i, Chat([alone[0]]), alone[1]))
         every = [(template, values) for _, chat, values in found for template in chat.templates]
-        samples = (Sample(*one) for one in filled(every, self.dialect.tokenizer, self.dtype))
+        samples = (
+            Sample(one.ids, one.mask, weights=one.weights, weighed=template.weighed)
+            for one, (template, _) in zip(
+                filled(every, self.dialect.tokenizer, self.dtype), every, strict=True
+            )
+        )
         for i, chat, _ in found:
             out[i] = self._of_templates(chat, list(islice(samples, len(chat.templates))))
         # What is proved clean is read without being checked, but for the first line of a file.

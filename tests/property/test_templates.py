@@ -5,6 +5,7 @@ And clean records do take it.
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from functools import cache
@@ -21,7 +22,7 @@ from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.options import Options
 from tests.property.test_fast import any_lines
-from tests.support.chats_with_calls import chat, tools
+from tests.support.chats_with_calls import chat, tools, weighed
 from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, lines_of, records
 
@@ -186,6 +187,8 @@ def test_chats_with_calls_take_it(name: str, mask: str, history: str) -> None:
     rng = random.Random(f"{name} {mask}")
     most = 1 if name in ("harmony", "llama3") else 2  # calls in a message
     chats = [chat(rng, calls=most, ids="mistral" in name) for _ in range(examples(50))]
+    if history == "keep":
+        chats += [weighed(copy.deepcopy(one), rng, [0, 0.5, None]) for one in chats[:20]]
     lines = [json.dumps(chat, ensure_ascii=rng.random() < 0.5).encode() for chat in chats]
     size = 150 if history == "per-turn" else 2048  # some turns are too long
     options = Options(dialect=name, mask=mask, history=history, context_length=size, long="drop")
@@ -198,6 +201,32 @@ def test_chats_with_calls_take_it(name: str, mask: str, history: str) -> None:
     # Arguments with integers as large as some of these are held to their tools one by one.
     least = 0.5 if mask == "model" else 0.25
     assert len(taken(encoder, lines)) > least * written
+
+
+@pytest.mark.parametrize("name", ["qwen3", "harmony"])
+@pytest.mark.parametrize(("mask", "history"), [("no-think", "keep"), ("model", "per-turn")])
+def test_all_chats_with_thoughts_and_weights_take_it(name: str, mask: str, history: str) -> None:
+    """A token may hold the end of a thought and the beginning of the answer: a line end of each."""
+    texts = ("Hi", "\n\n", " \nyes", "1\n", "\t\u3000x", "日本")
+    lines = [
+        json.dumps(
+            {
+                "messages": [
+                    {"role": "user", "content": f"{said}?"},
+                    {"role": "assistant", "reasoning_content": f"t{said}", "content": f"{said}a"},
+                    {"role": "user", "content": "u"},
+                    {"role": "assistant", "content": f"{said}b", "weight": weight},
+                ]
+            }
+        ).encode()
+        for said in texts
+        for weight in (1, 0.25, 0)
+    ]
+    encoder, slow = (Encoder(Options(dialect=name, mask=mask, history=history)) for _ in range(2))
+    expected = [plain(slow.line(line)) for line in lines]
+    for _ in range(3):
+        assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
+    assert taken(encoder, lines) == lines
 
 
 def with_id(ident: str, name: str = "find") -> bytes:

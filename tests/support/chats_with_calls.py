@@ -51,6 +51,14 @@ def arguments(rng: random.Random) -> dict[str, Any]:
     )
 
 
+def weighed(record: dict[str, Any], rng: random.Random, weights: list[Any]) -> dict[str, Any]:
+    """A chat of which some answers have one of these weights."""
+    for message in record["messages"]:
+        if message["role"] == "assistant" and rng.random() < 0.5:
+            message["weight"] = rng.choice(weights)
+    return record
+
+
 def chat(rng: random.Random, *, calls: int = 2, ids: bool = False) -> dict[str, Any]:
     """A chat of one to three turns, with up to so many calls in a message."""
     declared = NAMES[: rng.randint(1, 3)]

@@ -5,12 +5,17 @@ keeps them (mypt_lint/fast/adapter_scan.py), and the line. Output: a template, a
 its slots.
 
 Theory of operation. A piece is encoded alike wherever its key, which holds the head of the record
-and what is around the piece, comes again: first or not, before the last question or after it. So a
-template is learnt for each piece, and those of a record are joined. The first record with a piece
-is encoded as a whole. The second one is read with a mark in place of each text, id and name, of
-arguments, and of all tools (`Adapter.marked`); what is encoded by itself (`encoder.runs`) is cut
+and what is around the piece, comes again in an equal place: first or not, before the last question
+or after it, cut where an episode of the history per-turn ends, and among equal weights of its turn.
+So a template is learnt for each piece, and those of an episode are joined. The first record with a
+piece is encoded as a whole. The second one is read with a mark in place of each text, id and name,
+of arguments, and of all tools (`Adapter.marked`); what is encoded by itself (`encoder.runs`) is cut
 where a piece begins, and where a mark comes out, a value will be. A piece whose marks do not all
 come out there, or whose template does not make the tokens of that record, never gets one.
+
+A text may begin with what has another loss than the rest of it, such as the line ends after a
+thought by the mask no-think: a token belongs to the side in which it begins, so it is counted, when
+the text is encoded, how many begin there (`fill`).
 
 In dialect qwen3, the piece of a question, a call of `find` with `{"q": "x"}` and its result has the
 tokens of `<|im_start|>user`, slot 0, those up to `{"name": "` with slot 1, `", "arguments": ` with
@@ -23,8 +28,7 @@ Only lines that the linter's fast path proves clean come here: no text holds a t
 from __future__ import annotations
 
 import json
-import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -37,13 +41,27 @@ import numpy as np
 from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot
 from mypt_spec.bodies.tagged import ARGUMENT
 from mypt_spec.dialect import Dialect
-from mypt_spec.encoder import EncodedAlone, Mask, Segment, runs
+from mypt_spec.encoder import EncodedAlone, Mask, runs
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.history import beginnings, official, turn_starts
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
+from mypt_spec.tokenizer.runs import encode_run
 from mypt_train.data.histories import answers, tally
 from mypt_train.data.templates.fill import filled
+from mypt_train.data.templates.pieces import (
+    Known,
+    Path,
+    is_torn,
+    join,
+    moved,
+    owners_of,
+    piece_of,
+    place_of,
+    renumbered,
+    weighed,
+    weights_of_turns,
+)
 from mypt_train.data.templates.template import (
     MARKS,
     MEMBERS,
@@ -59,21 +77,7 @@ from mypt_train.data.templates.template import (
 
 # Chats and pieces that are remembered, the bytes of keys that one may have, and the sum of these.
 _ENTRIES, _LONGEST, _ROOM = 5000, 8000, 8 << 20
-_MESSAGE = re.compile("/messages/([0-9]+)")
 _decode = msgspec.json.Decoder().decode
-
-Path = tuple[str | int | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The template of a piece, or of a chat, with the paths of its values.
-
-    Paths of a piece count messages from its first one.
-    """
-
-    template: Template
-    paths: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ class ChatTemplates:
         self.only_last = only_last
         self.turns = history != "keep" or Mask.of(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
-        self.pieces = Memo[Hashable, _Known | bool | None](_ENTRIES, room=_ROOM)
+        self.pieces = Memo[Hashable, Known | bool | None](_ENTRIES, room=_ROOM)
         self.chats = Memo[tuple[bytes, ...], Chat](_ENTRIES, room=_ROOM)
 
     def _counts(self, before: Episode) -> Counter[str]:
@@ -116,7 +120,7 @@ class ChatTemplates:
         read: list[Message | Part] = []
         for block in episode.messages:
             read += [block, *block.parts] if block.role not in self.dialect.table.marks else []
-        return 1 + max(map(_place, read))
+        return 1 + max(map(place_of, read))
 
     def _shown(self, episode: Episode) -> Episode:
         return episode if self.history == "keep" else official(episode, self.dialect.table)
@@ -178,7 +182,7 @@ class ChatTemplates:
         templates = []
         for part in parts:
             numbers = [paths.setdefault(path, len(paths)) for path in part.paths]
-            templates.append(replace(part.template, texts=_renumbered(part.template, numbers)))
+            templates.append(replace(part.template, texts=renumbered(part.template, numbers)))
         return Chat(templates, tuple(paths), [self._counts(one) for one in episodes])
 
     def _episode(
@@ -188,7 +192,7 @@ class ChatTemplates:
         starts: list[int],
         which: int,
         end: int,
-    ) -> _Known | None:
+    ) -> Known | None:
         """Returns the template of the episode of this number, which `end`s before a message."""
         messages = record["messages"]
         number = 1 + bisect_left(starts, end)
@@ -197,8 +201,9 @@ class ChatTemplates:
         final = max(questions, default=0)  # some formats write tools before the last of the chat
         asked = max((n for n in questions if n < number), default=0)
         # What is in a key, which is first, whether questions follow, and how much is left of it.
+        weights = weights_of_turns(messages, [0, *starts], questions)
         names: list[Hashable] = [
-            (key, min(n, 2), n < asked, n < final, cut if n == number - 1 else None)
+            (key, min(n, 2), n < asked, n < final, cut if n == number - 1 else None, weights[n])
             for n, key in enumerate(keys[:number])
         ]
         found = [self.pieces.known.get(name, True) for name in names]
@@ -214,28 +219,28 @@ class ChatTemplates:
             for n, (name, key) in enumerate(zip(names, keys, strict=False)):
                 if found[n] is None and learnt[n] is not None:
                     one = found[n] = learnt[n]
-                    size = len(one.template.lengths) if isinstance(one, _Known) else 0
+                    size = len(one.template.lengths) if isinstance(one, Known) else 0
                     self.pieces.keep(name, one, len(key) + size)
-        parts = [one for one in found if isinstance(one, _Known)]
-        return _join(parts, [0, *starts]) if len(parts) == len(found) else None
+        parts = [one for one in found if isinstance(one, Known)]
+        return join(parts, [0, *starts]) if len(parts) == len(found) else None
 
     def _learn(
         self, record: dict[str, Any], begins: list[int], which: int, end: int, asked: int
-    ) -> Sequence[_Known | bool | None]:
+    ) -> Sequence[Known | bool | None]:
         """Returns what is learnt of the pieces of an episode, None for those that another may tell.
 
         It is False for those that can have no template. The episode is that of the number `which`
         of a record whose pieces begin at `begins`; its last question is the message `asked`.
         """
         number = 1 + bisect_left(begins, end)
-        never: list[_Known | bool | None] = [False] * number
+        never: list[Known | bool | None] = [False] * number
         table = self.dialect.table
         marked = self.dialect.adapter.marked(record)
         episode = None if marked is None else self.dialect.read(marked.record)[0]
         if marked is None or episode is None or marked.starts != begins:
             return never
         episode = self._episodes(episode)[which]
-        turns = [_place(episode.messages[n]) for n in turn_starts(episode.messages, table)]
+        turns = [place_of(episode.messages[n]) for n in turn_starts(episode.messages, table)]
         if self.turns and max(turns, default=0) != asked:
             return never  # turns are other than pieces tell
         gone = _marks(episode)
@@ -245,9 +250,11 @@ class ChatTemplates:
         mask = self.dialect.mask(episode, self.mask)
         alone = runs(segments, self.dialect.table, self.dialect.tokenizer, mask)
         starts = [0, *begins[: number - 1]]
-        owners = _owners(segments, starts[1:])
-        torn = {n for run in alone for n in owners[run.first : run.last + 1] if _torn(run, owners)}
-        out: list[_Known | bool] = []
+        owners = owners_of(segments, starts[1:])
+        torn = {
+            n for run in alone for n in owners[run.first : run.last + 1] if is_torn(run, owners)
+        }
+        out: list[Known | bool] = []
         # The marks of the messages from `start` on, and of tools, which any piece may hold.
         texts = [
             "".join(r.content for r in alone if owners[r.first] == n and isinstance(r.content, str))
@@ -271,11 +278,22 @@ class ChatTemplates:
                 )
             ]
             found = None if piece in torn else self._piece(own, numbers, marked, start, tags)
+            if found is not None:
+                own_blocks = [m for m in episode.messages if piece_of(m, starts) == piece]
+                found = weighed(
+                    found,
+                    own_blocks,
+                    [
+                        s.weight
+                        for s, owner in zip(segments, owners, strict=True)
+                        if owner == piece and s.ids
+                    ],
+                )
             out.append(found or False)
-        learnt = [one for one in out if isinstance(one, _Known)]
+        learnt = [one for one in out if isinstance(one, Known)]
         if len(learnt) < number:
-            return [None if isinstance(one, _Known) else False for one in out]
-        return out if self._right(record, which, _join(learnt, starts)) else never
+            return [None if isinstance(one, Known) else False for one in out]
+        return out if self._right(record, which, join(learnt, starts)) else never
 
     def _piece(
         self,
@@ -284,32 +302,43 @@ class ChatTemplates:
         marked: Marked,
         start: int,
         tags: Counter[str],
-    ) -> _Known | None:
+    ) -> Known | None:
         """Returns the template of a piece that has the marks of these numbers."""
         texts: list[Text] = []
-        sizes: list[tuple[int, int]] = []
+        sizes: list[tuple[int, int, float]] = []
         ids: list[int] = []
         met: Counter[int] = Counter()
         place = {number: i for i, number in enumerate(numbers)}
         for run in found:
-            if isinstance(run.content, list) or not MARKS.search(run.content):
-                own = run.content
-                own = own if isinstance(own, list) else self.dialect.tokenizer.encode(own)
-                ids += own
-                sizes += [(len(own), run.loss)] if own else []
+            lead = len(run.lead.encode())
+            if isinstance(run.content, list):
+                ids += run.content
+                sizes.append((len(run.content), run.loss, run.weight))
                 continue
+            if not MARKS.search(run.content):
+                both = [(0, run.lead), (1, run.content[len(run.lead) :])]
+                for is_rest, own in encode_run(both, self.dialect.tokenizer):
+                    ids += own
+                    sizes.append((len(own), run.loss if is_rest else 1 - run.loss, run.weight))
+                continue
+            if MARKS.search(run.lead):
+                return None
             cut = self._cut(run.content, place, marked.slots)
             if cut is None:
                 return None
             pieces, end = cut
             met.update(number for _, number, _ in pieces)
             texts.append(text_of(pieces, end))
-            sizes.append((0, run.loss))
+            sizes += [(-lead, 1 - run.loss, run.weight)] if lead else []
+            sizes.append((0, run.loss, run.weight))
         if any(met[place[n]] != 1 for n in numbers if marked.slots[n].kind != "word"):
             return None
         paths = [marked.slots[n].path for n in numbers]
-        template = made(texts, sizes, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
-        return _Known(template, tuple((_moved(path, -start)) for path in paths))
+        losses = [(length, loss) for length, loss, _ in sizes]
+        template = made(texts, losses, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
+        weights = np.array([weight * loss for _, loss, weight in sizes], np.float32)
+        template = replace(template, weights=weights)
+        return Known(template, tuple((moved(path, -start)) for path in paths))
 
     def _cut(
         self, text: str, place: dict[int, int], slots: list[Slot]
@@ -343,7 +372,7 @@ class ChatTemplates:
             return (VALUE, ('{"', '": 0}')) if alone else (MEMBERS, (', "', '": 0'))
         return PLAIN, ("", "")
 
-    def _right(self, record: dict[str, Any], which: int, known: _Known) -> bool:
+    def _right(self, record: dict[str, Any], which: int, known: Known) -> bool:
         """Returns whether a template makes the tokens of an episode of a record."""
         whole, _ = self.dialect.read(record)
         if whole is None:
@@ -352,11 +381,10 @@ class ChatTemplates:
         wanted = self.dialect.encode(episode, mask=self.mask, proved=True)
         loss = [0, *wanted.loss.tolist()[1:]]
         values = self._values(record, known.paths)
-        ((ids, mask),) = filled(
-            [(known.template, values)], self.dialect.tokenizer, wanted.ids.dtype
-        )
-        same: bool = ids.tolist() == wanted.ids.tolist() and mask.tolist() == loss
-        return same
+        (one,) = filled([(known.template, values)], self.dialect.tokenizer, wanted.ids.dtype)
+        weights = [None if w is None else w.tolist()[1:] for w in (one.weights, wanted.weights)]
+        same: bool = one.ids.tolist() == wanted.ids.tolist() and one.mask.tolist() == loss
+        return same and weights[0] == weights[1]
 
 
 def _marks(episode: Episode) -> set[int]:
@@ -365,80 +393,11 @@ def _marks(episode: Episode) -> set[int]:
     return {int(number) for text in texts for number in MARKS.findall(text)}
 
 
-def _torn(run: EncodedAlone, owners: list[int]) -> bool:
-    """Returns whether a run belongs to two pieces, or has two losses."""
-    return run.loss < 0 or owners[run.first] != owners[run.last]
-
-
-def _place(item: Message | Part) -> int:
-    """Returns the number of the message of a record that a block was read from."""
-    found = _MESSAGE.match(item.at.pointer)
-    return int(found[1]) if found else 0
-
-
 def _first(slot: Slot) -> int:
     """Returns the number of the message of a slot that is in one."""
     number = slot.path[0]
     assert isinstance(number, int)
     return number
-
-
-def _moved(path: Path, by: int) -> Path:
-    first = path[0]
-    return (first + by, *path[1:]) if isinstance(first, int) else path
-
-
-def _join(parts: Sequence[_Known], starts: Sequence[int]) -> _Known:
-    """Returns the templates of pieces as one; `starts` are the numbers of their first messages."""
-    texts: list[Text] = []
-    paths: list[Path] = []
-    for part, start in zip(parts, starts, strict=False):
-        numbers = range(len(paths), len(paths) + len(part.paths))
-        texts += _renumbered(part.template, numbers)
-        paths += [_moved(path, start) for path in part.paths]
-    tags = Counter[str]()
-    for part in parts:
-        tags.update(part.template.tags)
-    each = [part.template for part in parts]
-    template = Template(
-        tuple(texts),
-        np.concatenate([t.lengths for t in each]),
-        np.concatenate([t.loss for t in each]),
-        np.concatenate([t.ids for t in each]),
-        tags,
-    )
-    return _Known(template, tuple(paths))
-
-
-def _renumbered(template: Template, numbers: Sequence[int]) -> tuple[Text, ...]:
-    """Returns the texts of a template whose values have other numbers."""
-    return tuple(
-        (
-            numbers[whole] if whole >= 0 else -1,
-            tuple((before, numbers[number], how) for before, number, how in pieces),
-            end,
-        )
-        for whole, pieces, end in template.texts
-    )
-
-
-def _owners(segments: Sequence[Segment], starts: list[int]) -> list[int]:
-    """Returns the number of the piece of each segment, 0 for the head.
-
-    A tag that closes a block has the place of the block, which an earlier piece may have begun.
-    What has no place in messages, such as definitions of tools, is of what comes after it.
-    """
-    places = [_MESSAGE.match(segment.event.at.pointer) for segment in segments]
-    out: list[int] = []
-    now = waiting = 0
-    for place in places:
-        if place is None:
-            waiting += 1
-            continue
-        now = max(now, bisect_right(starts, int(place[1])))
-        out += [now] * (waiting + 1)
-        waiting = 0
-    return [*out, *[now] * waiting]
 
 
 def _value(messages: Any, path: Path) -> Any:

@@ -20,12 +20,14 @@ from mypt_train.data.templates.template import Template
 class Filled(NamedTuple):
     """The tokens of a template with its texts.
 
-    `ids` are of the asked type, `mask` is uint8, both of shape (n,), and parts of larger arrays.
-    The first token is never a target, because no token before it could predict it.
+    `ids` are of the asked type, `mask` is uint8, `weights` float32 or None where all are 0 or 1,
+    each of shape (n,), and parts of larger arrays. The first token is never a target, because no
+    token before it could predict it.
     """
 
     ids: TokenIds
     mask: npt.NDArray[np.uint8]
+    weights: npt.NDArray[np.float32] | None
 
 
 def filled(
@@ -41,19 +43,43 @@ def filled(
     starts = np.cumsum(lengths) - lengths
     runs = [template.lengths for template, _ in found]
     sizes = np.concatenate(runs)
-    is_text = sizes == 0
+    is_text, leads = sizes == 0, np.flatnonzero(sizes < 0)
     sizes[is_text] = lengths[which]
+    if len(leads):
+        led = which[np.cumsum(is_text)[leads + 1] - 1]
+        begun = [
+            _begun(ids[start : start + length], lead, tokenizer)
+            for start, length, lead in zip(starts[led], lengths[led], -sizes[leads], strict=True)
+        ]
+        sizes[leads] = begun
+        sizes[leads + 1] -= begun
+        is_text[leads] = True
     places = np.repeat(is_text, sizes)
     mask = np.repeat(np.concatenate([template.loss for template, _ in found]), sizes)
     tokens = np.empty(len(mask), dtype)
     tokens[~places] = np.concatenate([template.ids for template, _ in found])
     tokens[places] = ids[_ranges(starts[which], lengths[which])]
     bounds = np.cumsum(np.add.reduceat(sizes, np.cumsum([0, *map(len, runs[:-1])])))
-    mask[np.append(0, bounds[:-1])] = 0
+    firsts = np.append(0, bounds[:-1])
+    mask[firsts] = 0
+    weights = None
+    if any(template.weights is not None for template, _ in found):
+        weights = np.repeat(np.concatenate([t.each_weight for t, _ in found]), sizes)
+        weights[firsts] = 0
     begin = 0
-    for end in bounds.tolist():
-        yield Filled(tokens[begin:end], mask[begin:end])
+    for end, (template, _) in zip(bounds.tolist(), found, strict=True):
+        own = None if template.weights is None or weights is None else weights[begin:end]
+        yield Filled(tokens[begin:end], mask[begin:end], own)
         begin = end
+
+
+def _begun(ids: npt.NDArray[np.uint32], lead: int, tokenizer: Tokenizer) -> int:
+    """Returns how many of the ids of a text begin in its first `lead` bytes."""
+    at = count = 0
+    while at < lead and count < len(ids):
+        at += tokenizer.length(int(ids[count]))
+        count += 1
+    return count
 
 
 def _ranges(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -38,8 +38,11 @@ class Template:
     """The runs of one loss in a record's tokens: constant ones, and the texts.
 
     `texts` has for each text the value that it is, or -1 and its pieces and what follows them.
-    `lengths` and `loss` are those of the runs; the length of a text is 0. `ids` are those of the
-    constant runs, one after another. `tags` counts terminals.
+    `lengths` and `loss` are those of the runs; the length of a text is 0. A negative length is that
+    of bytes at the beginning of the next text: what begins in these is a run. `ids` are those of
+    the constant runs, one after another. `tags` counts terminals. `weights` are those of the runs,
+    float32, 0 where there is no loss; None where all are 0 or 1. `weighed`: whether a message has
+    another weight than 1.
     """
 
     texts: tuple[Text, ...]
@@ -47,6 +50,13 @@ class Template:
     loss: npt.NDArray[np.uint8]
     ids: TokenIds
     tags: Counter[str]
+    weights: npt.NDArray[np.float32] | None = None
+    weighed: bool = False
+
+    @property
+    def each_weight(self) -> npt.NDArray[np.float32]:
+        """Returns the weight of each run."""
+        return self.loss.astype(np.float32) if self.weights is None else self.weights
 
     def spell(self, values: list[Any]) -> list[str]:
         """Returns the texts of a record that has these values."""

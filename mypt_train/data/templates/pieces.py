@@ -1,0 +1,138 @@
+"""Joins the templates of the pieces of chats, and tells which piece something of a chat is in.
+
+Input: pieces, as chats.py learns them, and blocks and segments with their places in a record.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from mypt_spec.encoder import EncodedAlone, Segment
+from mypt_spec.episode import Message, Part
+from mypt_spec.record_schema import WEIGHT
+from mypt_train.data.templates.template import Template, Text
+
+_MESSAGE = re.compile("/messages/([0-9]+)")
+
+Path = tuple[str | int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The template of a piece, or of a chat, with the paths of its values.
+
+    Paths of a piece count messages from its first one.
+    """
+
+    template: Template
+    paths: tuple[Path, ...]
+
+
+def is_torn(run: EncodedAlone, owners: list[int]) -> bool:
+    """Returns whether a run belongs to two pieces, or has two losses."""
+    return run.loss < 0 or owners[run.first] != owners[run.last]
+
+
+def weights_of_turns(
+    messages: list[Any], starts: list[int], questions: list[int]
+) -> list[tuple[Any, ...]]:
+    """Returns the weights of the messages of the turn of each piece, which one block may hold.
+
+    Pieces, and these of them that begin with a question, are those that `starts` begins.
+    """
+    given = [message.get(WEIGHT) for message in messages]
+    if not any(weight is not None for weight in given):
+        return [()] * len(starts)
+    bounds = [0, *[starts[n] for n in questions], len(given)]
+    turns = [tuple(given[begin:end]) for begin, end in pairwise(bounds)]
+    return [turns[bisect_right(questions, n)] for n in range(len(starts))]
+
+
+def weighed(known: Known, blocks: list[Message], weights: list[float]) -> Known:
+    """Returns the template of a piece that knows whether it needs weights."""
+    template = replace(
+        known.template,
+        weights=known.template.weights if {*weights} - {0, 1} else None,
+        weighed=any(block.meta.get(WEIGHT, 1) != 1 for block in blocks),
+    )
+    return replace(known, template=template)
+
+
+def piece_of(block: Message, starts: list[int]) -> int:
+    """Returns the number of the piece of a block, where `starts` are the places of pieces."""
+    return max(0, bisect_right(starts, place_of(block), lo=1) - 1)
+
+
+def place_of(item: Message | Part) -> int:
+    """Returns the number of the message of a record that a block was read from."""
+    found = _MESSAGE.match(item.at.pointer)
+    return int(found[1]) if found else 0
+
+
+def moved(path: Path, by: int) -> Path:
+    first = path[0]
+    return (first + by, *path[1:]) if isinstance(first, int) else path
+
+
+def join(parts: Sequence[Known], starts: Sequence[int]) -> Known:
+    """Returns the templates of pieces as one; `starts` are the numbers of their first messages."""
+    texts: list[Text] = []
+    paths: list[Path] = []
+    for part, start in zip(parts, starts, strict=False):
+        numbers = range(len(paths), len(paths) + len(part.paths))
+        texts += renumbered(part.template, numbers)
+        paths += [moved(path, start) for path in part.paths]
+    tags = Counter[str]()
+    for part in parts:
+        tags.update(part.template.tags)
+    each = [part.template for part in parts]
+    parted = any(t.weights is not None for t in each)
+    template = Template(
+        tuple(texts),
+        np.concatenate([t.lengths for t in each]),
+        np.concatenate([t.loss for t in each]),
+        np.concatenate([t.ids for t in each]),
+        tags,
+        np.concatenate([t.each_weight for t in each]) if parted else None,
+        any(t.weighed for t in each),
+    )
+    return Known(template, tuple(paths))
+
+
+def renumbered(template: Template, numbers: Sequence[int]) -> tuple[Text, ...]:
+    """Returns the texts of a template whose values have other numbers."""
+    return tuple(
+        (
+            numbers[whole] if whole >= 0 else -1,
+            tuple((before, numbers[number], how) for before, number, how in pieces),
+            end,
+        )
+        for whole, pieces, end in template.texts
+    )
+
+
+def owners_of(segments: Sequence[Segment], starts: list[int]) -> list[int]:
+    """Returns the number of the piece of each segment, 0 for the head.
+
+    A tag that closes a block has the place of the block, which an earlier piece may have begun.
+    What has no place in messages, such as definitions of tools, is of what comes after it.
+    """
+    places = [_MESSAGE.match(segment.event.at.pointer) for segment in segments]
+    out: list[int] = []
+    now = waiting = 0
+    for place in places:
+        if place is None:
+            waiting += 1
+            continue
+        now = max(now, bisect_right(starts, int(place[1])))
+        out += [now] * (waiting + 1)
+        waiting = 0
+    return [*out, *[now] * waiting]
