@@ -154,7 +154,7 @@ def unzstd(reader: FileReader) -> Iterator[bytes]:
             except zstandard.ZstdError as error:
                 where = reader.offset - len(data) + at - len(piece)
                 raise BrokenDataError(
-                    f"zstd data is damaged behind byte {where} of the file: {_reason(error)}"
+                    f"zstd data is damaged after byte {where} of the file: {_reason(error)}"
                 ) from None
             if out:
                 yield out
