@@ -47,14 +47,14 @@ def test_in_every_state_only_the_opening_tag_is_refused(name: str) -> None:
     """Both decoders on the same ids: what one refuses more than the other begins a thought."""
     made, free = silent(name), decoder(name)
     first, other = made.start(prompt(name)), free.start(prompt(name))
-    missed = 0
+    missed, begin = 0, openers(made)
     for ids in witnesses(made, machine(first)).values():
         if '"id": ""' in made.dialect.tokenizer.decode(ids):
             continue  # the tables hold it; an id of a call is not empty
         mine, all_ = made.allowed(made.run(first, ids)), free.allowed(free.run(other, ids))
         assert not (mine & ~all_).any()
         more = set(np.flatnonzero(all_ & ~mine).tolist())
-        assert more <= openers(made)
+        assert more <= begin
         missed += bool(more)
     assert missed
 
