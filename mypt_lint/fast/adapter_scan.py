@@ -102,6 +102,7 @@ class AdapterScan:
                 if not known or self._free(found, [i]) < 0:
                     judged[i] = None
             free = self._free(found, more, proved=True)
+        self.tools.fresh.clear()
         if kept is not None:
             kept += [
                 (one[1], raw, found.texts_of(i)) if one is not None and one[1] else None
@@ -169,7 +170,8 @@ class AdapterScan:
         """
         judged, more = found.judged, found.outlined.more
         splits = [more[i] for i in lines if i in more and judged[i] is not None]
-        if not proved and not self.tools.fit(splits):
+        # Lines that were split by themselves, which have a rest, were proved to fit there.
+        if not proved and not self.tools.fit([split for split in splits if split.rest is None]):
             return -1
         values = [value for split in splits for value in split.values]
         quoted = [value for split in splits for value in split.quoted]

@@ -47,7 +47,8 @@ class CleanTools:
         self.known = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
         self.seen = Memo[int, None](_HASHES)
         self.fitting = Memo[bytes, Fitting](_LISTS, room=_ROOM)  # of those that came twice
-        self.fresh: dict[bytes, dict[str, Any]] = {}  # parameters of those that did not yet
+        # Parameters of those in a block that did not yet; the caller forgets them after the block.
+        self.fresh: dict[bytes, dict[str, Any]] = {}
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
         self.tagged = checker.dialect.table.tagged
@@ -79,8 +80,6 @@ class CleanTools:
                 return False
             if not all(map(fitting.proves, own, own.values())):
                 return False
-        if len(splits) > 1 or len(self.fresh) > _LISTS:  # all lines of a block, once more
-            self.fresh.clear()
         return True
 
     def _come_back(self, calls: dict[str, list[dict[str, Any]]], plain: dict[str, Any]) -> bool:

@@ -149,7 +149,7 @@ class Adapter(ABC):
 class Split(NamedTuple):
     """A record as what decides about its findings, and what any clean thing can replace.
 
-    - `rest`: a rest, a list of rests, or an outline.
+    - `rest`: a rest, or a list of rests; None for a line with an outline.
     - `texts`: of these, rules see only whether they are clean; they may not be blank.
     - `notes`: values of metadata, of which rules see nothing.
     - `values`: JSON values of which rules see only whether their strings are clean. `quoted` are
