@@ -180,6 +180,7 @@ class Dialect:
             self.tokenizer,
             limits,
             self.adapter.validate,
+            self.adapter.tools,
         )
 
     def check(

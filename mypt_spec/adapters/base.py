@@ -70,6 +70,13 @@ class Adapter(ABC):
         """Returns the metadata for which `prompted` has kinds, each with others than before."""
         return ()
 
+    def tools(self, episode: Episode) -> list[dict[str, Any]] | None:
+        """Returns the definitions of tools in an Episode, to which rules hold names and arguments.
+
+        None where `validate` does that.
+        """
+        return []
+
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings about an Episode, completed by what a record says about its text."""
         return findings

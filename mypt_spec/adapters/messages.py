@@ -65,7 +65,6 @@ from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import ROLE, RecordSchema
 from mypt_spec.rules.context import Context
-from mypt_spec.rules.declared import misfit_calls
 from mypt_spec.table import LISTS, Terminal, TokenTable
 
 SHAPE = "messages"
@@ -229,22 +228,17 @@ class Messages(Adapter):
         )
         return written or bool(self.told)
 
-    def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
-        """Returns the findings, and those about numbers of calls and results.
-
-        Calls are held to the tools that the Episode declares.
-        """
-        findings = [finding for finding in findings if finding.code != "MYP313"]
-        findings += misfit_calls(context, self._declared(context.episode))
-        return [*findings, *self._unanswered(context)] if "result" in self.paths else findings
-
-    def _declared(self, episode: Episode) -> list[dict[str, Any]]:
+    def tools(self, episode: Episode) -> list[dict[str, Any]]:
         """Returns the definitions of tools in an Episode; none where they cannot be read."""
         if not self.told:
             kept = (m.meta[_TOOLS] for m in episode.messages if _TOOLS in m.meta)
             return next(kept, None) or definitions_in(episode.messages, self.table)
         users = (m.text for m in episode.messages if (m.role,) == self.paths["user"])
         return self._asked_with(next(users, ""))[0]
+
+    def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
+        """Returns the findings, and those about numbers of calls and results."""
+        return [*findings, *self._unanswered(context)] if "result" in self.paths else findings
 
     # Records to messages
 

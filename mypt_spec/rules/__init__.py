@@ -15,7 +15,7 @@ from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.strict_json import faults, lone_surrogate
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import Finding
-from mypt_spec.rules.context import Context, Limits
+from mypt_spec.rules.context import Context, Limits, ToolsOf
 from mypt_spec.rules.registry import CHECKS
 from mypt_spec.table import TokenTable
 from mypt_spec.tokenizer.tokenizer import Tokenizer
@@ -48,18 +48,19 @@ def check_episode(
     tokenizer: Tokenizer,
     limits: Limits,
     more: Callable[[Context, list[Finding]], list[Finding]] | None = None,
+    tools: ToolsOf = lambda episode: None,
 ) -> list[Finding]:
     """Returns every finding about an Episode, in a fixed order. Never raises.
 
     `more` adds what the adapter knows beyond the text: it takes the findings so far and returns the
-    whole list.
+    whole list. `tools` returns the definitions to which calls are held, or None.
     """
     try:
         events = list(events_of(episode.messages, table))
     except ValueError as error:
         return [Finding("MYP105", str(error))]
     outcome = Run(table, automaton, spaces=False).check(events)
-    context = Context(episode, table, automaton, tokenizer, limits, events, outcome.before)
+    context = Context(episode, table, automaton, tokenizer, limits, events, outcome.before, tools)
     findings = list(outcome.findings)
     for event in events if lone_surrogate("".join([e.text for e in events])) else ():
         findings += [

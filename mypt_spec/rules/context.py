@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.json_body import call_parts, declared_types
@@ -39,6 +40,10 @@ class Limits:
     schemas: tuple[ToolSchema, ...] = ()
 
 
+# Returns the definitions of the tools of an Episode; None where no rule holds calls to them.
+ToolsOf = Callable[[Episode], list[dict[str, Any]] | None]
+
+
 @dataclass(frozen=True)
 class Context:
     """One episode with its events; `before` has the automaton's state before each that it read."""
@@ -50,6 +55,12 @@ class Context:
     limits: Limits
     events: list[Event]
     before: dict[int, int]
+    tools_of: ToolsOf
+
+    @cached_property
+    def tools(self) -> list[dict[str, Any]] | None:
+        """Returns the definitions of tools that the episode has; None where no rule needs them."""
+        return self.tools_of(self.episode)
 
     @cached_property
     def texts(self) -> list[TextRun]:

@@ -1,40 +1,48 @@
-"""Finds calls that do not fit the tools that their own episode declares: names and arguments.
+"""Finds calls that do not fit the tools that their episode declares: names and arguments.
 
-Input are the definitions of an episode and the `Context` of its calls, in any kind of body. Output
-are findings. The linter's fast path proves the same of clean records without this module
-(`mypt_spec.bodies.fitting`).
+Input is the `Context` of an episode: its calls, in any kind of body, and the definitions that the
+adapter reads of it. Output are findings. The linter's fast path proves the same of clean records
+without this module (`mypt_spec.bodies.fitting`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from mypt_spec.bodies.definitions import function_of, parameters_of
-from mypt_spec.bodies.json_body import Call, calls_in, value_in
+from mypt_spec.bodies.json_body import NAME, Call, calls_in, value_in
 from mypt_spec.bodies.json_schema import Patience, SchemaError
-from mypt_spec.episode import Place
+from mypt_spec.episode import Episode, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.rules.context import Context
-from mypt_spec.rules.payload import named_calls, undeclared
-from mypt_spec.table import LISTS
+from mypt_spec.table import LISTS, TokenTable
+
+_LONG = 400  # code points of a body whose name is kept
 
 
-def misfit_calls(context: Context, tools: list[dict[str, Any]]) -> Iterator[Finding]:
-    """Finds calls of other tools (MYP313), and arguments that do not fit (MYP353).
+def undeclared_calls(context: Context) -> Iterator[Finding]:
+    """Finds calls of other tools than are declared (MYP313); silent where none is."""
+    if context.tools is None:
+        return
+    own = frozenset(function_of(tool)["name"] for tool in context.tools)
+    declared = context.limits.tools | declared_tools(context.episode, context.table) | own
+    for name, at in _named_calls(context) if declared else ():
+        if name not in declared:
+            known = f"declared are {', '.join(sorted(declared))}"
+            yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *at, help=known)
+
+
+def misfit_arguments(context: Context) -> Iterator[Finding]:
+    """Finds arguments that do not fit the tools of the episode (MYP353).
 
     Schemas of the user's limits have a check of their own and come before those of the episode.
     """
-    made = list(_calls(context))
-    names: Iterable[tuple[str, Place]] = [(call.name, at) for call, at, _ in made]
-    if not any(context.table.openers[part.kind].body in LISTS for part in context.calls):
-        names = named_calls(context)
-    own = frozenset(function_of(tool)["name"] for tool in tools)
-    yield from undeclared(names, context.limits.tools | own)
-    schemas, patience = parameters_of(tools), Patience()
+    schemas, patience = parameters_of(context.tools or []), Patience()
     for name in {schema.name for schema in context.limits.schemas}:
         schemas.pop(name, None)
-    for call, _, at in made:
+    for call, _, at in _calls(context) if schemas else ():
         if call.name not in schemas:
             continue
         try:
@@ -47,19 +55,56 @@ def misfit_calls(context: Context, tools: list[dict[str, Any]]) -> Iterator[Find
             yield Finding("MYP353", what, *place)
 
 
+def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
+    """Returns the names of the tools that an Episode declares in the text of its system prompt."""
+    names = table.tool_names
+    if names is None:
+        return frozenset()
+    declaring = [
+        m.text for m in episode.messages if m.role in table.openers and table.openers[m.role].quotes
+    ]
+    return frozenset(name for text in declaring for name in names.findall(text))
+
+
+def _named_calls(context: Context) -> Iterator[tuple[str, Place]]:
+    """Yields the names of called tools, and where they are."""
+    for part in context.calls:
+        body = context.table.openers[part.kind].body
+        if body in LISTS:
+            yield from ((call.name, at) for call, at, _ in _calls_in(part, body, context))
+            continue
+        read = _called if len(part.text) <= _LONG else _called.__wrapped__
+        try:
+            name = dict(part.attrs).get(NAME) or read(part.text, body)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if isinstance(name, str):
+            yield name, part.name_at or part.at
+
+
+@lru_cache(maxsize=1000)
+def _called(text: str, body: str) -> Any:
+    """Returns the name in the body of a call."""
+    return value_in(text, body)[NAME]
+
+
 def _calls(context: Context) -> Iterator[tuple[Call, Place, Place]]:
     """Yields the calls of bodies that can be read, with the places of their names and arguments."""
     for part in context.calls:
-        body = context.table.openers[part.kind].body
-        try:
-            calls = calls_in(value_in(part.text, body), body, part.attrs, context.types)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-        for n, call in enumerate(calls):
-            at = part.at
-            if body in LISTS and at.pointer:
-                at = Place(f"{at.pointer}/{n}/function")
-                yield call, Place(f"{at.pointer}/name"), Place(f"{at.pointer}/arguments")
-            else:
-                inside = f"{at.pointer}/arguments" if body == "function" and at.pointer else ""
-                yield call, part.name_at or at, Place(inside) if inside else at
+        yield from _calls_in(part, context.table.openers[part.kind].body, context)
+
+
+def _calls_in(part: Part, body: str, context: Context) -> Iterator[tuple[Call, Place, Place]]:
+    """Yields what `_calls` does, of one body."""
+    try:
+        calls = calls_in(value_in(part.text, body), body, part.attrs, context.types)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+    for n, call in enumerate(calls):
+        at = part.at
+        if body in LISTS and at.pointer:
+            at = Place(f"{at.pointer}/{n}/function")
+            yield call, Place(f"{at.pointer}/name"), Place(f"{at.pointer}/arguments")
+        else:
+            inside = f"{at.pointer}/arguments" if body == "function" and at.pointer else ""
+            yield call, part.name_at or at, Place(inside) if inside else at

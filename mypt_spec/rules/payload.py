@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -23,13 +23,14 @@ from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, pointer_to
 from mypt_spec.bodies.tagged import Types
 from mypt_spec.damage.near_miss import near_miss
-from mypt_spec.episode import Attrs, Episode, Part, Place
+from mypt_spec.episode import Attrs, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
 from mypt_spec.recovery import Repair
 from mypt_spec.rules.context import Context, TextRun
+from mypt_spec.rules.declared import misfit_arguments, undeclared_calls
 from mypt_spec.rules.registry import check
-from mypt_spec.table import CALLS, TEXT, UNESCAPED, Terminal, TokenTable
+from mypt_spec.table import CALLS, TEXT, UNESCAPED, Terminal
 from mypt_spec.validator import mistake_of, name_refusal
 
 _LONG = 400  # code points of a body whose result is kept
@@ -40,12 +41,6 @@ _BLANK = "write what belongs there, or leave the field or the message out"
 def _faultless(text: str, body: str, literals: re.Pattern[str]) -> bool:
     """Returns whether a body has no findings. Short ones occur again and again."""
     return not read_body(text, body, literals, Place()).findings
-
-
-@lru_cache(maxsize=1000)
-def _called(text: str, body: str) -> Any:
-    """Returns the name in the body of a call."""
-    return value_in(text, body)[NAME]
 
 
 def _span(run: TextRun, start: int, end: int) -> tuple[int, int] | None:
@@ -225,40 +220,7 @@ def result_name_mismatch(context: Context) -> Iterator[Finding]:
 @check("MYP313")
 def unknown_tool(context: Context) -> Iterator[Finding]:
     """Finds calls of tools that are declared nowhere."""
-    declared = context.limits.tools | declared_tools(context.episode, context.table)
-    yield from undeclared(named_calls(context), declared)
-
-
-def undeclared(calls: Iterable[tuple[str, Place]], declared: frozenset[str]) -> Iterator[Finding]:
-    """Finds names and places of calls that are not declared; silent where nothing is."""
-    for name, at in calls if declared else ():
-        if name not in declared:
-            known = f"declared are {', '.join(sorted(declared))}"
-            yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *at, help=known)
-
-
-def named_calls(context: Context) -> Iterator[tuple[str, Place]]:
-    """Yields the names of called tools, and where they are; without those in lists of calls."""
-    for part in context.calls:
-        body = context.table.openers[part.kind].body
-        read = _called if len(part.text) <= _LONG else _called.__wrapped__
-        try:
-            name = dict(part.attrs).get(NAME) or read(part.text, body)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-        if isinstance(name, str):
-            yield name, part.name_at or part.at
-
-
-def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
-    """Returns the names of the tools that an Episode declares in its own text."""
-    names = table.tool_names
-    if names is None:
-        return frozenset()
-    declaring = [
-        m.text for m in episode.messages if m.role in table.openers and table.openers[m.role].quotes
-    ]
-    return frozenset(name for text in declaring for name in names.findall(text))
+    yield from undeclared_calls(context)
 
 
 @check("MYP314")
@@ -317,6 +279,12 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
             )
     for key in given:
         yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)
+
+
+@check("MYP353")
+def arguments_misfit(context: Context) -> Iterator[Finding]:
+    """Finds arguments that do not fit the tool that their episode declares."""
+    yield from misfit_arguments(context)
 
 
 @check("MYP356")

@@ -136,6 +136,9 @@ class UsfOmega(Adapter):
         """Returns the flags and the metadata of a record."""
         return metadata(record)
 
+    def tools(self, episode: Episode) -> None:
+        """Returns None: `flags` holds calls to the tools of a record."""
+
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, completed by what flags, tools and ids say about the text."""
         return validate(context, findings)

@@ -35,7 +35,7 @@ from mypt_lint.run.runner import check_bytes
 from mypt_lint.template.lint import lint_template
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import RULES, Finding
-from mypt_spec.rules import FAMILIES
+from mypt_spec.rules import FAMILIES, check_episode
 from mypt_spec.rules.context import ToolSchema
 from mypt_spec.rules.registry import CHECKS, check
 
@@ -296,3 +296,26 @@ def test_a_check_needs_a_row_of_its_own() -> None:
         check("MYP999")
     with pytest.raises(ValueError, match="two functions check MYP501"):
         check("MYP501")
+
+
+def test_calls_are_held_to_the_tools_that_the_adapter_reads() -> None:
+    """In a format whose own text declares none, too; without definitions, to those of the text."""
+    d = mypt_spec.dialect("mypt")
+    talk = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant_toolcall", "name": "find", "arguments": {"q": 1}},
+        {"role": "toolresult", "name": "find", "content": 1},
+        {"role": "assistant", "content": "Yo."},
+    ]
+    episode, _ = d.read({"system": "s", "messages": talk})
+    assert episode is not None
+    schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+
+    def found(*names: str) -> list[tuple[str, str]]:
+        tools = [{"function": {"name": name, "parameters": schema}} for name in names]
+        parts = episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits()
+        return [(f.code, f.pointer) for f in check_episode(*parts, tools=lambda of: tools)]
+
+    assert not found()
+    assert found("other") == [("MYP313", "/messages/1/name")]
+    assert found("find") == [("MYP353", "/messages/1/arguments/q")]
