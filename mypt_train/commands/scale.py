@@ -205,9 +205,6 @@ def _plan(chosen: argparse.Namespace) -> int:
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    from mypt_cli.jsonl.paths import MANIFEST
-    from mypt_cli.store import redacted
-
     plan = _read(chosen.plan)
     units = range(len(plan.units)) if chosen.units is None else chosen.units
     beyond = [n for n in units if n >= len(plan.units)]
@@ -215,9 +212,7 @@ def _run(chosen: argparse.Namespace) -> int:
         raise UsageError(
             f"unit {beyond[0]}: the plan has units 0 to {len(plan.units) - 1}; name some of these"
         )
-    if plan.store().exists(MANIFEST):
-        if not chosen.quiet:
-            print(f"{redacted(plan.out)}: is committed; nothing to make")
+    if _is_committed(plan, chosen, "make"):
         return DONE
     return _make(plan, chosen, units)
 
@@ -226,11 +221,9 @@ def _resume(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.state import status_of
 
     plan = _read(chosen.plan)
-    found = status_of(plan)
-    if found.committed:
-        if not chosen.quiet:
-            print(f"{plan.out}: is committed; nothing to resume")
+    if _is_committed(plan, chosen, "resume"):
         return DONE
+    found = status_of(plan)
     left = [] if chosen.again else sorted(found.aside)
     done = _make(plan, chosen, found.missing + sorted(set(found.aside) - set(left)))
     if left:
@@ -240,6 +233,16 @@ def _resume(chosen: argparse.Namespace) -> int:
             "mypt-prepare status says why"
         )
     return REFUSED if left else done
+
+
+def _is_committed(plan: Plan, chosen: argparse.Namespace, work: str) -> bool:
+    """Returns whether a plan is committed; says then that nothing is left to `work`."""
+    from mypt_cli.jsonl.paths import MANIFEST
+
+    committed = plan.store().exists(MANIFEST)
+    if committed and not chosen.quiet:
+        print(f"{plan.shown}: is committed; nothing to {work}")
+    return committed
 
 
 def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
@@ -266,7 +269,7 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
             progress=bar.at,
         )
     if not chosen.quiet:
-        print(f"{plan.out}: {made.said()}")
+        print(f"{plan.shown}: {made.said()}")
     return REFUSED if made.aside else DONE
 
 
@@ -300,9 +303,9 @@ def _commit(chosen: argparse.Namespace) -> int:
             progress=bar.show,
         )
     if not made.first:
-        say(f"{plan.out}: was committed before, by the same plan; nothing was done")
+        say(f"{plan.shown}: was committed before, by the same plan; nothing was done")
     if not chosen.quiet:
-        summary(made.manifest, plan.out, plan.options, say)
+        summary(made.manifest, plan.shown, plan.options, say)
         missing = [entry["unit"] for entry in made.manifest["plan"]["missing"]]
         if missing:
             which = f"unit{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
@@ -312,13 +315,11 @@ def _commit(chosen: argparse.Namespace) -> int:
 
 def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
     """Makes some tasks of packing, or has all of them made; returns the exit status."""
-    from mypt_cli.jsonl.paths import MANIFEST
     from mypt_cli.progress import Bar
     from mypt_train.scale.stages import make_task, stages
     from mypt_train.scale.state import seal
 
-    if plan.store().exists(MANIFEST):
-        print(f"{plan.out}: is committed; nothing to do")
+    if _is_committed(plan, chosen, "do"):
         return DONE
     sealed = seal(plan, max_failed=chosen.max_failed_units)
     if chosen.tasks is None:
@@ -334,7 +335,7 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
             bar.next()
     if not chosen.quiet:
         before = f", {len(made) - sum(made)} were done before" if not all(made) else ""
-        print(f"{plan.out}: {counted(sum(made), 'task')} done{before}")
+        print(f"{plan.shown}: {counted(sum(made), 'task')} done{before}")
     return DONE
 
 

@@ -61,6 +61,11 @@ class Plan:
     version: str
     sha256: str = ""
 
+    @property
+    def shown(self) -> str:
+        """Returns `out` as messages may show it."""
+        return redacted(self.out)
+
     @cached_property
     def groups(self) -> int:
         """Returns the number of groups."""

@@ -52,9 +52,9 @@ class Status:
     def lines(self, plan: Plan) -> list[str]:
         """Returns this in words, a line each."""
         if self.committed:
-            return [f"{plan.out}: is committed"]
+            return [f"{plan.shown}: is committed"]
         store, missing = plan.store(), self.missing
-        out = [f"{plan.out}: {len(self.made)} of {self.units} units are made"]
+        out = [f"{plan.shown}: {len(self.made)} of {self.units} units are made"]
         if missing:
             tried = len(self.failed.intersection(missing))
             more = f"; {tried} of them have failed, and are tried again" if tried else ""
