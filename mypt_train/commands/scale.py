@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import Parser
+from mypt_cli.parser import Parser, not_negative, positive
 from mypt_cli.run import saying
 from mypt_cli.words import counted
 from mypt_lint.options import add_settings
@@ -108,7 +108,7 @@ def _planning(out: Parser) -> None:
     add(
         "--sample N",
         "first check N records of each input, and measure tokens and time by them",
-        type=int,
+        type=not_negative,
         default=0,
     )
     add_settings(out)
@@ -137,7 +137,7 @@ def _launched(out: Parser) -> None:
         "-j --jobs N",
         "at a time: local processes (default: 1), tasks of ray (default: all processors) or slurm "
         "(default: no limit); of shell: commands (default: one a unit)",
-        type=int,
+        type=positive,
     )
 
 
@@ -159,7 +159,7 @@ def _committing(out: Parser) -> None:
     add(
         "--max-failed-units N",
         "units that may be missing because they are set aside; the manifest names them",
-        type=int,
+        type=not_negative,
         default=0,
     )
     add(
@@ -176,7 +176,6 @@ def _plan(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.plan import make_plan, write_plan
 
     say = saying(PROG + "plan", quiet=chosen.quiet)
-    _at_least_0("sample", chosen.sample)
     sources, rules, options = asked(chosen, say)
     with Bar(sources, quiet=chosen.quiet) as bar:
         plan = make_plan(
@@ -256,13 +255,13 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
         _hand_on(plan, chosen, [(f"mypt-prepare run{again} --plan", "--units", units)], "status")
         return DONE
     say = saying((PROG + "run").strip(), quiet=chosen.quiet)
-    ray = engine_of("ray", _jobs(chosen, 0)) if chosen.launcher == "ray" else None
+    ray = engine_of("ray", chosen.jobs or 0) if chosen.launcher == "ray" else None
     with Bar(len(units), unit="units", quiet=chosen.quiet) as bar:
         made = drive(
             plan,
             chosen.plan,
             units,
-            jobs=_jobs(chosen, 1),
+            jobs=chosen.jobs or 1,
             again=chosen.again,
             engine=ray,
             say=say,
@@ -289,17 +288,16 @@ def _commit(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.launch.choice import engine_of
 
     say = saying(PROG + "commit", quiet=chosen.quiet)
-    _at_least_0("max-failed-units", chosen.max_failed_units)
     plan = _read(chosen.plan)
     if chosen.tasks is not None or chosen.launcher in HANDING:
         return _tasks(plan, chosen)
-    several = chosen.launcher == "ray" or _jobs(chosen, 1) > 1
+    several = chosen.launcher == "ray" or (chosen.jobs or 1) > 1
     with Bar(0, unit="done", quiet=chosen.quiet) as bar:
         made = commit(
             plan,
             max_failed=chosen.max_failed_units,
             path=chosen.plan,
-            engine=engine_of(chosen.launcher, _jobs(chosen, 0)) if several else None,
+            engine=engine_of(chosen.launcher, chosen.jobs or 0) if several else None,
             progress=bar.show,
         )
     if not made.first:
@@ -353,25 +351,10 @@ def _hand_on(
         (f"{command} {shlex.quote(chosen.plan)} {option}", numbers)
         for command, option, numbers in work
     ]
-    for line in handed(chosen.launcher, stages, _jobs(chosen, 0), f"prepare-{plan.sha256[:8]}"):
+    for line in handed(chosen.launcher, stages, chosen.jobs or 0, f"prepare-{plan.sha256[:8]}"):
         print(line)
     if chosen.launcher == "slurm" and not chosen.quiet:
         print(f"  when squeue is empty: mypt-prepare {after} --plan {shlex.quote(chosen.plan)}")
-
-
-def _jobs(chosen: argparse.Namespace, usual: int) -> int:
-    """Returns how many processes are asked for. Raises UsageError for less than 1."""
-    if chosen.jobs is None:
-        return usual
-    if chosen.jobs < 1:
-        raise UsageError(f"--jobs is {chosen.jobs}, expected 1 or more")
-    return int(chosen.jobs)
-
-
-def _at_least_0(name: str, number: int) -> None:
-    """Raises UsageError for a number of less than nothing."""
-    if number < 0:
-        raise UsageError(f"--{name} is {number}, expected 0 or more")
 
 
 def _read(path: str) -> Plan:
