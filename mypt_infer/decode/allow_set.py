@@ -116,16 +116,23 @@ class AllowSet:
         """Returns the bytes that it takes, about, with `places`."""
         return 12 * len(self.listed) + 256
 
-    def write(self, row: Row, source: Row, refuse: np.generic = REFUSE) -> None:
-        """Writes a row of logits with `refuse` for refused ids; `source` may be the same array."""
+    def write(
+        self, row: Row, source: Row, refuse: np.generic = REFUSE, ids: int | None = None
+    ) -> None:
+        """Writes a row of logits with `refuse` for refused ids; `source` may be the same array.
+
+        Logits from `ids` on belong to no id, and are refused, too.
+        """
         if self.only is not None:
             kept = source[self.places]
             row.fill(refuse)
             row[self.places] = kept
             return
         if row is not source:
-            row[:] = source
+            row[:ids] = source[:ids]
         row[self.places] = refuse
+        if ids is not None:
+            row[ids:] = refuse
 
     def write_bits(self, row: npt.NDArray[np.uint8], vocabulary: int) -> None:
         """Writes a bit for each id to zeros, 1 where allowed, lowest first."""

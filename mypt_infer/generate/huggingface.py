@@ -118,9 +118,9 @@ class TagLogitsProcessor:
             found = own.decoder.allow_each([state for _, state in pairs])
             for (i, state), allowed in zip(pairs, found, strict=True):
                 sets[i] = self._proved(own.decoder, state, scores[i]) or allowed
-        return self._written(scores, sets, size, free)
+        return self._masked(scores, sets, size, free)
 
-    def _written(
+    def _masked(
         self, scores: Tensor, sets: list[AllowSet], size: int, free: list[tuple[int, int]]
     ) -> Tensor:
         """Returns the scores with -inf for refused ids, and 0 at some places, (row, id).
@@ -132,16 +132,18 @@ class TagLogitsProcessor:
         kept = next((rows for rows in self._kept if rows.free), None)
         try:
             out = (
-                _written(scores, sets, size) if kept is None else kept.write(scores, sets, ids=size)
+                _in_new_memory(scores, sets, size)
+                if kept is None
+                else kept.write(scores, sets, ids=size)
             )
             known = array_of(out)  # a write of torch would be noticed
         except (TypeError, RuntimeError):
-            return self._written_there(scores, sets, size, free)
+            return self._masked_there(scores, sets, size, free)
         for i, token in free:
             known[i, token] = 0
         return out
 
-    def _written_there(
+    def _masked_there(
         self, scores: Tensor, sets: list[AllowSet], size: int, free: list[tuple[int, int]]
     ) -> Tensor:
         """Returns the same on another device, and for types that NumPy lacks."""
@@ -231,16 +233,13 @@ class TagLogitsProcessor:
         return new[: new.index(self.eos)] if self.eos in new else new
 
 
-def _written(scores: Tensor, sets: list[AllowSet], size: int) -> Tensor:
+def _in_new_memory(scores: Tensor, sets: list[AllowSet], size: int) -> Tensor:
     """Returns the scores with -inf for refused ids, in memory of their own."""
     out = torch.empty_like(scores)
     known, source = array_of(out), array_of(scores)
     refuse = refusal(known)
     for row, found in enumerate(sets):
-        most = size if found.only is None else None
-        found.write(known[row, :most], source[row, :most], refuse)
-        if most is not None:
-            known[row, most:] = refuse
+        found.write(known[row], source[row], refuse, size)
     return out
 
 

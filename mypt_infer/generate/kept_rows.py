@@ -75,8 +75,8 @@ class KeptRows:
     def write(self, logits: Tensor, sets: Sequence[AllowSet], *, ids: int | None = None) -> Tensor:
         """Returns rows of this object: logits of allowed ids, -inf for others; (rows, vocabulary).
 
-        `sets` has the allow set of each row. Where these list what is refused, logits from `ids` on
-        are refused, too. Raises TypeError or RuntimeError for logits of which no array can be made.
+        `sets` has the allow set of each row; logits from `ids` on are refused, too. Raises
+        TypeError or RuntimeError for logits of which no array can be made.
         """
         source = array_of(logits)
         rows = self._ready(logits)
@@ -87,8 +87,7 @@ class KeptRows:
         for row, found in enumerate(sets):
             before = self._last.pop(row, None)
             if found.only is None or len(found.only) * _IN_A_LINE > out.shape[1]:
-                most = ids if found.only is None else None
-                found.write(out[row, :most], source[row, :most], refuse)
+                found.write(out[row], source[row], refuse, ids)
                 self._last[row] = found
                 continue
             if before is not None:

@@ -83,3 +83,16 @@ def test_bits_of_a_vocabulary_of_any_size(allowed: list[bool]) -> None:
         row = np.zeros(-(-len(allowed) // 32) * 4, np.uint8)
         found.write_bits(row, len(allowed))
         assert np.flatnonzero(np.unpackbits(row, bitorder="little")).tolist() == only.tolist()
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(allowed=st.lists(st.booleans(), min_size=1, max_size=70), more=st.integers(0, 5))
+def test_logits_of_no_id_are_refused(allowed: list[bool], more: int) -> None:
+    ids = np.arange(len(allowed), dtype=np.int32)
+    only, source = ids[allowed], np.arange(len(allowed) + more, dtype=np.float32)
+    expected = np.where([*allowed, *[False] * more], source, -np.inf)
+    refused = np.delete(ids, only)
+    for found in (AllowSet(len(only), only, None), AllowSet(len(only), None, refused)):
+        for row in (np.full_like(source, 7), source.copy()):
+            found.write(row, source, ids=len(ids))
+            assert np.array_equal(row, expected)
