@@ -28,7 +28,10 @@ from mypt_infer.generate.device import DeviceDecoder, array_of, refusal
 _LINE = 64  # bytes that a processor reads and writes together
 _IN_A_LINE = 16  # logits of that size; a row with as many ids in each line is filled at once
 _LEAST = 1 << 17  # lines, 8 MB: what is less lies in a cache, and takes less time than the choice
-# Says how many tensors there are on the same memory; no public name of torch does.
+# Says how many tensors there are on the same memory; no public name of torch does. A weak reference
+# to what was handed out ends while a part of it is held. One to an array that torch borrowed does
+# not, but then no tensor may be kept here, and only a tensor counts writes. Without this name, no
+# memory is used twice.
 _TENSORS: Any = getattr(torch._C, "_storage_Use_Count", None)
 
 
