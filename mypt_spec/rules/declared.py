@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 from mypt_spec.bodies.definitions import function_of, parameters_of
-from mypt_spec.bodies.json_body import NAME, Call, calls_in, value_in
+from mypt_spec.bodies.json_body import NAME, Call, calls_in, names_called, value_in
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.episode import Episode, Part, Place
 from mypt_spec.findings import Finding
@@ -42,7 +41,7 @@ def misfit_arguments(context: Context) -> Iterator[Finding]:
     schemas, patience = parameters_of(context.tools or []), Patience()
     for name in {schema.name for schema in context.limits.schemas}:
         schemas.pop(name, None)
-    for call, _, at in _calls(context) if schemas else ():
+    for call, at in _calls(context) if schemas else ():
         if call.name not in schemas:
             continue
         try:
@@ -67,44 +66,34 @@ def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
 
 
 def _named_calls(context: Context) -> Iterator[tuple[str, Place]]:
-    """Yields the names of called tools, and where they are."""
+    """Yields the names of called tools, and where they are; of bodies that are not legal, too."""
+    for part in context.calls:
+        body, in_tag = context.table.openers[part.kind].body, dict(part.attrs).get(NAME)
+        read = _names if len(part.text) <= _LONG else names_called
+        for n, name in enumerate([in_tag] if in_tag else read(part.text, body)):
+            yield name, _inside(part, body, n)[0]
+
+
+_names = lru_cache(maxsize=1000)(names_called)
+
+
+def _calls(context: Context) -> Iterator[tuple[Call, Place]]:
+    """Yields the calls of bodies that can be read, with the places of their arguments."""
     for part in context.calls:
         body = context.table.openers[part.kind].body
-        if body in LISTS:
-            yield from ((call.name, at) for call, at, _ in _calls_in(part, body, context))
-            continue
-        read = _called if len(part.text) <= _LONG else _called.__wrapped__
         try:
-            name = dict(part.attrs).get(NAME) or read(part.text, body)
+            calls = calls_in(value_in(part.text, body), body, part.attrs, context.types)
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
-        if isinstance(name, str):
-            yield name, part.name_at or part.at
+        for n, call in enumerate(calls):
+            yield call, _inside(part, body, n)[1]
 
 
-@lru_cache(maxsize=1000)
-def _called(text: str, body: str) -> Any:
-    """Returns the name in the body of a call."""
-    return value_in(text, body)[NAME]
-
-
-def _calls(context: Context) -> Iterator[tuple[Call, Place, Place]]:
-    """Yields the calls of bodies that can be read, with the places of their names and arguments."""
-    for part in context.calls:
-        yield from _calls_in(part, context.table.openers[part.kind].body, context)
-
-
-def _calls_in(part: Part, body: str, context: Context) -> Iterator[tuple[Call, Place, Place]]:
-    """Yields what `_calls` does, of one body."""
-    try:
-        calls = calls_in(value_in(part.text, body), body, part.attrs, context.types)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return
-    for n, call in enumerate(calls):
-        at = part.at
-        if body in LISTS and at.pointer:
-            at = Place(f"{at.pointer}/{n}/function")
-            yield call, Place(f"{at.pointer}/name"), Place(f"{at.pointer}/arguments")
-        else:
-            inside = f"{at.pointer}/arguments" if body == "function" and at.pointer else ""
-            yield call, part.name_at or at, Place(inside) if inside else at
+def _inside(part: Part, body: str, number: int) -> tuple[Place, Place]:
+    """Returns the places of the name and the arguments of a call in a body."""
+    at = part.at
+    if body in LISTS and at.pointer:
+        function = f"{at.pointer}/{number}/function"
+        return Place(f"{function}/name"), Place(f"{function}/arguments")
+    arguments = Place(f"{at.pointer}/arguments") if body == "function" and at.pointer else at
+    return part.name_at or at, arguments
