@@ -137,6 +137,6 @@ def _value(text: str) -> Any:
             pass
     try:  # types, of which there are several
         value = ast.literal_eval(text) if text[:2] == "['" else text
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
     return value if isinstance(value, list) and all(isinstance(v, str) for v in value) else text
