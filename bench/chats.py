@@ -44,7 +44,11 @@ FORMATS = {
     "mistral": ("chats", "calls", "tools"),
     "harmony": ("chats", "thoughts", "calls", "tools"),
 }
+ROOT = Path(__file__).resolve().parents[1]
 QWEN = "qwen3 on Qwen's"
+# A folder, in which calls and tools are tags.
+CODER = "examples/qwen3_coder"
+FORMATS[CODER] = ("calls", "tools")
 
 
 def name(rng: random.Random) -> str:
@@ -143,13 +147,13 @@ def encode(name: str, vocabulary: str | None, lines: list[bytes]) -> None:
 
 
 def encoders(
-    d: Dialect, plain: tiktoken.Encoding, library: Any, lines: list[bytes], folder: Path
+    name: str, d: Dialect, plain: tiktoken.Encoding, library: Any, lines: list[bytes], folder: Path
 ) -> dict[str, Callable[[], Any]]:
     """Returns what encodes some records: ours, and the libraries on their texts."""
     texts = [d.serialize(d.read(json.loads(line))[0]) for line in lines]  # type: ignore[arg-type]
     sides: dict[str, Callable[[], Any]] = {
         "tiktoken": lambda: [plain.encode_ordinary(text) for text in texts],
-        "prepare": partial(encode, d.name, str(folder) if library is not None else None, lines),
+        "prepare": partial(encode, name, str(folder) if library is not None else None, lines),
     }
     if library is not None:
         sides["tokenizers"] = partial(library.encode_batch, texts, add_special_tokens=False)
@@ -187,7 +191,8 @@ def main() -> None:
         codes = frozenset(code for code, rule in RULES.items() if rule.severity != "info")
         print("speed of lint against parsing alone, of prepare against the faster tokenizer")
         for name in chosen.only:
-            d, plain, library = mypt_spec.dialect(name.split()[0]), gpt2(), None
+            own = str(ROOT / name) if name == CODER else name.split()[0]
+            d, plain, library = mypt_spec.dialect(own), gpt2(), None
             if name == QWEN:
                 found = qwen(folder) if "prepare" in chosen.what else None
                 if found is None:
@@ -196,7 +201,7 @@ def main() -> None:
             for kind in FORMATS[name.split()[0]]:
                 ids = d.name.startswith("mistral")
                 path = write(folder / "chats.jsonl", int(chosen.mb * 2**20), kind, ids=ids)
-                shown = f"{name:16} {kind:9}"
+                shown = f"{name:20} {kind:9}"
                 if "lint" in chosen.what and name != QWEN:
                     sides: dict[str, Callable[[], Any]] = {
                         "parse": partial(parse_only, path),
@@ -204,7 +209,7 @@ def main() -> None:
                     }
                     shown += f"  lint {ratio(sides, 'lint', chosen.rounds):5.2f}"
                 if "prepare" in chosen.what:
-                    sides = encoders(d, plain, library, path.read_bytes().splitlines(), folder)
+                    sides = encoders(own, d, plain, library, path.read_bytes().splitlines(), folder)
                     shown += f"  prepare {ratio(sides, 'prepare', chosen.rounds):5.2f}"
                 print(shown, flush=True)
 

@@ -21,6 +21,8 @@ from mypt_spec.adapters.base import Split
 from mypt_spec.bodies.fitting import Fitting, come_back, listed
 from mypt_spec.bodies.plain_schema import plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
+from mypt_spec.bodies.plain_tool_tags import SIGNS as IN_TAGS
+from mypt_spec.bodies.plain_tool_tags import apart_from, whole_tools
 from mypt_spec.bodies.tagged import TAGS
 from mypt_spec.memo import Memo
 
@@ -43,6 +45,11 @@ class CleanTools:
         self.signed = (
             adapter.signed_tools and not self.whole and SIGNS.isdisjoint(texts.first)
         )  # whether the text of most definitions is proved to be clean, and need not be read
+        self.tags = (
+            adapter.tag_tools
+            and IN_TAGS.isdisjoint(texts.first)
+            and apart_from(checker.dialect.table)
+        )  # the same of tags
         # Strings of definitions, and names; -1: not clean.
         self.known = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
         self.seen = Memo[int, None](_HASHES)
@@ -104,8 +111,7 @@ class CleanTools:
         names = self._names(raw) if plain is None else frozenset(plain[1])
         if once:  # most lists never come again, so only the hash is kept
             self.seen.keep(hash(raw), None)
-            proved = self.plain or (self.signed and signed_tools(raw) is not None)
-            if plain is not None and proved:
+            if plain is not None and (self.plain or self._is_readable(raw)):
                 self.fresh[raw] = plain[1]
                 return 0, plain[0], names
         self.fitting.keep(raw, Fitting(raw, {} if plain is None else plain[1]), len(raw))
@@ -121,7 +127,17 @@ class CleanTools:
         `encoded` is their JSON. Text that is no JSON has no first character of a tag, either.
         """
         firsts = [first.encode() for first in self.texts.first]
-        return self.plain or (readable(encoded) and not any(one in encoded for one in firsts))
+        lines = self.plain or self.tags or readable(encoded)
+        return lines and (self.plain or not any(one in encoded for one in firsts))
+
+    def _is_readable(self, raw: bytes) -> bool:
+        """Returns whether plain definitions are proved to be read from their text.
+
+        That no string in them spells what ends it is for `come_back` to say.
+        """
+        if self.tags:
+            return not self.whole or whole_tools(raw) is not None
+        return self.signed and signed_tools(raw) is not None
 
     def _are_clean(self, raw: bytes, plain: bytes | None) -> bool:
         """Returns whether definitions are clean; `plain` ones are proved but for their text."""

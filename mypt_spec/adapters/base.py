@@ -133,6 +133,11 @@ class Adapter(ABC):
         return False
 
     @property
+    def tag_tools(self) -> bool:
+        """Returns whether tools are written as the tags of `tool_tags`."""
+        return False
+
+    @property
     def plain_tools(self) -> bool:
         """Returns whether nothing is lost of tools that `plain_schema.plain_tools` takes."""
         return False

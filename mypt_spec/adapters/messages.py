@@ -220,6 +220,11 @@ class Messages(Adapter):
         return "tools" in self.paths and self._opener("tools").body == "signatures"
 
     @property
+    def tag_tools(self) -> bool:
+        """Returns whether tools are written as the tags of `tool_tags`."""
+        return "tools" in self.paths and self._opener("tools").body == "tool_tags"
+
+    @property
     def plain_tools(self) -> bool:
         """Returns whether tools are written as JSON, of which nothing is lost."""
         written = "tools" in self.paths and self._opener("tools").body in (

@@ -88,6 +88,11 @@ def _schema() -> Any:
     return inner
 
 
+def parts() -> dict[str, Any]:
+    """Returns the types of what a plain schema may have, by key."""
+    return {field.name: field.type for field in msgspec.structs.fields(_schema())}
+
+
 def struct(name: str, fields: dict[str, Any], needed: tuple[str, ...] = (), **more: Any) -> Any:
     """Returns the type of objects with these keys and no others; only some are `needed`.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,11 @@ from mypt_spec.bodies.fitting import Fitting
 from mypt_spec.bodies.json_schema import SchemaError, misfits
 from mypt_spec.bodies.plain_schema import is_plain, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
+from mypt_spec.bodies.plain_tool_tags import SIGNS as TAG_SIGNS
+from mypt_spec.bodies.plain_tool_tags import elements, whole_tools
 from mypt_spec.bodies.read_signatures import read_signatures
-from mypt_spec.bodies.signatures import write_signatures
+from mypt_spec.bodies.signatures import lost, write_signatures
+from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.findings import RULES
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.options import Options
@@ -43,7 +47,7 @@ WORDS = st.sampled_from(
     [
         "a", "City", "x_1", "b.c", "d-e", "_f", "é", "a b", "", " ", "\n", 'say "no"', "C:\\", "#", "# T",
         "</s>", "<|im_end|>", "<|im_ende|>", "[INST]", "[/INST]", "<tool_call>", "1", "true", "日本",
-        "// default: 1", "type f = ", "# Tools", "\u2028", "x" * 64,
+        "</parameter>", "<parameter=a>", "\n</function>", "<function>", "</name>", "5", "null", "// default: 1", "type f = ", "# Tools", "\u2028", "x" * 64,
     ]
 )  # fmt: skip
 TEXTS = st.sampled_from(["Hi", "a < b [1]", "é\n", "Yes."])
@@ -262,6 +266,58 @@ def test_signatures_that_are_proved_are_read(data: st.DataObject, number: int) -
             assert set(text) <= SIGNS | set("".join(strings_of([made])))
 
 
+IN_TAGS = ODD | st.sampled_from(
+    [
+        "<", "<a>", "</name>", "</name>\n<x>", "</description>\n</parameter>", "\n</function>", "<parameters>", "None", "False", "0x1",
+        "['a']", "['a', {[]: 1}]", "[1]", '{"a": 1}', "5", "5.0", "-1e5", "a ", "\ta", "\xa0a", "a\xa0", "# Tools", "parameter",
+    ]
+)  # fmt: skip
+
+
+def whole(number: int) -> dict[str, Any]:
+    """A definition of which nothing is lost as tags."""
+    made = told(number)
+    made["parameters"]["properties"]["n"]["default"] = 0.5  # 1e-05 comes back as a text
+    return made
+
+
+@settings(max_examples=examples(150))
+@given(data=st.data(), number=st.integers(-3, 9))
+def test_tags_that_are_proved_are_read(data: st.DataObject, number: int) -> None:
+    """What types and the lack of one sign prove, reading proves; whole ones come back whole."""
+    literals = re.compile(r"(?!)")
+    assert whole_tools(json.dumps([whole(number), {"name": "g"}]).encode()) is not None
+    for _ in range(6):
+        made = json.loads(json.dumps([whole(number), {"name": "g"}]))
+        for _ in range(data.draw(st.integers(1, 3))):
+            where, key = data.draw(st.sampled_from(parts(made)))
+            how = data.draw(st.sampled_from(["value", "value", "none", "key", "more"]))
+            how = "value" if where is made and how == "none" else how
+            if how == "none":
+                del where[key]
+            elif isinstance(where, list) or how == "value":
+                where[key] = data.draw(IN_TAGS | IN_TAGS | SCALARS)
+            elif how == "key":
+                where[data.draw(IN_TAGS)] = where.pop(key)
+            else:
+                keys = ["title", "default", "description", "enum", "nullable", "format", "examples"]
+                where[data.draw(st.sampled_from(keys))] = data.draw(
+                    IN_TAGS | SCALARS | st.lists(IN_TAGS, max_size=2)
+                )
+        raw = json.dumps(made).encode()
+        kept, strings = whole_tools(raw), "".join(strings_of([made]))
+        assert kept is None or plain_tools(raw) is not None
+        if plain_tools(raw) is None or "<" in strings:
+            continue
+        text = write_tool_tags(made, literals)
+        read = read_tool_tags(text)
+        assert set(text) <= TAG_SIGNS | {"<"} | set(strings)
+        found = re.findall(r"<(?:/?\w+>)?", text)
+        assert {*found} <= {*elements()}
+        if kept is not None:
+            assert lost(made, read) == []
+
+
 def proved(tools: list[dict[str, Any]]) -> bool:
     found = signed_tools(json.dumps(tools).encode())
     return found is not None and readable(written(found[0]))
@@ -278,6 +334,21 @@ def test_harmony_proves_new_tools_without_their_text() -> None:
     with mock.patch.object(type(prover.checker.dialect.adapter), "tools_text", side_effect=AssertionError):  # fmt: skip
         assert prover.doubtful(lines(found[4:7])) == []
     found[7]["tools"][0]["description"] = "C# has\nit: both."
+    assert prover.doubtful(lines([*found[4:7], found[7]])) == []
+
+
+@pytest.mark.parametrize("codes", [BUT_LOST, frozenset(RULES)])
+def test_new_tools_as_tags_are_proved_without_their_text(codes: frozenset[str]) -> None:
+    """Speed must not die in silence; and what the types do not prove is written, not refused."""
+    prover = CleanFilter(Checker(named(CODER), codes=codes))
+    found = [new(number) | {"tools": [whole(number), {"name": "g"}]} for number in range(8)]
+    for record in found:
+        called = {"name": record["tools"][0]["name"], "arguments": {"n": 2, "c": "v"}}
+        record["messages"][1]["tool_calls"][0]["function"] = called
+    assert prover.doubtful(lines(found[:4])) == []
+    with mock.patch.object(type(prover.checker.dialect.adapter), "tools_text", side_effect=AssertionError):  # fmt: skip
+        assert prover.doubtful(lines(found[4:7])) == []
+    found[7]["tools"][0]["description"] = "Less: a < b."
     assert prover.doubtful(lines([*found[4:7], found[7]])) == []
 
 
