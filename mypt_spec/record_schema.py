@@ -75,9 +75,18 @@ _ELSEWHERE = {
                      'the content; convert the file: mypt-convert --from sharegpt',
 }  # fmt: skip
 _MOST = 1000  # of a weight; more is a mistake
+_LEAST = 1e-6  # of a weight that is surely more than 0 as a float32
 _WORD = 60  # characters of a key or role that can be a misspelling
 # No Episode could hold what these name.
 _UNREADABLE = {"MYP005", "MYP006", "MYP008", "MYP104", "MYP107"}
+
+
+def is_free_weight(value: object) -> bool:
+    """Returns whether a weight of a message can be any other such weight in its place.
+
+    0 and 1 are no such weights: they say that a message is not trained, or as usual.
+    """
+    return type(value) in (int, float) and _LEAST <= value <= _MOST and value != 1  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)

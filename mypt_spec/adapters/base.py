@@ -218,7 +218,8 @@ class Slot(NamedTuple):
 
     `path` leads from the list of messages to it; None on it says that a text is JSON, and the path
     goes on inside. `kind` is "text", "word" (an id or a name, of letters, digits, `.`, `-` and
-    `_`), "object" (of arguments), or "tools": the definitions, with the path `TOOLS`.
+    `_`), "object" (of arguments), "weight" (of a message, marked as `slot_of_weight` of
+    message_skeleton.py reads it), or "tools": the definitions, with the path `TOOLS`.
     """
 
     path: tuple[str | int | None, ...]

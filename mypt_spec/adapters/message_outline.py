@@ -33,11 +33,13 @@ from mypt_spec.adapters.base import Outlined, Split, WholeRecord, shallow
 from mypt_spec.adapters.message_skeleton import PLAIN_DEPTH, is_id, refuse_repeated
 from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.memo import Memo
+from mypt_spec.record_schema import is_free_weight
 
 _METADATA = 20  # keys of metadata that become fields
 _NAMES, _ROOM = 5000, 1 << 20  # names of tools that are remembered; characters of all
-# Signs of what is free: texts, arguments, arguments in a string; of texts of an answer that follow.
-_TEXT, _OBJECT, _QUOTED, _SEVERAL = 1, 2, 3, 4
+# Signs of what is free: texts, arguments, arguments in a string; of texts of an answer that
+# follow; weights.
+_TEXT, _OBJECT, _QUOTED, _SEVERAL, _WEIGHT = 1, 2, 3, 4, 5
 _ABSENT, _NULL = Raw(), b"null"
 _NONE: Any = ()
 _Maybe: TypeAlias = str | UnsetType | None
@@ -295,4 +297,7 @@ def _said(message: Any, add: _Add, free: _Add) -> None:
         else:
             add(text)
     weight = message.weight
-    add(weight if weight is UNSET else (weight.__class__, weight))
+    if is_free_weight(weight):
+        add(_WEIGHT)
+    else:
+        add(weight if weight is UNSET else (weight.__class__, weight))

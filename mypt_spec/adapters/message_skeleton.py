@@ -23,9 +23,11 @@ from typing import Any, TypeGuard
 
 from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot, Split, WholeRecord, shallow
 from mypt_spec.adapters.message_shape import THOUGHTS
+from mypt_spec.record_schema import WEIGHT, is_free_weight
 
 _SPOKEN = (*THOUGHTS, "content")  # the texts of a message, in this order
 PLAIN_DEPTH = 5  # of arguments
+_WEIGHTS = 4096  # marks between a weight and the next whole one
 _ASKED, _ANSWERED = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
 _AFTER = {"": [], "user": [_ASKED, _ANSWERED], "assistant": [_ANSWERED]}
 # Names that no format has anything against, and those that some tags cannot hold.
@@ -147,6 +149,9 @@ class _Marks:
                 out[key] = self.word("name", value, (i, key))
             elif key == "tool_calls" and value.__class__ is list:
                 out[key] = [self.call(call, (i, key, n)) for n, call in enumerate(value)]
+            elif key == WEIGHT and is_free_weight(value):
+                self.mark((i, key), "weight")
+                out[key] = marked_weight(len(self.slots) - 1)
         return out
 
     def call(self, call: dict[str, Any], at: tuple[str | int | None, ...]) -> dict[str, Any]:
@@ -161,6 +166,17 @@ class _Marks:
         elif plain_text(given) is not None:
             function["arguments"] = json.dumps({self.mark((*inside, None), "object"): 0})
         return out
+
+
+def marked_weight(number: int) -> float:
+    """Returns the weight that is the mark of a slot; no weight that is not free is equal to it."""
+    return 1 + (number + 1) / _WEIGHTS
+
+
+def slot_of_weight(weight: float) -> int | None:
+    """Returns the number of the slot that such a weight is the mark of; None for any other."""
+    number = (weight - 1) * _WEIGHTS - 1
+    return int(number) if number >= 0 and number.is_integer() else None
 
 
 def any_words(patterns: list[dict[str, str]]) -> re.Pattern[str] | None:
@@ -285,6 +301,8 @@ class _Walk:
                 add([self.call(call) for call in value])
             elif key == "name":
                 add(self.name(value))
+            elif key == WEIGHT and is_free_weight(value):
+                add(0)
             else:
                 add([value])
 

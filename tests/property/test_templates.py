@@ -9,6 +9,7 @@ import copy
 import json
 import random
 from functools import cache
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -21,11 +22,13 @@ from mypt_spec.tokenizer import batch
 from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.options import Options
-from tests.property.test_fast import any_lines
+from mypt_train.data.templates.chats import ChatTemplates
+from tests.property.test_fast import agree, any_lines
 from tests.support.chats_with_calls import chat, tools, weighed
 from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, lines_of, records
 
+CODER = str(Path(__file__).resolve().parents[2] / "examples/qwen3_coder")
 WITH_TEMPLATES = [name for name in DIALECTS if Encoder(Options(dialect=name)).templates is not None]
 SPACES = [
     " ",
@@ -227,6 +230,46 @@ def test_all_chats_with_thoughts_and_weights_take_it(name: str, mask: str, histo
     for _ in range(3):
         assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
     assert taken(encoder, lines) == lines
+
+
+@pytest.mark.parametrize("name", [*CHATS, CODER])
+@pytest.mark.parametrize(
+    ("mask", "history"),
+    [("model", "keep"), ("last+no-think", "keep"), ("model", "official"), ("model", "per-turn")],
+)
+def test_weights_that_no_other_chat_has_take_it(name: str, mask: str, history: str) -> None:
+    """A template takes weights from the record; those of 0 and 1, and faulty ones, are told apart."""
+    rng = random.Random(f"{name} {mask} {history}")
+    most = 1 if name in ("harmony", "llama3") else 2
+    bases = [chat(rng, calls=most, ids="mistral" in name) for _ in range(examples(24))]
+    bases = [weighed(one, rng, [0.5]) for one in bases]
+
+    def again(one: dict[str, Any], weights: list[Any]) -> bytes:
+        """A chat with other weights in the same places."""
+        made = copy.deepcopy(one)
+        for message in made["messages"]:
+            if "weight" in message:
+                message["weight"] = rng.choice(weights)
+        return json.dumps(made).encode()
+
+    odd = [0, 1, 1.0, True, None, "2", -1, 1000, 1001, 2, 1e-7, 5e-324, 1 + 1 / 4096, 1 + 3 / 4096]
+    fine = [again(one, [rng.random(), 999 * rng.random()]) for one in bases for _ in range(2)]
+    lines = [*fine, *(again(one, odd) for one in bases for _ in range(3))]
+    encoder, slow = (Encoder(Options(dialect=name, mask=mask, history=history)) for _ in range(2))
+    expected = [plain(slow.line(line)) for line in lines]
+    for _ in range(3):
+        assert [plain(outcome) for outcome in encoder.lines(lines)] == expected
+    known, usual = len(taken(encoder, fine)), Encoder(slow.options)
+    bare = [line for one in bases for line in [again(one, [1])] * 2]
+    for _ in range(3):
+        usual.lines(bare)
+    assert known >= len(taken(usual, bare)) > 0, "as many as of the same chats with equal weights"
+    other = [again(one, [1 / 3, 7.5, 1e-3]) for one in bases for _ in range(2)]
+    agree(encoder.clean_filter, [*lines, *other])
+    assert encoder.chats is not None
+    with mock.patch.object(ChatTemplates, "_right", side_effect=AssertionError):
+        assert len(taken(encoder, other)) == known
+    assert [plain(o) for o in encoder.lines(other)] == [plain(slow.line(o)) for o in other]
 
 
 def with_id(ident: str, name: str = "find") -> bytes:

@@ -6,12 +6,13 @@ its slots.
 
 Theory of operation. A piece is encoded alike wherever its key, which holds the head of the record
 and what is around the piece, comes again in an equal place: first or not, before the last question
-or after it, cut where an episode of the history per-turn ends, and among equal weights of its turn.
-So a template is learnt for each piece, and those of an episode are joined. The first record with a
-piece is encoded as a whole. The second one is read with a mark in place of each text, id and name,
-of arguments, and of all tools (`Adapter.marked`); what is encoded by itself (`encoder.runs`) is cut
-where a piece begins, and where a mark comes out, a value will be. A piece whose marks do not all
-come out there, or whose template does not make the tokens of that record, never gets one.
+or after it, cut where an episode of the history per-turn ends, and where weights of its turn are 0,
+1 or others. So a template is learnt for each piece, and those of an episode are joined. The first
+record with a piece is encoded as a whole. The second one is read with a mark in place of each text,
+id and name, of arguments, and of all tools (`Adapter.marked`); what is encoded by itself
+(`encoder.runs`) is cut where a piece begins, and where a mark comes out, a value will be. Marks of
+weights tell whose weight a run has. A piece whose marks do not all come out there, or whose
+template does not make the tokens of that record, never gets one.
 
 A text may begin with what has another loss than the rest of it, such as the line ends after a
 thought by the mask no-think: a token belongs to the side in which it begins, so it is counted, when
@@ -39,6 +40,7 @@ import msgspec
 import numpy as np
 
 from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot
+from mypt_spec.adapters.message_skeleton import slot_of_weight
 from mypt_spec.bodies.tagged import ARGUMENT
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import EncodedAlone, Mask, runs
@@ -55,6 +57,7 @@ from mypt_train.data.templates.pieces import (
     is_torn,
     join,
     moved,
+    owned,
     owners_of,
     piece_of,
     place_of,
@@ -182,7 +185,13 @@ class ChatTemplates:
         templates = []
         for part in parts:
             numbers = [paths.setdefault(path, len(paths)) for path in part.paths]
-            templates.append(replace(part.template, texts=renumbered(part.template, numbers)))
+            templates.append(
+                replace(
+                    part.template,
+                    texts=renumbered(part.template, numbers),
+                    owners=owned(part.template, numbers),
+                )
+            )
         return Chat(templates, tuple(paths), [self._counts(one) for one in episodes])
 
     def _episode(
@@ -331,13 +340,24 @@ class ChatTemplates:
             texts.append(text_of(pieces, end))
             sizes += [(-lead, 1 - run.loss, run.weight)] if lead else []
             sizes.append((0, run.loss, run.weight))
-        if any(met[place[n]] != 1 for n in numbers if marked.slots[n].kind != "word"):
+        if any(
+            met[place[n]] != 1 for n in numbers if marked.slots[n].kind not in ("word", "weight")
+        ):
             return None
+        slots = [slot_of_weight(weight) for _, _, weight in sizes]
+        if any(slot is not None and slot not in place for slot in slots):
+            return None  # the weight of a message of another piece
         paths = [marked.slots[n].path for n in numbers]
         losses = [(length, loss) for length, loss, _ in sizes]
         template = made(texts, losses, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
-        weights = np.array([weight * loss for _, loss, weight in sizes], np.float32)
-        template = replace(template, weights=weights)
+        weights = [
+            loss * (weight if slot is None else 1)
+            for (_, loss, weight), slot in zip(sizes, slots, strict=True)
+        ]
+        owners = [-1 if slot is None else place[slot] for slot in slots]
+        template = replace(
+            template, weights=np.array(weights, np.float32), owners=np.array(owners, np.int64)
+        )
         return Known(template, tuple((moved(path, -start)) for path in paths))
 
     def _cut(

@@ -64,7 +64,7 @@ def filled(
     mask[firsts] = 0
     weights = None
     if any(template.weights is not None for template, _ in found):
-        weights = np.repeat(np.concatenate([t.each_weight for t, _ in found]), sizes)
+        weights = np.repeat(np.concatenate([t.weights_of(values) for t, values in found]), sizes)
         weights[firsts] = 0
     begin = 0
     for end, (template, _) in zip(bounds.tolist(), found, strict=True):

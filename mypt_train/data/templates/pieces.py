@@ -14,14 +14,16 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mypt_spec.encoder import EncodedAlone, Segment
 from mypt_spec.episode import Message, Part
-from mypt_spec.record_schema import WEIGHT
+from mypt_spec.record_schema import WEIGHT, is_free_weight
 from mypt_train.data.templates.template import Template, Text
 
 _MESSAGE = re.compile("/messages/([0-9]+)")
 
+_FREE = "free"  # in place of a weight
 Path = tuple[str | int | None, ...]
 
 
@@ -46,9 +48,12 @@ def weights_of_turns(
 ) -> list[tuple[Any, ...]]:
     """Returns the weights of the messages of the turn of each piece, which one block may hold.
 
+    Weights that are free are equal: a template takes them from the record.
+
     Pieces, and these of them that begin with a question, are those that `starts` begins.
     """
     given = [message.get(WEIGHT) for message in messages]
+    given = [_FREE if is_free_weight(weight) else weight for weight in given]
     if not any(weight is not None for weight in given):
         return [()] * len(starts)
     bounds = [0, *[starts[n] for n in questions], len(given)]
@@ -86,9 +91,11 @@ def join(parts: Sequence[Known], starts: Sequence[int]) -> Known:
     """Returns the templates of pieces as one; `starts` are the numbers of their first messages."""
     texts: list[Text] = []
     paths: list[Path] = []
+    whose = []
     for part, start in zip(parts, starts, strict=False):
         numbers = range(len(paths), len(paths) + len(part.paths))
         texts += renumbered(part.template, numbers)
+        whose.append(owned(part.template, numbers))
         paths += [moved(path, start) for path in part.paths]
     tags = Counter[str]()
     for part in parts:
@@ -103,6 +110,7 @@ def join(parts: Sequence[Known], starts: Sequence[int]) -> Known:
         tags,
         np.concatenate([t.each_weight for t in each]) if parted else None,
         any(t.weighed for t in each),
+        np.concatenate(whose),
     )
     return Known(template, tuple(paths))
 
@@ -117,6 +125,11 @@ def renumbered(template: Template, numbers: Sequence[int]) -> tuple[Text, ...]:
         )
         for whole, pieces, end in template.texts
     )
+
+
+def owned(template: Template, numbers: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Returns the values that are weights of the runs of a template, whose values have others."""
+    return np.array([numbers[n] if n >= 0 else -1 for n in template.each_owner], np.int64)
 
 
 def owners_of(segments: Sequence[Segment], starts: list[int]) -> list[int]:

@@ -42,7 +42,8 @@ class Template:
     of bytes at the beginning of the next text: what begins in these is a run. `ids` are those of
     the constant runs, one after another. `tags` counts terminals. `weights` are those of the runs,
     float32, 0 where there is no loss; None where all are 0 or 1. `weighed`: whether a message has
-    another weight than 1.
+    another weight than 1. `owners` are the values by which weights of runs are multiplied, -1 for
+    none; None where no run has one.
     """
 
     texts: tuple[Text, ...]
@@ -52,6 +53,21 @@ class Template:
     tags: Counter[str]
     weights: npt.NDArray[np.float32] | None = None
     weighed: bool = False
+    owners: npt.NDArray[np.int64] | None = None
+
+    @property
+    def each_owner(self) -> npt.NDArray[np.int64]:
+        """Returns which value is the weight of each run, -1 for none."""
+        return np.full(len(self.lengths), -1) if self.owners is None else self.owners
+
+    def weights_of(self, values: list[Any]) -> npt.NDArray[np.float32]:
+        """Returns the weight of each run in a record that has these values."""
+        weights, owners = self.each_weight, self.each_owner
+        free = np.flatnonzero(owners >= 0)
+        if len(free):
+            weights = weights.copy()
+            weights[free] *= np.array([values[n] for n in owners[free]], np.float32)
+        return weights
 
     @property
     def each_weight(self) -> npt.NDArray[np.float32]:
