@@ -247,12 +247,13 @@ def empty(record: Any) -> bool:
 
 
 def piece_of_tag(record: Any) -> bool:
-    """A tool may have the name `<ti`, which in content would be a tag cut short.
+    """A tool may have the name `<ti` or `tin>`, which in content would be a tag cut short.
 
     The fast path leaves it to the checker.
     """
     items = [item for message in record["messages"] for item in message.get("contents", ())]
-    return any("<" in item.get("name", "") for item in items if isinstance(item, dict))
+    names = [item.get("name", "") for item in items if isinstance(item, dict)]
+    return any("<" in name or ">" in name for name in names)
 
 
 def tag_in_metadata(record: Any) -> bool:
