@@ -127,8 +127,12 @@ class AdapterScan:
             if judged[i] is None:
                 self._split(lines[i], i, found)
                 known = judged[i]
-                if known is not None and key is not None and len(lines[i]) < _LONGEST:
+                if known is None or key is None or len(lines[i]) >= _LONGEST:
+                    continue
+                if self.outlines.tells_all(lines[i]):
                     self.outlined.keep(key, known, len(lines[i]))
+                else:
+                    self.learn(lines[i])
         for i, raw in enumerate(lines):
             if raw.endswith(_ENDS) or len(raw) > self.longest:
                 judged[i] = None

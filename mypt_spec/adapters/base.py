@@ -208,6 +208,13 @@ class Outlines(Protocol):
         """
         ...
 
+    def tells_all(self, raw: bytes) -> bool:
+        """Returns whether the outline of a line leaves out no string of it, as `learn` would add.
+
+        Only then does what is found in that line hold for others with this outline.
+        """
+        ...
+
     def learn(self, keys: Iterable[str]) -> bool:
         """Counts metadata with these keys from now on; returns whether there were new ones."""
         ...

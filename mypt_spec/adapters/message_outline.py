@@ -87,7 +87,7 @@ class Answer(Struct, gc=False, tag_field="role", tag="assistant"):
     weight: int | float | UnsetType | None = UNSET
 
 
-class _Record(Struct, gc=False):
+class _Record(Struct, gc=False, omit_defaults=True):
     tools: Raw = _ABSENT
     chat_template_kwargs: Raw = _ABSENT
     language: _Maybe = UNSET
@@ -136,6 +136,14 @@ class MessageOutlines:
             self.keys += fresh
             self._compile()
         return bool(fresh)
+
+    def tells_all(self, raw: bytes) -> bool:
+        """Returns whether the outline of a line leaves out no key of it."""
+        try:
+            refuse_repeated(raw.decode(), _encode(self.decode(raw)))
+        except (ValueError, TypeError, RecursionError, WholeRecord):
+            return False
+        return True
 
     def of(self, lines: list[bytes]) -> Outlined:
         """Returns what lines split into.

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
+from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec import Limits
@@ -171,12 +172,47 @@ def test_an_outline_shows_each_change(name: str, data: st.DataObject) -> None:
     checker = Checker(mypt_spec.dialect(name))
     record = rich(checker)
     tag = sorted(checker.dialect.table.special)[0]
+    noted = record
     if data.draw(st.booleans()):
-        record |= {"_note": ["x", {"y": 1}]}
+        noted = record | {"_note": ["x", {"y": 1}]}
     prover = CleanFilter(checker)
-    line = json.dumps(record).encode()
+    line = json.dumps(noted).encode()
     assert prover.clean(line)
-    agree(prover, [line, *data.draw(st.lists(changed(record, tag), min_size=4, max_size=8))])
+    some = changed(noted, tag) | changed(record, tag)
+    agree(prover, [line, *data.draw(st.lists(some, min_size=4, max_size=8))])
+
+
+@pytest.mark.parametrize("name", OUTLINED)
+@pytest.mark.parametrize("note", [{}, {"_note": ["x"]}])
+def test_a_line_like_another_is_not_split(
+    name: str, note: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checker = Checker(mypt_spec.dialect(name))
+    record = rich(checker) | note
+    prover = CleanFilter(checker)
+    for _ in range(2 if note else 1):  # the first note is learnt
+        assert prover.clean(json.dumps(record).encode())
+    record["messages"][-1]["content"] = "other words"
+    monkeypatch.delattr(AdapterScan, "_split")
+    assert prover.clean(json.dumps(record).encode())
+
+
+@pytest.mark.parametrize("name", OUTLINED)
+@pytest.mark.parametrize("where", ["record", "message"])
+def test_an_unknown_key_is_not_taken_for_metadata(name: str, where: str) -> None:
+    """The first record with metadata teaches no outline that does not show it."""
+    checker = Checker(mypt_spec.dialect(name))
+
+    def line(key: str) -> bytes:
+        record = rich(checker)
+        (record if where == "record" else record["messages"][-1])[key] = 1
+        return json.dumps(record).encode()
+
+    for first in ([], [line("_note")], [line("_note")] * 2):
+        prover = CleanFilter(checker)
+        assert not [one for one in first if not prover.clean(one)]
+        assert not prover.clean(line("x"))
+        assert [i for i, _ in prover.unproved(b"\n".join([*first, line("x")]))[1]] == [len(first)]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
