@@ -33,6 +33,7 @@ _ENTRIES = 20_000  # rests, or outlines, that are remembered ...
 _LONG = 200  # ... rests by digest, where they have more bytes
 _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose outline is remembered, and of all
 
+_NO_TOOLS = 0, None
 # What is judged once: how many strings a record has besides metadata, and the keys of its rests.
 Judged = tuple[int, tuple[bytes, ...]]
 Taken = tuple[tuple[bytes, ...], bytes, list[str]]
@@ -96,13 +97,12 @@ class AdapterScan:
         if free < 0:
             for i in [i for i, one in enumerate(judged) if one is not None]:
                 if i in found.tools and found.tools[i][1] is not None:
-                    found.tools[i] = self._tools(more[i])  # by themselves, where they were new
+                    found.tools[i] = self.tools.of(more[i])  # by themselves, where they were new
                 known = i not in found.tools or found.tools[i][0] >= 0
                 known = known and self._are_clean(found.texts_of(i))
                 if not known or self._free(found, [i]) < 0:
                     judged[i] = None
             free = self._free(found, more, proved=True)
-        self.tools.fresh.clear()
         if kept is not None:
             kept += [
                 (one[1], raw, found.texts_of(i)) if one is not None and one[1] else None
@@ -139,7 +139,7 @@ class AdapterScan:
         for i, split in outlined.more.items():
             needed = (split.tools is not None or split.called) and i not in found.tools
             if needed and judged[i] is not None:
-                found.tools[i] = self._tools(split)
+                found.tools[i] = self.tools.of(split)
                 if found.tools[i][0] < 0:
                     judged[i] = None
         return found
@@ -151,36 +151,27 @@ class AdapterScan:
             self._split(raw, i, found)
         return found
 
-    def _tools(self, split: Split) -> tuple[int, Any]:
-        """Returns the strings in the tools of a line, and the tools where they are new.
-
-        The number is -1 where the tools, or the names of calls, are not clean.
-        """
-        declared, tools = self.checker.limits.tools, split.tools
-        strings, new = 0, None
-        if tools is not None:
-            raw = tools if isinstance(tools, bytes) else self.encode(tools)
-            strings, new, own = self.tools.of(raw)
-            declared = declared | own if declared else own
-        called = split.called
-        if called and not declared.issuperset(called) and (declared or tools is not None):
-            return -1, None
-        return strings, new
-
     def _free(self, found: _Found, lines: Iterable[int], *, proved: bool = False) -> int:
         """Returns the strings in the free values, and in the new tools, of clean lines.
 
         -1 where any of these is not clean, or arguments do not fit, unless that is proved already.
         """
         judged, more = found.judged, found.outlined.more
-        splits = [more[i] for i in lines if i in more and judged[i] is not None]
-        # Lines that were split by themselves, which have a rest, were proved to fit there.
-        if not proved and not self.tools.fit([split for split in splits if split.rest is None]):
+        values: list[Any] = []
+        quoted: list[Any] = []
+        tools: list[Any] = []
+        calling: list[Split] = []
+        for i in lines:
+            if i in more and judged[i] is not None:
+                split, (_, new) = more[i], found.tools.get(i, _NO_TOOLS)
+                values += split.values
+                quoted += split.quoted
+                if new is not None:
+                    tools.append(new)
+                elif split.rest is None:  # others were proved to fit when they were split
+                    calling.append(split)
+        if not proved and not self.tools.fit(calling):
             return -1
-        values = [value for split in splits for value in split.values]
-        quoted = [value for split in splits for value in split.quoted]
-        new = [found.tools[i][1] for i in lines if i in found.tools and judged[i] is not None]
-        tools = [one for one in new if one is not None]
         if not (values or quoted or tools):
             return 0
         in_values, in_tools = written(values), written(tools)
@@ -228,8 +219,8 @@ class AdapterScan:
             split = None if opts_out else self.adapter.skeleton(record)
             if split is None or not self._are_clean(split.texts):
                 return
-            tools = self._tools(split)
-            if tools[0] < 0 or not self.tools.fit([split]):
+            tools = self.tools.of(split)  # which proves calls of new ones
+            if tools[0] < 0 or (tools[1] is None and not self.tools.fit([split])):
                 return
             judged = self.judge(raw, record, split.rest, split.notes)
         except (ValueError, RecursionError, OverflowError):

@@ -8,9 +8,9 @@ put before the checker, once, beside the shortest chat that there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -18,8 +18,8 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.base import Split
-from mypt_spec.bodies.fitting import Fitting, come_back, listed
-from mypt_spec.bodies.plain_schema import plain_tools, written
+from mypt_spec.bodies.fitting import Fitting, Given, come_back, listed
+from mypt_spec.bodies.plain_schema import Definitions, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
 from mypt_spec.bodies.plain_tool_tags import SIGNS as IN_TAGS
 from mypt_spec.bodies.plain_tool_tags import apart_from, whole_tools
@@ -28,10 +28,11 @@ from mypt_spec.memo import Memo
 
 _LISTS, _ROOM = 2000, 8 << 20  # lists that are remembered; bytes of all
 _HASHES = 50_000  # of lists that came once
-_NONE = frozenset[str]()
+_NONE: Container[str] = frozenset[str]()
 _TAGS = [tag.encode() for tag in TAGS]
 LOST = "MYP360"  # what the text of tools does not say
 MISFIT = "MYP353"  # arguments that do not fit their tool
+Calls: TypeAlias = dict[str, Given]  # the arguments of calls by the names of their tools
 _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
 
 
@@ -53,73 +54,94 @@ class CleanTools:
         # Strings of definitions, and names; -1: not clean.
         self.known = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
         self.seen = Memo[int, None](_HASHES)
-        self.fitting = Memo[bytes, Fitting](_LISTS, room=_ROOM)  # of those that came twice
-        # Parameters of those in a block that did not yet; the caller forgets them after the block.
-        self.fresh: dict[bytes, dict[str, Any]] = {}
+        self.fitting = Memo[bytes, Fitting](_LISTS, room=_ROOM)
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
         self.tagged = checker.dialect.table.tagged
         self.binds = checker.selects(MISFIT) or self.tagged
 
-    def fit(self, splits: Sequence[Split]) -> bool:
-        """Returns whether the arguments of calls in some lines are proved to fit their tools."""
-        groups: dict[bytes, dict[str, list[dict[str, Any]]]] = {}
-        for split in splits if self.binds else ():
-            called, given, tools = split.called, split.values or split.quoted, split.tools
-            if called and self.tagged and tools is None:
-                return False  # nothing says how values are read
-            if called and tools is not None:
-                if split.values and split.quoted:  # which are whose is not known
-                    pairs = [*product({*called}, [*split.values, *split.quoted])]
-                    called, given = [name for name, _ in pairs], [one for _, one in pairs]
-                if len(called) != len(given):
-                    return False
-                raw = tools if isinstance(tools, bytes) else self.encode(tools)
-                own = groups.setdefault(raw, {})
-                for name, arguments in zip(called, given, strict=True):
-                    if name in own:
-                        own[name].append(arguments)
-                    else:
-                        own[name] = [arguments]
-        for raw, own in groups.items():
-            fitting = self.fitting.known.get(raw) or Fitting(raw, self.fresh.get(raw, {}))
-            if self.tagged and not self._come_back(own, fitting.plain):
-                return False
-            if not all(map(fitting.proves, own, own.values())):
-                return False
-        return True
+    def of(self, split: Split) -> tuple[int, Any]:
+        """Returns how many strings the clean tools of a line have, -1 for others; and None.
 
-    def _come_back(self, calls: dict[str, list[dict[str, Any]]], plain: dict[str, Any]) -> bool:
+        Also -1 where a name is called that no tool has. Where tools are seen for the first time: 0,
+        and the definitions for `plain_schema.written`, clean if `come_back` says so and no string
+        in them holds a tag; that the calls fit them is proved.
+        """
+        tools, called, declared = split.tools, split.called, self.checker.limits.tools
+        strings, new, own = 0, None, _NONE
+        if tools is not None:
+            raw = tools if isinstance(tools, bytes) else self.encode(tools)
+            known = self.known.known.get(raw)
+            if known is None and self.texts.in_json:
+                plain = plain_tools(raw)
+                if plain is not None and self._is_new(raw):
+                    new, own = plain[0], plain[1]
+                    if called and self.binds and not self._fits(split, Fitting(raw, own)):
+                        return -1, None
+                else:
+                    known = self._judged(raw, plain)
+            if new is None:
+                strings, own = known or (-1, _NONE)
+        if tools is not None or declared:
+            for name in called:
+                if name not in own and name not in declared:
+                    return -1, None
+        return strings, new
+
+    def _is_new(self, raw: bytes) -> bool:
+        """Returns whether plain definitions are seen for the first time, and proved to be clean.
+
+        Most lists never come again, so only the hash is kept.
+        """
+        if hash(raw) in self.seen.known:
+            return False
+        self.seen.keep(hash(raw), None)
+        return self.plain or self._is_readable(raw)
+
+    def _judged(self, raw: bytes, plain: Definitions | None) -> tuple[int, frozenset[str]]:
+        """Returns the strings of definitions, -1 where they are not clean, and the names."""
+        names = self._names(raw) if plain is None else frozenset(plain[1])
+        self.fitting.keep(raw, Fitting(raw, {} if plain is None else plain[1]), len(raw))
+        again = None if plain is None else written(plain[0])
+        strings = unescaped_quotes(raw if again is None else again) // 2
+        found = (strings, names) if self._are_clean(raw, again) else (-1, _NONE)
+        return self.known.keep(raw, found, len(raw))
+
+    def fit(self, splits: Iterable[Split]) -> bool:
+        """Returns whether the calls of lines whose tools are not new are proved to fit these.
+
+        Those of many lines are proved together.
+        """
+        groups: dict[bytes, Calls] = {}
+        for split in splits if self.binds else ():
+            if split.called and split.tools is not None:
+                tools = split.tools
+                raw = tools if isinstance(tools, bytes) else self.encode(tools)
+                if not _group(split, groups.setdefault(raw, {})):
+                    return False
+            elif split.called and self.tagged:
+                return False  # nothing says how values are read
+        return all(
+            self._prove(calls, self.fitting.known.get(raw) or Fitting(raw, {}))
+            for raw, calls in groups.items()
+        )
+
+    def _fits(self, split: Split, fitting: Fitting) -> bool:
+        """Returns whether the calls of one line are proved to fit."""
+        calls: Calls = {}
+        return _group(split, calls) and self._prove(calls, fitting)
+
+    def _prove(self, calls: Calls, fitting: Fitting) -> bool:
+        if self.tagged and not self._come_back(calls, fitting.plain):
+            return False
+        return all(map(fitting.proves, calls, calls.values()))
+
+    def _come_back(self, calls: Calls, plain: dict[str, Any]) -> bool:
         """Returns whether arguments that are written as tags are proved to come back."""
         encoded = self.encode(list(calls.values()))
         return not any(tag in encoded for tag in _TAGS) and all(
             come_back(given, plain.get(name)) for name, given in calls.items()
         )
-
-    def of(self, raw: bytes) -> tuple[int, Any, frozenset[str]]:
-        """Returns how many strings clean definitions have in their line, -1 for others; the names.
-
-        Where they are seen for the first time: 0, and the definitions for `plain_schema.written`,
-        clean if `come_back` says so, and no string in them holds a tag. Else None is there.
-        """
-        known = self.known.known.get(raw)
-        if known is not None:
-            return known[0], None, known[1]
-        if not self.texts.in_json:
-            return -1, None, _NONE
-        plain, once = plain_tools(raw), hash(raw) not in self.seen.known
-        names = self._names(raw) if plain is None else frozenset(plain[1])
-        if once:  # most lists never come again, so only the hash is kept
-            self.seen.keep(hash(raw), None)
-            if plain is not None and (self.plain or self._is_readable(raw)):
-                self.fresh[raw] = plain[1]
-                return 0, plain[0], names
-        self.fitting.keep(raw, Fitting(raw, {} if plain is None else plain[1]), len(raw))
-        again = None if plain is None else written(plain[0])
-        strings = unescaped_quotes(raw if again is None else again) // 2
-        found = (strings, names) if self._are_clean(raw, again) else (-1, _NONE)
-        self.known.keep(raw, found, len(raw))
-        return found[0], None, found[1]
 
     def come_back(self, encoded: bytes) -> bool:
         """Returns whether definitions seen for the first time can be read from their text.
@@ -163,3 +185,19 @@ class CleanTools:
             and self.texts.are_clean_in(proved, lambda: tools)
             and adapter.tools_come_back(tools, text, whole=self.whole)
         )
+
+
+def _group(split: Split, calls: Calls) -> bool:
+    """Adds the calls of a line; returns whether the arguments of each are known."""
+    called, given = split.called, split.values or split.quoted
+    if split.values and split.quoted:  # which are whose is not known
+        pairs = [*product({*called}, [*split.values, *split.quoted])]
+        called, given = [name for name, _ in pairs], [one for _, one in pairs]
+    if len(called) != len(given):
+        return False
+    for name, arguments in zip(called, given, strict=True):
+        if name in calls:
+            calls[name].append(arguments)
+        else:
+            calls[name] = [arguments]
+    return True

@@ -24,7 +24,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 from operator import attrgetter, or_
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -57,7 +57,7 @@ class _Function(Struct, gc=False):
 class _Call(Struct, gc=False):
     function: _Function
     id: _Maybe = UNSET
-    type: _Maybe = UNSET
+    type: Literal["function"] | UnsetType | None = UNSET
 
 
 class System(Struct, gc=False, tag_field="role", tag="system"):
@@ -216,39 +216,38 @@ class MessageOutlines:
                                 function, ident = call.function, call.id
                                 name, given = function.name, function.arguments
                                 names.append(name)
-                                if ident in ids:
-                                    ident = ids[ident]
-                                elif ident is not UNSET and is_id(ident):
-                                    ident = ids.setdefault(ident, len(ids))
+                                if ident is not UNSET:
+                                    if ident in ids:
+                                        ident = ids[ident]
+                                    elif is_id(ident):
+                                        ident = ids.setdefault(ident, len(ids))
                                 if name in called:
                                     name = called[name]
                                 elif words[name] if name in words else self._free(name):
                                     name = called.setdefault(name, len(called))
                                 if type(given) is dict:
                                     values.append(given)
-                                    given = _OBJECT
-                                elif given[:1] == "{":
+                                    outline += ident, call.type, name, _OBJECT
+                                    continue
+                                if given[:1] == "{":
                                     quoted.append(_unquoted(given))
                                     given = _QUOTED
                                 outline += ident, call.type, name, given
                     elif kind is result:
-                        content = message.content
+                        content, ident, name = message.content, message.tool_call_id, message.name
                         if content:
                             free(content)
-                            add(_TEXT)
-                        else:
-                            add(content)
-                        ident, name = message.tool_call_id, message.name
-                        if ident in ids:
-                            ident = ids[ident]
-                        elif ident is not UNSET and is_id(ident):
-                            ident = ids.setdefault(ident, len(ids))
-                        add(ident)
+                            content = _TEXT
+                        if ident is not UNSET:
+                            if ident in ids:
+                                ident = ids[ident]
+                            elif is_id(ident):
+                                ident = ids.setdefault(ident, len(ids))
                         if name in called:
                             name = called[name]
                         elif name and (words[name] if name in words else self._free(name)):
                             name = called.setdefault(name, len(called))
-                        add(name)
+                        outline += content, ident, name
                     else:
                         content = message.content
                         if content:

@@ -61,7 +61,7 @@ class Fitting:
         kind = self.types and self.types.get(name)
         if kind is not None and _are_of(kind, given):
             return True
-        if len(given) < _MANY and _are_plain(given, self.plain.get(name, False)):
+        if len(given) < _MANY and fit(given, self.plain.get(name, False)):
             return True
         schema = parameters_of(listed(self.raw)).get(name)
         if schema is None:
@@ -117,11 +117,35 @@ def listed(raw: bytes) -> list[Any]:
     return tools if isinstance(tools, list) else []
 
 
-def _are_plain(given: Given, schema: Any) -> bool:
-    return all(fits(one, schema) for one in given)
+def fit(given: Given, schema: Any) -> bool:
+    """Returns whether arguments are proved to fit the plain schema of their tool.
+
+    Most are words and numbers of which a schema says only the type: these are looked at here, as
+    a call for each takes longer than the look.
+    """
+    if schema.__class__ is not bool and schema is not UNSET and schema.type == "object":
+        if not schema.enum is schema.anyOf is schema.oneOf is schema.allOf is UNSET:
+            return False
+        known, needed, other = schema.properties, schema.required, schema.additionalProperties
+        if known is not UNSET:
+            for one in given:
+                if needed is not UNSET and not needed <= one.keys():
+                    return False
+                for key, value in one.items():
+                    of = known.get(key, other)
+                    said = value.__class__ is str and of is not other and of.type == "string"
+                    if said and (
+                        of.enum is of.format is of.minLength is of.maxLength
+                        is of.anyOf is of.oneOf is of.allOf is UNSET
+                    ):  # fmt: skip
+                        continue
+                    if not _fits(value, of):
+                        return False
+            return True
+    return all(_fits(one, schema) for one in given)
 
 
-def fits(value: Any, schema: Any) -> bool:
+def _fits(value: Any, schema: Any) -> bool:
     """Returns whether a value is proved to fit a plain schema, or one that is UNSET or a bool."""
     if schema is UNSET or schema is True:
         return True
@@ -143,7 +167,11 @@ def fits(value: Any, schema: Any) -> bool:
         return _fits_object(value, schema)
     if kind == "array":
         within = _within(len(value), schema.minItems, schema.maxItems)
-        return within and schema.uniqueItems is not True and _are_plain(value, schema.items)
+        return (
+            within
+            and schema.uniqueItems is not True
+            and all(map(_fits, value, repeat(schema.items)))
+        )
     if kind in ("integer", "number"):
         strict = schema.exclusiveMinimum is schema.exclusiveMaximum is UNSET
         return strict and _within(value, schema.minimum, schema.maximum)
@@ -155,9 +183,9 @@ def _fits_object(value: dict[str, Any], schema: Any) -> bool:
         return False
     known, other = schema.properties, schema.additionalProperties
     if known is UNSET:
-        return other is UNSET or _are_plain(list(value.values()), other)
+        return other is UNSET or all(map(_fits, value.values(), repeat(other)))
     of = map(known.get, value, repeat(other))
-    return all(map(fits, value.values(), of))
+    return all(map(_fits, value.values(), of))
 
 
 def _within(size: float, least: Any, most: Any) -> bool:
