@@ -120,7 +120,7 @@ class AdapterScan:
             return self._split_all(lines)
         outlined, recall = self.outlines.of(lines), self.outlined.known.get
         found = _Found(outlined, list(map(recall, outlined.keys)), {})
-        judged = found.judged
+        judged, untold = found.judged, list[bytes]()
         for i in [i for i, one in enumerate(judged) if one is None]:
             key = outlined.keys[i]
             judged[i] = recall(key)  # learnt from a line before
@@ -132,7 +132,9 @@ class AdapterScan:
                 if self.outlines.tells_all(lines[i]):
                     self.outlined.keep(key, known, len(lines[i]))
                 else:
-                    self.learn(lines[i])
+                    untold.append(lines[i])
+        for raw in untold:  # not before: what is learnt shows in no outline of these lines
+            self.learn(raw)
         for i, raw in enumerate(lines):
             if raw.endswith(_ENDS) or len(raw) > self.longest:
                 judged[i] = None
