@@ -188,15 +188,13 @@ class AdapterScan:
         return (unescaped_quotes(in_values) + unescaped_quotes(in_tools)) // 2
 
     def learn(self, raw: bytes) -> bool:
-        """Expects the metadata keys of a line in outlines; returns whether there were new ones."""
+        """Expects the keys of a line in outlines; returns whether there were new ones."""
         if self.outlines is None:
             return False
         try:
             record = self.decode(raw)
             items = [record, *record["messages"]]
-            return self.outlines.learn(
-                key for item in items for key in item if key[:1] == "_" and key != OPT_OUT
-            )
+            return self.outlines.learn(key for item in items for key in item if key != OPT_OUT)
         except (ValueError, TypeError, KeyError, RecursionError):
             return False
 

@@ -216,7 +216,7 @@ class Outlines(Protocol):
         ...
 
     def learn(self, keys: Iterable[str]) -> bool:
-        """Counts metadata with these keys from now on; returns whether there were new ones."""
+        """Shows these keys from now on, if it can; returns whether any were new."""
         ...
 
 

@@ -4,11 +4,11 @@ Input: a line of JSON. Output: `base.Split`, with its outline; see `base.Outline
 
 Theory of operation. msgspec decodes a line into structs, one type a role, and passes over keys that
 these do not have. So a key that is unknown, or occurs twice, does not show in an outline; it shows
-to whoever counts the quotes of the line (mypt_lint/fast/clean_filter.py). Keys of metadata become
-fields when `learn` is told of them. An outline says of each message its type, and then what it has
-besides one text: signs for texts and arguments, ids and names of tools as numbers, other values as
-they are. Of lines with equal outlines, the rests (message_skeleton.py) are equal, and so are the
-places of texts and the numbers of strings.
+to whoever counts the quotes of the line (mypt_lint/fast/clean_filter.py). Keys of metadata, and
+rare ones of answers, become fields when `learn` is told of them. An outline says of each message
+its type, and then what it has besides one text: signs for texts and arguments, ids and names of
+tools as numbers, other values as they are. Of lines with equal outlines, the rests
+(message_skeleton.py) are equal, and so are the places of texts and the numbers of strings.
 
 `{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}` has the
 outline `(None, b"", UNSET, User, Answer)` and the texts "Hi" and "Yo"; the first three are of the
@@ -35,6 +35,7 @@ from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.memo import Memo
 from mypt_spec.record_schema import is_free_weight
 
+_RARE = frozenset({"thinking", "reasoning", "weight"})  # keys of answers
 _METADATA = 20  # keys of metadata that become fields
 _NAMES, _ROOM = 5000, 1 << 20  # names of tools that are remembered; characters of all
 # Signs of what is free: texts, arguments, arguments in a string; of texts of an answer that
@@ -81,9 +82,14 @@ class Result(Struct, gc=False, tag_field="role", tag="tool"):
 class Answer(Struct, gc=False, tag_field="role", tag="assistant"):
     content: _Maybe = UNSET
     reasoning_content: _Maybe = UNSET
+    tool_calls: list[_Call] | UnsetType | None = UNSET
+
+
+class RareAnswer(Answer, gc=False, tag_field="role", tag="assistant"):
+    """An answer with what few files have: to look for it in each takes time."""
+
     thinking: _Maybe = UNSET
     reasoning: _Maybe = UNSET
-    tool_calls: list[_Call] | UnsetType | None = UNSET
     weight: int | float | UnsetType | None = UNSET
 
 
@@ -94,7 +100,9 @@ class _Record(Struct, gc=False, omit_defaults=True):
 
 
 @lru_cache(maxsize=8)
-def _types(keys: tuple[str, ...]) -> tuple[Callable[[bytes], Any], list[type], list[str]]:
+def _types(
+    keys: tuple[str, ...], *, rare: bool
+) -> tuple[Callable[[bytes], Any], list[type], list[str]]:
     """Returns (decoder of a line, types of messages, names of the fields of metadata)."""
     more = [(f"x{i}", Any, msgspec.field(default=UNSET, name=key)) for i, key in enumerate(keys)]
     kinds: list[type] = [
@@ -106,7 +114,7 @@ def _types(keys: tuple[str, ...]) -> tuple[Callable[[bytes], Any], list[type], l
             tag_field="role",
             tag=kind.__struct_config__.tag,
         )
-        for kind in (User, Answer, Result, System, Developer)
+        for kind in (User, RareAnswer if rare else Answer, Result, System, Developer)
     ]
     message: Any = reduce(or_, kinds)
     fields: list[Any] = [("messages", list[message]), *more]
@@ -121,21 +129,26 @@ class MessageOutlines:
         self.matches = names.fullmatch
         self.words = Memo[str, bool](_NAMES, room=_ROOM)  # whether names are free
         self.keys: list[str] = []  # of metadata, the names of the fields `x0`, `x1` ...
+        self.rare = False  # whether answers have the fields of RareAnswer
         self._compile()
 
     def _compile(self) -> None:
         """Takes the types above, with a field for each key of metadata."""
-        self.decode, (self.user, self.answer, self.result, *_), names = _types((*self.keys,))
+        keys = (*self.keys,)
+        self.decode, (self.user, self.answer, self.result, *_), names = _types(keys, rare=self.rare)
         self.fields = [(name, attrgetter(name)) for name in names]
 
     def learn(self, keys: Iterable[str]) -> bool:
-        """Makes fields of keys of metadata from now on; returns whether there were new ones."""
-        fresh = [key for key in dict.fromkeys(keys) if key not in self.keys]
+        """Makes fields of keys from now on, where it can; returns whether there were new ones."""
+        some = dict.fromkeys(keys)
+        fresh = [key for key in some if key[:1] == "_" and key not in self.keys]
         fresh = fresh[: _METADATA - len(self.keys)]
-        if fresh:
+        rare = not self.rare and not _RARE.isdisjoint(some)
+        if fresh or rare:
             self.keys += fresh
+            self.rare |= rare
             self._compile()
-        return bool(fresh)
+        return bool(fresh) or rare
 
     def tells_all(self, raw: bytes) -> bool:
         """Returns whether the outline of a line leaves out no key of it."""
@@ -156,7 +169,7 @@ class MessageOutlines:
         ends: list[int] = []
         more: dict[int, Split] = {}
         decode, free, words = self.decode, texts.append, self.words.known
-        user, answer, result = self.user, self.answer, self.result
+        user, answer, result, rare = self.user, self.answer, self.result, self.rare
         for i, raw in enumerate(lines):
             try:
                 record = decode(raw)
@@ -193,7 +206,9 @@ class MessageOutlines:
                     elif kind is answer:
                         if before is result:
                             ids, called = {}, {}
-                        if message.thinking is message.reasoning is message.weight is UNSET:
+                        if not rare or (
+                            message.thinking is message.reasoning is message.weight is UNSET
+                        ):
                             thought = message.reasoning_content
                             if thought:
                                 free(thought)
