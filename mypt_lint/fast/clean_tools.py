@@ -28,7 +28,7 @@ from mypt_spec.memo import Memo
 
 _LISTS, _ROOM = 2000, 8 << 20  # lists that are remembered; bytes of all
 _HASHES = 50_000  # of lists that came once
-_NONE: Container[str] = frozenset[str]()
+_NONE = frozenset[str]()
 _TAGS = [tag.encode() for tag in TAGS]
 LOST = "MYP360"  # what the text of tools does not say
 MISFIT = "MYP353"  # arguments that do not fit their tool
@@ -68,7 +68,8 @@ class CleanTools:
         in them holds a tag; that the calls fit them is proved.
         """
         tools, called, declared = split.tools, split.called, self.checker.limits.tools
-        strings, new, own = 0, None, _NONE
+        strings, new = 0, None
+        own: Container[str] = _NONE
         if tools is not None:
             raw = tools if isinstance(tools, bytes) else self.encode(tools)
             known = self.known.known.get(raw)

@@ -38,6 +38,7 @@ _KIND: dict[type, str] = {
     list: "array",
     dict: "object",
 }
+_SCALAR = {kind: said for kind, said in _KIND.items() if kind not in (list, dict)}
 _NONE, _ANY = frozenset[str](), frozenset(_KIND.values())
 _STRING = frozenset({"string"})
 _JSON = "tfnNI"  # letters with which a text that is JSON may begin
@@ -127,16 +128,17 @@ def fit(given: Given, schema: Any) -> bool:
         if not schema.enum is schema.anyOf is schema.oneOf is schema.allOf is UNSET:
             return False
         known, needed, other = schema.properties, schema.required, schema.additionalProperties
+        scalar = _SCALAR.get
         if known is not UNSET:
             for one in given:
                 if needed is not UNSET and not needed <= one.keys():
                     return False
                 for key, value in one.items():
                     of = known.get(key, other)
-                    said = value.__class__ is str and of is not other and of.type == "string"
-                    if said and (
-                        of.enum is of.format is of.minLength is of.maxLength
-                        is of.anyOf is of.oneOf is of.allOf is UNSET
+                    if of is not other and of.type == scalar(value.__class__) and (
+                        of.enum is of.format is of.anyOf is of.oneOf is of.allOf
+                        is of.minLength is of.maxLength is of.minimum is of.maximum
+                        is of.exclusiveMinimum is of.exclusiveMaximum is UNSET
                     ):  # fmt: skip
                         continue
                     if not _fits(value, of):
