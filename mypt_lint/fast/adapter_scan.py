@@ -62,12 +62,14 @@ class _Found(NamedTuple):
 class AdapterScan:
     """The skeletons that one checker has judged."""
 
-    def __init__(self, checker: Checker, texts: CleanTexts, longest: int) -> None:
+    def __init__(
+        self, checker: Checker, texts: CleanTexts, longest: int, *, keep: bool = False
+    ) -> None:
         self.checker, self.texts, self.longest = checker, texts, longest
         self.tools = CleanTools(checker, texts)
         self.known = Memo[bytes, int](_ENTRIES)  # strings of a record; -1: not clean
         self.adapter = checker.dialect.adapter
-        self.outlines = self.adapter.outlines()
+        self.outlines = self.adapter.outlines(weights=keep)  # which say nothing to rules
         self.outlined = Memo[Hashable, Judged](_ENTRIES, room=_ROOM)  # of clean records
         self.judge = self._in_pieces if self.adapter.divides else self._whole
         self.decode = msgspec.json.Decoder().decode

@@ -63,7 +63,7 @@ class CleanFilter:
         self.scan: Scan
         self.split: Scan | None = None  # another way for lines with strings that `scan` leaves out
         if dialect.adapter.splits:
-            self.by_adapter = AdapterScan(checker, self.texts, self.shapes.longest)
+            self.by_adapter = AdapterScan(checker, self.texts, self.shapes.longest, keep=keep)
             self.scan = self.by_adapter.scan
             self.split = partial(self.by_adapter.scan, outlines=False)
         else:

@@ -93,8 +93,11 @@ class Adapter(ABC):
         """
         return None
 
-    def outlines(self) -> Outlines | None:
-        """Returns what makes outlines of lines; None where that is not faster than skeletons."""
+    def outlines(self, *, weights: bool = True) -> Outlines | None:
+        """Returns what makes outlines of lines; None where that is not faster than skeletons.
+
+        Without `weights`, lines with equal outlines may differ in which weights are 0 or 1.
+        """
         return None
 
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:

@@ -123,9 +123,13 @@ def _types(
 
 
 class MessageOutlines:
-    """Makes outlines; belongs to one thread. `names` matches the names of tools that are free."""
+    """Makes outlines; belongs to one thread.
 
-    def __init__(self, names: re.Pattern[str]) -> None:
+    `names` matches the names of tools that are free. With `weights`, 0 and 1 are told apart.
+    """
+
+    def __init__(self, names: re.Pattern[str], *, weights: bool = True) -> None:
+        self.weights = weights
         self.matches = names.fullmatch
         self.words = Memo[str, bool](_NAMES, room=_ROOM)  # whether names are free
         self.keys: list[str] = []  # of metadata, the names of the fields `x0`, `x1` ...
@@ -206,9 +210,7 @@ class MessageOutlines:
                     elif kind is answer:
                         if before is result:
                             ids, called = {}, {}
-                        if not rare or (
-                            message.thinking is message.reasoning is message.weight is UNSET
-                        ):
+                        if not rare or message.thinking is message.reasoning is UNSET:
                             thought = message.reasoning_content
                             if thought:
                                 free(thought)
@@ -222,6 +224,8 @@ class MessageOutlines:
                                 add(content)
                         else:
                             _said(message, add, free)
+                        if rare and message.weight is not UNSET:
+                            add(self._weight(message.weight))
                         calls = message.tool_calls
                         if calls is not UNSET:
                             add(type(calls))
@@ -284,6 +288,12 @@ class MessageOutlines:
         """Returns whether a name can be any other in its place."""
         return self.words.keep(name, self.matches(name) is not None, len(name))
 
+    def _weight(self, weight: Any) -> Any:
+        """Returns the sign of a weight that can be any other, else what tells it apart."""
+        if is_free_weight(weight) or (not self.weights and weight in (0, 1)):
+            return _WEIGHT
+        return weight.__class__, weight
+
     def _notes(self, items: list[Any], outline: list[Any]) -> list[Any]:
         """Returns the metadata values of a record and its messages; adds which are where."""
         places: list[Any] = []
@@ -307,7 +317,7 @@ def _unquoted(text: str) -> Any:
 
 
 def _said(message: Any, add: _Add, free: _Add) -> None:
-    """Adds the texts of an answer, and its weight."""
+    """Adds the texts of an answer."""
     texts = message.reasoning_content, message.thinking, message.reasoning, message.content
     if texts[:3].count(UNSET) < 2:
         raise WholeRecord  # thoughts are compared
@@ -318,8 +328,3 @@ def _said(message: Any, add: _Add, free: _Add) -> None:
             add(_TEXT)
         else:
             add(text)
-    weight = message.weight
-    if is_free_weight(weight):
-        add(_WEIGHT)
-    else:
-        add(weight if weight is UNSET else (weight.__class__, weight))

@@ -185,11 +185,11 @@ class Messages(Adapter):
         """Returns a record as a rest of its head, one of each piece, and all that is free."""
         return None if self.names is None else skeleton(record, self.names)
 
-    def outlines(self) -> Outlines | None:
+    def outlines(self, *, weights: bool = True) -> Outlines | None:
         """Returns what makes outlines of lines."""
         from mypt_spec.adapters.message_outline import MessageOutlines  # which needs msgspec
 
-        return None if self.names is None else MessageOutlines(self.names)
+        return None if self.names is None else MessageOutlines(self.names, weights=weights)
 
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
         """Returns the head of a record, and a record for each of its turns, with what each adds."""
