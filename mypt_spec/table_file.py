@@ -109,7 +109,8 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             f"[[{key}]]",
             "expected tables",
         )
-    for row in _rows(data.get("terminal", []), need):
+    for said in _rows(data.get("terminal", []), need):
+        row = _derived(said) | said
         entry = f"[[terminal]] {row.get('name', '(no name)')}"
         known_keys(row, _TERMINAL_KEYS, entry, need)
         for key, kind in (
@@ -308,6 +309,13 @@ def _rows(rows: list[dict[str, Any]], need: Any) -> list[dict[str, Any]]:
         own |= {"after": after} if after else {}
         out.append({k: v for k, v in (base or {}).items() if k != "id"} | own)
     return out
+
+
+def _derived(row: dict[str, Any]) -> dict[str, Any]:
+    """Returns what a row of a terminal may leave out, as it follows from the rest."""
+    origin, closes = row.get("origin", "system"), row.get("closes")
+    doc = {"doc": f"Closes {closes}."} if isinstance(closes, str) else {}
+    return {"origin": origin, "loss": int(origin == "model"), "phase": 1} | doc
 
 
 def _history(raw: Any, terminals: dict[str, Terminal], head: dict[str, Any], need: Any) -> History:

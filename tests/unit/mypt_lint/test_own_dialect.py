@@ -55,7 +55,13 @@ def test_formats_that_are_known_to_be_right_pass(
 @pytest.mark.parametrize(
     ("file", "before", "after", "name", "said"),
     [
-        ("tokens.toml", "loss = 1", "loss = 0", "episodes", "no token of this episode is trained"),
+        (
+            "tokens.toml",
+            'origin = "model"',
+            'origin = "model"\nloss = 0',
+            "episodes",
+            "no token of this episode is trained",
+        ),
         (
             "tokens.toml",
             '"<|think|>"',

@@ -145,6 +145,33 @@ def test_the_tiny_table_is_good() -> None:
     )
 
 
+def test_a_row_leaves_out_what_follows_from_the_rest() -> None:
+    short = TABLE.replace("phase = 1\n", "").replace('loss = 0\norigin = "system"\n', "")
+    short = short.replace('loss = 1\norigin = "model"', 'origin = "model"')
+    short = short.replace('doc = "Closes box."\n', "")
+    assert not re.search(r"phase|loss|system|Closes", short)
+    VALIDATOR.validate(tomllib.loads(short))
+    assert load_table(short) == load_table(TABLE)
+
+
+@pytest.mark.parametrize(("origin", "loss"), [("model", 0), ("system", 1)])
+def test_what_is_said_of_a_row_goes_before_what_follows(origin: str, loss: int) -> None:
+    said = f'origin = "{origin}"\nloss = {loss}\nphase = 2\ndoc = "Ends it."'
+    row = load_table(
+        TABLE.replace('loss = 1\norigin = "model"\nphase = 1\ndoc = "Ends."', said)
+    ).terminals["STOP"]
+    assert (row.origin, row.loss, row.phase, row.doc) == (origin, loss, 2, "Ends it.")
+
+
+def test_a_tag_that_closes_several_blocks_needs_a_doc() -> None:
+    source = TABLE.replace(
+        '"box"\nloss = 0\norigin = "system"\nphase = 1\ndoc = "Closes box."', '["box"]'
+    )
+    assert not VALIDATOR.is_valid(tomllib.loads(source))
+    with pytest.raises(SpecError, match='BOX_CLOSE: "doc" must be str'):
+        load_table(source)
+
+
 # --- what the loader refuses: (change, the entry it must name, what it must say, whether the schema
 # refuses it too)
 
@@ -173,11 +200,11 @@ BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "name in lower case": (swap('"STOP"', '"Stop"'), "Stop", "UPPER_CASE", True),
     "name TEXT": (lambda s: s.replace('"STOP"', '"TEXT"'), "TEXT", "not TEXT", True),
     "terminal twice": (swap('name = "STOP"', 'name = "BOX_OPEN"'), "BOX_OPEN", "stands twice", False),
-    "no loss": (swap("loss = 1\n", ""), "STOP", '"loss" must be int', True),
+    "loss is a word": (swap("loss = 1\n", 'loss = "1"\n'), "STOP", '"loss" must be int', True),
     "loss of 2": (swap("loss = 1\n", "loss = 2\n"), "STOP", '"loss" must be 0 or 1', True),
-    "no origin": (swap('origin = "model"\n', ""), "STOP", '"origin" must be str', True),
+    "origin is a number": (swap('origin = "model"\n', "origin = 1\n"), "STOP", '"origin" must be str', True),
     "unknown origin": (swap('"model"', '"user"'), "STOP", '"origin" must be "model" or "system"', True),
-    "no phase": (swap('phase = 1\ndoc = "Ends."', 'doc = "Ends."'), "STOP", '"phase" must be int', True),
+    "phase is a word": (swap('phase = 1\ndoc = "Ends."', 'phase = "one"\ndoc = "Ends."'), "STOP", '"phase" must be int', True),
     "no doc": (swap('doc = "Ends."\n', ""), "STOP", '"doc" must be str', True),
     "unknown body": (swap('opens = "box"', 'opens = "box"\nbody = "yaml"'), "BOX_OPEN", '"body" must be', True),
     "empty spelling": (swap('[{ special = "<stop>" }]\nid = 50259', "[]"), "STOP", '"spelling" is empty', True),
