@@ -7,7 +7,8 @@ three names. The record itself is kept as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -111,7 +112,7 @@ def _without_nulls(record: Any) -> Any:
     """Returns a record without keys that are null, and with tools that were JSON text."""
     if not isinstance(record, dict):
         return record
-    record = {k: v for k, v in record.items() if v is not None or k not in ("tools", KEY)}
+    record = _without(record, frozenset({"tools", KEY}))
     if isinstance(record.get("tools"), str):
         try:
             found = loads(record["tools"])
@@ -129,7 +130,15 @@ def _filled(message: Any) -> Any:
     drop = _NULLABLE | (
         {"content"} if message.get(ROLE) in ("assistant", "gpt", "model") else set()
     )
-    return {k: v for k, v in message.items() if v is not None or k not in drop}
+    return _without(message, drop)
+
+
+def _without(item: dict[str, Any], drop: Set[str]) -> dict[str, Any]:
+    """Returns a copy without these keys where they are null; it still says which key came twice."""
+    kept = copy.copy(item)
+    for key in [k for k, v in item.items() if v is None and k in drop]:
+        del kept[key]
+    return kept
 
 
 class _Walk(Objects):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec import Dialect, SpecError
 from mypt_spec.adapters.messages import Messages
+from mypt_spec.bodies.strict_json import loads
 
 HEAD = """[dialect]
 name = "NAME"
@@ -289,6 +290,22 @@ def test_tools_may_be_json_text_and_keys_null(nested: Dialect) -> None:
         for m in FULL["messages"]
     ]  # fmt: skip
     assert nested.check(record) == nested.check(FULL)
+
+
+@pytest.mark.parametrize(
+    ("line", "pointer"),
+    [
+        ('{"messages": [U, A], "messages": [U, A]}', "/messages"),
+        ('{"messages": [U, A], "tools": null, "tools": null}', "/tools"),
+        ('{"messages": [{"role": "user", "content": "a", "content": "b"}, A]}', "/messages/0/content"),
+        ('{"messages": [U, {"role": "assistant", "content": "a", "name": "b", "name": null}]}', "/messages/1/name"),
+    ],
+)  # fmt: skip
+def test_a_key_that_occurs_twice_is_found(nested: Dialect, line: str, pointer: str) -> None:
+    user, answer = (f'{{"role": "{role}", "content": "a"}}' for role in ("user", "assistant"))
+    record = loads(line.replace("U,", user + ",").replace("A]", answer + "]"))
+    found = nested.check(record)[1]
+    assert [f.pointer for f in found if f.code == "MYP004"] == [pointer]
 
 
 def test_these_records_name_no_format(nested: Dialect) -> None:
