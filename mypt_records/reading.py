@@ -14,6 +14,7 @@ from typing import Any
 from mypt_records.chat import Call, Chat, Given, Held, Message, Text, Tool
 from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
 from mypt_spec.findings import Finding
+from mypt_spec.record_schema import WEIGHT_HELP, wrong_weight
 
 MEDIA = frozenset({
     "image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "file",
@@ -279,7 +280,8 @@ def _tool(tool: Any, at: str, base: str, held: Held | None = None) -> Tool:
     )
 
 
-_WEIGHTS = ("weight", "loss_weight", "train", "training", "loss")
+_SWITCHES = ("train", "training", "loss")
+_WEIGHTS = ("weight", "loss_weight", *_SWITCHES)
 
 
 def weight_of(beside: Mapping[str, Given], reader: Reader) -> Given | None:
@@ -288,11 +290,15 @@ def weight_of(beside: Mapping[str, Given], reader: Reader) -> Given | None:
         given = beside.get(key)
         if given is None or given.value is None:
             continue
-        fine = isinstance(given.value, bool) if key in _WEIGHTS[2:] else True
-        if fine and isinstance(given.value, int | float):
+        if key in _SWITCHES:
+            switch = isinstance(given.value, bool)
+            wrong = "" if switch else f"must be true or false, got {kind_of(given.value)}"
+        else:
+            wrong = "" if isinstance(given.value, bool) else wrong_weight(given.value)
+        if not wrong:
             return given
-        wanted = "true or false" if key in _WEIGHTS[2:] else "a number"
-        reader.add("MYP104", f'"{key}" must be {wanted}, got {kind_of(given.value)}', given.at)
+        if given.value == given.value:  # not a number has its own finding
+            reader.add("MYP104", f'"{key}" {wrong}', given.at, hint=WEIGHT_HELP)
     return None
 
 

@@ -63,6 +63,7 @@ _BCP47 = re.compile(
 )
 ROLE = "role"
 WEIGHT = "weight"  # how much a message of the model is trained; 1 where it does not say
+WEIGHT_HELP = "0 is not trained, 1 as usual; or leave the key out"
 _CALLS = "OpenAI's records hold calls so; convert the file: mypt-convert --from openai"
 _ALPACA = (
     "this is Alpaca's record: what it asks is a user message here, its output the assistant's; "
@@ -87,6 +88,14 @@ def is_free_weight(value: object) -> bool:
     0 and 1 are no such weights: they say that a message is not trained, or as usual.
     """
     return type(value) in (int, float) and _LEAST <= value <= _MOST and value != 1  # type: ignore[operator]
+
+
+def wrong_weight(value: Any) -> str:
+    """Returns what a weight of a message must be and is not; empty where it is fine."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and 0 <= value <= _MOST:
+        return ""
+    return f"must be a number from 0 to {_MOST}, got {value if number else kind_of(value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,13 +306,10 @@ class _Checker:
 
     def number(self, value: Any, key: str, at: str, what: str) -> bool:
         """Checks a number, which is 0 or more."""
-        fine = isinstance(value, int | float) and not isinstance(value, bool)
-        if not fine or not 0 <= value <= _MOST:
-            got = value if fine else kind_of(value)
-            said = f'"{key}" of {what} must be a number from 0 to {_MOST}, got {got}'
-            self.add("MYP104", said, at, help="0 is not trained, 1 as usual; or leave the key out")
-            return False
-        return True
+        wrong = wrong_weight(value)
+        if wrong:
+            self.add("MYP104", f'"{key}" of {what} {wrong}', at, help=WEIGHT_HELP)
+        return not wrong
 
     def unquote(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
         """Reads an object that was written as a JSON string, as in OpenAI's records."""

@@ -121,6 +121,8 @@ def test_what_is_understood(record: Any) -> None:
         ({"messages": [USER, SAID | {"tool_calls": [{"id": "1"}]}]}, "MYP104", "/messages/1/tool_calls/0"),
         ({"messages": [USER, SAID | {"tool_calls": [call() | {"type": "custom"}]}]}, "MYP104", "/messages/1/tool_calls/0/type"),
         ({"messages": [USER, SAID | {"weight": "1"}]}, "MYP104", "/messages/1/weight"),
+        ({"messages": [USER, SAID | {"weight": -1}]}, "MYP104", "/messages/1/weight"),
+        ({"messages": [USER, SAID | {"loss_weight": 1001}]}, "MYP104", "/messages/1/loss_weight"),
         ({"messages": [USER, SAID | {"thinking": "a", "reasoning": "b"}]}, "MYP121", "/messages/1/reasoning"),
     ],
 )  # fmt: skip
