@@ -60,10 +60,14 @@ class Options:
         """Returns what adds options of which only one may be given."""
         return Options(self._group.add_mutually_exclusive_group(required=required))
 
-    def dialect(self, otherwise: str) -> None:
-        """Adds `--dialect`, worded alike for all commands; `otherwise` says what holds without."""
-        said = f"the format, a folder of your own, or auto to find out (default: {otherwise})"
-        self("--dialect NAME", said, type=partial(known_dialect, more=("auto",)))
+    def dialect(self, otherwise: str, *, which: str = "") -> None:
+        """Adds `--dialect`, worded alike for all commands; `otherwise` says what holds without.
+
+        `which` names the formats of a command that does not take all of them.
+        """
+        said = which or "the format, a folder of your own, or auto to find out"
+        about = f"{said} (default: {otherwise})"
+        self("--dialect NAME", about, type=partial(known_dialect, more=("auto",)))
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

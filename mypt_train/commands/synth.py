@@ -32,7 +32,7 @@ the other, whatever the seed. Exit status: 0 done, 2 failure.
 def _options(out: Parser) -> None:
     add = out.group("what is made")
     add("--phase N", "1 to 5; of mypt-3b 1 or 2", type=int, required=True)
-    add.dialect(f"{DIALECT}, and so is auto")
+    add.dialect(DIALECT, which="the format: mypt or mypt-3b")
     add("-n --number N", "episodes", dest="n", type=int, default=1000, old=["--n"])
     add("--seed SEED", "other episodes (default: 0)", type=int, default=0)
     add("--split", "whose prompts", choices=("train", "heldout"), default="train")

@@ -90,9 +90,11 @@ def test_one_wording_for_the_dialect() -> None:
         if "--dialect" in action.option_strings
     }
     words = "the format, a folder of your own, or auto to find out (default: "
+    own = found.pop("mypt-synth")  # has a curriculum for two formats only
+    assert own == "the format: mypt or mypt-3b (default: mypt)"
     assert all(said.startswith(words) for said in found.values()), found
     without = {"mypt-convert", "mypt-index", "mypt-train", "mypt-lint explain", "mypt-lint rules"}
-    without |= {"mypt-lint new-dialect", "mypt-lint check-dialect"}
+    without |= {"mypt-lint new-dialect", "mypt-lint check-dialect", "mypt-synth"}
     assert set(parsers()) - set(found) == without
 
 
