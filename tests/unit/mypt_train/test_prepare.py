@@ -460,7 +460,7 @@ def test_a_hundred_kills(tmp_path: Path) -> None:
     rng = random.Random(4)
     kills = complete = 0
     out = tmp_path / "out0"
-    while kills < examples(100):
+    while kills < examples(100) or (not complete and kills < 1000):  # a loaded machine is slower
         workers = 1 + kills % 2
         child = os.fork()
         if not child:
