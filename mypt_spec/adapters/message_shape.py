@@ -10,14 +10,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES
 from mypt_spec.adapters.objects import Objects
 from mypt_spec.adapters.template_options import KEY
-from mypt_spec.adapters.waiting import Waiting
+from mypt_spec.adapters.waiting import ANY, WaitingById, twice
 from mypt_spec.bodies.strict_json import Fault, faults, loads
+from mypt_spec.episode import Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import (
     LANGUAGE,
@@ -40,7 +40,6 @@ _ROLES = {
     "assistant": {"content": _MAYBE, **dict.fromkeys(THOUGHTS, _MAYBE), "tool_calls": _LIST},
     "tool": {"content": _TEXT, "tool_call_id": _MAYBE, "name": _MAYBE},
 }
-_ID, _NAMED, _ANY = "id", "has an id", "any"  # of calls without a result
 RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
 # Keys of a message that are read as if they were not there where they are null.
 _NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", "weight", *THOUGHTS})
@@ -188,15 +187,14 @@ class _Walk(Objects):
         How many results there are, and whether calls are before them, is no matter here.
         """
         out: list[Said] = []
-        waiting: Waiting[dict[str, Any]] = Waiting()
+        waiting: WaitingById[dict[str, Any]] = WaitingById()
         for i, message in enumerate(said):
             if message.role != "tool":
-                waiting = Waiting()
+                waiting = WaitingById()
                 for call in message.calls:
-                    ident = call.get("id")
-                    waiting.add(call, _ANY, *([_NAMED, (_ID, ident)] if ident else []))
+                    waiting.wait(call, call.get("id", ""))
                 self.ids(message.calls, f"/messages/{i}/tool_calls")
-            elif waiting.first(_ANY):
+            elif waiting.first(ANY):
                 message = self.result(message, waiting, f"/messages/{i}", ordered=ordered)
             elif message.answers:
                 what = f"no open call has the id {message.answers!r}"
@@ -209,25 +207,21 @@ class _Walk(Objects):
         seen: set[str] = set()
         for i, call in enumerate(calls):
             if call.get("id") in seen:
-                what = f"the id {call['id']!r} occurs twice in one message"
-                self.add(
-                    "MYP351", what, f"{at}/{i}/id", keep=True, help="give each call its own id"
-                )
+                self.findings.append(twice(call["id"], Place(f"{at}/{i}/id")))
             seen |= {call["id"]} if "id" in call else set()
 
     def result(
-        self, message: Said, waiting: Waiting[dict[str, Any]], at: str, *, ordered: bool
+        self, message: Said, waiting: WaitingById[dict[str, Any]], at: str, *, ordered: bool
     ) -> Said:
         """Returns a result with the name of its call, which waits no longer."""
-        following, by_id = waiting.first(_ANY), (_ID, message.answers)
-        found = message.answers and waiting.first(_NAMED)
-        if found and waiting.first(by_id) is None:
-            what = f"no open call has the id {message.answers!r}"
-            known = ", ".join(repr(call["id"]) for call in islice(waiting.all(_NAMED), 10))
-            self.add("MYP310", what, f"{at}/tool_call_id", keep=True, help=f"open are {known}")
-            waiting.take(_ANY)
+        following = waiting.first(ANY)
+        call = waiting.take(message.answers) if message.answers else None
+        if call is None and message.answers and waiting.named:
+            found = waiting.unasked(message.answers, Place(f"{at}/tool_call_id"))
+            # Where ids are in the text, `unanswered` says the same of any text.
+            self.findings += [found] if ordered else []
             return message
-        call = waiting.take(by_id if found else _ANY)
+        call = call or waiting.take(ANY)
         assert call is not None, "results are looked at while calls wait"
         if call is not following and ordered:
             what = f"the result is of the call {message.answers!r}, which is not the next one"

@@ -501,8 +501,9 @@ class Messages(Adapter):
             piece = self.pieces.get((message.role, part.kind))
             if piece is None:
                 raise ValueError(f"no message of a record holds {part.kind!r} in {message.role!r}")
-            whole = part if part.kind != "text" else Part("text", part.text, message.attrs)
-            out.append((piece, whole))
+            if part.kind == "text":
+                part = Part("text", part.text, message.attrs, name_at=message.name_at)
+            out.append((piece, part))
         return out
 
     def _tools(self, text: str, given: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
@@ -539,7 +540,7 @@ class Messages(Adapter):
             message["content"] = part.text
 
     def _unanswered(self, context: Context) -> Iterator[Finding]:
-        """Yields findings where there are more results than calls, or fewer."""
+        """Yields findings where results and calls do not belong together."""
         said: list[tuple[str, Part, Place]] = []
         for message in context.episode.messages:
             if message.role not in context.table.marks:
@@ -547,4 +548,4 @@ class Messages(Adapter):
                     said += [(piece, part, message.at) for piece, part in self._parts(message)]
                 except ValueError:
                     return  # no record can be like this, and no grammar takes it
-        yield from unanswered(said, self._opener("call").body)
+        yield from unanswered(said, self._opener("call").body, ids=not self.ordered)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Iterator
-from itertools import count
-from typing import Generic, TypeVar
+from itertools import count, islice
+from typing import Generic, NamedTuple, TypeVar
 
-from mypt_spec.bodies.json_body import calls_in, value_in
+from mypt_spec.bodies.json_body import ID, calls_in, value_in
 from mypt_spec.episode import Part, Place
 from mypt_spec.findings import Finding
 
 Call = TypeVar("Call")
+ANY = object()  # in place of an id: all calls
 
 
 class Waiting(Generic[Call]):
@@ -52,40 +53,86 @@ class Waiting(Generic[Call]):
         return (call for number, call in self._of[key] if number in self._open)
 
 
-def unanswered(said: Iterable[tuple[str, Part, Place]], body: str) -> Iterator[Finding]:
+class WaitingById(Waiting[Call]):
+    """Calls whose keys are ANY and their id; "" is that of a call without one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.named: dict[str, None] = {}  # ids of all calls, with or without a result
+
+    def wait(self, call: Call, ident: str | None) -> None:
+        """Adds a call. The id of a call that cannot be read is None."""
+        self.add(call, ANY, ident)
+        self.named |= {ident: None} if ident else {}
+
+    def unasked(self, ident: str, at: Place) -> Finding:
+        """Returns the finding of a result whose id no call has, and takes a call in its place."""
+        known = ", ".join(islice((repr(i) for i in self.named if self.first(i)), 10))
+        hint = f"open are {known}" if known else "give the call that has no id this one"
+        self.take("" if self.first("") else ANY)
+        return Finding("MYP310", f"no open call has the id {ident!r}", *at, help=hint)
+
+
+class _Asked(NamedTuple):
+    """A call: the name of its tool, its id, and its place. The id of an unreadable call is None."""
+
+    name: str
+    id: str | None
+    at: Place
+
+
+def unanswered(
+    said: Iterable[tuple[str, Part, Place]], body: str, *, ids: bool
+) -> Iterator[Finding]:
     """Yields findings where there are more results than calls, or fewer.
 
     `said` are the pieces of a conversation, with the place of the block of each; `body` is the kind
-    of body of its calls.
+    of body of its calls. With `ids`, these tell which call a result is of, and are checked, too.
     """
-    waiting: list[tuple[str, Place]] = []
+    waiting: WaitingById[_Asked] = WaitingById()
     answered = False
     for piece, part, block in said:
         if piece == "result":
-            if not waiting and answered:
-                what = "every call before it has its result"
-                place = block if part.at == Place() else part.at
-                yield Finding("MYP310", what, *place, help="delete it")
-            waiting, answered = waiting[1:], True
+            place = block if part.at == Place() else part.at
+            wanted = dict(part.attrs).get(ID, "") if ids else ""
+            if waiting.first(ANY) is None:
+                if answered:
+                    what = "every call before it has its result"
+                    yield Finding("MYP310", what, *place, help="delete it")
+            elif not wanted:
+                waiting.take(ANY)
+            elif not (waiting.take(wanted) or waiting.take(None)):
+                yield waiting.unasked(wanted, part.name_at or place)
+            answered = True
         elif piece != "tools":
             if answered:
                 yield from _missing(waiting)
-            waiting, answered = ([] if answered else waiting), False
-            waiting += _asked(part, body) if piece == "call" else []
+                waiting, answered = WaitingById(), False
+            for call in _asked(part, body) if piece == "call" else ():
+                if ids and call.id in waiting.named and not call.at.pointer:
+                    yield twice(call.id, call.at)  # in records, at the id itself
+                waiting.wait(call, call.id)
     if answered:
         yield from _missing(waiting)
 
 
-def _asked(part: Part, body: str) -> list[tuple[str, Place]]:
-    """Returns the names and places of the calls in a part."""
+def twice(ident: str | None, at: Place) -> Finding:
+    """Returns the finding of an id that two calls of one message have."""
+    what = f"the id {ident!r} occurs twice in one message"
+    return Finding("MYP351", what, *at, help="give each call its own id")
+
+
+def _asked(part: Part, body: str) -> list[_Asked]:
+    """Returns the calls in a part."""
     try:
         calls = calls_in(value_in(part.text, body), body, part.attrs)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return [("", part.at)]  # said where its body is read
-    return [(call.name, part.at) for call in calls]
+        return [_Asked("", None, part.at)]  # said where its body is read
+    attr = dict(part.attrs).get(ID, "")
+    return [_Asked(call.name, call.id or attr, part.at) for call in calls]
 
 
-def _missing(waiting: list[tuple[str, Place]]) -> Iterator[Finding]:
-    for name, place in waiting:
+def _missing(waiting: WaitingById[_Asked]) -> Iterator[Finding]:
+    for call in waiting.all(ANY):
         hint = "put its result after those of the other calls"
-        yield Finding("MYP311", f"the call of {name!r} has no result", *place, help=hint)
+        yield Finding("MYP311", f"the call of {call.name!r} has no result", *call.at, help=hint)

@@ -242,6 +242,9 @@ def test_any_record_comes_back(nested: Dialect, record: Record) -> None:
     assert nested.serialize(nested.read(nested.write(nested.parse(text)[0]))[0]) == text
 
 
+NAMELESS = {"type": "function", "function": {"name": "g", "arguments": {}}}  # without an id
+
+
 def broken(*, at: int, **change: object) -> Record:
     record = json.loads(json.dumps(FULL))
     record["messages"][at] |= change
@@ -253,6 +256,7 @@ def broken(*, at: int, **change: object) -> Record:
     [
         (broken(at=3, tool_call_id="z"), "MYP310", "/messages/3/tool_call_id"),
         (broken(at=3, tool_call_id="b"), "MYP312", "/messages/3/tool_call_id"),
+        (broken(at=2, tool_calls=[CALLS[0], NAMELESS]), "MYP310", "/messages/4/tool_call_id"),
         (broken(at=3, name="g"), "MYP312", "/messages/3/name"),
         (broken(at=2, tool_calls=CALLS[:1]), "MYP310", "/messages/4/content"),
         (broken(at=2, tool_calls=[*CALLS, call("h", {})]), "MYP311",
