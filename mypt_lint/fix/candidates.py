@@ -152,7 +152,10 @@ class _Record:
     def _message(self, pointer: str) -> int | None:
         """Returns which message a pointer leads to or into."""
         _, key, index, *_ = (*pointer.split("/"), "", "", "")
-        return int(index) if key == self.dialect.adapter.SCHEMA.messages and index else None
+        inside = key == self.dialect.adapter.SCHEMA.messages and isinstance(
+            self.record.get(key), list
+        )
+        return int(index) if inside and index else None
 
     def _folded(self, index: int) -> Iterator[Fix]:
         """Yields the fix that makes a message the field of the next message."""

@@ -188,7 +188,10 @@ def test_ids_with_a_token_changed(name: str, data: st.DataObject) -> None:
 def test_any_bytes_through_the_checker(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
     legal = records(name).flatmap(lines_of) if name in DIALECTS else st.just(b'{"messages": []}')
-    line = data.draw(st.one_of(st.binary(), ANY_JSON.flatmap(lines_of), mutated(legal)))
+    inside = ANY_JSON.map(lambda value: {"messages": value})
+    line = data.draw(
+        st.one_of(st.binary(), ANY_JSON.flatmap(lines_of), inside.flatmap(lines_of), mutated(legal))
+    )
     for limits in (Limits(), LIMITS):
         for row in (1, 2):
             found = Checker(d, limits).line(line, row=row, filename="f")

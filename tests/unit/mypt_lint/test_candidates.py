@@ -176,3 +176,10 @@ def test_the_title_says_where_a_thought_goes(role: str) -> None:
         if item.finding.code == "MYP301" and item.finding.fix
     ]
     assert titles == ['move it to "think"']
+
+
+@pytest.mark.parametrize("name", ["mypt", "qwen3", "usf-omega"])
+def test_a_fault_in_messages_that_are_no_list(name: str) -> None:
+    """A key of an object in their place is no number of a message."""
+    found = Checker(mypt_spec.dialect(name)).line(b'{"messages": {"a": NaN}}', row=1, filename="")
+    assert "MYP005" in [item.finding.code for item in found]
