@@ -506,6 +506,9 @@ def _with(bare: Dialect, vocabulary: Vocabulary) -> Dialect:
     try:
         if wanted is not None:
             vocabulary = wanted_of(vocabulary, wanted)
+        unfit = next((tag for tag in bare.table.special if tag in vocabulary.unfit), None)
+        if unfit is not None:
+            raise ValueError(f"the vocabulary: the tag {unfit!r} {vocabulary.unfit[unfit]}")
         table = bare.table.on(vocabulary.name, vocabulary.ids, vocabulary.special)
     except ValueError as error:
         raise VocabularyError(f"{bare.spec}: {error}") from None

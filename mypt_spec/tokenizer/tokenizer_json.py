@@ -21,9 +21,11 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from mypt_spec.tokenizer.added import read_added
 from mypt_spec.tokenizer.bpe import Bpe, encoding
 from mypt_spec.tokenizer.probe import PROBE
 from mypt_spec.tokenizer.tokenizer import gpt2_letters
@@ -46,15 +48,16 @@ def of_tokenizer_json(found: dict[str, Any], path: str) -> Vocabulary:
         ) from None
     try:
         patterns = _patterns(found)
-        special = {str(row["content"]): int(row["id"]) for row in found.get("added_tokens") or ()}
-        ranks = _ranks(found, special)
-        vocabulary = made(ranks, special, patterns)
-        _try(found, vocabulary)
+        added = read_added(found.get("added_tokens") or ())
+        ranks = _ranks(found, added.special | added.texts)
+        ranks |= {token.encode(): i for token, i in added.texts.items()}
+        vocabulary = made(ranks, added.special, added.cutting(patterns))
+        _try(found, vocabulary, [*added.texts])
     except (KeyError, TypeError, AttributeError) as error:
         raise VocabularyError(f"{path}: is no whole tokenizer.json: {error!r}") from None
     except ValueError as error:
         raise VocabularyError(f"{path}: {error}") from None
-    return vocabulary
+    return replace(vocabulary, unfit=added.unfit)
 
 
 def _patterns(found: dict[str, Any]) -> tuple[str, ...]:
@@ -183,30 +186,34 @@ def _by_ids(token: str, ids: dict[str, int]) -> list[str]:
     return parts
 
 
-def _try(found: dict[str, Any], vocabulary: Vocabulary) -> None:
-    """Raises ValueError for the first difference to the library in the probe."""
+def _try(found: dict[str, Any], vocabulary: Vocabulary, added: list[str]) -> None:
+    """Raises ValueError for the first difference to the library in the probe.
+
+    That has each text that was `added`, too: beside letters, spaces and itself.
+    """
     from tokenizers import Tokenizer
 
     library = _library(found | {"truncation": None, "padding": None}, Tokenizer)
+    probe = PROBE + "".join(f"a{text}b {text} {text}{text}\n" for text in added)
     for tag, i in vocabulary.special.items():
         if library.token_to_id(tag) != i:
             what = f"its added token {tag!r} has id {i}, the library gives it"
             raise ValueError(f"{what} {library.token_to_id(tag)}")
     try:
         ours = Bpe(lambda: encoding(vocabulary), vocabulary.patterns)
-        ids = ours.encode(PROBE)
+        ids = ours.encode(probe)
     except Exception as error:  # regular expressions of another kind
         raise ValueError(f"its pattern cannot be used: {error}") from None
-    theirs = library.encode(PROBE, add_special_tokens=False).ids
-    if ids == theirs and ours.decode_bytes(ids) == PROBE.encode():
+    theirs = library.encode(probe, add_special_tokens=False).ids
+    if ids == theirs and ours.decode_bytes(ids) == probe.encode():
         return
     pairs = enumerate(zip(ids, theirs, strict=False))
     same = next((i for i, (a, b) in pairs if a != b), min(len(ids), len(theirs)))
     at = len(ours.decode_bytes(ids[:same]).decode("utf-8", "ignore"))
     has, would = (some[same] if same < len(some) else "none" for some in (theirs, ids))
-    added = [tag for tag in vocabulary.special if tag and tag in PROBE]
-    why = f"; its added token {added[0]!r} is ordinary text" if added else ""
+    inside = [tag for tag in vocabulary.special if tag and tag in probe]
+    why = f"; its special token {inside[0]!r} is ordinary text" if inside else ""
     raise ValueError(
         f"its ids cannot be reproduced: of the text that is tried, character {at} "
-        f"({PROBE[at : at + 12]!r}) has id {has} there and would have {would} here{why}"
+        f"({probe[at : at + 12]!r}) has id {has} there and would have {would} here{why}"
     )

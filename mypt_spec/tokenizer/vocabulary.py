@@ -20,7 +20,8 @@ import base64
 import binascii
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from mypt_spec.table import IdSet, Wanted
@@ -44,7 +45,7 @@ class Vocabulary:
     `ranks[token]` is the id, and the lower it is, the sooner the token is joined. `special` are
     the vocabulary's own special tokens with their ids. `patterns` cut text, one after another.
     `file` and `data` are the name and the bytes of a copy, of which `sha256` is the digest; `name`
-    is made of that.
+    is made of that. `unfit` says of tokens why they cannot be tags of a format.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Vocabulary:
     special: dict[str, int]
     patterns: tuple[str, ...]
     ids: IdSet
+    unfit: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def copy(self) -> dict[str, bytes]:

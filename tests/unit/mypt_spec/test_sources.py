@@ -108,7 +108,7 @@ def test_special_tokens_are_no_text() -> None:
             {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Strip"}]}},
             "normalises text with Strip",
         ),
-        ({"added_tokens": [{"id": 420, "content": "  "}]}, r"character \d+ .*; its added token '  '"),
+        ({"added_tokens": [{"id": 420, "content": "  ", "special": True}]}, r"character \d+ .*; its special token '  '"),
         ({"added_tokens": [{"id": 999, "content": "<a>"}]}, "'<a>' has id 999, the library gives it 420"),
         ({"added_tokens": [{"id": 30, "content": "<a>"}]}, "one id to two tokens <a>"),
         ({"added_tokens": [{"content": "<a>"}]}, "no whole tokenizer.json: KeyError"),
@@ -117,7 +117,8 @@ def test_special_tokens_are_no_text() -> None:
 def test_what_cannot_be_reproduced(tmp_path: Path, change: dict[str, Any], says: str) -> None:
     content = json.loads((path("qwen") / "tokenizer.json").read_bytes()) | change
     for row in content["added_tokens"]:
-        row |= dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+        flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+        row |= flags | row
     file = tmp_path / "tokenizer.json"
     file.write_text(json.dumps(content))
     with pytest.raises(VocabularyError, match=says) as error:

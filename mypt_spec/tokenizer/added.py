@@ -1,0 +1,79 @@
+"""Tells apart the tokens that were added to a `tokenizer.json`: special tokens, and text.
+
+Input: the rows of `added_tokens`. Output: ids of both kinds, and patterns that cut text around the
+added tokens that are text. The library looks for added tokens before it cuts text; each is a piece
+by itself. Here they are the first pattern, and all others leave such a piece whole.
+
+An added token is text where the file does not call it special and it does not look like a tag, as
+"covid19" or a run of spaces. What looks like a tag, such as Qwen's `<think>`, is special
+here whatever the file says, so that no text becomes a tag of any format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+_TAG = re.compile(r"<.+>|\[.+\]|\{.+\}|\|.+\|", re.DOTALL)
+# Ways to find a token that depend on what is around it.
+_AROUND = ("lstrip", "rstrip", "single_word")
+_SIGNS = re.compile(r"[\\.^$|?*+()\[\]{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The added tokens of a file: `special` and `text` with their ids, in two passes.
+
+    `unfit` says of tokens why they cannot be tags of a format.
+    """
+
+    special: dict[str, int]
+    text: tuple[dict[str, int], dict[str, int]]
+    unfit: dict[str, str]
+
+    @property
+    def texts(self) -> dict[str, int]:
+        """Returns the tokens of both passes."""
+        return self.text[0] | self.text[1]
+
+    def cutting(self, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        """Returns patterns that cut around text that was added, and then as `patterns` do."""
+        out: list[str] = []
+        whole = ""
+        for found in filter(None, self.text):
+            # The longest one is taken of those that begin at the same place.
+            longest = sorted(found, key=len, reverse=True)
+            whole += "|".join(_SIGNS.sub(r"\\\g<0>", token) for token in longest) + "|"
+            out.append(whole.removesuffix("|"))
+        return (*out, *(whole + pattern for pattern in patterns))
+
+
+def read_added(rows: Iterable[dict[str, Any]]) -> Added:
+    """Returns the added tokens of these rows.
+
+    Raises ValueError for text that the library finds only at some places, and KeyError or TypeError
+    for rows that are none.
+    """
+    special: dict[str, int] = {}
+    first: dict[str, int] = {}
+    then: dict[str, int] = {}
+    unfit: dict[str, str] = {}
+    for row in rows:
+        content, i = str(row["content"]), int(row["id"])
+        around = [flag for flag in _AROUND if row.get(flag)]
+        if around:
+            unfit[content] = (
+                f"has {around[0]} in it: with other text around it, the library gives other ids; "
+                "set that to false"
+            )
+        if row.get("special", True) or _TAG.fullmatch(content):
+            special[content] = i
+            continue
+        if around:
+            what = f"its added token {content!r} is text with {around[0]}"
+            raise ValueError(f"{what}, which is not read; only text that is found anywhere is")
+        unfit[content] = "is no special token in it, so text becomes it; make it special"
+        (then if row.get("normalized", True) else first)[content] = i
+    return Added(special, (first, then), unfit)
