@@ -100,7 +100,9 @@ def _a_new_folder(out: Parser) -> None:
 
 
 def _a_folder(out: Parser) -> None:
-    out.group("input")("FOLDER", "a folder with a grammar and tokens.toml", dest="folder")
+    add = out.group("input")
+    add("FOLDER", "a folder with a grammar and tokens.toml", dest="folder")
+    add("--vocab PATH", "check it on another vocabulary than its own, as mypt-prepare --vocab")
 
 
 def _explain(chosen: argparse.Namespace) -> int:
@@ -203,7 +205,7 @@ def _check_dialect(chosen: argparse.Namespace) -> int:
     if not place.is_dir() and chosen.folder in registered():
         place = folder(chosen.folder)
     fine = True
-    for result in check(place):
+    for result in check(place, chosen.vocab):
         mark = {True: "ok   ", False: "error", None: "note "}[result.fine]
         print(f"{mark} {result.name}: {result.said}")
         fine = fine and result.fine is not False

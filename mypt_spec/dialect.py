@@ -302,15 +302,20 @@ class Dialect:
         return Run(self.table, self.automaton, complete=False).check(self.lex(text))
 
 
-def load(path: str | Path, adapter: Adapter | None = None) -> Dialect:
+def load(
+    path: str | Path, adapter: Adapter | None = None, *, vocabulary: str | Path | None = None
+) -> Dialect:
     """Loads a grammar folder of your own: a `.lark` file, `tokens.toml`, and how to read records.
 
     Records are read by `adapter`, or as `records.toml` in the folder says, or by `ADAPTER` of an
     `adapter.py` there, which is run; without any of these, no record can be read. The vocabulary is
-    GPT-2's, or the file that `tokens.toml` names. Raises SpecError, which names the file and what
-    is wrong in it, and VocabularyError.
+    GPT-2's, the file that `tokens.toml` names, or that of the path `vocabulary`, as for `dialect`.
+    Raises SpecError, which names the file and what is wrong in it, and VocabularyError.
     """
-    return _whole(_bare(Path(path), adapter), Path(path))
+    bare = _bare(Path(path), adapter)
+    if vocabulary is None:
+        return _whole(bare, Path(path))
+    return _with(bare, _vocabulary(vocabulary))
 
 
 def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:

@@ -28,6 +28,8 @@ DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list", "tool_tags"
 UNESCAPED = ("text", "signatures", "tagged", "tool_tags")
 ROLES = ("thought", "citation", "result")
 BODIES = ("text", "json", *CALLS, *LISTS, *DEFINITIONS)
+# Ids above a vocabulary that tags may have: models have spare rows of embeddings, Qwen3 has 267.
+UNUSED = 4096
 # Kinds of vocabulary that a table can be made for.
 KINDS = ("ranks", "tekken", "tokenizer.json", "vocabulary.json")
 # Special tokens of vocabularies that fill up rows, the best first.
@@ -305,9 +307,19 @@ class TokenTable:
         `taken` are the ids of its own special tokens. A tag that is one of them has its id, then
         come the ids that the table gives; other tags get ids after all of these, in the order of
         the table. The id of padding comes before them, unless a special token is left that no tag
-        uses. Raises ValueError where the table gives an id that the vocabulary gives to another.
+        uses. Raises ValueError where the table gives an id that the vocabulary gives to another, or
+        one that is far above all of the vocabulary.
         """
         owner = {i: tag for tag, i in taken.items()}
+        said = dict(self.given) | dict(self.wanted.special if self.wanted else ())
+        end = max([ordinary.ranges[-1][-1], *(i for tag, i in taken.items() if tag not in said)])
+        for tag, i in said.items():
+            if i > end + UNUSED:
+                raise ValueError(
+                    f"id {i:,} of {tag!r} does not fit the vocabulary: its last id is {end:,}, and "
+                    f"a model would have a row of embeddings for each id up to {i:,}; choose one "
+                    f"up to {end + UNUSED:,}"
+                )
         for tag, i in self.given:
             if i in ordinary or owner.get(i, tag) != tag or taken.get(tag, i) != i:
                 theirs = "of text" if i in ordinary else f"of {owner[i]!r}" if i in owner else ""

@@ -40,10 +40,13 @@ class Result:
     said: str
 
 
-def check(folder: Path) -> Iterator[Result]:
-    """Yields the results of all checks of a folder; of one that cannot be loaded, only that."""
+def check(folder: Path, vocabulary: str | None = None) -> Iterator[Result]:
+    """Yields the results of all checks of a folder; of one that cannot be loaded, only that.
+
+    `vocabulary` is the path of one that replaces the folder's.
+    """
     try:
-        dialect = load(folder)
+        dialect = load(folder, vocabulary=vocabulary)
     except (SpecError, VocabularyError) as error:
         yield Result("load", False, str(error))
         return
@@ -59,7 +62,8 @@ def check(folder: Path) -> Iterator[Result]:
         return
     yield _texts(dialect, episodes)
     if dialect.table.wanted is not None and dialect.vocabulary is None:
-        why = "[vocabulary] names no file: ids, vectors and the decoder are not checked"
+        why = "[vocabulary] names no file: ids, vectors and the decoder are not checked; "
+        why += "name one with --vocab"
         yield Result("ids", None, why)
         yield _records(dialect, episodes)
         return

@@ -11,15 +11,18 @@ import pytest
 
 import mypt_spec
 from mypt_lint.cli import main
+from tests.support.foreign import tekken
 from tests.unit.mypt_spec.test_own_folder import GABGPT_RECORDS, MYPT_RECORDS, TOY_RECORDS, made
 
 ROOT = Path(__file__).parents[3]
 
 
-def checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
+def checked(
+    folder: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> tuple[int, dict[str, str]]:
     """Returns (exit status, results by name) of check-dialect."""
     capsys.readouterr()
-    status = main(["check-dialect", str(folder)])
+    status = main(["check-dialect", str(folder), *options])
     rows = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
     return status, {name.removesuffix(":"): f"{mark} {said}" for mark, name, said in rows}
 
@@ -37,6 +40,29 @@ def test_a_new_dialect_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["new-dialect", str(folder)]) == 2
     assert "is here already" in capsys.readouterr().err
     assert main(["new-dialect", str(tmp_path / "Ä")]) == 2
+
+
+def test_on_another_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "own"
+    assert main(["new-dialect", str(folder)]) == 0
+    status, found = checked(folder, capsys, "--vocab", str(tekken()))
+    assert status == 0
+    assert {said.split()[0] for said in found.values()} == {"ok"}
+    table = folder / "tokens.toml"
+    own = re.sub("base_vocabulary.*\nfirst_special_id.*\n", "", table.read_text())
+    wanted = own.replace("[[terminal]]", '[vocabulary]\nkind = "tekken"\n\n[[terminal]]', 1)
+    table.write_text(wanted)
+    assert "name one with --vocab" in checked(folder, capsys)[1]["ids"]
+    status, found = checked(folder, capsys, "--vocab", str(tekken()))
+    assert status == 0
+    assert found["decoder"].startswith("ok 30 turns")
+    table.write_text(
+        wanted.replace("<|user|>", "<s>").replace('opens = "user"', 'opens = "user"\nid = 7')
+    )
+    status, found = checked(folder, capsys, "--vocab", str(tekken()))
+    assert status == 1
+    assert "id 7 of '<s>' does not fit the vocabulary: it has id 1 there" in found["load"]
+    assert "cannot be read" in checked(folder, capsys, "--vocab", "none.json")[1]["load"]
 
 
 @pytest.mark.parametrize(

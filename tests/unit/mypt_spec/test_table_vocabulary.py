@@ -149,12 +149,33 @@ def test_another_vocabulary_than_it_is_made_for(tmp_path: Path) -> None:
         ("id = 2", "id = 20", "id 20 of '</s>' does not fit the vocabulary: it has id 2 there"),
         ('"[/INST]", id = 4', '"<x>", id = 4', "id 4 of '<x>' .*: it is of '\\[/INST\\]' there"),
         ('"[/INST]", id = 4', '"<x>", id = 40', "id 40 of '<x>' .*: it is of text there"),
+        (
+            '"[/INST]", id = 4',
+            '"<x>", id = 999999',
+            "id 999,999 of '<x>' .*: its last id is 389, and a model",
+        ),
     ],
 )
 def test_ids_that_do_not_fit(tmp_path: Path, old: str, new: str, says: str) -> None:
     here = folder(tmp_path, '[vocabulary]\nkind = "tekken"', TABLE.replace(old, new))
     with pytest.raises(VocabularyError, match=says):
         mypt_spec.dialect(here, vocabulary=tekken())
+
+
+def test_ids_that_models_leave_unused_are_free(tmp_path: Path) -> None:
+    """Models have more rows of embeddings than their vocabulary has ids."""
+    table = TABLE.replace('"[/INST]", id = 4', '"<x>", id = 1500')
+    here = folder(tmp_path, '[vocabulary]\nkind = "tekken"', table)
+    d = mypt_spec.dialect(here, vocabulary=tekken())
+    assert d.tokenizer.special["<x>"] == 1500
+
+
+def test_ranks_with_a_special_id_far_above(tmp_path: Path) -> None:
+    said = '[vocabulary]\nkind = "ranks"\nfile = "r.tiktoken"\nspecial = { "</s>" = 999999 }'
+    here = folder(tmp_path, said, TABLE.replace(", id = 4", "").replace("id = 2\n", ""))
+    (here / "r.tiktoken").write_bytes(small().read_bytes())
+    with pytest.raises(VocabularyError, match="id 999,999 of '</s>' does not fit"):
+        mypt_spec.load(here)
 
 
 def test_ranks_with_a_pattern(tmp_path: Path) -> None:
