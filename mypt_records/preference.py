@@ -6,6 +6,8 @@ conversations, which begin alike.
 
 from __future__ import annotations
 
+import json
+from itertools import takewhile
 from typing import Any
 
 from mypt_records import alpaca, sharegpt
@@ -42,12 +44,14 @@ def read(record: dict[str, Any]) -> Chat:
         if key is not None:
             sides[side] = said(record[key], f"/{key}", "assistant", reader)
             read.append(key)
+            if record[key] == []:
+                reader.add("MYP104", f'"{key}" must hold a message', f"/{key}")
         else:
             reader.add("MYP102", f'the record has no "{side}"', "", hint=f'add "{side}": "..."')
     chosen, rejected = sides.get("chosen", []), sides.get("rejected", [])
     same = _alike(chosen, rejected)
     if _repeats(chosen, asked):
-        asked = [message for message in asked if message.role == "system"][: not _begins(chosen)]
+        asked = [] if _heads(chosen) else asked[: _heads(asked)]
     tools = reader.tools(record.get("tools"), "/tools")
     return reader.chat(
         "preference",
@@ -78,20 +82,36 @@ def _alike(chosen: list[Message], rejected: list[Message]) -> int:
     """Returns how many messages both sides begin with alike, without the answers themselves."""
     most = min(len(chosen), len(rejected)) - 1
     same = 0
-    while same < most and (chosen[same].role, chosen[same].text) == (
-        rejected[same].role,
-        rejected[same].text,
-    ):
+    while same < most and _all_of(chosen[same]) == _all_of(rejected[same]):
         same += 1
     return same
 
 
+def _all_of(message: Message) -> str:
+    """Returns all that a message says, wherever it is in the record; metadata says nothing."""
+    calls = [
+        (call.name.text, call.id and call.id.text, call.arguments and call.arguments.value)
+        for call in message.calls
+    ]
+    beside = {k: given.value for k, given in message.beside.items() if not k.startswith("_")}
+    names = [text and text.text for text in (message.answers, message.name)]
+    parts = [text.text for text in message.thoughts], [part.value for part in message.media]
+    said = message.role, message.text, calls, names, parts, beside
+    return json.dumps(said, sort_keys=True)  # tells 1 from true, which are equal
+
+
 def _repeats(chosen: list[Message], asked: list[Message]) -> bool:
-    """Returns whether the chosen side is a whole conversation, which the question begins."""
-    first = [m.text for m in chosen if m.role == "user"][:1]
-    return len(chosen) > 1 and first == [m.text for m in asked if m.role == "user"][:1] != []
+    """Returns whether the chosen side is a whole conversation, which the question begins.
+
+    Either of the two may leave out the system prompt.
+    """
+    if not (_heads(chosen) and _heads(asked)):
+        chosen, asked = chosen[_heads(chosen) :], asked[_heads(asked) :]
+    before = list(map(_all_of, asked))
+    longer = len(asked) > _heads(asked) and len(chosen) > len(asked)
+    return longer and list(map(_all_of, chosen[: len(asked)])) == before
 
 
-def _begins(chosen: list[Message]) -> bool:
-    """Returns whether the chosen side has a system prompt of its own."""
-    return chosen[0].role == "system"
+def _heads(messages: list[Message]) -> int:
+    """Returns how many system prompts messages begin with."""
+    return len([*takewhile(lambda message: message.role == "system", messages)])

@@ -222,6 +222,7 @@ class Reader:
             place = f"/{i}" * several
             if isinstance(call, dict) and "function" in call:
                 place += "/function"
+                self.unknown(call, ("function", "id", "type"), at, "a call")
             inside = call.get("function", call) if isinstance(call, dict) else None
             inside = inside if isinstance(inside, dict) else None
             name = inside.get("name") if inside is not None else None

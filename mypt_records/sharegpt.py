@@ -101,11 +101,11 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
         role, calls = "assistant", reader.json_calls(item.get(what), place)
     elif (parts := reader.parts(item.get(what), place, what)) is not None:
         texts, media, thoughts = parts
+    read = {who, what} | ({"tool_call_id", "name"} if role == "tool" else set())
     beside = {
         key: Given(value, below(at, key))
         for key, value in item.items()
-        if key not in (who, what, "tool_call_id", "name")
-        and (value is not None or key not in _KNOWN)
+        if key not in read and (value is not None or key not in _KNOWN)
     }
     return Message(
         role,

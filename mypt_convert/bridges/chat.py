@@ -36,20 +36,24 @@ def unknown(chat: Chat, takes: frozenset[str]) -> list[Finding]:
     """
     found = [(below("", key), key) for key in chat.extras if key not in _SEEN | takes]
     for message in (*chat.messages, *chat.rejected):
-        found += [
-            (given.at, key)
-            for key, given in message.beside.items()
-            # Other pointers are of keys further inside, which no format has a place for.
-            if given.at == below(message.at, key)
-            and key not in _SAID
-            # How much an answer is trained: no metadata says so.
-            and not (message.role == "assistant" and given is message.weight)
-        ]
+        found += [(given.at, k) for k, given in message.beside.items() if _is_note(message, k)]
     return [
         Finding(_KEPT, f'unknown key "{key}"', at, on_key=True)
         for at, key in found
         if not key.startswith("_")
     ]
+
+
+def _is_note(message: Message, key: str) -> bool:
+    """Returns whether a key beside what a message says is metadata."""
+    given = message.beside[key]
+    return (
+        # Other pointers are of keys further inside, which no format has a place for.
+        given.at == below(message.at, key)
+        and key not in _SAID
+        # How much an answer is trained: no metadata says so.
+        and not (message.role == "assistant" and given is message.weight)
+    )
 
 
 def read(record: Any, shape: str) -> tuple[Conversation | None, list[Finding], Chat]:
@@ -188,6 +192,11 @@ class _Reader:
             plain = not (message.calls or message.thoughts or message.media or chat.rejected[1:])
             if plain and message.role == "assistant":
                 out["rejected"] = {"role": "assistant", "content": message.text}
+                for key, given in message.beside.items():
+                    if _is_note(message, key):
+                        out["rejected"][key] = given.value
+                    elif given.value not in (None, 1):
+                        self.add("MYP104", f'a rejected answer has no "{key}"', given.at)
             else:
                 self.add("MYP104", "a rejected answer must be one message of text", message.at)
         return out

@@ -153,6 +153,7 @@ def test_calls_of_sharegpt(call: str, result: str) -> None:
         ("completion", {"prompt": [1], "completion": "Yo"}, "MYP104", "/prompt/0"),
         ("preference", {"prompt": "Hi", "chosen": "Yo"}, "MYP102", ""),
         ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": {"role": "robot", "content": "x"}}, "MYP105", "/rejected/role"),
+        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": []}, "MYP104", "/rejected"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_a_finding(
@@ -174,3 +175,84 @@ def test_each_is_converted(shape: str, record: Any, said: list[tuple[str, str]])
     assert out.record.get("label") == (False if shape == "kto" else None)
     rejected = out.record.get("rejected")
     assert (rejected and rejected["content"]) == ("No" if shape == "preference" else None)
+
+
+def called(name: str, **arguments: Any) -> list[dict[str, Any]]:
+    """A call and its result."""
+    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "r"},
+    ]
+
+
+NO = ("assistant", "No")
+SYSTEM = ("system", "S")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rejected"),
+    [
+        (called("f", x=1), called("g", x=1)),
+        (called("f", x=1), called("f", x=True)),
+        ([{"role": "assistant", "content": "a", "reasoning_content": "t"}], chat(("assistant", "a"))),
+        ([{"role": "user", "content": "b", "name": "n"}], chat(("user", "b"))),
+        (chat(SYSTEM), chat(("system", "T"))),
+    ],
+)  # fmt: skip
+def test_what_the_rejected_side_says_otherwise_is_not_lost(
+    chosen: list[dict[str, Any]], rejected: list[dict[str, Any]]
+) -> None:
+    """It is no part of the chosen side, so it is not left out as if it were."""
+    sides = {"chosen": chosen + chat(YO), "rejected": rejected + chat(NO)}
+    found = read({"prompt": "Hi"} | sides, "preference")
+    assert len(found.rejected) == len(rejected) + 1
+    out = Converter("preference", "usf-omega").record({"prompt": "Hi"} | sides)
+    assert out.record is None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "chosen", "said"),
+    [
+        (chat(SYSTEM, HI), chat(HI, YO), [SYSTEM, *ASKED]),
+        (chat(HI), chat(SYSTEM, HI, YO), [SYSTEM, *ASKED]),
+        (chat(SYSTEM, HI), chat(SYSTEM, HI, YO), [SYSTEM, *ASKED]),
+        (chat(SYSTEM, HI), chat(("system", "T"), HI, YO), [SYSTEM, HI, ("system", "T"), *ASKED]),
+        (chat(HI, YO, ("user", "b")), chat(HI, YO), [*ASKED, ("user", "b"), *ASKED]),
+        (chat(HI, ("assistant", "a"), HI), chat(HI, NO, HI, YO), [HI, ("assistant", "a"), HI, HI, NO, *ASKED]),
+    ],
+)  # fmt: skip
+def test_a_question_is_left_out_only_where_the_chosen_side_has_all_of_it(
+    prompt: Any, chosen: Any, said: list[tuple[str, str]]
+) -> None:
+    record = {"prompt": prompt, "chosen": chosen, "rejected": "No"}
+    assert [(m.role, m.text) for m in read(record, "preference").messages] == said
+
+
+def test_keys_of_a_rejected_answer() -> None:
+    """Unknown ones are metadata; what it says or weighs besides is refused."""
+    converter = Converter("preference", "usf-omega")
+    no = {"role": "assistant", "content": "No"}
+    out = converter.record(
+        {"prompt": "Hi", "chosen": "Yo", "rejected": no | {"note": "x", "_m": 1}}
+    )
+    assert out.record is not None
+    assert out.record["rejected"] == no | {"_note": "x", "_m": 1}
+    for key, value in (("weight", 0.5), ("audio", "x"), ("refusal", "x")):
+        out = converter.record({"prompt": "Hi", "chosen": "Yo", "rejected": no | {key: value}})
+        assert [(f.code, f.pointer) for f in out.findings] == [("MYP104", f"/rejected/{key}")]
+
+
+def test_keys_of_results_on_other_messages_of_sharegpt_are_metadata() -> None:
+    record = gpt(("human", "Hi"), ("gpt", "Yo"))
+    record["conversations"][0] |= {"tool_call_id": "a", "name": "b"}
+    out = Converter("sharegpt", "qwen3").record(record)
+    assert out.record is not None
+    assert out.record["messages"][0] == chat(HI)[0] | {"_tool_call_id": "a", "_name": "b"}
+    assert out.kept == ("/conversations/0/tool_call_id", "/conversations/0/name")
+
+
+def test_an_unknown_key_around_a_function_of_sharegpt() -> None:
+    call = '{"function": {"name": "f", "arguments": {}}, "x": 1}'
+    record = gpt(("human", "Hi"), ("function_call", call), ("observation", "r"), ("gpt", "Yo"))
+    assert [f.code for f in findings(read(record, "sharegpt"))] == ["MYP103"]
