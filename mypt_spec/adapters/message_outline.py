@@ -32,12 +32,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from mypt_spec.adapters.base import Outlined, Split, WholeRecord, shallow
 from mypt_spec.adapters.message_skeleton import PLAIN_DEPTH, is_id, refuse_repeated
 from mypt_spec.bodies.plain_schema import arguments
-from mypt_spec.memo import Memo
 from mypt_spec.record_schema import is_free_weight
 
 _RARE = frozenset({"thinking", "reasoning", "weight"})  # keys of answers
 _METADATA = 20  # keys of metadata that become fields
-_NAMES, _ROOM = 5000, 1 << 20  # names of tools that are remembered; characters of all
 # Signs of what is free: texts, arguments, arguments in a string; of texts of an answer that
 # follow; weights.
 _TEXT, _OBJECT, _QUOTED, _SEVERAL, _WEIGHT = 1, 2, 3, 4, 5
@@ -131,7 +129,6 @@ class MessageOutlines:
     def __init__(self, names: re.Pattern[str], *, weights: bool = True) -> None:
         self.weights = weights
         self.matches = names.fullmatch
-        self.words = Memo[str, bool](_NAMES, room=_ROOM)  # whether names are free
         self.keys: list[str] = []  # of metadata, the names of the fields `x0`, `x1` ...
         self.rare = False  # whether answers have the fields of RareAnswer
         self._compile()
@@ -172,7 +169,8 @@ class MessageOutlines:
         texts: list[str] = []
         ends: list[int] = []
         more: dict[int, Split] = {}
-        decode, free, words = self.decode, texts.append, self.words.known
+        decode, free, matches = self.decode, texts.append, self.matches
+        words: dict[str, bool] = {}  # whether names of tools are free
         user, answer, result, rare = self.user, self.answer, self.result, self.rare
         for i, raw in enumerate(lines):
             try:
@@ -242,8 +240,11 @@ class MessageOutlines:
                                         ident = ids.setdefault(ident, len(ids))
                                 if name in called:
                                     name = called[name]
-                                elif words[name] if name in words else self._free(name):
-                                    name = called.setdefault(name, len(called))
+                                else:
+                                    if name not in words:
+                                        words[name] = matches(name) is not None
+                                    if words[name]:
+                                        name = called.setdefault(name, len(called))
                                 if type(given) is dict:
                                     values.append(given)
                                     outline += ident, call.type, name, _OBJECT
@@ -264,8 +265,11 @@ class MessageOutlines:
                                 ident = ids.setdefault(ident, len(ids))
                         if name in called:
                             name = called[name]
-                        elif name and (words[name] if name in words else self._free(name)):
-                            name = called.setdefault(name, len(called))
+                        elif name:
+                            if name not in words:
+                                words[name] = matches(name) is not None
+                            if words[name]:
+                                name = called.setdefault(name, len(called))
                         outline += content, ident, name
                     else:
                         content = message.content
@@ -283,10 +287,6 @@ class MessageOutlines:
                 del texts[ends[-1] if ends else 0 :]
             ends.append(len(texts))
         return Outlined(keys, texts, ends, more)
-
-    def _free(self, name: str) -> bool:
-        """Returns whether a name can be any other in its place."""
-        return self.words.keep(name, self.matches(name) is not None, len(name))
 
     def _weight(self, weight: Any) -> Any:
         """Returns the sign of a weight that can be any other, else what tells it apart."""
