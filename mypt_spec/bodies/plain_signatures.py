@@ -33,7 +33,7 @@ _Name = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_.-]*\Z")]
 _Line = Annotated[str, Meta(pattern=r"\A[^\n\r]*\Z")]
 # In JSON: a line of a text, after its first, with what may begin a type or a comment. To look for
 # that in many definitions at once is faster than in each description.
-_UNLIKE = re.compile(rb'\\(?:r|n[^"\\:/{]*(?:\\[^nr][^"\\:/{]*)*[:/{])').search
+_UNLIKE = re.compile(rb'\\(?:r|n[^"\\:/{]*+(?:\\[^nr][^"\\:/{]*+)*+[:/{])').search
 _Choice = Annotated[str, Meta(pattern=r'\A[^\n\r"]*\Z')]
 _Integer = Annotated[int, Meta(gt=-_FAR, lt=_FAR)]
 _Number = _Integer | Annotated[float, Meta(gt=-_FAR, lt=_FAR)]
