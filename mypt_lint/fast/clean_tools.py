@@ -8,9 +8,9 @@ put before the checker, once, beside the shortest chat that there is.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.base import Split
-from mypt_spec.bodies.fitting import Fitting, Given, come_back, listed
+from mypt_spec.bodies.fitting import Fitting, Given, by_tool, come_back, listed
 from mypt_spec.bodies.plain_schema import Definitions, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
 from mypt_spec.bodies.plain_tool_tags import SIGNS as IN_TAGS
@@ -32,7 +32,6 @@ _NONE = frozenset[str]()
 _TAGS = [tag.encode() for tag in TAGS]
 LOST = "MYP360"  # what the text of tools does not say
 MISFIT = "MYP353"  # arguments that do not fit their tool
-Calls: TypeAlias = dict[str, Given]  # the arguments of calls by the names of their tools
 _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
 
 
@@ -43,14 +42,14 @@ class CleanTools:
         self.checker, self.texts = checker, texts
         adapter = checker.dialect.adapter
         self.plain, self.whole = adapter.plain_tools, checker.selects(LOST)
-        self.signed = (
-            adapter.signed_tools and not self.whole and SIGNS.isdisjoint(texts.first)
-        )  # whether the text of most definitions is proved to be clean, and need not be read
-        self.tags = (
-            adapter.tag_tools
-            and IN_TAGS.isdisjoint(texts.first)
-            and apart_from(checker.dialect.table)
-        )  # the same of tags
+        first, tags = texts.first, adapter.tag_tools and apart_from(checker.dialect.table)
+        self.tags = tags and IN_TAGS.isdisjoint(first)
+        # What takes definitions whose text need not be read, if any.
+        self.takes = plain_tools if self.plain else None
+        if adapter.signed_tools and not self.whole and SIGNS.isdisjoint(first):
+            self.takes = signed_tools
+        elif self.tags:
+            self.takes = whole_tools if self.whole else plain_tools
         # Strings of definitions, and names; -1: not clean.
         self.known = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
         self.seen = Memo[int, None](_HASHES)
@@ -74,13 +73,17 @@ class CleanTools:
             raw = tools if isinstance(tools, bytes) else self.encode(tools)
             known = self.known.known.get(raw)
             if known is None and self.texts.in_json:
-                plain = plain_tools(raw)
-                if plain is not None and self._is_new(raw):
-                    new, own = plain[0], plain[1]
-                    if called and self.binds and not self._fits(split, Fitting(raw, own)):
+                plain = self._new(raw)
+                if plain is not None:
+                    new, own = plain
+                    if (
+                        called
+                        and self.binds
+                        and not self._prove(*_paired(split), Fitting(raw, own))
+                    ):
                         return -1, None
                 else:
-                    known = self._judged(raw, plain)
+                    known = self._judged(raw)
             if new is None:
                 strings, own = known or (-1, _NONE)
         if tools is not None or declared:
@@ -89,18 +92,20 @@ class CleanTools:
                     return -1, None
         return strings, new
 
-    def _is_new(self, raw: bytes) -> bool:
-        """Returns whether plain definitions are seen for the first time, and proved to be clean.
+    def _new(self, raw: bytes) -> Definitions | None:
+        """Returns definitions that are seen for the first time, and proved to be clean.
 
-        Most lists never come again, so only the hash is kept.
+        That no string in them spells what ends it is for `come_back` to say. Most lists never come
+        again, so only the hash is kept.
         """
-        if hash(raw) in self.seen.known:
-            return False
+        if self.takes is None or hash(raw) in self.seen.known:
+            return None
         self.seen.keep(hash(raw), None)
-        return self.plain or self._is_readable(raw)
+        return self.takes(raw)
 
-    def _judged(self, raw: bytes, plain: Definitions | None) -> tuple[int, frozenset[str]]:
+    def _judged(self, raw: bytes) -> tuple[int, frozenset[str]]:
         """Returns the strings of definitions, -1 where they are not clean, and the names."""
+        plain = plain_tools(raw)
         names = self._names(raw) if plain is None else frozenset(plain[1])
         self.fitting.keep(raw, Fitting(raw, {} if plain is None else plain[1]), len(raw))
         again = None if plain is None else written(plain[0])
@@ -113,35 +118,38 @@ class CleanTools:
 
         Those of many lines are proved together.
         """
-        groups: dict[bytes, Calls] = {}
+        groups: dict[bytes, tuple[list[str], list[dict[str, Any]]]] = {}
         for split in splits if self.binds else ():
             if split.called and split.tools is not None:
                 tools = split.tools
                 raw = tools if isinstance(tools, bytes) else self.encode(tools)
-                if not _group(split, groups.setdefault(raw, {})):
+                called, given = _paired(split)
+                names, every = groups.setdefault(raw, ([], []))
+                names += called
+                every += given
+                if len(names) != len(every):
                     return False
             elif split.called and self.tagged:
                 return False  # nothing says how values are read
         return all(
-            self._prove(calls, self.fitting.known.get(raw) or Fitting(raw, {}))
-            for raw, calls in groups.items()
+            self._prove(*both, self.fitting.known.get(raw) or Fitting(raw, {}))
+            for raw, both in groups.items()
         )
 
-    def _fits(self, split: Split, fitting: Fitting) -> bool:
-        """Returns whether the calls of one line are proved to fit."""
-        calls: Calls = {}
-        return _group(split, calls) and self._prove(calls, fitting)
-
-    def _prove(self, calls: Calls, fitting: Fitting) -> bool:
-        if self.tagged and not self._come_back(calls, fitting.plain):
+    def _prove(self, called: Sequence[str], given: Given, fitting: Fitting) -> bool:
+        """Returns whether the arguments of calls fit their tools, and come back from tags."""
+        if len(called) != len(given) or (
+            self.tagged and not self._are_back(called, given, fitting)
+        ):
             return False
-        return all(map(fitting.proves, calls, calls.values()))
+        return fitting.proves(called, given)
 
-    def _come_back(self, calls: Calls, plain: dict[str, Any]) -> bool:
+    def _are_back(self, called: Sequence[str], given: Given, fitting: Fitting) -> bool:
         """Returns whether arguments that are written as tags are proved to come back."""
-        encoded = self.encode(list(calls.values()))
+        encoded = self.encode(given)
         return not any(tag in encoded for tag in _TAGS) and all(
-            come_back(given, plain.get(name)) for name, given in calls.items()
+            come_back(some, fitting.plain.get(name))
+            for name, some in by_tool(called, given).items()
         )
 
     def come_back(self, encoded: bytes) -> bool:
@@ -152,15 +160,6 @@ class CleanTools:
         firsts = [first.encode() for first in self.texts.first]
         lines = self.plain or self.tags or readable(encoded)
         return lines and (self.plain or not any(one in encoded for one in firsts))
-
-    def _is_readable(self, raw: bytes) -> bool:
-        """Returns whether plain definitions are proved to be read from their text.
-
-        That no string in them spells what ends it is for `come_back` to say.
-        """
-        if self.tags:
-            return not self.whole or whole_tools(raw) is not None
-        return self.signed and signed_tools(raw) is not None
 
     def _are_clean(self, raw: bytes, plain: bytes | None) -> bool:
         """Returns whether definitions are clean; `plain` ones are proved but for their text."""
@@ -188,17 +187,9 @@ class CleanTools:
         )
 
 
-def _group(split: Split, calls: Calls) -> bool:
-    """Adds the calls of a line; returns whether the arguments of each are known."""
-    called, given = split.called, split.values or split.quoted
+def _paired(split: Split) -> tuple[Sequence[str], Given]:
+    """Returns the name of the tool of each call of a line, and its arguments if all are known."""
     if split.values and split.quoted:  # which are whose is not known
-        pairs = [*product({*called}, [*split.values, *split.quoted])]
-        called, given = [name for name, _ in pairs], [one for _, one in pairs]
-    if len(called) != len(given):
-        return False
-    for name, arguments in zip(called, given, strict=True):
-        if name in calls:
-            calls[name].append(arguments)
-        else:
-            calls[name] = [arguments]
-    return True
+        pairs = [*product({*split.called}, [*split.values, *split.quoted])]
+        return [name for name, _ in pairs], [given for _, given in pairs]
+    return split.called, split.values or split.quoted

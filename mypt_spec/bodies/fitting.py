@@ -9,6 +9,7 @@ before the library.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import repeat
 from operator import or_
@@ -38,11 +39,11 @@ _KIND: dict[type, str] = {
     list: "array",
     dict: "object",
 }
-_SCALAR = {kind: said for kind, said in _KIND.items() if kind not in (list, dict)}
+_scalar = {kind: said for kind, said in _KIND.items() if kind not in (list, dict)}.get
 _NONE, _ANY = frozenset[str](), frozenset(_KIND.values())
 _STRING = frozenset({"string"})
 _JSON = "tfnNI"  # letters with which a text that is JSON may begin
-Given = list[dict[str, Any]]
+Given = Sequence[dict[str, Any]]
 
 
 class Fitting:
@@ -57,12 +58,19 @@ class Fitting:
         self.raw, self.plain = raw, plain
         self.types: dict[str, Any] | None = None  # None where a schema has no such type
 
-    def proves(self, name: str, given: Given) -> bool:
-        """Returns whether the arguments of calls of one tool fit; those of an unknown tool do."""
+    def proves(self, called: Sequence[str], given: Given) -> bool:
+        """Returns whether the arguments of calls fit their tools; those of an unknown tool do."""
+        schemas = [self.plain.get(name, False) for name in called]
+        if len(given) < _MANY and all(map(fits, given, schemas)):
+            return True
+        return all(self._proves(name, some) for name, some in by_tool(called, given).items())
+
+    def _proves(self, name: str, given: Given) -> bool:
+        """Returns whether the arguments of calls of one tool fit."""
         kind = self.types and self.types.get(name)
         if kind is not None and _are_of(kind, given):
             return True
-        if len(given) < _MANY and fit(given, self.plain.get(name, False)):
+        if len(given) < _MANY and all(map(fits, given, repeat(self.plain.get(name, False)))):
             return True
         schema = parameters_of(listed(self.raw)).get(name)
         if schema is None:
@@ -76,6 +84,16 @@ class Fitting:
             return not any(misfits(one, schema) for one in given)
         except SchemaError:  # the checker says why
             return False
+
+
+def by_tool(called: Sequence[str], given: Given) -> Mapping[str, Given]:
+    """Returns the arguments of calls by the names of their tools."""
+    if len({*called}) == 1:
+        return {called[0]: given}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in called}
+    for name, one in zip(called, given, strict=True):
+        found[name].append(one)
+    return found
 
 
 def come_back(given: Given, schema: Any) -> bool:
@@ -118,33 +136,30 @@ def listed(raw: bytes) -> list[Any]:
     return tools if isinstance(tools, list) else []
 
 
-def fit(given: Given, schema: Any) -> bool:
-    """Returns whether arguments are proved to fit the plain schema of their tool.
+def fits(given: dict[str, Any], schema: Any) -> bool:
+    """Returns whether the arguments of a call are proved to fit the plain schema of their tool.
 
-    Most are words and numbers of which a schema says only the type: these are looked at here, as
-    a call for each takes longer than the look.
+    Most are words and numbers of which a schema says only the type, or the choices: these are
+    looked at here, as a call for each takes longer than the look.
     """
-    if schema.__class__ is not bool and schema is not UNSET and schema.type == "object":
-        if not schema.enum is schema.anyOf is schema.oneOf is schema.allOf is UNSET:
+    if schema.__class__ is bool or schema is UNSET or schema.type != "object":
+        return _fits(given, schema)
+    known, needed, other = schema.properties, schema.required, schema.additionalProperties
+    if known is UNSET or not schema.enum is schema.anyOf is schema.oneOf is schema.allOf is UNSET:
+        return _fits(given, schema)
+    if needed is not UNSET and not given.keys() >= needed:
+        return False
+    for key, value in given.items():
+        of = known.get(key, other)
+        if of is not other and of.type == _scalar(type(value)) and (
+            of.format is of.anyOf is of.oneOf is of.allOf
+            is of.minLength is of.maxLength is of.minimum is of.maximum
+            is of.exclusiveMinimum is of.exclusiveMaximum is UNSET
+        ) and (of.enum is UNSET or (type(value) is str and value in of.enum)):  # fmt: skip
+            continue
+        if not _fits(value, of):
             return False
-        known, needed, other = schema.properties, schema.required, schema.additionalProperties
-        scalar = _SCALAR.get
-        if known is not UNSET:
-            for one in given:
-                if needed is not UNSET and not needed <= one.keys():
-                    return False
-                for key, value in one.items():
-                    of = known.get(key, other)
-                    if of is not other and of.type == scalar(value.__class__) and (
-                        of.enum is of.format is of.anyOf is of.oneOf is of.allOf
-                        is of.minLength is of.maxLength is of.minimum is of.maximum
-                        is of.exclusiveMinimum is of.exclusiveMaximum is UNSET
-                    ):  # fmt: skip
-                        continue
-                    if not _fits(value, of):
-                        return False
-            return True
-    return all(_fits(one, schema) for one in given)
+    return True
 
 
 def _fits(value: Any, schema: Any) -> bool:

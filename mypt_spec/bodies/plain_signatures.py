@@ -23,9 +23,9 @@ from functools import cache, reduce
 from operator import or_
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
-from mypt_spec.bodies.plain_schema import Decoders, Definitions, decoded, decoders, struct
+from mypt_spec.bodies.plain_schema import Decoders, Definitions, decoded, decoders, parts, struct
 
 _DEPTH = 5  # of schemas in schemas, as in plain_schema.py
 _FAR = 10**15  # numbers from here on are no defaults
@@ -70,8 +70,9 @@ def _decoders() -> Decoders:
 
 
 def _tagged(kind: str, fields: dict[str, Any], needed: tuple[str, ...] = ()) -> Any:
-    """Returns the type of schemas of one type."""
-    return struct(kind, fields, needed, tag_field="type", tag=kind)
+    """Returns the type of schemas of one type, with all attributes that plain ones have."""
+    absent = dict.fromkeys(parts().keys() - fields, UNSET) | {"type": kind}
+    return struct(kind, fields, needed, tag_field="type", tag=kind, namespace=absent)
 
 
 def signed_tools(raw: bytes) -> Definitions | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from mypt_lint.fast.clean_texts import strings_of
 from mypt_spec import Dialect, Limits
 from mypt_spec.bodies.fitting import Fitting
 from mypt_spec.bodies.json_schema import SchemaError, misfits
-from mypt_spec.bodies.plain_schema import is_plain, plain_tools, written
+from mypt_spec.bodies.plain_schema import Definitions, is_plain, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
 from mypt_spec.bodies.plain_tool_tags import SIGNS as TAG_SIGNS
 from mypt_spec.bodies.plain_tool_tags import elements, whole_tools
@@ -170,21 +171,28 @@ def test_a_plain_schema_is_a_schema(data: st.DataObject, number: int) -> None:
             jsonschema.Draft202012Validator.check_schema(made)
 
 
-@given(data=st.data(), number=st.integers(0, 9), many=st.sampled_from([1, 25]))
-def test_what_is_proved_to_fit_fits(data: st.DataObject, number: int, many: int) -> None:
-    """Neither way of proving arguments takes any that the library finds fault with."""
+@pytest.mark.parametrize("takes", [plain_tools, signed_tools])
+@given(data=st.data(), many=st.sampled_from([1, 25]))
+def test_what_is_proved_to_fit_fits(
+    takes: Callable[[bytes], Definitions | None], data: st.DataObject, many: int
+) -> None:
+    """No way of proving arguments takes any that the library finds fault with."""
     made = json.loads(json.dumps(new(3)))
     tool, given = made["tools"][0], made["messages"][1]["tool_calls"][0]["function"]
     schema, arguments = tool["function"]["parameters"], json.loads(given["arguments"])
+    if takes is signed_tools:
+        tool["function"] = told(3) | {"name": given["name"]}
+        schema = tool["function"]["parameters"]
+        arguments = {"q3": "x", "c": "w", "n": 2, "i": 5, "o": {"a": True}, "l": [[{"a": False}]]}
     for _ in range(data.draw(st.integers(0, 2))):
         _change(data.draw, *data.draw(st.sampled_from(parts(schema))))
     for _ in range(data.draw(st.integers(0, 2))):
         _change(data.draw, *data.draw(st.sampled_from(parts(arguments))))
     raw = json.dumps([tool]).encode()
-    plain = plain_tools(raw)
+    plain = takes(raw)
     fitting = Fitting(raw, {} if plain is None else plain[1])
     with contextlib.suppress(SchemaError):
-        if fitting.proves(given["name"], [arguments] * many):
+        if fitting.proves([given["name"]] * many, [arguments] * many):
             assert misfits(arguments, schema) == []
         else:
             assert misfits(arguments, schema)
