@@ -108,9 +108,12 @@ class Chats:
         if kind is str:
             signs.strings += 1
             return value if key in _KEPT else signs.of(value)
-        if kind is list and value and all(item.__class__ is dict for item in value):
-            if not _ROLE.isdisjoint(value[0]):
-                return [_message(item, signs) for item in value]
+        if kind is list and value:
+            said = [item for item in value if item.__class__ is dict]
+            if not all(map(_ROLE.isdisjoint, said)):
+                if len(said) < len(value):
+                    raise _Left  # its texts have no signs, but others are compared with them
+                return [_message(item, signs) for item in said]
         elif kind is dict and not _ROLE.isdisjoint(value):
             return _message(value, signs)
         elif kind is int:

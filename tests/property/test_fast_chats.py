@@ -28,7 +28,19 @@ VALUES = (
 )
 MORE = st.dictionaries(
     st.sampled_from(
-        ["row", "_id", "source", "tools", "language", "system", "label", "weight", "text", "prompt"]
+        [
+            "row",
+            "_id",
+            "source",
+            "tools",
+            "language",
+            "system",
+            "label",
+            "weight",
+            "text",
+            "prompt",
+            "response",
+        ]
     ),
     VALUES,
     max_size=3,
@@ -46,12 +58,20 @@ def message(role: str, text: str) -> st.SearchStrategy[Any]:
     ))  # fmt: skip
 
 
+# A text, or messages, of which some are none.
+SIDE = TEXTS | st.lists(message("role", "content") | st.just(1), min_size=1, max_size=3)
+HI = {"role": "user", "content": "Hi"}
+SIDES = st.tuples(SIDE, SIDE).map(lambda both: {"chosen": both[0], "rejected": both[1]})
+ALIKE = SIDES.map(
+    lambda sides: {k: [HI, *v] if isinstance(v, list) else v for k, v in sides.items()}
+)
+
 RECORDS: dict[str, st.SearchStrategy[Any]] = {
     "openai": st.fixed_dictionaries({"messages": st.lists(message("role", "content"), max_size=4)}),
     "sharegpt": st.fixed_dictionaries({"conversations": st.lists(message("from", "value"), max_size=4)}),
     "alpaca": st.fixed_dictionaries({"instruction": TEXTS, "input": TEXTS, "output": TEXTS}),
     "completion": st.fixed_dictionaries({"prompt": TEXTS, "completion": TEXTS}),
-    "preference": st.fixed_dictionaries({"prompt": TEXTS, "chosen": TEXTS, "rejected": TEXTS}),
+    "preference": st.tuples(st.fixed_dictionaries({}, optional={"prompt": SIDE}), SIDES | ALIKE).map(lambda both: both[0] | both[1]),
     "kto": st.fixed_dictionaries({"prompt": TEXTS, "completion": TEXTS, "label": st.booleans()}),
 }  # fmt: skip
 
@@ -85,6 +105,18 @@ def test_it_agrees_with_the_checker(shape: str, dialect: str, data: st.DataObjec
         found = known.line(line, row=2, filename="f")
         if found is not None:
             assert found == known.checker.line(line, row=2, filename="f"), line
+
+
+@pytest.mark.parametrize("odd", [[HI, 0.5], [0.5, HI], [{"content": "x"}, HI]])
+@pytest.mark.parametrize("side", ["chosen", "rejected"])
+def test_texts_that_are_equal_stay_so(side: str, odd: list[Any]) -> None:
+    """Also where a list holds what is no message: its texts are compared with those of the other."""
+    sides = {"chosen": [HI], "rejected": [HI]} | {side: odd}
+    record = {key: [*said, {"role": "assistant", "content": key}] for key, said in sides.items()}
+    line = json.dumps(record).encode()
+    known = chats("preference", "usf-omega")
+    found = known.line(line, row=1, filename="f")
+    assert found in (None, known.checker.line(line, row=1, filename="f"))
 
 
 @pytest.mark.parametrize("dialect", ["", "usf-omega"])
