@@ -38,7 +38,8 @@ def read(record: dict[str, Any]) -> Chat:
         found.append(Message("assistant", key, f"/{key}", (answer,)))
         read.append(key)
     tools = reader.tools(record.get("tools"), "/tools")
-    return reader.chat("alpaca", record, found, tools, known=TOP, read=read)
+    known = TOP - unread(record, read)
+    return reader.chat("alpaca", record, found, tools, known=known, read=read)
 
 
 def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
@@ -59,6 +60,12 @@ def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], lis
         whole = (Text("", f"/{key}"),)
     found.append(Message("user", key, f"/{key}", whole, joint="\n\n"))
     return found, [*read, key, *([more] if more else [])]
+
+
+def unread(record: dict[str, Any], read: list[str]) -> set[str]:
+    """Returns the keys that hold a question or an answer, but not the one that is read."""
+    words = {*ASKED, *MORE, *ANSWERED, "history"}
+    return {key for key in words.difference(read) if record.get(key) not in (None, "", [])}
 
 
 def _first(record: dict[str, Any], names: tuple[str, ...]) -> str | None:

@@ -81,7 +81,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
     if role not in _READ:
         reader.add("MYP105", f'unknown role "{said}"; roles are {", ".join(ROLES)}', f"{at}/role")
         return None
-    reader.unknown(message, _ANY, at, f"the {said} message")
+    reader.unknown(message, _ANY - _misplaced(message, role), at, f"the {said} message")
     beside = {
         key: Given(value, below(at, key))
         for key, value in message.items()
@@ -119,6 +119,12 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
         weight=weight_of(beside, reader),
         beside=beside | reader.inner,
     )
+
+
+def _misplaced(message: dict[str, Any], role: str) -> set[str]:
+    """Returns the keys of a message that say what only an assistant says."""
+    own = set() if role == "assistant" else {"tool_calls", "function_call", *THOUGHTS}
+    return {key for key in own if message.get(key) not in (None, "", [])}
 
 
 def _thoughts(

@@ -58,7 +58,7 @@ def read(record: dict[str, Any]) -> Chat:
         record,
         [*asked, *chosen],
         tools,
-        known=TOP,
+        known=TOP - alpaca.unread(record, read) - _unread(record, read, [*asked, *chosen]),
         read=(*read, "system"),
         rejected=rejected[same:],
     )
@@ -76,6 +76,17 @@ def _asked(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[
     if any(record.get(key) is not None for key in alpaca.ASKED):
         return alpaca.question(record, reader)
     return system(record, reader), []
+
+
+def _unread(record: dict[str, Any], read: list[str], said: list[Message]) -> set[str]:
+    """Returns the keys of lists of messages that say something else than what is read."""
+    found = {key for key in sharegpt.LISTS if key not in read and isinstance(record.get(key), list)}
+    every = list(map(_all_of, said))
+    return {
+        key
+        for key in found
+        if list(map(_all_of, sharegpt.messages_of(record[key], "", Reader()))) != every
+    }
 
 
 def _alike(chosen: list[Message], rejected: list[Message]) -> int:

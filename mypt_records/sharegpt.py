@@ -58,7 +58,8 @@ def read(record: dict[str, Any]) -> Chat:
         found += messages_of(record[key], f"/{key}", reader)
     tools = reader.tools(record.get("tools"), "/tools")
     read = () if key is None else (key, "system")
-    return reader.chat("sharegpt", record, found, tools, known=TOP, read=read)
+    known = TOP - {name for name in LISTS if name != key and record.get(name)}
+    return reader.chat("sharegpt", record, found, tools, known=known, read=read)
 
 
 def messages_of(items: list[Any], at: str, reader: Reader) -> list[Message]:
@@ -78,6 +79,12 @@ def _list(record: dict[str, Any]) -> str | None:
     return next((key for key in LISTS if isinstance(record.get(key), list)), None)
 
 
+def _role(said: Any) -> str:
+    """Returns the role that a name means, as far as it is known."""
+    name = str(said).lower()
+    return _ROLES.get(name) or name
+
+
 def _message(item: Any, at: str, reader: Reader) -> Message | None:
     who = next((k for k in _ROLE if k in item), None) if isinstance(item, dict) else None
     if who is None or not isinstance(item[who], str):
@@ -88,9 +95,11 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
         names = ", ".join(_ROLES)
         reader.add("MYP105", f'unknown role "{said}"; roles are {names}', f"{at}/{who}")
         return None
-    role = _ROLES[said.lower()] or said.lower()
-    reader.unknown(item, _KNOWN, at, f"the {said} message")
+    role = _role(said)
     what = next((key for key in _TEXT if key in item), "value")
+    other = {key for key in _TEXT if item.get(key) not in (None, "", item.get(what))}
+    other |= {key for key in _ROLE if key != who and item.get(key) and _role(item[key]) != role}
+    reader.unknown(item, _KNOWN - other, at, f"the {said} message")
     place = f"{at}/{what}"
     reader.begin()
     calls: tuple[Call, ...] = ()

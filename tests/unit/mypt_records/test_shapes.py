@@ -21,7 +21,7 @@ def chat(*said: tuple[str, str]) -> list[dict[str, str]]:
     return [{"role": role, "content": text} for role, text in said]
 
 
-HI, YO = ("user", "Hi"), ("assistant", "Yo")
+HI, YO, NO = ("user", "Hi"), ("assistant", "Yo"), ("assistant", "No")
 ASKED = [HI, YO]
 
 RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
@@ -49,6 +49,8 @@ RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("preference", gpt(("human", "Hi"), chosen={"from": "gpt", "value": "Yo"}, rejected={"from": "gpt", "value": "No"}), ASKED),
     ("preference", {"chosen_messages": chat(HI, YO), "rejected_messages": chat(HI, ("assistant", "No"))}, ASKED),
     ("preference", {"instruction": "Hi", "input": "", "chosen": "Yo", "rejected": "No"}, ASKED),
+    ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "history": [], "question": ""}, ASKED),
+    ("sharegpt", {"conversations": [{"from": "human", "role": "user", "value": "Hi", "content": "Hi"}, {"from": "gpt", "value": "Yo", "content": ""}]}, ASKED),
 ]  # fmt: skip
 
 
@@ -154,6 +156,18 @@ def test_calls_of_sharegpt(call: str, result: str) -> None:
         ("preference", {"prompt": "Hi", "chosen": "Yo"}, "MYP102", ""),
         ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": {"role": "robot", "content": "x"}}, "MYP105", "/rejected/role"),
         ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": []}, "MYP104", "/rejected"),
+        # Words that are not read, because others are.
+        ("alpaca", {"instruction": "Hi", "output": "Yo", "response": "x"}, "MYP103", "/response"),
+        ("alpaca", {"instruction": "Hi", "output": "Yo", "question": "x"}, "MYP103", "/question"),
+        ("alpaca", {"instruction": "Hi", "output": "Yo", "input": "a", "context": "x"}, "MYP103", "/context"),
+        ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), dialog=chat(HI)), "MYP103", "/dialog"),
+        ("sharegpt", {"conversations": [{"from": "gpt", "value": "Hi", "content": "x"}]}, "MYP103", "/conversations/0/content"),
+        ("sharegpt", {"conversations": [{"from": "gpt", "role": "user", "value": "Hi"}]}, "MYP103", "/conversations/0/role"),
+        ("openai", {"messages": [chat(HI)[0] | {"reasoning": "x"}, *chat(YO)]}, "MYP103", "/messages/0/reasoning"),
+        ("openai", {"messages": [chat(HI)[0] | {"tool_calls": [1]}, *chat(YO)]}, "MYP103", "/messages/0/tool_calls"),
+        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "question": "x"}, "MYP103", "/question"),
+        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "history": [["a", "b"]]}, "MYP103", "/history"),
+        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "messages": chat(HI, NO)}, "MYP103", "/messages"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_a_finding(
@@ -186,7 +200,6 @@ def called(name: str, **arguments: Any) -> list[dict[str, Any]]:
     ]
 
 
-NO = ("assistant", "No")
 SYSTEM = ("system", "S")
 
 
@@ -256,3 +269,9 @@ def test_an_unknown_key_around_a_function_of_sharegpt() -> None:
     call = '{"function": {"name": "f", "arguments": {}}, "x": 1}'
     record = gpt(("human", "Hi"), ("function_call", call), ("observation", "r"), ("gpt", "Yo"))
     assert [f.code for f in findings(read(record, "sharegpt"))] == ["MYP103"]
+
+
+def test_messages_that_say_a_preference_again() -> None:
+    """As UltraFeedback has them: no part of the record says anything else."""
+    record = {"prompt": "Hi", "chosen": chat(HI, YO), "rejected": chat(HI, NO)}
+    assert findings(read(record | {"messages": chat(HI, YO)}, "preference")) == []
