@@ -28,6 +28,7 @@ through eleven of them:
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -103,6 +104,9 @@ class Automaton:
         return Automaton(tuple(data["steps"]), frozenset(data["accepts"]))
 
 
+_NOT_LALR = "the grammar is not LALR(1)"
+
+
 def fingerprint(grammar: str) -> str:
     """Returns the SHA-256 of a grammar's text; a compiled table names its grammar by it."""
     return hashlib.sha256(grammar.encode()).hexdigest()
@@ -124,9 +128,13 @@ def make_parser(grammar: str) -> Any:
             yield from lexer_state
 
     try:
-        return lark.Lark(grammar, parser="lalr", lexer=PassThrough)
+        # Without `strict`, Lark would read the longer of two rules and refuse what the other takes.
+        return lark.Lark(grammar, parser="lalr", lexer=PassThrough, strict=True)
     except lark.exceptions.LarkError as error:
-        raise SpecError(_in_words(error)) from None
+        said = _in_words(error)
+    if said == _NOT_LALR:
+        said += ": " + _conflicts(lark.Lark(grammar, parser="earley", lexer=PassThrough))
+    raise SpecError(said)
 
 
 def _in_words(error: Exception) -> str:
@@ -139,11 +147,80 @@ def _in_words(error: Exception) -> str:
     if "used but not defined" in said:
         return f"the grammar names something that it does not define: {said}"
     if "conflict" in said.lower() or "collision" in said.lower():
-        where = "; two rules, or two places of one rule, take the same tag or text here"
-        return f"the grammar is not LALR(1): {said}{where}"
+        return _NOT_LALR
     if isinstance(error, lark.exceptions.UnexpectedInput) or "Expecting" in said:
         return f"the grammar is no Lark grammar: {said}"
-    return f"the grammar is not LALR(1), or no Lark grammar: {said}"
+    return f"{_NOT_LALR}, or no Lark grammar: {said}"
+
+
+def _conflicts(parser: Any) -> str:
+    """Returns where a grammar is not LALR(1), by the names and in the words of its rules.
+
+    Lark's message has rules of its own, which it makes of repetitions, in an order by chance.
+    """
+    from lark.parsers.lalr_analysis import LALR_Analyzer
+
+    analysis: Any = LALR_Analyzer(parser.parser.parser_conf)
+    analysis.compute_lr0_states()
+    analysis.compute_reads_relations()
+    analysis.compute_includes_lookback()
+    analysis.compute_lookaheads()
+    names = _Names(parser.rules)
+    found: dict[tuple[str, ...], set[str]] = {}
+    for state in analysis.lr0_itemsets:
+        for following, ended in state.lookaheads.items():
+            going_on = [
+                at.rule for at in state.closure if at.rule.expansion[at.index :][:1] == [following]
+            ]
+            # Priorities of rules decide which of two ends.
+            *_, next_best, best = sorted([-1, *(rule.options.priority or 0 for rule in ended)])
+            if going_on or (len(ended) > 1 and best == next_best):
+                fit = tuple(sorted({names.rule(rule) for rule in (*ended, *going_on)}))
+                tag = "the end" if following.name == END else following.name
+                found.setdefault(fit, set()).add(tag)
+    shown = []
+    for fit, tags in sorted(found.items()):
+        both = " and ".join(fit) if len(fit) > 1 else f"two places of {fit[0]}"
+        *some, last = sorted(tags)
+        next_ = f"{', '.join(some)} or {last}" if some else last
+        shown.append(f"where {next_} comes next, it is open which fits: {both}")
+    more = f", and {len(shown) - 3} more" * (len(shown) > 3)
+    where = "; two rules, or two places of one rule, take the same tag or text here"
+    return "; ".join(shown[:3]) + more + where
+
+
+class _Names:
+    """Says rules in the words of a grammar: Lark makes rules of repetitions, named `__...`."""
+
+    def __init__(self, rules: list[Any]) -> None:
+        self.rules = rules
+        self.made = {
+            n for n in (r.origin.name for r in rules) if re.fullmatch(r"__.+_(star|plus)_\d+", n)
+        }
+
+    def symbol(self, name: str) -> str:
+        """Returns a symbol as it is written; a repetition as what is repeated."""
+        if name not in self.made:
+            return name
+        once = [
+            r.expansion for r in self.rules if r.origin.name == name and r.expansion[0].name != name
+        ]
+        each = [" ".join(self.symbol(s.name) for s in expansion) for expansion in once]
+        whole = " | ".join(each)
+        return f"{whole}+" if " " not in whole else f"({whole})+"
+
+    def rule(self, rule: Any) -> str:
+        """Returns the name of a rule and what it takes, of a repetition the rules that have it."""
+        name = rule.origin.name
+        if name in self.made:
+            return f"`{self.symbol(name)}` of {', '.join(sorted(self.users(name)))}"
+        return f"`{name}: {' '.join(self.symbol(s.name) for s in rule.expansion) or '(nothing)'}`"
+
+    def users(self, name: str) -> set[str]:
+        """Returns the rules of the grammar in which a repetition is."""
+        having = {r.origin.name for r in self.rules if name in [s.name for s in r.expansion]}
+        having.discard(name)
+        return {user for o in having for user in (self.users(o) if o in self.made else {o})}
 
 
 def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:

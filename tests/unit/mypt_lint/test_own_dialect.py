@@ -108,7 +108,7 @@ def test_formats_that_are_known_to_be_right_pass(
         (
             "my_format.lark",
             "THINK TEXT+ THINK_END",
-            "THINK_END THINK TEXT+",
+            "THINK_END TEXT+ THINK",
             "load",
             "has it inside 'assistant'",
         ),

@@ -233,7 +233,9 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
         (lambda own: (own / "toy.lark").write_bytes(b"\xff"), "is not UTF-8"),
         (lambda own: (own / "toy.lark").write_text("start: a"), "does not define: Rule 'a'"),
         (
-            lambda own: (own / "toy.lark").write_text("start: STOP start? STOP\n%declare STOP"),
+            lambda own: (own / "toy.lark").write_text(
+                "start: STOP start? TEXT\n%declare STOP TEXT"
+            ),
             "does not close",
         ),
         (lambda own: (own / "toy.lark").write_text("start: STOP\n%declare STOP"), "never uses it"),

@@ -435,10 +435,26 @@ def test_recursion_to_the_left_does_not_nest() -> None:
             "start: a STOP | b STOP\na: TEXT\nb: TEXT\n%declare STOP TEXT",
             r"not LALR\(1\): .*; two rules, or two places of one rule",
         ),
+        (
+            "start: a STOP | b STOP\na: TEXT\nb: TEXT\n%declare STOP TEXT",
+            r"where STOP comes next, it is open which fits: `a: TEXT` and `b: TEXT`;",
+        ),
+        (  # Lark would take TEXT into `a` and refuse one that follows it
+            "start: a TEXT STOP\na: TAG TEXT?\n%declare TAG STOP TEXT",
+            r"where TEXT comes next, it is open which fits: `a: TAG TEXT` and `a: TAG`;",
+        ),
+        (
+            "start: a+ a+\na: TAG (TEXT | x)*\nx: STOP\n%declare TAG STOP TEXT",
+            r"where TAG comes next, it is open which fits: two places of `a\+` of start;",
+        ),
+        (
+            "start: (TEXT | x)* rest\nrest: (TEXT | x)+ TAG\nx: STOP\n%declare TAG STOP TEXT",
+            r"where STOP, TAG or TEXT comes next, it is open which fits: two places of `\(TEXT \| x\)\+`",
+        ),
         ("start: TEXT? TEXT? STOP\n%declare TEXT", "something that it does not define: .*STOP"),
         ("start: (TEXT STOP\n%declare STOP TEXT", "is no Lark grammar"),
     ],
-    ids=["ambiguous", "undeclared", "syntax"],
+    ids=["ambiguous", "which", "shift", "repeated", "shared", "undeclared", "syntax"],
 )
 def test_grammar_that_is_not_lalr(tmp_path: Path, grammar: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
