@@ -49,7 +49,7 @@ class Sample:
       where the token is a target.
     - `kind`: what the episode is for, as in `kinds`.
     - `weights`: float32, shape (n,), how much each token is trained; None if each is 0 or 1.
-      `weighed`: whether a message has another weight than 1.
+      `weighed`: whether a message that the mask trains has another weight than 1.
     """
 
     ids: TokenIds
@@ -361,7 +361,10 @@ class Encoder:
         weights = encoded.weights
         if weights is not None:
             weights[:1] = 0
-        weighed = any(m.meta.get(WEIGHT, 1) != 1 for m in episode.messages)
+        last = Mask.of(self.options.episode_mask).last  # no weight acts in what comes before
+        starts = turn_starts(episode.messages, self.dialect.table) if last else []
+        asked = episode.messages[starts[-1] if starts else 0 :]
+        weighed = any(message.meta.get(WEIGHT, 1) != 1 for message in asked)
         return Sample(encoded.ids.astype(self.dtype), mask, weights=weights, weighed=weighed)
 
     def _shown(self, episode: Episode) -> Episode:

@@ -288,7 +288,10 @@ class ChatTemplates:
             ]
             found = None if piece in torn else self._piece(own, numbers, marked, start, tags)
             if found is not None:
-                own_blocks = [m for m in episode.messages if piece_of(m, starts) == piece]
+                context = start < asked and Mask.of(self.mask).last  # where no weight acts
+                own_blocks = [
+                    m for m in episode.messages if piece_of(m, starts) == piece and not context
+                ]
                 found = weighed(
                     found,
                     own_blocks,

@@ -41,9 +41,9 @@ class Template:
     `lengths` and `loss` are those of the runs; the length of a text is 0. A negative length is that
     of bytes at the beginning of the next text: what begins in these is a run. `ids` are those of
     the constant runs, one after another. `tags` counts terminals. `weights` are those of the runs,
-    float32, 0 where there is no loss; None where all are 0 or 1. `weighed`: whether a message has
-    another weight than 1. `owners` are the values by which weights of runs are multiplied, -1 for
-    none; None where no run has one.
+    float32, 0 where there is no loss; None where all are 0 or 1. `weighed`: whether a message that
+    the mask trains has another weight than 1. `owners` are the values by which weights of runs are
+    multiplied, -1 for none; None where no run has one.
     """
 
     texts: tuple[Text, ...]

@@ -63,6 +63,24 @@ def test_weights_of_0_and_1_need_no_file(tmp_path: Path) -> None:
     assert "weighed" not in plain
 
 
+@pytest.mark.parametrize(
+    ("options", "weighed"),
+    [({}, 4), ({"history": "per-turn"}, 3), ({"mask": "last"}, 1), ({"mask": "no-think"}, 4)],
+)
+def test_episodes_in_which_no_weight_acts_are_not_counted(
+    tmp_path: Path, options: dict[str, str], weighed: int
+) -> None:
+    """An answer that is the context of a later one has no weight there."""
+    given = [(0.5, None, None), (None, 2, None), (0, None, None), (None, None, 0.25)]
+    records = [record(text, *weights) for text in "ab" for weights in given]
+    run = {"dialect": "chatml", **options}
+    alone = made([jsonl(tmp_path / "1", *records[:4])], tmp_path / "once", **run)
+    assert alone["weighed"] == weighed
+    twice = made([jsonl(tmp_path / "2", *records * 3)], tmp_path / "fast", **run)
+    assert twice["weighed"] == 6 * weighed, "by templates, too"
+    assert lint(["--no-config", str(tmp_path / "fast")]) == 0
+
+
 def test_other_formats_refuse_weights(tmp_path: Path) -> None:
     path = jsonl(tmp_path / "in", *RECORDS)
     for form in ("parquet", "trl"):
