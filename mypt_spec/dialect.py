@@ -30,7 +30,7 @@ from mypt_spec.rules import Limits, check_episode
 from mypt_spec.serializer import legal_events, prove, to_text
 from mypt_spec.states import told_apart
 from mypt_spec.table import SpecError, TokenTable
-from mypt_spec.table_file import load_table
+from mypt_spec.table_file import load_table, shared_mistakes
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, wanted_of
 from mypt_spec.validator import Outcome, Run
@@ -342,6 +342,10 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
     if adapter is None:
         coded = shipped and not (folder / RECORDS).is_file()
         adapter = _shipped(folder) if coded else _adapter(folder, table, machine)
+    if adapter.paths:
+        said = _text(grammar_root() / "mistakes.toml")
+        shared = shared_mistakes(said, table, adapter.paths, begin=adapter.begin)
+        table = replace(table, mistakes=(*table.mistakes, *shared))
     return Dialect(table, machine, adapter, digest, folder=None if shipped else folder)
 
 

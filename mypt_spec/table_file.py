@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 from mypt_spec.table import (
@@ -109,8 +110,9 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             f"[[{key}]]",
             "expected tables",
         )
-    for said in _rows(data.get("terminal", []), need):
-        row = _derived(said) | said
+    rows = _rows(data.get("terminal", []), need)
+    for said in rows:
+        row = _derived(said, rows) | said
         entry = f"[[terminal]] {row.get('name', '(no name)')}"
         known_keys(row, _TERMINAL_KEYS, entry, need)
         for key, kind in (
@@ -287,6 +289,37 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     )
 
 
+def shared_mistakes(
+    source: str, table: TokenTable, paths: Mapping[str, tuple[str, ...]], *, begin: str
+) -> tuple[Mistake, ...]:
+    """Returns the rows of a `mistakes.toml` that a dialect can have, as rows of its own table.
+
+    `paths` maps pieces of its records to the blocks that they become, as `Adapter.paths` does, and
+    `begin` is the mark that comes first, "" where there is none.
+    """
+    answer = paths.get("answer", ("",))
+    blocks = {piece: path[-1] for piece, path in paths.items()}
+    blocks |= {f"answer/{piece}": path[-1] for piece, path in paths.items() if path[:-1] == answer}
+    tags = {"": "", TEXT: TEXT} | {
+        piece: table.openers[kind].name for piece, kind in blocks.items()
+    }
+    tags |= {"begin": table.marks[begin].name} if begin else {}
+    blocks[""] = ""
+    out = []
+    for row in tomllib.loads(source)["mistake"]:
+        named = [row.get(key, "") for key in ("terminal", "expected")]
+        around = [row.get(key) for key in ("inside", "after")]
+        if tags.keys() >= {*named} and blocks.keys() >= {
+            kind for key in around for kind in key or ()
+        }:
+            terminal, expected = (tags[piece] for piece in named)
+            inside, after = (
+                None if key is None else tuple(blocks[piece] for piece in key) for key in around
+            )
+            out.append(Mistake(row["code"], terminal, inside, after, expected, row["help"]))
+    return tuple(out)
+
+
 def _rows(rows: list[dict[str, Any]], need: Any) -> list[dict[str, Any]]:
     """Returns the rows of terminals; one that `joins` another is like it but for its own keys."""
     out: list[dict[str, Any]] = []
@@ -311,9 +344,11 @@ def _rows(rows: list[dict[str, Any]], need: Any) -> list[dict[str, Any]]:
     return out
 
 
-def _derived(row: dict[str, Any]) -> dict[str, Any]:
+def _derived(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Returns what a row of a terminal may leave out, as it follows from the rest."""
-    origin, closes = row.get("origin", "system"), row.get("closes")
+    closes = row.get("closes")
+    opener = next((r for r in rows if "opens" in r and r["opens"] == closes), {})
+    origin = row.get("origin", opener.get("origin", "system"))
     doc = {"doc": f"Closes {closes}."} if isinstance(closes, str) else {}
     return {"origin": origin, "loss": int(origin == "model"), "phase": 1} | doc
 

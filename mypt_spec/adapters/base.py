@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
@@ -32,6 +33,9 @@ class Adapter(ABC):
     """
 
     SCHEMA: RecordSchema
+    # The blocks that pieces of a record become, the outer one first: system, user, answer, ...
+    paths: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    begin: str = ""  # the mark that comes first
 
     @abstractmethod
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:

@@ -94,6 +94,8 @@ class Declared(Adapter):
         self.SCHEMA = schema
         self.begin = begin
         self.roles = {role.name: role for role in roles}
+        names = {"system": "system", "user": "user", "assistant": "answer"}
+        self.paths = {names[role.name]: (role.block,) for role in roles if role.name in names}
         self.marks = {role.end for role in roles if role.end} | ({begin} - {""})
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
