@@ -10,6 +10,7 @@ runs no code of its author.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
@@ -87,6 +88,11 @@ def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
     if wanted not in (None, said):
         raise ModelError(
             f"{folder}: the model was trained on {said}, not on {wanted}; leave --dialect out"
+        )
+    if wanted is None and ("/" in said or os.sep in said or said in (".", "..")):
+        # Its adapter.py would be run, and nobody here has named it.
+        raise ModelError(
+            f"{path}: the dialect {said!r} is a folder; only a name is taken from data"
         )
     return said
 

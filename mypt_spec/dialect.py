@@ -559,6 +559,17 @@ def copied_to(folder: Path) -> str | None:
     return f"{folder.as_posix()}/"
 
 
+def name_in(data: object) -> str:
+    """Returns the name of a dialect that data, a model or a server says.
+
+    Raises SpecError for a folder: an `adapter.py` there would be run, and nobody here has named it.
+    """
+    name = str(data)
+    if is_folder(name):
+        raise SpecError(f"the dialect {name!r} is a folder; only a name is taken from data")
+    return name
+
+
 def is_folder(name: str) -> bool:
     """Returns whether a dialect is named by its folder."""
     return "/" in name or os.sep in name or name in (".", "..")

@@ -12,6 +12,7 @@ from mypt_infer.endpoint import Endpoint, EndpointSource
 from mypt_infer.endpoint.connect import KEY, LLAMA_CPP
 from mypt_infer.toolbox import Toolbox
 from mypt_spec import Dialect, VocabularyError, dialect
+from mypt_spec.dialect import name_in
 
 
 class Served:
@@ -32,7 +33,7 @@ class Served:
         )
         atexit.register(self.endpoint.close)
         self.speaks: str | None = chosen.speaks
-        self.dialect = _dialect(self.endpoint, chosen.dialect, chosen.vocab)
+        self.dialect = spoken_by(self.endpoint, chosen.dialect, chosen.vocab)
         most = self.endpoint.context_length
         if most is not None and (chosen.context_length or 0) > most:
             raise ValueError(
@@ -59,7 +60,7 @@ class Served:
         )
 
 
-def _dialect(endpoint: Endpoint, wanted: str | None, vocabulary: str | None) -> Dialect:
+def spoken_by(endpoint: Endpoint, wanted: str | None, vocabulary: str | None) -> Dialect:
     """Returns the dialect of a server's model."""
     name = None if wanted in (None, "auto") else wanted
     if name is None and not endpoint.dialect:
@@ -67,7 +68,7 @@ def _dialect(endpoint: Endpoint, wanted: str | None, vocabulary: str | None) -> 
             f"{endpoint.url} does not say the format of {endpoint.model}: name it with --dialect"
         )
     try:
-        return dialect(name or endpoint.dialect, vocabulary=vocabulary)
+        return dialect(name or name_in(endpoint.dialect), vocabulary=vocabulary)
     except VocabularyError as error:
         raise ValueError(f"--vocab {vocabulary}: {error}") from None
     except KeyError as error:

@@ -23,7 +23,7 @@ import mypt_spec
 from mypt_cli.jsonl.paths import MANIFEST, PLAN, REJECTS, WORK
 from mypt_cli.store import StoreError, is_url
 from mypt_cli.store.kept import Cache, CacheError, Kept
-from mypt_spec.dialect import copied_to
+from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
 from mypt_train.data import durable, manifest
 from mypt_train.data.formats import parquet, trainer_of
@@ -233,8 +233,7 @@ class ShardReader:
             said = "" if self.mask == "model" else f" --mask {self.mask}"
             check = f"mypt-lint --trainer-rows {self.folder / 'train'}{said} --dialect"
             copy = next((n for n in COPIES if n in self.manifest["vocabulary_sha256"]), None)
-            own = copied_to(self.folder) or options["dialect"]
-            check += f" {own}" + (f" --vocab {self.folder / copy}" if copy else "")
+            check += f" {self._spoken()}" + (f" --vocab {self.folder / copy}" if copy else "")
             raise ShardError(
                 f"{self.name}: holds rows for {trainer}, which are no shards; check them with "
                 f"{check}, or prepare the data again with --format bin"
@@ -268,6 +267,13 @@ class ShardReader:
             )
         return ids, mask, index
 
+    def _spoken(self) -> str:
+        """Returns the folder of the dialect's files in the data, or its name."""
+        try:
+            return copied_to(self.folder) or name_in(self.manifest["options"]["dialect"])
+        except mypt_spec.SpecError as error:
+            raise ShardError(f"{self.name}: {error}; prepare the data again") from None
+
     def _dialect(self) -> mypt_spec.Dialect:
         """Returns the dialect on the vocabulary that the data was prepared with.
 
@@ -276,7 +282,7 @@ class ShardReader:
         expected = self.manifest["vocabulary_sha256"]
         try:
             dialect = mypt_spec.dialect(
-                copied_to(self.folder) or self.manifest["options"]["dialect"],
+                self._spoken(),
                 vocabulary=next((self.folder / n for n in COPIES if n in expected), None),
             )
         except (VocabularyError, KeyError, mypt_spec.SpecError) as error:

@@ -6,14 +6,17 @@ import json
 import shutil
 from pathlib import Path
 
+import openai
 import pytest
 
 from mypt_convert.cli import main as convert
+from mypt_infer.chat.served import spoken_by
+from mypt_infer.endpoint.connect import Endpoint
 from mypt_lint.cli import main as lint
 from mypt_model.folder import dialect_of
 from mypt_model.shape import ModelError
 from mypt_train.commands.prepare import main as prepare
-from mypt_train.data.reader import ShardReader
+from mypt_train.data.reader import ShardError, ShardReader
 from mypt_view.cli import main as view
 from tests.unit.mypt_spec.test_own_folder import GABGPT_RECORDS, TOY_RECORDS, made
 
@@ -108,6 +111,52 @@ def test_the_dialect_of_a_model(here: Path) -> None:
     for wanted in ("mypt", str(other)):
         with pytest.raises(ModelError, match="was trained on my-toy, not on"):
             dialect_of(model, wanted=wanted, default="mypt")
+
+
+@pytest.fixture
+def trap(here: Path) -> str:
+    """A folder whose adapter.py says that it was run, as data may name it."""
+    (here / "my_toy/records.toml").unlink()
+    (here / "my_toy/adapter.py").write_text("raise SystemExit('run')")
+    return "./my_toy"
+
+
+def test_data_names_no_code(here: Path, trap: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who lints, views or trains on data does not run what its manifest names."""
+    chat = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
+    (here / "chat.jsonl").write_text(json.dumps(chat) + "\n")
+    assert prepare(["chat.jsonl", "--dialect", "chatml", "-o", "out", "-q"]) == 0
+    manifest = here / "out/dataset_metadata.json"
+    told = manifest.read_text().replace('"dialect": "chatml"', f'"dialect": "{trap}"')
+    assert trap in told
+    manifest.write_text(told)
+    assert lint(["out"]) == 1
+    assert "only a name is taken from data" in capsys.readouterr().out
+    assert view(["out"]) == 2
+    with pytest.raises(
+        ShardError, match=r"'\./my_toy' is a folder; only a name is taken from data"
+    ):
+        _ = ShardReader(here / "out").dialect
+
+
+def test_a_model_names_no_code(here: Path, trap: str) -> None:
+    model = here / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "trainer.json").write_text(json.dumps({"data": {"dialect": trap}}))
+    with pytest.raises(
+        ModelError, match=r"'\./my_toy' is a folder; only a name is taken from data"
+    ):
+        dialect_of(model, wanted=None, default="mypt")
+
+
+def test_a_server_names_no_code(here: Path, trap: str) -> None:
+    client = openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="-")
+    endpoint = Endpoint(url="http://127.0.0.1:1/v1", model="m", client=client, dialect=trap)
+    with pytest.raises(
+        ValueError, match=r"'\./my_toy' is a folder; only a name is taken from data"
+    ):
+        spoken_by(endpoint, None, None)
 
 
 def test_conversion_says_that_it_knows_no_such_records(
