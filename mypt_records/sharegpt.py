@@ -58,7 +58,7 @@ def read(record: dict[str, Any]) -> Chat:
         found += messages_of(record[key], f"/{key}", reader)
     tools = reader.tools(record.get("tools"), "/tools")
     read = () if key is None else (key, "system")
-    known = TOP - {name for name in LISTS if name != key and record.get(name)}
+    known = TOP - {k for k in LISTS if k != key and record.get(k) not in (None, "", [])}
     return reader.chat("sharegpt", record, found, tools, known=known, read=read)
 
 
