@@ -84,6 +84,8 @@ def plain(tool: ToolSpec) -> tuple[ToolSpec, frozenset[str]]:
     schema = reader.schema(tool.schema, "", 0)
     if schema.get("type", "object") != "object":
         raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
+    for word in sorted({"const", "enum"}.intersection(schema)):
+        raise SchemaFault(tool.name, f"/{word}", "no engine supports a choice of whole arguments")
     return ToolSpec(tool.name, schema, tool.description), frozenset(reader.ignored)
 
 

@@ -118,6 +118,12 @@ def test_two_schemas_of_one_tool() -> None:
         ({"properties": {"a": {"minimum": "3"}}}, "/minimum: expected a number, got '3'"),
         ({"properties": {"a": {"$ref": 3}}}, "/a/.ref: expected a reference"),
         ({"type": "array"}, "/type: the arguments of a tool are an object"),
+        ({"type": "object", "enum": [{"a": 1}]}, "/enum: no engine supports a choice of whole"),
+        ({"const": {"a": 1}}, "/const: no engine supports a choice of whole arguments"),
+        (
+            {"type": "string", "enum": ["a"]},
+            "/enum: no engine supports a choice of whole arguments",
+        ),
         ([], "/parameters: expected a JSON Schema of an object, got list"),
     ],
 )
