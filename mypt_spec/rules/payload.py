@@ -93,12 +93,9 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
         row = mistake_of(event, expected, run.inside, "", table, lesser=False)
         fits = row is not None and row.terminal == event.terminal and code[3] == "2"
         if event.terminal in expected or not fits:  # no misplacement's name fits this very tag
-            code, message = (
-                "MYP301",
-                f"`{event.text}` in the content of `{table.openers[run.inside].shown}`"
-                if terminal is None
-                else f"`{terminal.shown}` in the content of `{table.openers[run.inside].shown}`",
-            )
+            written = event.text if terminal is None else found if event.other else terminal.shown
+            code = "MYP301"
+            message = f"`{written}` in the content of `{table.openers[run.inside].shown}`"
             hint, expected = (
                 "content must not spell tags: take it out, or write it differently",
                 frozenset(),

@@ -187,3 +187,16 @@ def test_the_page(tmp_path: Path) -> None:
     assert run.stdout.count("ok    decoder") == 2
     assert "2 lines clean" in run.stderr
     assert "assistant:" in run.stdout
+
+
+def test_other_spellings_in_content_are_named_as_they_are_there(tmp_path: Path) -> None:
+    assert main(["new-dialect", str(tmp_path / "own")]) == 0
+    table = tmp_path / "own/tokens.toml"
+    row = 'spelling = [{ special = "<|user|>" }]'
+    also = f'{row}\nalso = [[{{ text = "[[" }}, {{ special = "<|human|>" }}]]'
+    table.write_text(table.read_text().replace(row, also))
+    d = mypt_spec.load(tmp_path / "own")
+    said = [{"role": "user", "content": "a [[<|human|>"}, {"role": "assistant", "content": "b"}]
+    (found,) = d.check({"messages": said})[1]
+    assert (found.code, found.span) == ("MYP301", (2, 13))
+    assert found.message == "`[[<|human|>` in the content of `<|user|>`"
