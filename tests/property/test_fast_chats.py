@@ -40,6 +40,7 @@ MORE = st.dictionaries(
             "text",
             "prompt",
             "response",
+            "dialog",
         ]
     ),
     VALUES,
