@@ -308,7 +308,14 @@ class GrammarGraph:
             return chain(self._rest(head), self._node(then, said=said), block=block)
         after = self._node(self.machine.steps[then][TEXT], text=False, said=said)
         bodies = self.bodies(terminal.body, self.tools, self.table.literals, self.forbidden)
-        if not any(kind == "attr" for kind, _ in head.tail):
+        attrs = [value for kind, value in head.tail if kind == "attr"]
+        for attr in attrs:
+            if attr != "name":
+                raise ValueError(
+                    f"{self.table.name}: nothing says which {attr!r} a model may write in "
+                    f"`{terminal.shown}`"
+                )
+        if not attrs:
             return chain(self._rest(head), bodies.any_tool(after), block=block)
         named = []
         for i, tool in enumerate(self.tools):
@@ -338,7 +345,7 @@ class GrammarGraph:
         )
 
     def _rest(self, head: _Head, name: str = "") -> list[Symbol]:
-        """Returns the symbols of a tag after its head; `name` is the value of its attributes."""
+        """Returns the symbols of a tag after its head; `name` is the value of its attribute."""
         out: list[Symbol] = []
         for kind, value in head.tail:
             if kind == "special":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -81,6 +82,13 @@ def test_meaningless_ids_are_never_offered(name: str) -> None:
     assert dead
     for state in range(made.tables.size):
         assert not made.tables.following(state)[made.tables.classes[dead]].any()
+
+
+def test_an_id_in_the_tag_of_a_call_is_not_the_name_of_the_tool() -> None:
+    folder = str(Path(__file__).parents[4] / "examples/mistral_v11")
+    assert Decoder(folder)
+    with pytest.raises(ValueError, match="nothing says which 'id' a model may write in"):
+        Decoder(folder, [{"name": "f", "parameters": {"type": "object"}}])
 
 
 def test_an_undeclared_tool_is_refused_at_its_first_token() -> None:
