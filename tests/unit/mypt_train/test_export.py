@@ -23,6 +23,8 @@ from mypt_train.data.options import Options
 from mypt_train.export import ExportError, export
 from mypt_train.export.tokenizer_file import PAD
 from tests.support.examples import examples
+from tests.support.foreign import path as foreign
+from tests.support.foreign import tekken
 from tests.support.huggingface import encode, tokenizer
 from tests.support.strategies import any_text, records
 from tests.support.vocabulary import path, small
@@ -30,6 +32,14 @@ from tests.support.vocabulary import path, small
 pytest.importorskip("transformers")
 
 D = mypt_spec.dialect("mypt")
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "f",
+        "description": "Find.",
+        "parameters": {"type": "object", "properties": {"q": {"type": "integer"}}},
+    },
+}
 VOCABULARIES = {"gpt2": None, "small": str(path())}
 
 
@@ -189,6 +199,43 @@ def test_the_folder_loads_in_transformers(tmp_path: Path, monkeypatch: pytest.Mo
     said = model.generate(**asked, max_new_tokens=20)
     assert loaded.decode(said[0])
     assert (out / FILE).read_bytes() == path().read_bytes()
+
+
+@pytest.mark.parametrize("name", ["chatml", "qwen3", "mistral", "mistral-v13", "llama3", "harmony"])
+def test_chats_on_the_vocabulary_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The folder has the ids of the vocabulary, in transformers and when it is named by --vocab."""
+    pytest.importorskip("tokenizers")
+    import transformers
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    vocabulary = tekken() if name.startswith("mistral") else foreign("qwen")
+    d = mypt_spec.dialect(name, vocabulary=vocabulary)
+    source = checkpoint(tmp_path / "run", vocab_size=d.tokenizer.vocab_size)
+    out = export(source, tmp_path / "out", dialect=name, vocabulary=vocabulary)
+    loaded = transformers.AutoTokenizer.from_pretrained(out)
+    calls = [
+        {"id": "call00001", "type": "function", "function": {"name": "f", "arguments": {"q": 1}}}
+    ]
+    chat: list[dict[str, Any]] = [{"role": "user", "content": "Hi  12\n"}]
+    record: dict[str, Any] = {"messages": chat}
+    if name != "chatml":
+        record["tools"] = [TOOL]
+        chat += [{"role": "assistant", "content": "", "tool_calls": calls}]
+        chat += [{"role": "tool", "tool_call_id": "call00001", "content": "4"}]
+    chat += [{"role": "assistant", "content": "Four."}]
+    episode, findings = d.check(record)
+    assert episode is not None
+    assert not [f for f in findings if f.severity == "error"]
+    found = loaded.apply_chat_template(
+        chat, tools=record.get("tools"), return_dict=True, return_assistant_tokens_mask=True
+    )
+    encoded = d.encode(episode)
+    assert found["input_ids"] == encoded.ids.tolist()
+    assert found["assistant_masks"] == encoded.loss.tolist()
+    again = mypt_spec.dialect(name, vocabulary=out / "tokenizer.json")
+    assert again.encode(episode).ids.tolist() == encoded.ids.tolist()
 
 
 def test_what_cannot_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
