@@ -225,7 +225,7 @@ class _Run:
         named = named_tags(self.train.dialect, words)
         if not (empty or hollow):
             name_tags(model, named)
-        tags = new_tags(self.train.dialect)
+        tags = sorted({*new_tags(self.train.dialect), *named})
         if c.lora_rank:
             lora.add(model, c, tags)
             if last is not None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import mypt_spec
+from tests.support.foreign import path as foreign
 from tests.support.training import TRAIN, data, log, processes, weights
 
 torch = pytest.importorskip("torch")
@@ -373,3 +374,25 @@ def test_checkpoints_in_pieces(qwen: Path, sft: Path, tmp_path: Path) -> None:
     )
     assert set(mine) == set(theirs)
     assert all(torch.equal(weight, theirs[name]) for name, weight in mine.items())
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # used by peft
+def test_adapters_train_tags_with_words(tmp_path: Path) -> None:
+    """A special token that the vocabulary has, and the model has never seen: a reserved one."""
+    pytest.importorskip("peft")
+    pytest.importorskip("tokenizers")
+    vocabulary = foreign("own")
+    sft = data(tmp_path / "sft", vocabulary=str(vocabulary))
+    special = mypt_spec.dialect("mypt", vocabulary=vocabulary).tokenizer.special
+    base = pretrained("qwen3", tmp_path / "base", vocab_size=422)
+    for words, trained in (({}, False), ({"</myPT_assistant>": " user"}, True)):
+        made = {"train": CONFIG["train"] | {"lora_rank": 4, "lr": 0.01, "steps": 3}}
+        made["train"]["tag_words"] = words
+        report = train(sft, made, tmp_path / f"r{trained}", init_from=base)
+        embedding = weights(report.folder)["model.embed_tokens.weight"]
+        row, other = (weights(base)["model.embed_tokens.weight"][i] for i in (421, 30))
+        assert special["</myPT_assistant>"] == 421
+        assert np.array_equal(embedding[30], other)
+        ids = mypt_spec.dialect("mypt", vocabulary=vocabulary).tokenizer.encode(" user")
+        begun = embedding[ids].mean(0) if trained else row
+        assert np.allclose(embedding[421], begun, atol=1e-6) != trained
