@@ -27,10 +27,11 @@ from mypt_spec.history import episodes
 from mypt_spec.lexer import lex, lex_ids
 from mypt_spec.parser import build, parse_text, spacing
 from mypt_spec.rules import Limits, check_episode
+from mypt_spec.rules.shared_mistakes import shared_mistakes
 from mypt_spec.serializer import legal_events, prove, to_text
 from mypt_spec.states import told_apart
 from mypt_spec.table import SpecError, TokenTable
-from mypt_spec.table_file import load_table, shared_mistakes
+from mypt_spec.table_file import load_table
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, wanted_of
 from mypt_spec.validator import Outcome, Run
@@ -38,6 +39,7 @@ from mypt_spec.validator import Outcome, Run
 _PACKAGE = Path(__file__).parent
 _COMPILED = _PACKAGE / "compiled"
 RECORDS = "records.toml"  # says how to read the records of a dialect
+SHARED = "mistakes.toml"  # in the root of all grammars: names for what those of chats refuse
 CODE = "adapter.py"  # reads the records of a dialect of one's own; run where its folder is named
 
 
@@ -342,9 +344,8 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
     if adapter is None:
         coded = shipped and not (folder / RECORDS).is_file()
         adapter = _shipped(folder) if coded else _adapter(folder, table, machine)
-    if adapter.paths:
-        said = _text(grammar_root() / "mistakes.toml")
-        shared = shared_mistakes(said, table, adapter.paths, begin=adapter.begin)
+    if adapter.chat is not None:
+        shared = shared_mistakes(_text(grammar_root() / SHARED), adapter.chat, table)
         table = replace(table, mistakes=(*table.mistakes, *shared))
     return Dialect(table, machine, adapter, digest, folder=None if shipped else folder)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
 from typing import Any
 
 from mypt_spec.table import (
@@ -287,37 +286,6 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         glue=head.get("glue", False),
         history=_history(data.get("history"), terminals, head, need),
     )
-
-
-def shared_mistakes(
-    source: str, table: TokenTable, paths: Mapping[str, tuple[str, ...]], *, begin: str
-) -> tuple[Mistake, ...]:
-    """Returns the rows of a `mistakes.toml` that a dialect can have, as rows of its own table.
-
-    `paths` maps pieces of its records to the blocks that they become, as `Adapter.paths` does, and
-    `begin` is the mark that comes first, "" where there is none.
-    """
-    answer = paths.get("answer", ("",))
-    blocks = {piece: path[-1] for piece, path in paths.items()}
-    blocks |= {f"answer/{piece}": path[-1] for piece, path in paths.items() if path[:-1] == answer}
-    tags = {"": "", TEXT: TEXT} | {
-        piece: table.openers[kind].name for piece, kind in blocks.items()
-    }
-    tags |= {"begin": table.marks[begin].name} if begin else {}
-    blocks[""] = ""
-    out = []
-    for row in tomllib.loads(source)["mistake"]:
-        named = [row.get(key, "") for key in ("terminal", "expected")]
-        around = [row.get(key) for key in ("inside", "after")]
-        if tags.keys() >= {*named} and blocks.keys() >= {
-            kind for key in around for kind in key or ()
-        }:
-            terminal, expected = (tags[piece] for piece in named)
-            inside, after = (
-                None if key is None else tuple(blocks[piece] for piece in key) for key in around
-            )
-            out.append(Mistake(row["code"], terminal, inside, after, expected, row["help"]))
-    return tuple(out)
 
 
 def _rows(rows: list[dict[str, Any]], need: Any) -> list[dict[str, Any]]:

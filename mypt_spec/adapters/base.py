@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
@@ -18,6 +17,7 @@ from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
 from mypt_spec.record_schema import RecordSchema, check_record, metadata
 from mypt_spec.rules.context import Context
+from mypt_spec.rules.shared_mistakes import Chat
 from mypt_spec.table import TEXT, TokenTable
 
 # Names of the two roles in other chat data.
@@ -33,9 +33,6 @@ class Adapter(ABC):
     """
 
     SCHEMA: RecordSchema
-    # The blocks that pieces of a record become, the outer one first: system, user, answer, ...
-    paths: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    begin: str = ""  # the mark that comes first
 
     @abstractmethod
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
@@ -84,6 +81,14 @@ class Adapter(ABC):
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings about an Episode, completed by what a record says about its text."""
         return findings
+
+    @property
+    def chat(self) -> Chat | None:
+        """Returns what the pieces of a chat are, where faults have the names that all chats have.
+
+        None where the token table alone has names for them.
+        """
+        return None
 
     def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
         """Returns (other, label), the judgement in a legal record, as `Dialect.preference` does."""

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
-from mypt_spec.adapters.messages import PIECES, SHAPE, Messages, Path
+from mypt_spec.adapters.messages import PIECES, SHAPE, Messages
 from mypt_spec.adapters.template_options import options_of
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.json_body import calls_in
@@ -44,6 +44,7 @@ from mypt_spec.record_schema import (
     RecordSchema,
     metadata,
 )
+from mypt_spec.rules.shared_mistakes import Chat, Path
 from mypt_spec.states import open_blocks
 from mypt_spec.table import CALLS, DEFINITIONS, LISTS, SpecError, Terminal, TokenTable
 from mypt_spec.table_file import known_keys
@@ -53,6 +54,8 @@ _KEYS = {"role", "block", "keys", "blocks", "optional", "end", "aliases"}
 _CALLS = ("call", "function")
 _BODIES = ("text", "json", *_CALLS)
 _CODE = "write an adapter.py for it"
+# The pieces of a chat that messages of the usual roles are.
+_PIECES = {"system": "system", "developer": "developer", "user": "user", "assistant": "answer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,14 @@ class Declared(Adapter):
         self.SCHEMA = schema
         self.begin = begin
         self.roles = {role.name: role for role in roles}
-        names = {"system": "system", "user": "user", "assistant": "answer"}
-        self.paths = {names[role.name]: (role.block,) for role in roles if role.name in names}
         self.marks = {role.end for role in roles if role.end} | ({begin} - {""})
+
+    @property
+    def chat(self) -> Chat:
+        """Returns the blocks of roles with the usual names, and the mark that comes first."""
+        begin = {"begin": (self.begin,)} if self.begin else {}
+        usual = {_PIECES[n]: (role.block,) for n, role in self.roles.items() if n in _PIECES}
+        return Chat(begin | usual)
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
         """Returns the messages of a record, with the blocks before and after each, and its end."""

@@ -65,6 +65,7 @@ from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import ROLE, RecordSchema
 from mypt_spec.rules.context import Context
+from mypt_spec.rules.shared_mistakes import Chat, Path
 from mypt_spec.table import LISTS, Terminal, TokenTable
 
 SHAPE = "messages"
@@ -76,8 +77,6 @@ _IDS, _NOTES = "call ids", "results"
 _SAID = "messages"  # all this of each message, where one block has several
 _TOOLS = "tools"  # definitions of tools of which their text keeps less
 _CALLED = "role"  # of a message whose block another role has by itself
-
-Path = tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -166,6 +165,13 @@ class Messages(Adapter):
                     found += call_findings(call["function"], at, types, self.table.literals)
         refused = any(finding.severity == "error" for finding in found)
         return None if refused else checked, [*findings, *found], lifted
+
+    @property
+    def chat(self) -> Chat:
+        """Returns the blocks of its pieces, and its marks."""
+        marks = {"begin": self.begin, "finish": self.finish}
+        blocks = self.paths | {piece: (mark,) for piece, mark in marks.items() if mark}
+        return Chat(blocks, "last" if self.last else "first")
 
     def metadata(self, record: dict[str, Any]) -> dict[str, Any]:
         """Returns the metadata of a record, and its options."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,20 @@ import pytest
 
 import mypt_spec
 from mypt_lint.own.begin import begin
+from mypt_spec import Dialect
 from mypt_spec.adapters.messages import PIECES
 from mypt_spec.dialect import grammar_root, load
 from mypt_spec.findings import RULES
+from mypt_spec.rules.shared_mistakes import Chat, shared_mistakes
 from mypt_spec.table_file import load_table
 
-ROWS = tomllib.loads((grammar_root() / "mistakes.toml").read_text(encoding="utf-8"))["mistake"]
-EXAMPLES = Path(__file__).parents[3] / "examples"
+SOURCE = (grammar_root() / "mistakes.toml").read_text(encoding="utf-8")
+ROWS: list[dict[str, Any]] = tomllib.loads(SOURCE)["mistake"]
+CHATS = [
+    mypt_spec.dialect(path.parent)
+    for root in (grammar_root(), Path(__file__).parents[3] / "examples")
+    for path in sorted(root.glob("*/records.toml"))
+]
 S, U, A = ({"role": r, "content": "x"} for r in ("system", "user", "assistant"))
 
 
@@ -82,16 +90,87 @@ def test_an_adapter_names_no_block_unless_it_says_so() -> None:
         assert d.table.mistakes == load_table(text).mistakes
 
 
-def test_each_row_names_a_rule_and_is_of_use() -> None:
-    pieces = {"", "TEXT", "begin", *PIECES, *(f"answer/{piece}" for piece in PIECES)}
-    folders = [path.parent for path in grammar_root().glob("*/records.toml")]
-    folders += [path.parent for path in EXAMPLES.glob("*/records.toml")]
-    helps = {row.help for folder in folders for row in load(folder).table.mistakes}
+def test_rows_name_rules_pieces_and_columns_that_exist() -> None:
+    pieces = {*PIECES, "begin", "finish"}
     for row in ROWS:
-        named = [row.get("terminal", ""), row.get("expected", "")]
-        assert {*named, *row.get("inside", []), *row.get("after", [])} <= pieces
-        assert row["code"] in RULES
-        assert row["help"] in helps
+        assert set(row) <= {"code", "terminal", "inside", "after", "expected", "help", "where"}
+        assert RULES[row["code"]].severity == "error"
+        tags = {row[key] for key in ("terminal", "expected") if key in row} - {"TEXT", "$END"}
+        tags |= {*re.findall(r"\{([^\"}]+)\}", row["help"])} - {"tools_before"}
+        assert {tag.removeprefix("/") for tag in tags} <= pieces, row
+        around = {*row.get("inside", ()), *row.get("after", ()), *row.get("where", "").split("/")}
+        assert around <= {"", *pieces}, row
+        assert {"terminal", "expected", "after"} & set(row), "it would name whatever is refused"
+
+
+def test_each_row_is_of_some_format() -> None:
+    made: list[tuple[str, str]] = []
+    for d in CHATS:
+        shared = shared_mistakes(SOURCE, d.adapter.chat or Chat({}), d.table)
+        assert d.table.mistakes[-len(shared) :] == shared
+        made += [(row.code, row.help) for row in shared]
+    for row in ROWS:
+        help_ = re.sub(r"\\{/?[a-z_]+\\}", ".+", re.escape(row["help"]))
+        assert any(code == row["code"] and re.fullmatch(help_, said) for code, said in made), row
+
+
+@pytest.mark.parametrize("d", CHATS, ids=lambda d: d.name)
+def test_they_are_in_the_words_of_the_format(d: Dialect) -> None:
+    assert {"MYP209", "MYP210", "MYP218", "MYP219", "MYP242"} <= {m.code for m in d.table.mistakes}
+    shown = {tag.shown for tag in d.table.terminals.values()}
+    for row in d.table.mistakes:
+        assert {row.terminal, row.expected} <= {"", "TEXT", "$END", *d.table.terminals}
+        assert {*(row.inside or ()), *(row.after or ())} <= {"", *d.table.openers, *d.table.marks}
+        assert {*re.findall(r"`([^`]+)`", row.help)} <= shown, row.help
+
+
+def test_rows_about_what_a_format_lacks_are_left_out() -> None:
+    few = Chat({"user": ("user",), "answer": ("assistant",)})
+    rows = shared_mistakes(SOURCE, few, mypt_spec.dialect("chatml").table)
+    assert [row.code for row in rows] == ["MYP210", "MYP242", "MYP218", "MYP219"]
+
+
+def test_a_place_is_a_block_by_itself_or_in_another() -> None:
+    chat = Chat({"user": ("user",), "tools": ("tools",), "result": ("user", "response")})
+    assert [chat.has(place) for place in ("tools", "user/result")] == [True, True]
+    places = ("result", "answer/result", "answer/tools", "user/tools", "answer", "answer/user")
+    assert not any(chat.has(place) for place in places)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "said"),
+    [
+        ("mistral", "[AVAILABLE_TOOLS][]", "MYP256", "begin with `<s>`"),
+        ("mistral", "<s>[INST]q[AVAILABLE_TOOLS][", "MYP255", "before the last question"),
+        ("mistral-v13", "<s>[INST]q[AVAILABLE_TOOLS][", "MYP255", "before the first question"),
+        ("mistral", "<s>[INST]q[INST]", "MYP218", "after `[/INST]`; in a record"),
+        (
+            "llama3",
+            "<|start_header_id|>system<|end_header_id|>\n\n",
+            "MYP256",
+            "`<|begin_of_text|>`",
+        ),
+    ],
+)
+def test_helps_say_the_tags_of_the_format(name: str, text: str, code: str, said: str) -> None:
+    found = mypt_spec.dialect(name).parse(text)[1]
+    assert any(said in finding.help and finding.code == code for finding in found)
+
+
+def test_a_result_without_a_call_is_told_of_the_call() -> None:
+    """Where results are in the block of a user, the block alone would look like a question."""
+    record = {"messages": [U, {"role": "tool", "content": "r"}, A]}
+    found = mypt_spec.dialect("qwen3").check(record)[1]
+    assert [(f.code, "a result needs a call before it" in f.help) for f in found] == [
+        ("MYP218", True)
+    ]
+
+
+def test_calls_at_once_are_told_that_one_is_allowed() -> None:
+    call = {"type": "function", "function": {"name": "f", "arguments": {}}}
+    record = {"messages": [U, {"role": "assistant", "tool_calls": [call, call]}]}
+    found = mypt_spec.dialect("harmony").check(record)[1]
+    assert ("MYP311", True) in [(f.code, "one call at a time" in f.help) for f in found]
 
 
 def test_a_closing_tag_is_written_by_who_writes_the_opening_one(tmp_path: Path) -> None:
