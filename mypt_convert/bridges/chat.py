@@ -22,7 +22,8 @@ from mypt_spec.record_schema import WEIGHT
 
 # What the model sees besides the messages; and what a message says besides its content. Neither is
 # metadata: a target that has no place for it loses it.
-_SEEN = {"language", "tools", "functions", "response_format", "rejected", "label"}
+_MEDIA = {"images", "videos", "audios"}
+_SEEN = {"language", "tools", "functions", "response_format", "rejected", "label", *_MEDIA}
 _SAID = {"refusal", "audio", "function_call"}
 _ID, _NAME, _ANY = "id", "name", ("any", "")  # of calls without a result
 _KEPT = "MYP103"  # an unknown key: it becomes metadata
@@ -86,7 +87,8 @@ def _extras(chat: Chat) -> dict[str, Any]:
 
 def _void(key: str, value: Any) -> bool:
     """Returns whether a key says nothing; metadata that is null is metadata."""
-    return value is None and not key.startswith("_")
+    none = value is None or (key in _MEDIA and value in ([], ""))
+    return none and not key.startswith("_")
 
 
 class _Reader:

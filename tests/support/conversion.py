@@ -262,8 +262,8 @@ def page() -> str:
         "A key of a record or message that its format does not know is kept as metadata, `note` as `_note`; where that name is taken, the",
         "record is refused. Keys of OpenAI's own for which no dialect has a meaning, such as `logprobs` or the `name` of a user, are",
         "kept in the same way. Metadata has no effect. How much an answer is trained (`weight`, or `train`) stays its `weight`.",
-        "What the model is given to see (`tools`, `response_format`) or what a message says beside its content (`refusal`, `audio`, `function_call`) is no metadata: where the target",
-        "has no place for it, it is lost.",
+        "What the model is given to see (`tools`, `response_format`, `images`) or what a message says beside its content (`refusal`, `audio`,",
+        "`function_call`) is no metadata: where the target has no place for it, it is lost.",
         "",
     ]
     for source in sources():

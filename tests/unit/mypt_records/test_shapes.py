@@ -275,3 +275,11 @@ def test_messages_that_say_a_preference_again() -> None:
     """As UltraFeedback has them: no part of the record says anything else."""
     record = {"prompt": "Hi", "chosen": chat(HI, YO), "rejected": chat(HI, NO)}
     assert findings(read(record | {"messages": chat(HI, YO)}, "preference")) == []
+
+
+def test_images_are_no_metadata() -> None:
+    """The model would learn to speak of what it was never shown; an empty list shows nothing."""
+    record = gpt(("human", "<image>Hi"), ("gpt", "Yo"), images=["a.png"], videos=[], audios=None)
+    out = Converter("sharegpt", "qwen3").record(record)
+    assert [(loss.field, loss.pointer) for loss in out.losses] == [("images", "/images")]
+    assert out.kept == ()
