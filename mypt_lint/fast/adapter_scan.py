@@ -23,7 +23,7 @@ from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.clean_tools import CleanTools
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_spec.adapters.base import Outlined, Split
+from mypt_spec.adapters.base import Outlined, Outlines, Split
 from mypt_spec.bodies.plain_schema import written
 from mypt_spec.memo import Memo
 
@@ -32,6 +32,7 @@ _ENDS = b"\r", b"\r\n"  # of a line that is read otherwise
 _ENTRIES = 20_000  # rests, or outlines, that are remembered ...
 _LONG = 200  # ... rests by digest, where they have more bytes
 _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose outline is remembered, and of all
+_AHEAD = 8  # blocks in which tools are expected to be new, where all of a block were
 
 _NO_TOOLS = 0, None
 # What is judged once: how many strings a record has besides metadata, and the keys of its rests.
@@ -71,6 +72,7 @@ class AdapterScan:
         self.adapter = checker.dialect.adapter
         self.outlines = self.adapter.outlines(weights=keep)  # which say nothing to rules
         self.outlined = Memo[Hashable, Judged](_ENTRIES, room=_ROOM)  # of clean records
+        self.ahead = 0  # how many more blocks
         self.judge = self._in_pieces if self.adapter.divides else self._whole
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
@@ -99,7 +101,7 @@ class AdapterScan:
         if free < 0:
             for i in [i for i, one in enumerate(judged) if one is not None]:
                 if i in found.tools and found.tools[i][1] is not None:
-                    found.tools[i] = self.tools.of(more[i])  # by themselves, where they were new
+                    found.tools[i] = self.tools.of(more[i], again=True)  # by themselves
                 known = i not in found.tools or found.tools[i][0] >= 0
                 known = known and self._are_clean(found.texts_of(i))
                 if not known or self._free(found, [i]) < 0:
@@ -146,7 +148,26 @@ class AdapterScan:
                 found.tools[i] = self.tools.of(split)
                 if found.tools[i][0] < 0:
                     judged[i] = None
+        self._expect(self.outlines, found)
         return found
+
+    def _expect(self, outlines: Outlines, found: _Found) -> None:
+        """Has tools decoded with their lines after a block in which all lists were new."""
+        if self.ahead:
+            self.ahead -= 1
+            if not self.ahead:  # does any come again?
+                outlines.expect(None)
+            return
+        new = None
+        for i, split in found.outlined.more.items():
+            strings, tools = found.tools.get(i, (-1, None))
+            if split.tools is not None and strings >= 0:
+                if tools is None:
+                    return
+                new = tools
+        if new is not None:
+            self.ahead = _AHEAD
+            outlines.expect(type(new[0]))
 
     def _split_all(self, lines: list[bytes]) -> _Found:
         """Returns what is found in lines by skeletons alone."""

@@ -19,7 +19,7 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.base import Split
 from mypt_spec.bodies.fitting import Fitting, Given, by_tool, come_back, listed
-from mypt_spec.bodies.plain_schema import Definitions, plain_tools, written
+from mypt_spec.bodies.plain_schema import Definitions, named, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
 from mypt_spec.bodies.plain_tool_tags import SIGNS as IN_TAGS
 from mypt_spec.bodies.plain_tool_tags import apart_from, whole_tools
@@ -59,38 +59,38 @@ class CleanTools:
         self.tagged = checker.dialect.table.tagged
         self.binds = checker.selects(MISFIT) or self.tagged
 
-    def of(self, split: Split) -> tuple[int, Any]:
+    def of(self, split: Split, *, again: bool = False) -> tuple[int, Any]:
         """Returns how many strings the clean tools of a line have, -1 for others; and None.
 
-        Also -1 where a name is called that no tool has. Where tools are seen for the first time: 0,
-        and the definitions for `plain_schema.written`, clean if `come_back` says so and no string
-        in them holds a tag; that the calls fit them is proved.
+        Also -1 where a name is called that no tool has. Where tools are seen for the first time,
+        and not `again`: 0, and the definitions for `plain_schema.written`, clean if `come_back`
+        says so and no string in them holds a tag; that the calls fit them is proved.
         """
         tools, called, declared = split.tools, split.called, self.checker.limits.tools
-        strings, new = 0, None
+        strings, plain = 0, None
         own: Container[str] = _NONE
         if tools is not None:
-            raw = tools if isinstance(tools, bytes) else self.encode(tools)
-            known = self.known.known.get(raw)
-            if known is None and self.texts.in_json:
-                plain = self._new(raw)
-                if plain is not None:
-                    new, own = plain
-                    if (
-                        called
-                        and self.binds
-                        and not self._prove(*_paired(split), Fitting(raw, own))
-                    ):
-                        return -1, None
-                else:
-                    known = self._judged(raw)
-            if new is None:
+            known = None
+            if isinstance(tools, list) and split.rest is None and not again:
+                plain = named(tools)  # decoded with their line
+            else:
+                tools = tools if isinstance(tools, bytes) else self.encode(tools)
+                known = self.known.known.get(tools)
+                if known is None and self.texts.in_json:
+                    plain = None if again else self._new(tools)
+                    known = self._judged(tools) if plain is None else None
+            if plain is None:
                 strings, own = known or (-1, _NONE)
+            else:
+                own = plain[1]
+                bound = called and self.binds
+                if bound and not self._prove(*_paired(split), Fitting(tools, own)):
+                    return -1, None
         if tools is not None or declared:
             for name in called:
                 if name not in own and name not in declared:
                     return -1, None
-        return strings, new
+        return strings, None if plain is None else plain[0]
 
     def _new(self, raw: bytes) -> Definitions | None:
         """Returns definitions that are seen for the first time, and proved to be clean.

@@ -178,8 +178,9 @@ class Split(NamedTuple):
     - `notes`: values of metadata, of which rules see nothing.
     - `values`: JSON values of which rules see only whether their strings are clean. `quoted` are
       such values, too, in texts.
-    - `tools`: the definitions of tools, as a value or as JSON; None without any. Of these, rules
-      see no more than whether they are clean by themselves, beside one question and its answer.
+    - `tools`: the definitions of tools, as a value, as JSON, or as what `Outlines.expect` asked
+      for; None without any. Of these, rules see no more than whether they are clean by themselves,
+      beside one question and its answer.
     - `called`: the names of the tools that are called.
     """
 
@@ -229,6 +230,13 @@ class Outlines(Protocol):
 
     def learn(self, keys: Iterable[str]) -> bool:
         """Shows these keys from now on, if it can; returns whether any were new."""
+        ...
+
+    def expect(self, tool: type | None) -> None:
+        """Decodes definitions of tools that are of this type with their lines, from now on.
+
+        None: all stay JSON, by which those that came before are found.
+        """
         ...
 
 

@@ -16,6 +16,9 @@ keys "tools", "chat_template_kwargs" and "language". With a "reasoning_content",
 followed by 1, the sign of a text. With calls instead of a text it is followed by `UNSET`, the type
 of their list, and for each the number of its id, its type, the number of its name and a sign of
 arguments.
+
+Definitions of tools stay JSON, by which those that came before are found. Where they are expected
+to be new, they are decoded with their line, which takes less time than to pass over them first.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from mypt_spec.adapters.base import Outlined, Split, WholeRecord, shallow
 from mypt_spec.adapters.message_skeleton import PLAIN_DEPTH, is_id, refuse_repeated
-from mypt_spec.bodies.plain_schema import arguments
+from mypt_spec.bodies.plain_schema import arguments, several
 from mypt_spec.record_schema import is_free_weight
 
 _RARE = frozenset({"thinking", "reasoning", "weight"})  # keys of answers
@@ -43,6 +46,7 @@ _ABSENT, _NULL = Raw(), b"null"
 _NONE: Any = ()
 _Maybe: TypeAlias = str | UnsetType | None
 _Add: TypeAlias = Callable[[Any], None]
+_Decode: TypeAlias = Callable[[bytes], Any]
 _Arguments: Any = arguments(PLAIN_DEPTH)
 _decode = msgspec.json.Decoder(_Arguments).decode
 _encode = msgspec.json.Encoder().encode
@@ -97,27 +101,39 @@ class _Record(Struct, gc=False, omit_defaults=True):
     language: _Maybe = UNSET
 
 
-@lru_cache(maxsize=8)
-def _types(
-    keys: tuple[str, ...], *, rare: bool
-) -> tuple[Callable[[bytes], Any], list[type], list[str]]:
-    """Returns (decoder of a line, types of messages, names of the fields of metadata)."""
-    more = [(f"x{i}", Any, msgspec.field(default=UNSET, name=key)) for i, key in enumerate(keys)]
-    kinds: list[type] = [
-        msgspec.defstruct(
-            kind.__name__,
-            more,
-            bases=(kind,),
-            gc=False,
-            tag_field="role",
-            tag=kind.__struct_config__.tag,
-        )
-        for kind in (User, RareAnswer if rare else Answer, Result, System, Developer)
-    ]
-    message: Any = reduce(or_, kinds)
-    fields: list[Any] = [("messages", list[message]), *more]
-    record = msgspec.defstruct("Record", fields, bases=(_Record,), gc=False, kw_only=True)
-    return msgspec.json.Decoder(record).decode, kinds, [name for name, _, _ in more]
+class _Types:
+    """The types of messages and of records whose metadata has these keys."""
+
+    def __init__(self, keys: tuple[str, ...], *, rare: bool) -> None:
+        self.names = [f"x{i}" for i in range(len(keys))]  # of the fields of metadata
+        named = zip(self.names, keys, strict=True)
+        self.more = [(x, Any, msgspec.field(default=UNSET, name=key)) for x, key in named]
+        self.kinds: list[type] = [
+            msgspec.defstruct(
+                kind.__name__,
+                self.more,
+                bases=(kind,),
+                gc=False,
+                tag_field="role",
+                tag=kind.__struct_config__.tag,
+            )
+            for kind in (User, RareAnswer if rare else Answer, Result, System, Developer)
+        ]
+        self.decoders: dict[type | None, _Decode] = {}
+
+    def decoder(self, tool: type | None) -> _Decode:
+        """Returns a decoder of lines whose tools are of this type; of any lines, if it is None."""
+        if tool not in self.decoders:
+            message: Any = reduce(or_, self.kinds)
+            fields: list[Any] = [("messages", list[message]), *self.more]
+            if tool is not None:
+                fields.append(("tools", several(tool), _ABSENT))
+            made = msgspec.defstruct("Record", fields, bases=(_Record,), gc=False, kw_only=True)
+            self.decoders[tool] = msgspec.json.Decoder(made).decode
+        return self.decoders[tool]
+
+
+_types = lru_cache(maxsize=8)(_Types)
 
 
 class MessageOutlines:
@@ -131,13 +147,22 @@ class MessageOutlines:
         self.matches = names.fullmatch
         self.keys: list[str] = []  # of metadata, the names of the fields `x0`, `x1` ...
         self.rare = False  # whether answers have the fields of RareAnswer
+        self.tool: type | None = None  # of the definitions that are expected, if any
         self._compile()
 
     def _compile(self) -> None:
         """Takes the types above, with a field for each key of metadata."""
-        keys = (*self.keys,)
-        self.decode, (self.user, self.answer, self.result, *_), names = _types(keys, rare=self.rare)
-        self.fields = [(name, attrgetter(name)) for name in names]
+        types = _types((*self.keys,), rare=self.rare)
+        self.user, self.answer, self.result, *_ = types.kinds
+        self.fields = [(name, attrgetter(name)) for name in types.names]
+        self.decode = types.decoder(None)
+        self.decode_expected = types.decoder(self.tool)
+
+    def expect(self, tool: type | None) -> None:
+        """Decodes definitions of tools that are of this type with their lines, from now on."""
+        if tool is not self.tool:
+            self.tool = tool
+            self._compile()
 
     def learn(self, keys: Iterable[str]) -> bool:
         """Makes fields of keys from now on, where it can; returns whether there were new ones."""
@@ -169,16 +194,20 @@ class MessageOutlines:
         texts: list[str] = []
         ends: list[int] = []
         more: dict[int, Split] = {}
-        decode, free, matches = self.decode, texts.append, self.matches
-        words: dict[str, bool] = {}  # whether names of tools are free
+        decode, free, words = self.decode_expected, texts.append, set[str]()
         user, answer, result, rare = self.user, self.answer, self.result, self.rare
         for i, raw in enumerate(lines):
             try:
-                record = decode(raw)
-                tools: bytes | None = None
+                try:
+                    record = decode(raw)
+                except ValueError:
+                    record = self.decode(raw)  # its tools are others than those expected
+                tools: Any = None
                 options = b""
                 if record.tools is not _ABSENT:
-                    tools = bytes(record.tools)
+                    tools = record.tools
+                    if type(tools) is Raw:
+                        tools = bytes(tools)
                 if record.chat_template_kwargs is not _ABSENT:
                     options = bytes(record.chat_template_kwargs)
                 outline: list[Any] = [
@@ -240,11 +269,8 @@ class MessageOutlines:
                                         ident = ids.setdefault(ident, len(ids))
                                 if name in called:
                                     name = called[name]
-                                else:
-                                    if name not in words:
-                                        words[name] = matches(name) is not None
-                                    if words[name]:
-                                        name = called.setdefault(name, len(called))
+                                elif name in words or self._free(name, words):
+                                    name = called.setdefault(name, len(called))
                                 if type(given) is dict:
                                     values.append(given)
                                     outline += ident, call.type, name, _OBJECT
@@ -265,11 +291,8 @@ class MessageOutlines:
                                 ident = ids.setdefault(ident, len(ids))
                         if name in called:
                             name = called[name]
-                        elif name:
-                            if name not in words:
-                                words[name] = matches(name) is not None
-                            if words[name]:
-                                name = called.setdefault(name, len(called))
+                        elif name and (name in words or self._free(name, words)):
+                            name = called.setdefault(name, len(called))
                         outline += content, ident, name
                     else:
                         content = message.content
@@ -287,6 +310,13 @@ class MessageOutlines:
                 del texts[ends[-1] if ends else 0 :]
             ends.append(len(texts))
         return Outlined(keys, texts, ends, more)
+
+    def _free(self, name: str, words: set[str]) -> bool:
+        """Returns whether a name can be any other in its place; adds it to the words that can."""
+        if self.matches(name) is None:
+            return False
+        words.add(name)
+        return True
 
     def _weight(self, weight: Any) -> Any:
         """Returns the sign of a weight that can be any other, else what tells it apart."""

@@ -20,6 +20,7 @@ from msgspec import UNSET, UnsetType
 
 from mypt_spec.bodies.definitions import parameters_of
 from mypt_spec.bodies.json_schema import SchemaError, misfits
+from mypt_spec.bodies.plain_schema import written
 from mypt_spec.bodies.tagged import NAMES
 
 _MANY = 20  # calls of a tool for which a type is made
@@ -47,15 +48,15 @@ Given = Sequence[dict[str, Any]]
 
 
 class Fitting:
-    """The parameters of one list of tools, `raw` as JSON; belongs to one thread.
+    """The parameters of one list of tools, as JSON or as structs; belongs to one thread.
 
     `plain` are those that `plain_schema.plain_tools` returns of them, if any.
     """
 
-    __slots__ = ("plain", "raw", "types")  # many are kept
+    __slots__ = ("plain", "tools", "types")  # many are kept
 
-    def __init__(self, raw: bytes, plain: dict[str, Any]) -> None:
-        self.raw, self.plain = raw, plain
+    def __init__(self, tools: Any, plain: dict[str, Any]) -> None:
+        self.tools, self.plain = tools, plain
         self.types: dict[str, Any] | None = None  # None where a schema has no such type
 
     def proves(self, called: Sequence[str], given: Given) -> bool:
@@ -72,7 +73,8 @@ class Fitting:
             return True
         if len(given) < _MANY and all(map(fits, given, repeat(self.plain.get(name, False)))):
             return True
-        schema = parameters_of(listed(self.raw)).get(name)
+        raw = self.tools if isinstance(self.tools, bytes) else written(self.tools)
+        schema = parameters_of(listed(raw)).get(name)
         if schema is None:
             return True
         self.types = self.types or {}

@@ -27,8 +27,8 @@ _DEPTH = 5  # of schemas in schemas
 SAFE = 1 << 53  # integers from here on are no plain ones
 _Integer = Annotated[int, Meta(gt=-SAFE, lt=SAFE)]
 _Float = Annotated[float, Meta(gt=-SAFE, lt=SAFE)]
-# Decoders of lists of definitions, and whether these have a wrapper; definitions, and parameters.
-Decoders: TypeAlias = tuple[tuple[Callable[[bytes], Any], bool], ...]
+# Decoders of lists of definitions; definitions, and parameters.
+Decoders: TypeAlias = tuple[Callable[[bytes], Any], ...]
 Definitions: TypeAlias = tuple[Any, dict[str, Any]]
 Scalar: TypeAlias = str | _Integer | _Float | bool | None
 _Count = Annotated[int, Meta(ge=0, lt=SAFE)]
@@ -82,8 +82,7 @@ def _schema() -> Any:
         if inner is not None:
             more = {"items": inner, "properties": _named(inner)}
             more["additionalProperties"] = bool | inner
-            some: Any = Annotated[_listed(inner), Meta(min_length=1)]
-            more |= dict.fromkeys(("anyOf", "oneOf", "allOf"), some)
+            more |= dict.fromkeys(("anyOf", "oneOf", "allOf"), several(inner))
         inner = struct("Schema", fields | more)
     return inner
 
@@ -113,11 +112,12 @@ def decoders(name: Any, description: Any, parameters: Any) -> Decoders:
     fields = {"name": name, "description": description, "parameters": parameters, "strict": bool}
     bare = struct("Function", fields, ("name",))
     whole = struct("Tool", {"function": bare, "type": Literal["function"]}, ("function",))
-    some = Meta(min_length=1)
-    return tuple(
-        (msgspec.json.Decoder(Annotated[_listed(kind), some]).decode, wrapped)
-        for kind, wrapped in ((whole, True), (bare, False))
-    )
+    return tuple(msgspec.json.Decoder(several(kind)).decode for kind in (whole, bare))
+
+
+def several(kind: Any) -> Any:
+    """Returns the type of lists of values of a type, of one at least."""
+    return Annotated[_listed(kind), Meta(min_length=1)]
 
 
 @cache
@@ -145,16 +145,20 @@ def plain_tools(raw: bytes) -> Definitions | None:
 
 def decoded(raw: bytes, some: Decoders) -> Definitions | None:
     """Returns definitions, each with another name, by the first decoder that takes them."""
-    for decode, wrapped in some:
+    for decode in some:
         try:
             tools = decode(raw)
         except (ValueError, RecursionError):
             continue
-        functions = [tool.function for tool in tools] if wrapped else tools
-        found = {function.name: function.parameters for function in functions}
-        fine = len(found) == len(tools) and "" not in found
-        return (tools, found) if fine else None
+        return named(tools)
     return None
+
+
+def named(tools: Any) -> Definitions | None:
+    """Returns definitions that a decoder took, if each has another name."""
+    functions = [tool.function for tool in tools] if hasattr(tools[0], "function") else tools
+    found = {function.name: function.parameters for function in functions}
+    return (tools, found) if len(found) == len(tools) and "" not in found else None
 
 
 def written(value: Any) -> bytes:
