@@ -65,7 +65,7 @@ def same_role_twice(chat: Chat) -> Iterator[Finding]:
             and not (before.calls or message.calls)
             and (message.name and message.name.text) == (before.name and before.name.text)
         ):
-            text = f"a {message.said} message follows a {before.said} message"
+            text = f"two {message.said} messages in a row"
             hint = "join the two, or put what was said between them back: in many chat templates "
             hint += "roles must alternate"
             yield Finding("MYP257", text, message.at, help=hint)
