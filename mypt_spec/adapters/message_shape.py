@@ -216,10 +216,9 @@ class _Walk(Objects):
         """Returns a result with the name of its call, which waits no longer."""
         following = waiting.first(ANY)
         call = waiting.take(message.answers) if message.answers else None
-        if call is None and message.answers and waiting.named:
-            found = waiting.unasked(message.answers, Place(f"{at}/tool_call_id"))
-            # Where ids are in the text, `unanswered` says the same of any text.
-            self.findings += [found] if ordered else []
+        # Where the format has ids, the result names a call in the text, too.
+        if call is None and message.answers and (waiting.named or not ordered):
+            self.findings.append(waiting.unasked(message.answers, Place(f"{at}/tool_call_id")))
             return message
         call = call or waiting.take(ANY)
         assert call is not None, "results are looked at while calls wait"

@@ -87,7 +87,8 @@ def unanswered(
     """Yields findings where there are more results than calls, or fewer.
 
     `said` are the pieces of a conversation, with the place of the block of each; `body` is the kind
-    of body of its calls. With `ids`, these tell which call a result is of, and are checked, too.
+    of body of its calls. With `ids`, these tell which call a result is of, and are checked, too;
+    what is wrong with those of a record is said where it is read.
     """
     waiting: WaitingById[_Asked] = WaitingById()
     answered = False
@@ -102,7 +103,8 @@ def unanswered(
             elif not wanted:
                 waiting.take(ANY)
             elif not (waiting.take(wanted) or waiting.take(None)):
-                yield waiting.unasked(wanted, part.name_at or place)
+                found = waiting.unasked(wanted, part.name_at or place)
+                yield from () if found.pointer else (found,)
             answered = True
         elif piece != "tools":
             if answered:
@@ -110,7 +112,7 @@ def unanswered(
                 waiting, answered = WaitingById(), False
             for call in _asked(part, body) if piece == "call" else ():
                 if ids and call.id in waiting.named and not call.at.pointer:
-                    yield twice(call.id, call.at)  # in records, at the id itself
+                    yield twice(call.id, call.at)
                 waiting.wait(call, call.id)
     if answered:
         yield from _missing(waiting)

@@ -287,6 +287,18 @@ def test_results_may_come_in_any_order_where_the_text_has_ids(flat: Dialect) -> 
     assert "<result> name=g id=b:<end><result> name=f id=a:4<end>" in flat.serialize(episode)
 
 
+def test_reading_finds_results_of_no_call_where_the_text_has_ids(flat: Dialect) -> None:
+    """Who only reads, as for a prompt, must not write a result that names no call."""
+    calls = [call("f", {}) | {"id": "a"}, call("f", {}) | {"id": "b"}]
+    asked = {"role": "assistant", "content": "", "tool_calls": calls}
+    told = [{"role": "tool", "tool_call_id": i, "content": "4"} for i in ("b", "z")]
+    record = chat(USER, asked, *told, {"role": "assistant", "content": "a"})
+    assert [(f.code, f.pointer) for f in flat.read(record)[1]] == [
+        ("MYP310", "/messages/3/tool_call_id")
+    ]
+    assert [f.code for f in flat.check(record)[1]].count("MYP310") == 1
+
+
 def test_tools_may_be_json_text_and_keys_null(nested: Dialect) -> None:
     record = FULL | {"tools": json.dumps([TOOL])}
     record["messages"] = [
