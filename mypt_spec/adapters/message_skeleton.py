@@ -222,7 +222,7 @@ def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
         pieces[-1].append(message)
     whole = record | {"messages": head}
     tools = {"tools": 0} if record.get("tools") is not None else {}
-    yield whole, _bare(whole) | {"messages": [_bare(message) for message in head]} | tools
+    yield whole, _unnoted(whole) | {"messages": [_bare(message) for message in head]} | tools
     following = [piece[0]["role"] for piece in pieces[2:]] + [""]
     for (earlier, piece), role in zip(pairwise(pieces), following, strict=False):
         around = [] if piece[0]["role"] == "user" or earlier is head else earlier
@@ -237,9 +237,14 @@ def _begins(role: str, before: str) -> bool:
     return role == "user" or (role == "assistant" and before == "tool")
 
 
-def _bare(item: dict[str, Any]) -> dict[str, Any]:
-    """Returns a record or a message without metadata and free values, as far as these count."""
-    out: dict[str, Any] = {k: 0 if k[:1] == "_" else value for k, value in item.items()}
+def _unnoted(item: dict[str, Any]) -> dict[str, Any]:
+    """Returns a record or a message without metadata, as far as it counts."""
+    return {key: 0 if key[:1] == "_" else value for key, value in item.items()}
+
+
+def _bare(message: dict[str, Any]) -> dict[str, Any]:
+    """Returns a message without metadata and free values, as far as these count."""
+    out = _unnoted(message)
     if out.get("tool_calls").__class__ is list:
         out["tool_calls"] = [_uncalled(call) for call in out["tool_calls"]]
     return out

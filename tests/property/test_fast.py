@@ -146,7 +146,21 @@ def changed(draw: st.DrawFn, record: Any, tag: str) -> bytes:
     found = parts(made["messages"]) + parts(made)[:4]
     chosen = draw(st.sampled_from(sorted({str(key) for _, key in found})))
     where, key = draw(st.sampled_from([part for part in found if str(part[1]) == chosen]))
-    values = [None, "", " ", tag, 1, 1.0, True, 2**60, [], {}, "{}", '{"q": "a", "n": 2, "n": 2}']
+    values = [
+        None,
+        "",
+        " ",
+        tag,
+        1,
+        1.0,
+        True,
+        2**60,
+        [],
+        [1],
+        {},
+        "{}",
+        '{"q": "a", "n": 2, "n": 2}',
+    ]
     values += [json.loads(json.dumps(at[k])) for at, k in found if k == key] * 3
     how = draw(
         st.sampled_from(["value", "value", "value", "value", "none", "more", "twice", "bytes"])
@@ -197,6 +211,14 @@ def test_a_line_like_another_is_not_split(
         message |= {"weight": 0} if "weight" in message else {}
     monkeypatch.delattr(AdapterScan, "_split")
     assert prover.clean(json.dumps(record).encode())
+
+
+@pytest.mark.parametrize("name", OUTLINED)
+@pytest.mark.parametrize("key", ["tool_calls", "content", "reasoning_content", "weight"])
+def test_a_key_of_messages_in_the_record(name: str, key: str) -> None:
+    prover = CleanFilter(Checker(mypt_spec.dialect(name)))
+    for value in ([None], [{"function": {"arguments": {"q": "x"}}}], "x", {}):
+        agree(prover, [json.dumps(rich(prover.checker) | {key: value}).encode()])
 
 
 @pytest.mark.parametrize("name", OUTLINED)
