@@ -119,11 +119,11 @@ def test_the_model_stops_at_return(data: st.DataObject) -> None:
     assert (whole is not None, findings) == (True, [])
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(8))
 def test_other_spellings_are_read_as_the_library_reads_them(number: int) -> None:
     """Both read the same call; ours is written in one way, by the fix and by the serialiser."""
     opener = D.table.terminals["CALL_OPEN"]
-    assert len(opener.also) == 7
+    assert len(opener.also) == 8
     given = "".join("f" if p.kind == "attr" else p.value for p in opener.also[number])
     call = f"{GIVEN}{opener.spell((('name', 'f'),))}{{}}<|call|>"
     rest = "<|start|>functions.f to=assistant<|channel|>commentary<|message|>1<|end|>"
@@ -146,6 +146,10 @@ def test_other_spellings_are_read_as_the_library_reads_them(number: int) -> None
     assert [e.terminal for e in pieces if e.terminal != "TEXT"] == [
         e.terminal for e in D.lex(whole) if e.terminal != "TEXT"
     ]
+    if "<|constrain|> json" in given:  # which it writes where it is told to, and cannot read
+        with pytest.raises(Exception, match="unexpected tokens remaining in message header"):
+            library().parse_messages_from_completion_tokens(ids, role=None)
+        return
     found = library().parse_messages_from_completion_tokens(ids, role=None)[1]
     assert (found.channel, found.recipient, found.content[0].text) == (
         "commentary",

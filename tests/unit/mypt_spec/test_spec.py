@@ -142,7 +142,7 @@ def test_every_dialect_is_specified() -> None:
 # A chat dialect is data alone: at most 120 lines of grammar, tokens.toml and records.toml, without
 # comments and blank lines, or more for a reason.
 MOST = 120
-LONGER = {"harmony": 197}  # seven more spellings of a call, texts of two built-in tools
+LONGER = {"harmony": 198}  # eight more spellings of a call, texts of two built-in tools
 
 
 def test_a_chat_dialect_is_small() -> None:
