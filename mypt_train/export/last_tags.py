@@ -28,11 +28,15 @@ def stop_strings(dialect: Dialect) -> list[str]:
     return sorted(tag for tag in _last_tags(dialect) if tag not in dialect.table.special)
 
 
-def _last_tags(dialect: Dialect) -> dict[str, bool]:
-    """Returns the tags after which the model writes no further, and whether all is over then."""
+def _last_tags(dialect: Dialect) -> dict[str, tuple[bool, bool]]:
+    """Returns the tags after which the model writes no further.
+
+    With each, whether all may be over then, and whether another turn may begin.
+    """
     table, machine = dialect.table, dialect.automaton
     blocks = open_blocks(machine, table)
-    found: dict[str, bool] = {}
+    turn = table.openers[table.turn_opener].name if table.turn_opener else ""
+    found: dict[str, tuple[bool, bool]] = {}
     for before, row in enumerate(machine.steps):
         if any(not table.openers[kind].body_loss for kind in blocks[before]):
             continue  # what the system writes, quotations too
@@ -43,7 +47,8 @@ def _last_tags(dialect: Dialect) -> dict[str, bool]:
                 and _own(terminal)
                 and not any(n == TEXT or _own(table.terminals[n]) for n in machine.steps[state])
             ):
-                found[terminal.shown] = found.get(terminal.shown, False) or state in machine.accepts
+                over = state in machine.accepts, turn in machine.steps[state]
+                found[terminal.shown] = max(found.get(terminal.shown, over), over)
     return found
 
 

@@ -354,7 +354,7 @@ def test_grammars_take_what_is_legal_and_refuse_the_rest(
 
 def test_llama_cpp_ends_answers_itself() -> None:
     """At each of its ends: they are in no rule, or no answer could end with a call."""
-    for name, tag in (("harmony", "<|call|>"), ("llama3", "<|eot_id|>")):
+    for name, tag in (("harmony", "<|call|>"), ("llama3", "<|eom_id|>")):
         d = mypt_spec.dialect(name)
         files = server_files(d, ["llama.cpp", "vllm"])
         assert f"<[{d.tokenizer.special[tag]}]>" in files["answer.lark"]

@@ -180,7 +180,7 @@ def test_a_turn_that_is_stopped_ends_with_the_end_tag() -> None:
 @NAMES
 def test_generation_stops_at_the_end_tag(name: str) -> None:
     calls = ["<|eom_id|>"] * (name == "llama3")
-    assert endings(mypt_spec.dialect(name)) == [STOPS[name], *calls]
+    assert endings(mypt_spec.dialect(name)) == [*calls, STOPS[name]]  # the end of a turn last
 
 
 TABLE = (grammar_root() / "chatml/tokens.toml").read_text(encoding="utf-8")
