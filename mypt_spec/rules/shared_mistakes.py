@@ -41,8 +41,11 @@ class Chat:
 def shared_mistakes(source: str, chat: Chat, table: TokenTable) -> tuple[Mistake, ...]:
     """Returns the rows of `source` for a format, without those about pieces that it lacks."""
     tags = _tags(chat, table)
+    names = {TEXT: TEXT, END: END} | {piece: tag.name for piece, tag in tags.items()}
+    kinds = {"": ""} | {piece: path[-1] for piece, path in chat.blocks.items()}
+    words = {"tools_before": chat.tools_before} | {p: tag.shown for p, tag in tags.items()}
     rows = [r for r in tomllib.loads(source)["mistake"] if "where" not in r or chat.has(r["where"])]
-    made = (_made(row, chat, tags) for row in rows)
+    made = (_made(row, names, kinds, words) for row in rows)
     return tuple(row for row in made if row is not None)
 
 
@@ -57,11 +60,13 @@ def _tags(chat: Chat, table: TokenTable) -> dict[str, Terminal]:
     return out
 
 
-def _made(row: dict[str, Any], chat: Chat, tags: dict[str, Terminal]) -> Mistake | None:
-    """Returns a row in the words of a format; None if it names a piece that the format lacks."""
-    names = {TEXT: TEXT, END: END} | {piece: tag.name for piece, tag in tags.items()}
-    kinds = {"": ""} | {piece: path[-1] for piece, path in chat.blocks.items()}
-    words = {"tools_before": chat.tools_before} | {p: tag.shown for p, tag in tags.items()}
+def _made(
+    row: dict[str, Any], names: dict[str, str], kinds: dict[str, str], words: dict[str, str]
+) -> Mistake | None:
+    """Returns a row in the words of a format; None if it names a piece that the format lacks.
+
+    By piece, there are the `names` of terminals, the `kinds` of block, and the `words` of helps.
+    """
     made: dict[str, Any] = {"code": row["code"]}
     try:
         made |= {key: names[row[key]] for key in ("terminal", "expected") if key in row}
