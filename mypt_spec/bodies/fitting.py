@@ -61,9 +61,10 @@ class Fitting:
 
     def proves(self, called: Sequence[str], given: Given) -> bool:
         """Returns whether the arguments of calls fit their tools; those of an unknown tool do."""
-        schemas = [self.plain.get(name, False) for name in called]
-        if len(given) < _MANY and all(map(fits, given, schemas)):
-            return True
+        if len(given) < _MANY:
+            schemas = [self.plain.get(name, False) for name in called]
+            if all(map(fits, given, schemas)):
+                return True
         return all(self._proves(name, some) for name, some in by_tool(called, given).items())
 
     def _proves(self, name: str, given: Given) -> bool:
