@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_records.chat import Chat, Message, Text
-from mypt_records.reading import Reader
+from mypt_records.reading import Reader, filled
 from mypt_spec.bodies.strict_json import kind_of
 
 ABOUT = "Alpaca records (instruction, input, output)"
@@ -64,8 +64,7 @@ def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], lis
 
 def unread(record: dict[str, Any], read: list[str]) -> set[str]:
     """Returns the keys that hold a question or an answer, but not the one that is read."""
-    words = {*ASKED, *MORE, *ANSWERED, "history"}
-    return {key for key in words.difference(read) if record.get(key) not in (None, "", [])}
+    return filled(record, {*ASKED, *MORE, *ANSWERED, "history"}.difference(read))
 
 
 def _first(record: dict[str, Any], names: tuple[str, ...]) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_records.chat import ROLES, Call, Chat, Given, Message, Text
-from mypt_records.reading import Reader, below, weight_of
+from mypt_records.reading import Reader, below, filled, weight_of
 
 ABOUT = "OpenAI records (messages)"
 PROMPT = 'begin "messages" with {"role": "system", "content": "..."}'
@@ -123,8 +123,8 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
 
 def _misplaced(message: dict[str, Any], role: str) -> set[str]:
     """Returns the keys of a message that say what only an assistant says."""
-    own = set() if role == "assistant" else {"tool_calls", "function_call", *THOUGHTS}
-    return {key for key in own if message.get(key) not in (None, "", [])}
+    own = {"tool_calls", "function_call", *THOUGHTS}
+    return set() if role == "assistant" else filled(message, own)
 
 
 def _thoughts(

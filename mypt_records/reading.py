@@ -291,16 +291,22 @@ def weight_of(beside: Mapping[str, Given], reader: Reader) -> Given | None:
         given = beside.get(key)
         if given is None or given.value is None:
             continue
+        if isinstance(given.value, bool):
+            return given
         if key in _SWITCHES:
-            switch = isinstance(given.value, bool)
-            wrong = "" if switch else f"must be true or false, got {kind_of(given.value)}"
+            wrong, hint = f"must be true or false, got {kind_of(given.value)}", ""
         else:
-            wrong = "" if isinstance(given.value, bool) else wrong_weight(given.value)
+            wrong, hint = wrong_weight(given.value), WEIGHT_HELP
         if not wrong:
             return given
         if given.value == given.value:  # not a number has its own finding
-            reader.add("MYP104", f'"{key}" {wrong}', given.at, hint=WEIGHT_HELP)
+            reader.add("MYP104", f'"{key}" {wrong}', given.at, hint=hint)
     return None
+
+
+def filled(item: Mapping[str, Any], keys: Iterable[str]) -> set[str]:
+    """Returns those keys of an object under which something is said."""
+    return {key for key in keys if item.get(key) not in (None, "", [])}
 
 
 def below(at: str, key: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from mypt_records import openai
 from mypt_records.chat import Call, Chat, Given, Message, Text
-from mypt_records.reading import Reader, below, weight_of
+from mypt_records.reading import Reader, below, filled, weight_of
 
 ABOUT = "ShareGPT records (conversations)"
 PROMPT = 'begin with {"from": "system", "value": "..."}, or add a top-level "system"'
@@ -58,7 +58,7 @@ def read(record: dict[str, Any]) -> Chat:
         found += messages_of(record[key], f"/{key}", reader)
     tools = reader.tools(record.get("tools"), "/tools")
     read = () if key is None else (key, "system")
-    known = TOP - {k for k in LISTS if k != key and record.get(k) not in (None, "", [])}
+    known = TOP - (filled(record, LISTS) - {key})
     return reader.chat("sharegpt", record, found, tools, known=known, read=read)
 
 

@@ -132,6 +132,13 @@ def test_what_is_not_understood_is_a_finding(record: Any, code: str, pointer: st
     assert len(found) == (2 if code == "MYP005" else 1)
 
 
+def test_the_help_for_a_weight_is_of_its_key() -> None:
+    """A switch takes no number, so nothing advises one."""
+    for key, value, advised in (("weight", -1, True), ("train", 0, False)):
+        (found,) = read({"messages": [USER, SAID | {key: value}]}, "openai").findings
+        assert (found.code, "0 is not trained" in found.help) == ("MYP104", advised)
+
+
 def test_an_undeclared_tool() -> None:
     asked = {"role": "assistant", "tool_calls": [call("find"), call("search")]}
     (found,) = findings(chat(USER, asked, tools=[TOOL]))
