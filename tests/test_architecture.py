@@ -1,6 +1,7 @@
-"""The layers of the design, read off the imports.
+"""Hold the code to the layers of the design: one test for each rule, over all modules.
 
-And that the engine knows no dialect, prints nothing and loads little.
+The rules are read off the imports and the syntax trees, so nothing is run but in the last test. A
+failure lists every module that breaks the rule, with what it does.
 """
 
 from __future__ import annotations
@@ -9,10 +10,9 @@ import ast
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 import mypt_spec
 from mypt_spec.adapters.base import Adapter
@@ -108,15 +108,15 @@ def layer(module: str) -> int:
 
 def imported(module: str, *, late: bool = True) -> set[str]:
     """Returns all that a module imports; without `late`, only what is imported when it is loaded."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree(module)) if late else tree(module).body:
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}: imports are absolute"
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name for name in names if name in MODULES} or {node.module or ""}
-    return found
+            members = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name for name in members if name in MODULES} or {node.module or ""}
+    return names
 
 
 def imports(module: str, *, late: bool = True) -> set[str]:
@@ -124,22 +124,31 @@ def imports(module: str, *, late: bool = True) -> set[str]:
     return {name for name in imported(module, late=late) if name in MODULES} - {module}
 
 
+@cache
 def tree(module: str) -> ast.Module:
     return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_packages(module: str) -> None:
-    package = module.split(".", maxsplit=1)[0]
-    found = imports(module) - HANDED_ON.get(module, set())
-    wrong = {name for name in found if name.split(".")[0] not in (package, *BELOW[package])}
-    assert not wrong, f"{package} does not import {sorted(wrong)}"
+def check_each(modules: Iterable[str], faults: Callable[[str], Iterable[str]]) -> None:
+    """Asserts that no module has a fault; the message lists those that have one."""
+    wrong = {module: sorted(set(faults(module))) for module in modules}
+    assert not {module: names for module, names in wrong.items() if names}
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("mypt_spec")])
-def test_layers_of_the_engine(module: str) -> None:
-    above = {name for name in imports(module) if layer(name) > layer(module)}
-    assert not above, f"{module} is below {sorted(above)}"
+def test_packages_import_only_those_below_them() -> None:
+    def above(module: str) -> Iterable[str]:
+        package = module.split(".", maxsplit=1)[0]
+        names = imports(module) - HANDED_ON.get(module, set())
+        return {name for name in names if name.split(".")[0] not in (package, *BELOW[package])}
+
+    check_each(MODULES, above)
+
+
+def test_layers_of_the_engine() -> None:
+    def above(module: str) -> Iterable[str]:
+        return {name for name in imports(module) if layer(name) > layer(module)}
+
+    check_each((m for m in MODULES if m.startswith("mypt_spec")), above)
 
 
 def test_no_module_imports_itself_through_others() -> None:
@@ -165,21 +174,21 @@ def test_folders_are_small() -> None:
     assert large.get("mypt_spec", 0) <= ROOT_OF_THE_ENGINE
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_torch_stays_in_its_rooms(module: str) -> None:
-    if not module.startswith(TORCH):
-        found = imported(module, late=False)
-        assert not {name for name in found if name.split(".")[0] == "torch"}
+def test_torch_stays_in_its_rooms() -> None:
+    def torch(module: str) -> Iterable[str]:
+        return {n for n in imported(module, late=False) if n.split(".")[0] == "torch"}
+
+    check_each((m for m in MODULES if not m.startswith(TORCH)), torch)
 
 
 def docstrings(parsed: ast.Module) -> set[ast.Constant]:
-    found = set()
+    strings = set()
     for node in ast.walk(parsed):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                found.add(first.value)
-    return found
+                strings.add(first.value)
+    return strings
 
 
 def words(module: str) -> Iterator[str]:
@@ -215,40 +224,40 @@ COMMANDS = [
 FOREIGN = ["mypt_lint.template.source", "mypt_records.checks.control", "mypt_spec.tokenizer.tekken"]
 
 
-@pytest.mark.parametrize("module", sorted({*ENGINE} - {*COMMANDS, *FOREIGN}))
-def test_the_engine_names_no_dialect(module: str) -> None:
-    tags = {
-        t.shown
-        for name in mypt_spec.dialects()
-        for t in mypt_spec.dialect(name).table.terminals.values()
-    }
-    for word in words(module):
-        assert word not in mypt_spec.dialects()
-        assert not any(tag in word for tag in tags), word
+def test_the_engine_names_no_dialect() -> None:
+    names = set(mypt_spec.dialects())
+    tags = {t.shown for n in names for t in mypt_spec.dialect(n).table.terminals.values()}
+
+    def named(module: str) -> Iterable[str]:
+        return {w for w in set(words(module)) if w in names or any(tag in w for tag in tags)}
+
+    check_each({*ENGINE} - {*COMMANDS, *FOREIGN}, named)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_hook_of_an_adapter_is_looked_for(module: str) -> None:
+def test_no_hook_of_an_adapter_is_looked_for() -> None:
     """What an adapter may leave out is a method of `Adapter`, not an attribute that may be there."""
-    asked = [
-        ast.unparse(node)
-        for node in ast.walk(tree(module))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in ("getattr", "hasattr")
-        and "adapter" in (ast.unparse(node.args[0]) + module).lower()
-    ]
-    assert not asked
+
+    def looked_for(module: str) -> Iterable[str]:
+        for node in ast.walk(tree(module)):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("getattr", "hasattr")
+                and "adapter" in (ast.unparse(node.args[0]) + module).lower()
+            ):
+                yield ast.unparse(node)
+
+    check_each(MODULES, looked_for)
 
 
-@pytest.mark.parametrize("name", mypt_spec.dialects())
-def test_an_adapter_is_one_object(name: str) -> None:
+def test_an_adapter_is_one_object() -> None:
     """It adds no public name to those of `Adapter`: no engine file could call it."""
-    adapter = mypt_spec.dialect(name).adapter
-    assert isinstance(adapter, Adapter)
-    assert {n for n in vars(type(adapter)) if n[0] != "_"} <= {*vars(Adapter), "SCHEMA"}
-    if name in told_by_records():  # the others hold what their `records.toml` says
-        assert not vars(adapter), "it holds no state"
+    for name in mypt_spec.dialects():
+        adapter = mypt_spec.dialect(name).adapter
+        assert isinstance(adapter, Adapter)
+        assert {n for n in vars(type(adapter)) if n[0] != "_"} <= {*vars(Adapter), "SCHEMA"}, name
+        if name in told_by_records():  # the others hold what their `records.toml` says
+            assert not vars(adapter), f"{name}: it holds no state"
 
 
 # They read grammar folders, rules and their pages, and the vocabulary.
@@ -263,22 +272,21 @@ OPENING = {"open", "read_text", "read_bytes", "write_text", "write_bytes", "unli
 PRINTING = {"print", "input", "stdout", "stderr", "stdin", "breakpoint"}
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("mypt_spec")])
-def test_the_engine_prints_nothing_and_opens_no_files(module: str) -> None:
-    used = set()
-    for node in ast.walk(tree(module)):
-        if isinstance(node, ast.Call):
-            used.add(
-                node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            )
-        elif (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "sys"
-        ):
-            used.add(node.attr)
-    assert not used & PRINTING
-    assert module in READERS or not used & OPENING
+def test_the_engine_prints_nothing_and_opens_no_files() -> None:
+    def used(module: str) -> Iterator[str]:
+        for node in ast.walk(tree(module)):
+            if isinstance(node, ast.Call):
+                function = node.func
+                yield (
+                    function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+                )
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "sys":
+                yield node.attr
+
+    def forbidden(module: str) -> Iterable[str]:
+        return set(used(module)) & (PRINTING | (set() if module in READERS else OPENING))
+
+    check_each((m for m in MODULES if m.startswith("mypt_spec")), forbidden)
 
 
 def test_importing_the_package_loads_little() -> None:
@@ -292,14 +300,19 @@ def test_importing_the_package_loads_little() -> None:
     assert not (heavy - {"lark"}) & set(used.stdout.split()), "reading needs no vocabulary"
 
 
-@pytest.mark.parametrize("path", [p for p in ROOT.rglob("*.py") if not {".venv", ".nox", "build", "dist"} & set(p.parts)], ids=lambda p: str(p.relative_to(ROOT)))  # fmt: skip
-def test_files_are_short(path: Path) -> None:
+def test_files_are_short() -> None:
     """Docstrings do not count: those of rules are their pages."""
-    source = path.read_text(encoding="utf-8")
-    pages = sum(
-        doc.value.count("\n") + 1
-        for doc in docstrings(ast.parse(source))
-        if isinstance(doc.value, str)
-    )
-    most = MAX_TEST_LINES if "tests" in path.parts else MAX_LINES
-    assert len(source.splitlines()) - pages <= most
+    long = {}
+    for path in ROOT.rglob("*.py"):
+        if {".venv", ".nox", "build", "dist"} & set(path.parts):
+            continue
+        source = path.read_text(encoding="utf-8")
+        pages = sum(
+            doc.value.count("\n") + 1
+            for doc in docstrings(ast.parse(source))
+            if isinstance(doc.value, str)
+        )
+        lines = len(source.splitlines()) - pages
+        if lines > (MAX_TEST_LINES if "tests" in path.parts else MAX_LINES):
+            long[str(path.relative_to(ROOT))] = lines
+    assert not long
