@@ -73,7 +73,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One conversation in one dialect. Equal episodes have the same text and the same token ids."""
+    """One conversation in one dialect.
+
+    Equal episodes have the same text, and with equal options in `meta` the same token ids.
+    """
 
     dialect: str
     messages: tuple[Message, ...]

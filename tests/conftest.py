@@ -1,7 +1,6 @@
-"""Hypothesis profiles:
+"""Set up Hypothesis, torch and the garbage collector for all tests, and the fixtures that many share.
 
-The default and `HYPOTHESIS_PROFILE=thorough`, with twice as many examples, are repeatable; `deep`
-searches longer and at random.
+`tests/support/examples.py` says what the profiles of Hypothesis are for.
 """
 
 from __future__ import annotations
@@ -17,25 +16,19 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.examples import CI, FULL
+from tests.support.examples import FULL, PROFILE, examples
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+_COMMON = settings(deadline=None, suppress_health_check=_SLOW, print_blob=True)
 # Workers of pytest-xdist share the cores; threads of torch would fight for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-for name, number in (("ci", CI), ("thorough", FULL)):
-    settings.register_profile(
-        name,
-        max_examples=number,
-        derandomize=True,
-        deadline=None,
-        database=None,
-        suppress_health_check=_SLOW,
-    )
 settings.register_profile(
-    "deep", max_examples=3000, deadline=None, suppress_health_check=_SLOW, print_blob=True
+    "quick", _COMMON, max_examples=examples(FULL), derandomize=True, database=None
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.register_profile("thorough", _COMMON, max_examples=FULL)
+settings.register_profile("deep", _COMMON, max_examples=3000)
+settings.load_profile(PROFILE)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

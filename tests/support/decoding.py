@@ -20,8 +20,8 @@ from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
 from mypt_spec.states import calling_blocks
 from mypt_spec.validator import Run
+from tests.support.dialects import DIALECTS
 
-DIALECTS = mypt_spec.dialects()
 # The dialects with calls of tools.
 CALLERS = [n for n in DIALECTS if calling_blocks(mypt_spec.dialect(n).table)]
 TOOLS = (

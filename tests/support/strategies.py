@@ -22,6 +22,7 @@ import mypt_spec
 from mypt_spec import Episode, Message, Part
 from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.table import TokenTable
+from tests.support import dialects
 
 Record = dict[str, Any]
 # Arguments that a "call" writes under another key, beside the name of the tool.
@@ -239,7 +240,7 @@ RECORDS: dict[str, Callable[..., st.SearchStrategy[Record]]] = {
         for path in sorted((Path(__file__).parents[1] / "dialects").glob("[a-z]*.py"))
     },
 }
-DIALECTS = [name for name in mypt_spec.dialects() if name in RECORDS]
+DIALECTS = [name for name in dialects.DIALECTS if name in RECORDS]
 
 
 @cache
