@@ -11,6 +11,8 @@ import os
 import secrets
 import urllib.request
 from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,23 @@ settings.register_profile("deep", _COMMON, max_examples=3000)
 settings.load_profile(PROFILE)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips tests with the mark `extra("package", ...)` where such a package is not installed."""
+    for item in items:
+        if "s3_server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.extra("moto", "flask", "flask_cors"))
+        packages = {name for mark in item.iter_markers("extra") for name in mark.args}
+        missing = sorted(name for name in packages if not _installed(name))
+        if missing:
+            reason = f'needs {", ".join(missing)}: pip install ".[test-all]"'
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@cache
+def _installed(package: str) -> bool:
+    return find_spec(package) is not None
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Lets the garbage collector look at what tests make, and less often."""
     gc.collect()
@@ -49,8 +68,8 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """The address of a server of S3 on loopback."""
-    pytest.importorskip("obstore", reason="stores need obstore")
-    server = pytest.importorskip("moto.server", reason="a server of S3 for tests is moto")
+    from moto import server
+
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     running.start()
