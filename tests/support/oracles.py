@@ -7,4 +7,6 @@ from __future__ import annotations
 
 import os
 
-EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "75"))
+from tests.support.examples import either
+
+EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", either("20", "150")))
