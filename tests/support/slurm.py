@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.support.children import child
+
 NEEDED = ("slurmctld", "slurmd", "sbatch", "squeue", "sinfo")
 
 
@@ -58,18 +60,20 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     path = folder / "slurm.conf"
     path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     env = os.environ | {"SLURM_CONF": str(path)}
-    running = [
-        subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for words in (["slurmctld", "-D"], ["slurmd", "-D", "-N", "localhost"])
-    ]
-    try:
-        wait(["sinfo", "-h", "-o", "%T"], env, "idle")
-        yield env
-    finally:
-        for process in reversed(running):
-            process.terminate()
-        for process in running:
-            process.wait(60)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with ExitStack() as ends:
+        running = [
+            ends.enter_context(child(words, env=env, **quiet))
+            for words in (["slurmctld", "-D"], ["slurmd", "-D", "-N", "localhost"])
+        ]
+        try:
+            wait(["sinfo", "-h", "-o", "%T"], env, "idle")
+            yield env
+        finally:
+            for process in reversed(running):
+                process.terminate()
+            for process in running:
+                process.wait(60)
 
 
 def wait(words: list[str], env: dict[str, str], until: str) -> None:

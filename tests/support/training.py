@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options, prepare
+from tests.support.children import child
 
 ROOT = Path(__file__).parents[2]
 PHASES = sorted(str(path) for path in (ROOT / "examples").glob("phase*.jsonl"))
@@ -75,20 +77,23 @@ def processes(code: list[str], count: int, **more: str) -> list[subprocess.Compl
         }
         | more
     )
-    running = [
-        subprocess.Popen(
-            [sys.executable, *code],
-            env=env | {"RANK": str(r), "LOCAL_RANK": str(r)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for r in range(count)
-    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     out = []
-    for process in running:
-        printed, errors = process.communicate(timeout=240)
-        out.append(subprocess.CompletedProcess(process.args, process.returncode, printed, errors))
+    with ExitStack() as ends:
+        running = [
+            ends.enter_context(
+                child(
+                    [sys.executable, *code],
+                    env=env | {"RANK": str(r), "LOCAL_RANK": str(r)},
+                    **pipes,
+                )
+            )
+            for r in range(count)
+        ]
+        for process in running:
+            printed, errors = process.communicate(timeout=240)
+            done = subprocess.CompletedProcess(process.args, process.returncode, printed, errors)
+            out.append(done)
     return out
 
 

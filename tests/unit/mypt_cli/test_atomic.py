@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mypt_cli import atomic
+from tests.support.children import child
 
 OLD, NEW = b"old\n", b"new\n" * 1000
 
@@ -48,9 +49,8 @@ KEYS = [baseline.Key("e", "MYP201", "/messages/0")]
 
 def killed(script: str, path: Path) -> None:
     """Runs a writer up to its middle, and kills it there."""
-    with subprocess.Popen(
-        [sys.executable, "-c", SCRIPT + script, str(path)], stdout=subprocess.PIPE
-    ) as process:
+    command = [sys.executable, "-c", SCRIPT + script, str(path)]
+    with child(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGKILL)

@@ -15,6 +15,7 @@ from mypt_cli.completion import SCRIPTS
 from mypt_cli.main import MODULES
 from mypt_lint.cli import main
 from mypt_lint.commands import COMMANDS
+from tests.support.children import default_signals
 
 ROOT = Path(__file__).parents[3]
 
@@ -110,14 +111,15 @@ def test_zsh(folder: Path, before: str) -> None:
     (home / ".zshrc").write_text(
         f"{before}source {home}/script.zsh\ndump() {{ print -r -- \"$BUFFER\" >> {out}; BUFFER='' }}\nzle -N dump\nbindkey '^Xd' dump\nprint ready > {out}\n"
     )
-    child, terminal = pty.fork()
-    if child == 0:
-        os.chdir(folder)
-        os.execvpe(
-            "zsh",
-            ["zsh", "-i"],
-            {**os.environ, "ZDOTDIR": str(home), "HOME": str(home), "TERM": "dumb"},
-        )
+    with default_signals():
+        shell, terminal = pty.fork()
+        if shell == 0:
+            os.chdir(folder)
+            os.execvpe(
+                "zsh",
+                ["zsh", "-i"],
+                {**os.environ, "ZDOTDIR": str(home), "HOME": str(home), "TERM": "dumb"},
+            )
     os.set_blocking(terminal, False)
     screen = b""
 
@@ -145,6 +147,6 @@ def test_zsh(folder: Path, before: str) -> None:
         ]
         assert b"command not found" not in screen
     finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
+        os.kill(shell, 9)
+        os.waitpid(shell, 0)
         os.close(terminal)

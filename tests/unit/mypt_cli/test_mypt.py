@@ -15,6 +15,7 @@ from mypt_cli.completion import candidates
 from mypt_cli.main import GROUPS, MODULES, command, main
 from mypt_cli.parser import Parser, coloured, shown
 from mypt_cli.run import run
+from tests.support.children import child
 
 ROOT = Path(__file__).parents[3]
 GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
@@ -142,14 +143,14 @@ def test_a_reader_that_goes_is_no_error(name: str, tmp_path: Path) -> None:
     path.write_text("{\n" * 20_000)
     args = {"lint": ["--format", "concise", "--show-all", str(path)], "view": [str(path), "--all"]}
     given = args.get(name, ["--phase", "1", "--n", "5000", "-q"])
-    child = subprocess.Popen([sys.executable, "-m", "mypt_cli.main", name, *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)  # fmt: skip
-    assert child.stdout is not None
-    child.stdout.readline()
-    child.stdout.close()
-    assert child.stderr is not None
-    said = child.stderr.read().decode()
-    child.stderr.close()
-    assert child.wait(timeout=60) == (1 if name == "lint" else 0), said
+    command = [sys.executable, "-m", "mypt_cli.main", name, *given]
+    with child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        assert process.wait(timeout=60) == (1 if name == "lint" else 0), said
     assert "Traceback" not in said
     assert "Broken" not in said
 

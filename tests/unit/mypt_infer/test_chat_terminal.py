@@ -8,7 +8,6 @@ import pty
 import re
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ import pytest
 
 from mypt_infer.chat import cli
 from mypt_infer.workspace.store import default_index, locked
+from tests.support.children import end, start
 
 pytest.importorskip("prompt_toolkit")
 
@@ -56,7 +56,7 @@ class Terminal:
         self.master, slave = pty.openpty()
         code = ["-c", script] if script else ["-m", "mypt_infer.chat.cli"]
         env = {"XDG_STATE_HOME": str(home / "state"), "XDG_CACHE_HOME": str(home / "cache")}
-        self.process = subprocess.Popen(
+        self.process = start(
             [sys.executable, "-c", OWN, *code, "--scripted", *options],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             env=os.environ | env | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
@@ -127,9 +127,7 @@ def terminal(home: Path, *options: str, script: str = "", ready: str = "user>") 
         made.until(ready)
         yield made
     finally:
-        if made.process.poll() is None:
-            made.process.kill()
-            made.process.wait()
+        end(made.process)
         os.close(made.master)
 
 

@@ -20,6 +20,7 @@ from mypt_infer.workspace import EmbedderError, HashingEmbedder, WorkspaceEngine
 from mypt_infer.workspace import build as building
 from mypt_infer.workspace.cli import main
 from mypt_infer.workspace.store import META, SQLITE, VECTORS, current
+from tests.support.children import child
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprstvz" for b in ("a", "e", "io") for c in ("rn", "lt")]
 
@@ -118,15 +119,12 @@ def test_a_kill_loses_nothing(
             text = " ".join(chance.choices(WORDS, k=chance.randrange(20, 800)))
             (base / f"{i:02}.txt").write_text(f"Document {i}, {kill}\n\n{text}\n")
         new = {p.name: p.read_text() for p in base.iterdir()}
-        run = subprocess.Popen(
-            [sys.executable, "-c", script, str(base), str(index)], stdout=subprocess.PIPE
-        )
-        assert run.stdout is not None
-        run.stdout.readline()
-        time.sleep(0.02 * kill)
-        run.send_signal(signal.SIGKILL)
-        run.wait()
-        run.stdout.close()
+        command = [sys.executable, "-c", script, str(base), str(index)]
+        with child(command, stdout=subprocess.PIPE) as run:
+            assert run.stdout is not None
+            run.stdout.readline()
+            time.sleep(0.02 * kill)
+            run.send_signal(signal.SIGKILL)
         reader = WorkspaceEngine(base, index)
         found = {d.path: reader.get_doc_text(d.doc_id) for d in reader.list_docs()}
         assert found in (old, new)

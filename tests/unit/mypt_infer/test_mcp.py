@@ -25,6 +25,7 @@ from mypt_infer.controller import Controller, Script
 from mypt_infer.mcp.connect import Connection, McpError
 from mypt_infer.mcp.offer import server_of
 from mypt_infer.toolbox import Tool, Toolbox, error_type
+from tests.support.children import child
 from tests.support.scripted import ids_of
 
 OTHERS = '''
@@ -102,16 +103,14 @@ def test_the_tools_of_a_workspace_over_http(documents: Path, tmp_path: Path) -> 
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = [str(documents), "--mcp-port", str(port), "--index-dir", str(tmp_path / "index")]
-    with subprocess.Popen(
-        [sys.executable, "-m", "mypt_infer.workspace.cli", *words], stderr=subprocess.PIPE
-    ) as server:
-        try:
-            connection = _connected(f"http://127.0.0.1:{port}/mcp")
-            (search, *_) = connection.tools
-            assert "twelve" in search.function({"query": "password"})["documents"][0]["text"]
-            connection.close()
-        finally:
-            server.terminate()
+    command = [sys.executable, "-m", "mypt_infer.workspace.cli", *words]
+    with child(command, stderr=subprocess.PIPE) as server:
+        connection = _connected(f"http://127.0.0.1:{port}/mcp")
+        (search, *_) = connection.tools
+        assert "twelve" in search.function({"query": "password"})["documents"][0]["text"]
+        connection.close()
+        server.terminate()
+        server.wait(timeout=60)
 
 
 def _connected(address: str) -> Connection:

@@ -20,6 +20,7 @@ import pytest
 
 import mypt_spec
 from mypt_lint.cli import main
+from tests.support.children import child
 
 ROOT = Path(__file__).parents[3]
 GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
@@ -463,16 +464,17 @@ def test_findings_in_plain_text_load_no_console(tmp_path: Path) -> None:
 def test_interrupt(tmp_path: Path) -> None:
     fifo = tmp_path / "slow.jsonl"
     os.mkfifo(fifo)
-    child = subprocess.Popen(
-        [sys.executable, "-m", "mypt_lint.cli", str(fifo)], stderr=subprocess.PIPE, cwd=ROOT
-    )
-    with fifo.open("wb") as out:
+    command = [sys.executable, "-m", "mypt_lint.cli", str(fifo)]
+    with (
+        child(command, stderr=subprocess.PIPE, cwd=ROOT) as process,
+        fifo.open("wb") as out,
+    ):
         out.write(GOOD.encode())
         out.flush()
         time.sleep(1)
-        child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=120)
-    assert child.returncode == 130
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
     assert b"Traceback" not in err
 
 

@@ -15,6 +15,7 @@ import pytest
 from mypt_lint.cli import main
 from mypt_lint.settings.config import read
 from mypt_spec.findings import RULES
+from tests.support.children import child
 
 ROOT = Path(__file__).parents[3]
 GOOD = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
@@ -103,25 +104,20 @@ def test_watch(tmp_path: Path) -> None:
         "--watch",
         str(path),
     ]
-    child = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    try:
-        assert child.stdout is not None
-        assert child.stderr is not None
-        assert ":1:2: MYP001" in child.stdout.readline()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with child(command, **pipes, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert ":1:2: MYP001" in process.stdout.readline()
         time.sleep(0.1)
         path.write_text("[]\n[]\n")
-        assert ":1:1: MYP101" in child.stdout.readline()
-        assert ":2:1: MYP101" in child.stdout.readline()
+        assert ":1:1: MYP101" in process.stdout.readline()
+        assert ":2:1: MYP101" in process.stdout.readline()
         rounds = 0
         while rounds < 2:  # it waits: an interrupt while objects are freed would be ignored
-            rounds += "watching" in child.stderr.readline()
-        child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=120) == 130
-    finally:
-        child.kill()
-        child.communicate()
+            rounds += "watching" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == 130
 
 
 def test_what_cannot_be_watched(capsys: pytest.CaptureFixture[str]) -> None:

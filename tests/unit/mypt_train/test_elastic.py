@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.children import child
 from tests.support.training import config, data, log, processes
 
 torch = pytest.importorskip("torch")
@@ -226,7 +227,7 @@ def test_nobody_is_silent_but_one_is_behind() -> None:
 @pytest.mark.parametrize("gone", [0, 1, 2])
 @pytest.mark.parametrize("reaped", [False, True])
 def test_a_process_of_this_machine_that_has_ended_is_seen_at_once(gone: int, reaped: bool) -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+    with child([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         world = World(3)
         world.watches[gone].own |= identity(other.pid)
         assert world.after(3) == ["", "", ""]
@@ -242,11 +243,12 @@ def test_a_process_of_this_machine_that_has_ended_is_seen_at_once(gone: int, rea
 
 
 def test_a_process_that_said_that_it_is_done_may_end() -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as other:
+    with child([sys.executable, "-c", ""]) as other:
         world = World(2)
         world.watches[1].own |= identity(other.pid)
         world.after(2)
         world.watches[1].leave()
+        other.wait(timeout=60)
     assert world.after(3, 1) == [""]
 
 

@@ -36,6 +36,7 @@ from mypt_train import Options, PrepareError, ShardError, ShardReader, prepare
 from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.packing import pack
+from tests.support.children import child
 from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, records
 
@@ -420,19 +421,15 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
         resume = "resume" if (out / ".work" / "plan.json").exists() else "anew"
         if resume == "anew" and out.exists():
             subprocess.run(["rm", "-r", str(out)], check=True)
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, str(out), resume, *PHASES],
-            cwd=ROOT,
-            start_new_session=True,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            _, err = child.communicate(
-                timeout=0.25 + attempt * longer * rng.random() if attempt < 50 else 120
-            )
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
+        command = [sys.executable, "-c", CHILD, str(out), resume, *PHASES]
+        seconds = 0.25 + attempt * longer * rng.random() if attempt < 50 else 120
+        with child(command, cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE) as process:
+            try:
+                _, err = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                _, err = process.communicate()  # until its workers have ended, too
+        if process.returncode == -signal.SIGKILL:
             killed += 1
             if not (out / "dataset_metadata.json").exists():
                 with pytest.raises(ShardError):
@@ -442,7 +439,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
             if not (out / ".work").exists():
                 break
             continue
-        assert child.returncode == 0, err.decode()
+        assert process.returncode == 0, err.decode()
         break
     assert killed
     assert contents(out) == contents(tmp_path / "want")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from mypt_cli.store import Store
 from mypt_cli.store.kept import Cache, Kept
 from mypt_train import ShardError, ShardReader
+from tests.support.children import child
 from tests.support.training import data
 
 MANIFEST = "dataset_metadata.json"
@@ -163,11 +165,10 @@ for _ in range(2):
 print(digest.hexdigest())
 """
     limit = str(max(path.stat().st_size for path in files(local)) * 5)
-    running = [
-        subprocess.Popen([sys.executable, "-c", code, url, str(tmp_path), limit], stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]  # fmt: skip
-    said = {process.communicate()[0] for process in running}
+    command = [sys.executable, "-c", code, url, str(tmp_path), limit]
+    with ExitStack() as ends:
+        running = [ends.enter_context(child(command, stdout=subprocess.PIPE)) for _ in range(2)]
+        said = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0, 0]
     assert len(said) == 1
     assert sum(path.stat().st_size for path in files(tmp_path)) <= int(limit)

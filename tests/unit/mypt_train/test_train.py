@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 
 import mypt_spec
+from tests.support.children import child
 from tests.support.training import PHASES, ROOT, SHAPE, config, data, log, weights
 from tests.unit.mypt_train.test_prepare import chat, jsonl
 
@@ -159,14 +160,15 @@ def test_a_killed_run_goes_on_to_the_same_bytes(run: Path, sft: Path, tmp_path: 
         "-q",
     ]
     env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while (
-        not any(out.glob("step_000003*")) and process.poll() is None and time.monotonic() < deadline
-    ):
-        time.sleep(0.002)  # while the third is being written
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with child(command, env=env, stdout=subprocess.DEVNULL) as process:
+        while (
+            not any(out.glob("step_000003*"))
+            and process.poll() is None
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.002)  # while the third is being written
+        process.send_signal(signal.SIGKILL)
     (out / "step_000099.part").mkdir()  # as it would be left of a checkpoint that was not finished
     assert 1 <= len(checkpoints(out)) <= 2
     assert main([*command[3:], "--resume"]) == 0

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mypt_cli.main import main as mypt
+from tests.support.children import child
 
 ROOT = Path(__file__).parents[3]
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; from {} import main; sys.exit(main(sys.argv[1:]))"  # fmt: skip
@@ -101,7 +102,7 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     path.write_text(f"{record}\n" * 20_000)
     command = [sys.executable, "-m", "mypt_train.commands.prepare", str(path), "--workers", "2"]
-    with subprocess.Popen([*command, "--out", str(tmp_path / "out")], cwd=ROOT) as lead:
+    with child([*command, "--out", str(tmp_path / "out")], cwd=ROOT) as lead:
         workers: list[int] = []
         until = time.monotonic() + 60
         while len(workers) < 2 and lead.poll() is None and time.monotonic() < until:
@@ -169,7 +170,10 @@ def on_terminal(*command: str) -> tuple[int, bytes]:
     here, there = pty.openpty()
     environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "TERM": "xterm"}
     shown = b""
-    with subprocess.Popen([sys.executable, *command], stdout=subprocess.DEVNULL, stderr=there, env=environment) as run:  # fmt: skip
+    started = child(
+        [sys.executable, *command], stdout=subprocess.DEVNULL, stderr=there, env=environment
+    )
+    with started as run:
         os.close(there)
         while True:
             try:
@@ -179,8 +183,9 @@ def on_terminal(*command: str) -> tuple[int, bytes]:
             if not piece:
                 break
             shown += piece
+        status = run.wait(timeout=60)
     os.close(here)
-    return run.returncode, shown
+    return status, shown
 
 
 AT_ONCE = "import sys; from mypt_cli import progress; progress._PATIENCE = progress._PAUSE = -1; from {} import main; sys.exit(main(sys.argv[1:]))"  # fmt: skip

@@ -25,6 +25,7 @@ from mypt_view.blocks import Block, blocks_of, inline_kinds
 from mypt_view.cli import main
 from mypt_view.items import read_items, record
 from mypt_view.terminal import Terminal, summary
+from tests.support.children import child
 
 ROOT = Path(__file__).parents[3]
 PHASE5 = str(ROOT / "examples" / "phase5.jsonl")
@@ -575,7 +576,7 @@ def run_on_a_terminal(environment: dict[str, str]) -> bytes:
     leader, follower = pty.openpty()
     base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     command = [sys.executable, "-m", "mypt_view.cli", PHASE5 + ":2"]
-    with subprocess.Popen(
+    with child(
         command, stdout=follower, cwd=ROOT, env=base | {"TERM": "xterm"} | environment
     ) as process:
         os.close(follower)
@@ -588,8 +589,9 @@ def run_on_a_terminal(environment: dict[str, str]) -> bytes:
             if not piece:
                 break
             out += piece
+        status = process.wait(timeout=60)
     os.close(leader)
-    assert process.returncode == 0
+    assert status == 0
     return out
 
 
