@@ -1,11 +1,10 @@
-"""Praxis for the property tests: legal records, and a second serialiser and mask, written from the
-document's words alone.
+"""Praxis for the property tests: legal records, and a second serialiser, written from the document's
+words alone.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from functools import cache
 from typing import Any
 
@@ -13,11 +12,9 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec.damage.cut_tags import fragment, inner_tags
-from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.strategies import Record, any_text, clean_text, json_values
 
 NAME = "praxis"
-BOS, EOS, SEP = 50257, 50258, 50259
 
 
 @cache
@@ -116,33 +113,3 @@ def _item(item: dict[str, Any]) -> str:
         )
         return f"<tin>\n{body}\n</tin>"
     return item["text"] if item["type"] == "text" else f"<tout>{item['content']}</tout>"
-
-
-_BLOCK = re.compile(r"\[BOS\](\w+)\n(.*?)(\n\[SEP\]\n|\[EOS\])", re.DOTALL)
-_INLINE = re.compile(r"(<tin>\n)(.*?)(\n</tin>)|(<tout>)(.*?)(</tout>)", re.DOTALL)
-
-
-def naive(source: str) -> tuple[list[int], list[int]]:
-    """Ids and loss of a canonical text: trained are the assistant's text, its calls, and what ends
-    its block.
-    """
-    ids: list[int] = []
-    loss: list[int] = []
-
-    def add(weight: int, *pieces: str | int) -> None:
-        for piece in pieces:
-            new = [piece] if isinstance(piece, int) else gpt2().encode_ordinary(piece)
-            ids.extend(new)
-            loss.extend([weight] * len(new))
-
-    for role, content, end in _BLOCK.findall(source):
-        add(0, BOS, f"{role}\n")
-        trained = int(role == "assistant")
-        at = 0
-        for match in _INLINE.finditer(content) if trained else []:
-            add(1, content[at : match.start()])
-            add(int(bool(match[1])), *[piece for piece in match.groups() if piece is not None])
-            at = match.end()
-        add(trained, content[at:])
-        add(trained, *(["\n", SEP, "\n"] if end != "[EOS]" else [EOS]))
-    return ids, loss

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec import Episode
-from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.strategies import episodes
 
 D = mypt_spec.dialect("gabgpt")
@@ -25,28 +24,6 @@ def test_ids_of_the_tags() -> None:
     assert D.tokenizer.vocab_size == 50304
     for tag, number in IDS.items():
         assert D.tokenizer.decode([number]) == tag
-
-
-def naive(text: str) -> tuple[list[int], list[int]]:
-    """Ids and loss: masked is all from a user tag to the next tag of another kind."""
-    ids: list[int] = []
-    loss: list[int] = []
-    user = False
-    for segment in re.split("(" + "|".join(map(re.escape, TAGS)) + ")", text):
-        if segment in IDS:
-            user = segment == "<|user|>"
-        new = [IDS[segment]] if segment in IDS else gpt2().encode_ordinary(segment)
-        ids += new
-        loss += [int(not user)] * len(new)
-    return ids, loss
-
-
-@given(episodes("gabgpt", clean=False))
-def test_the_naive_mask_agrees(episode: Episode) -> None:
-    encoded = D.encode(episode)
-    ids, loss = naive(D.serialize(episode))
-    assert encoded.ids.tolist() == ids
-    assert encoded.loss.tolist() == loss
 
 
 @given(episodes("gabgpt"), st.data())

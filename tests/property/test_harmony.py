@@ -1,4 +1,4 @@
-"""Harmony: ids against OpenAI's library, a mask from the words of the SPEC, and what ends a turn."""
+"""Harmony: ids against OpenAI's library, other spellings of a call, and what ends a turn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from mypt_infer.controller.transcript import trainable
 from mypt_infer.decode.prompt import opening
 from mypt_infer.stream_parser import StreamParser
 from mypt_spec import patch
-from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.export import endings
 from tests.support.conversations import HARMONY, conversations
 from tests.support.decoding import decoder, generated
@@ -28,31 +27,6 @@ from tests.support.strategies import episodes
 D = mypt_spec.dialect("harmony")
 TAGS = D.table.special
 GIVEN = "<|start|>assistant"
-
-
-def naive(text: str) -> tuple[list[int], list[int]]:
-    """Trained is what the model writes: all after the first `<|start|>assistant` of a turn or after
-    a result, to the end of its answer or its call, but for an `<|end|>` there.
-    """
-    ids: list[int] = []
-    loss: list[int] = []
-    for turn in re.split(r"(?=<\|start\|>(?:user<\|message\|>|functions\.))", text):
-        asked, _, said = turn.partition(GIVEN)
-        pieces = [(asked, 0), (GIVEN * (GIVEN in turn), 0)]
-        earlier = said.endswith("<|end|>")
-        pieces += [(said.removesuffix("<|end|>"), 1), ("<|end|>" * earlier, 0)]
-        for piece, weight in pieces:
-            for part in re.split("(" + "|".join(map(re.escape, TAGS)) + ")", piece):
-                new = [TAGS[part]] if part in TAGS else gpt2().encode_ordinary(part)
-                ids += new
-                loss += [weight] * len(new)
-    return ids, loss
-
-
-@given(episodes("harmony"))
-def test_the_naive_mask_agrees(episode: mypt_spec.Episode) -> None:
-    encoded = D.encode(episode)
-    assert (encoded.ids.tolist(), encoded.loss.tolist()) == naive(D.serialize(episode))
 
 
 def words(message: Any) -> str:

@@ -1,8 +1,6 @@
-"""Invariant 3: a second loss mask, written from the words of the SPEC alone, agrees on all."""
+"""Invariant 3: a second loss mask, written from the words of each SPEC alone, agrees on all."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 from hypothesis import given, settings
@@ -11,55 +9,33 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec.encoder import MASKS, Mask
 from mypt_spec.tokenizer.tokenizer import gpt2
+from tests.support.dialects import ALL
 from tests.support.examples import examples
+from tests.support.naive_mask import FORMATS, naive_mask
 from tests.support.strategies import DIALECTS, episodes
 
 D = mypt_spec.dialect("mypt")
 
-# grammar/mypt/SPEC.md, section 1: 19 tokens, ids 50257-50275, in the order of the table, open
-# before close.
-PAIRS = [
-    "system",
-    "user",
-    "assistant",
-    "user_context",
-    "assistant_context",
-    "toolcall",
-    "toolresult",
-    "think",
-    "cite",
-]
-TAGS = [tag for pair in PAIRS for tag in (f"<myPT_{pair}>", f"</myPT_{pair}>")] + ["<myPT_eot>"]
-IDS = dict(zip(TAGS, range(50257, 50276), strict=True))
+NAMES = pytest.mark.parametrize("name", ALL)
 
 
-def naive(text: str) -> tuple[list[int], list[int]]:
-    """Ids and loss of a serialised text: trained is "everything inside
-    <myPT_assistant>...</myPT_assistant>", and eot.
-    """
-    ids: list[int] = []
-    loss: list[int] = []
-    assistant = False
-    for segment in re.split("(" + "|".join(map(re.escape, TAGS)) + ")", text):
-        assistant = assistant or segment == "<myPT_assistant>"
-        new = [IDS[segment]] if segment in IDS else gpt2().encode_ordinary(segment)
-        ids += new
-        loss += [int(assistant or segment == "<myPT_eot>")] * len(new)
-        assistant = assistant and segment != "</myPT_assistant>"
-    return ids, loss
-
-
-@given(episodes("mypt", clean=False))
-def test_the_naive_mask_agrees(episode: mypt_spec.Episode) -> None:
-    encoded = D.encode(episode)
-    ids, loss = naive(D.serialize(episode))
+@NAMES
+@settings(max_examples=examples(100))
+@given(st.data())
+def test_the_naive_mask_agrees(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    episode = data.draw(episodes(name, clean=data.draw(st.booleans())))
+    encoded = d.encode(episode)
+    ids, loss = naive_mask(name, d.serialize(episode), meta=episode.meta)
     assert encoded.ids.tolist() == ids
     assert encoded.loss.tolist() == loss
-    assert (encoded.ids.dtype, encoded.loss.dtype, encoded.ids.shape) == (
-        "uint32",
-        "uint8",
-        encoded.loss.shape,
-    )
+    assert (encoded.ids.dtype, encoded.loss.dtype) == ("uint32", "uint8")
+
+
+def test_the_naive_mask_knows_the_tags_of_every_dialect() -> None:
+    assert {name: FORMATS[name].special for name in ALL} == {
+        name: tuple(mypt_spec.dialect(name).table.special) for name in ALL
+    }
 
 
 @given(episodes("mypt"))
@@ -120,7 +96,9 @@ def test_the_reference_example(layout: str) -> None:
     assert not findings
     encoded = D.encode(episode)
     wanted = [
-        weight for block, weight in zip(blocks, expected, strict=True) for _ in naive(block)[0]
+        weight
+        for block, weight in zip(blocks, expected, strict=True)
+        for _ in naive_mask("mypt", block)[0]
     ]
     assert encoded.loss.tolist() == wanted
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.decode.prompt import opening
 from mypt_lint.own.check import check
 from tests.support.conversations import MISTRAL, MISTRAL_V13, conversations
 from tests.support.mistral import V11, VERSIONS, on_tekken, their_ids
-from tests.support.strategies import episodes
 from tests.support.vocabulary import texts
 
 # The tags that mistral-common knows, and that a text may spell.
@@ -70,26 +66,6 @@ def test_ids_of_chats(name: str) -> None:
 
 def test_version_11_is_a_folder_of_ones_own() -> None:
     assert [result.said for result in check(V11) if result.fine is not True] == []
-
-
-@pytest.mark.parametrize("name", VERSIONS)
-@given(data=st.data())
-def test_the_naive_mask_agrees(name: str, data: st.DataObject) -> None:
-    """All after a question is trained, but for results."""
-    d = mypt_spec.dialect(name)
-    episode = data.draw(episodes(name, clean=False))
-    pieces = re.split(f"({d.table.literals.pattern})", d.serialize(episode))
-    ids: list[int] = []
-    loss: list[int] = []
-    on = False
-    for piece in pieces:
-        on = on and piece not in ("[INST]", "[AVAILABLE_TOOLS]", "[TOOL_RESULTS]")
-        new = [d.table.special[piece]] if piece in d.table.special else d.tokenizer.encode(piece)
-        ids += new
-        loss += [int(on)] * len(new)
-        on = on or piece in ("[/INST]", "[/TOOL_RESULTS]")
-    encoded = d.encode(episode)
-    assert (encoded.ids.tolist(), encoded.loss.tolist()) == (ids, loss)
 
 
 @pytest.mark.parametrize("name", VERSIONS)

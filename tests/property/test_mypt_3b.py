@@ -16,7 +16,6 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Episode, Message, Part
-from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.strategies import any_text, episodes, lines_of, records
 
 D = mypt_spec.dialect("mypt-3b")
@@ -24,34 +23,6 @@ D = mypt_spec.dialect("mypt-3b")
 TAG = re.compile(
     r'\n<toolcall name="[^"]*">\n|\n</toolcall>\n|<toolresult name="[^"]*">\n|\n</toolresult>|</?(?:system|context|user|assistant)>'
 )
-
-
-def naive(text: str) -> tuple[list[int], list[int]]:
-    """Ids and loss of a text: trained is all from `<assistant>` to `</assistant>`."""
-    segments: list[str] = []
-    at = 0
-    for match in TAG.finditer(text):
-        segments += [text[at : match.start()], match[0]]
-        at = match.end()
-    ids: list[int] = []
-    loss: list[int] = []
-    assistant = False
-    for segment in [*segments, text[at:]]:
-        assistant = assistant or segment == "<assistant>"
-        new = gpt2().encode_ordinary(segment)
-        ids += new
-        loss += [int(assistant)] * len(new)
-        assistant = assistant and segment != "</assistant>"
-    return ids, loss
-
-
-@given(episodes("mypt-3b", clean=False))
-def test_the_naive_mask_agrees(episode: Episode) -> None:
-    encoded = D.encode(episode)
-    ids, loss = naive(D.serialize(episode))
-    assert encoded.ids.tolist() == ids
-    assert encoded.loss.tolist() == loss
-    assert {0, 1} == set(loss)
 
 
 @given(episodes("mypt-3b"), st.data())

@@ -23,7 +23,6 @@ from mypt_spec.bodies.json_schema import MAX_MISFITS, SchemaError, check_schema,
 from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
 from mypt_spec.episode import events_of
 from mypt_spec.table import TEXT
-from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.dialects.usf_omega import NAME, records, schemas, tools
 from tests.support.examples import examples
 from tests.support.strategies import ANY_JSON, any_text, lines_of, mutated
@@ -136,61 +135,6 @@ def test_text_without_findings_comes_back(episode: Episode, data: st.DataObject)
     if not findings:
         assert D.serialize(again) == text
         assert D.read(D.write(again))[0] == again
-
-
-# --- the mask: a second one, from the document's last section
-
-TAGS = [f"<{name}>" for name in ("bos", "eos", "start", "end")] + [
-    f"<{name}_{side}>"
-    for name in (
-        "message",
-        "reasoning",
-        "tool_calls",
-        "self_reflection",
-        "functions",
-        "tool_call_id",
-        "tool_name",
-    )
-    for side in ("start", "end")
-]
-IDS = dict(zip(TAGS, range(50257, 50275), strict=True))
-_ROLES = [f"<start>{role}\n" for role in ("system", "developer", "user", "tool", "assistant")]
-_WHOLE = [
-    *_ROLES,
-    "\n<end>\n",
-    "<end>\n",
-    "<functions_start>\n",
-    "\n<functions_end>\n",
-    *(f"{tag}\n" for tag in TAGS if tag.endswith("_end>")),
-    *TAGS,
-]
-_PIECE = re.compile("(" + "|".join(_WHOLE) + ")")
-
-
-def naive(text: str) -> tuple[list[int], list[int]]:
-    """Trained is all in an assistant block after its header, and <eos>."""
-    ids: list[int] = []
-    loss: list[int] = []
-    assistant = False
-    for piece in _PIECE.split(text):
-        known = any(tag in piece for tag in TAGS)
-        for bit in re.split("(" + "|".join(TAGS) + ")", piece) if known else [piece]:
-            new = [IDS[bit]] if bit in IDS else gpt2().encode_ordinary(bit)
-            ids += new
-            loss += [int(assistant or piece == "<eos>")] * len(new)
-        if piece == "<start>assistant\n":
-            assistant = True
-        elif piece == "<end>\n":
-            assistant = False
-    return ids, loss
-
-
-@given(episodes(clean=False))
-def test_the_naive_mask_agrees(episode: Episode) -> None:
-    encoded = D.encode(episode)
-    ids, loss = naive(D.serialize(episode))
-    assert encoded.ids.tolist() == ids
-    assert encoded.loss.tolist() == loss
 
 
 # --- the language, read by hand

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from functools import cache
 from itertools import pairwise
 
@@ -19,6 +18,7 @@ from mypt_spec.tokenizer.sources import read_vocabulary
 from tests.property.test_decode_exhaustive import compare_with_validator
 from tests.property.test_injection import hostile
 from tests.support.decoding import DIALECTS, TOOLS, complete, generated, prompt
+from tests.support.naive_mask import naive_mask
 from tests.support.strategies import any_text, episodes
 from tests.support.vocabulary import SIZE, path, small
 
@@ -74,19 +74,13 @@ def test_round_trip_through_ids(name: str, data: st.DataObject) -> None:
     assert [i for i in encoded.ids.tolist() if i >= SIZE] == tags
 
 
-@given(episodes("mypt", clean=False))
-def test_the_naive_mask_agrees(episode: mypt_spec.Episode) -> None:
-    d = small("mypt")
-    ids: list[int] = []
-    loss: list[int] = []
-    assistant = False
-    for segment in re.split("(" + "|".join(map(re.escape, TAGS)) + ")", d.serialize(episode)):
-        assistant = assistant or segment == "<myPT_assistant>"
-        new = [SIZE + 1 + list(TAGS).index(segment)] if segment in TAGS else naive_ids(segment)
-        ids += new
-        loss += [int(assistant or segment == "<myPT_eot>")] * len(new)
-        assistant = assistant and segment != "</myPT_assistant>"
-    encoded = d.encode(episode)
+@pytest.mark.parametrize("name", DIALECTS)
+@given(st.data())
+def test_the_naive_mask_agrees(name: str, data: st.DataObject) -> None:
+    d = small(name)
+    episode = data.draw(episodes(name, clean=False))
+    encoded, text = d.encode(episode), d.serialize(episode)
+    ids, loss = naive_mask(name, text, meta=episode.meta, encode=naive_ids, first_id=SIZE + 1)
     assert encoded.ids.tolist() == ids
     assert encoded.loss.tolist() == loss
 
