@@ -7,17 +7,16 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
 
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options, prepare
-from tests.support.children import child
+from tests.support import forks
 
 ROOT = Path(__file__).parents[2]
 PHASES = sorted(str(path) for path in (ROOT / "examples").glob("phase*.jsonl"))
@@ -28,13 +27,15 @@ SHAPE = {
     "num_attention_heads": 2,
     "num_key_value_heads": 1,
 }
+# Those of torch, in this process and in others; conftest.py says how many.
+THREADS = int(os.environ.get("OMP_NUM_THREADS", "1"))
 TRAIN = {
     "steps": 8,
     "batch_rows": 2,
     "micro_rows": 1,
     "lr": 0.01,
     "warmup": 2,
-    "threads": 1,
+    "threads": THREADS,
     "save_every": 0,
     "val_every": -1,
     "legality_every": -1,
@@ -57,44 +58,23 @@ def weights(folder: Path) -> dict[str, np.ndarray[Any, Any]]:
     return dict(load_file(folder / "model.safetensors"))
 
 
-def processes(code: list[str], count: int, **more: str) -> list[subprocess.CompletedProcess[str]]:
-    """Run Python with these arguments in several processes, as torchrun would start them.
+def processes(
+    code: list[str], count: int, *, modules: Sequence[str] = (), **more: str
+) -> list[CompletedProcess[str]]:
+    """Runs Python with these arguments in several processes, as torchrun would start them.
 
-    Arguments without `-m` or `-c` are those of `mypt-train`.
+    Arguments without `-m` or `-c` are those of `mypt-train`. `modules` are imported beforehand.
     """
     code = code if code[0] in ("-m", "-c") else ["-m", "mypt_train", *code]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    env = (
-        os.environ
-        | {
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port,
-            "WORLD_SIZE": str(count),
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(ROOT),
-        }
-        | more
-    )
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    out = []
-    with ExitStack() as ends:
-        running = [
-            ends.enter_context(
-                child(
-                    [sys.executable, *code],
-                    env=env | {"RANK": str(r), "LOCAL_RANK": str(r)},
-                    **pipes,
-                )
-            )
-            for r in range(count)
-        ]
-        for process in running:
-            printed, errors = process.communicate(timeout=240)
-            done = subprocess.CompletedProcess(process.args, process.returncode, printed, errors)
-            out.append(done)
-    return out
+    env = os.environ | {
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(count),
+        "OMP_NUM_THREADS": str(THREADS),
+    } | more  # fmt: skip
+    ranks = [env | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+    return forks.run([(code, rank) for rank in ranks], modules=modules)
 
 
 def log(folder: Path) -> list[dict[str, Any]]:
