@@ -4,14 +4,15 @@ break other linters.
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -20,171 +21,117 @@ import pytest
 
 import mypt_spec
 from mypt_lint.cli import main
+from tests.support.build import assistant, chat, lines, user
 from tests.support.children import child
+from tests.support.examples import either
+from tests.support.linting import GOOD, ROOT, TEXT, Linter, codes, places, rows
+from tests.support.programs import memory_beyond, python
 
-ROOT = Path(__file__).parents[3]
-GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
+pytestmark = pytest.mark.usefixtures("folder")
+USER, ANSWER = '{"role": "user", "content": "Hi"}', '{"role": "assistant", "content": "Yo"}'
+CALL = '{"role": "assistant_toolcall", "name": "t", "arguments": {}}'
+RESULT = '{"role": "toolresult", "name": "t", "content": 1}'
 
 
 def record(*messages: str) -> bytes:
     return ('{"system": "S", "messages": [' + ", ".join(messages) + "]}\n").encode()
 
 
-USER, ANSWER = '{"role": "user", "content": "Hi"}', '{"role": "assistant", "content": "Yo"}'
-CALL, RESULT = (
-    '{"role": "assistant_toolcall", "name": "t", "arguments": {}}',
-    '{"role": "toolresult", "name": "t", "content": 1}',
-)
+def asking(before: str, after: str) -> bytes:
+    """A record in whose question something is replaced."""
+    return record(USER.replace(before, after), ANSWER)
 
 
-@pytest.fixture
-def lint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Write bytes to a file, lint it, return exit status, the findings as JSON, and stderr."""
-
-    def run(
-        data: bytes, *options: str, name: str = "data.jsonl"
-    ) -> tuple[int, list[dict[str, Any]], str]:
-        path = tmp_path / name
-        path.write_bytes(data)
-        status = main([*options, "--format", "json", str(path)])
-        captured = capsys.readouterr()
-        return status, json.loads(captured.out), captured.err
-
-    return run
-
-
+DEEP = "[" * 100_000 + "]" * 100_000
 MUST_SHOW = {
-    "role system": (
-        record('{"role": "system", "content": "T"}', USER, ANSWER),
-        "MYP108",
-        "/messages/0/role",
-    ),
-    "role tool_result": (
-        record(USER, CALL, RESULT.replace("toolresult", "tool_result"), ANSWER),
-        "MYP109",
-        "/messages/2/role",
-    ),
-    "content null": (record(USER.replace('"Hi"', "null"), ANSWER), "MYP104", "/messages/0/content"),
-    "content a list": (
-        record(USER.replace('"Hi"', '[{"type": "text"}]'), ANSWER),
-        "MYP104",
-        "/messages/0/content",
-    ),
-    "arguments a string": (
-        record(USER, CALL.replace("{}", '"{}"'), RESULT, ANSWER),
-        "MYP110",
-        "/messages/1/arguments",
-    ),
-    "NaN": (
-        record(USER, CALL, RESULT.replace("1}", "NaN}"), ANSWER),
-        "MYP005",
-        "/messages/2/content",
-    ),
-    "duplicate key": (
-        record(USER[:-1] + ', "content": "Ho"}', ANSWER),
-        "MYP004",
-        "/messages/0/content",
-    ),
-    "lone surrogate": (
-        record(USER.replace("Hi", r"\ud83d"), ANSWER),
-        "MYP006",
-        "/messages/0/content",
-    ),
-    "hidden tag": (
-        record(USER.replace("Hi", r"\u003cmyPT_user>"), ANSWER),
-        "MYP301",
-        "/messages/0/content",
-    ),
-    "early assistant_context": (
-        record('{"role": "assistant_context", "content": "c"}', USER, ANSWER),
-        "MYP220",
-        "/messages/0/role",
-    ),
-    "unknown role": (
-        record(USER.replace('"user"', '"robot"'), ANSWER),
-        "MYP105",
-        "/messages/0/role",
-    ),
-    "unknown key": (record(USER[:-1] + ', "weight": 1}', ANSWER), "MYP103", "/messages/0/weight"),
-    "100,000 brackets": (
-        record(USER, CALL, RESULT.replace("1}", "[" * 100_000 + "]" * 100_000 + "}"), ANSWER),
-        "MYP008",
-        "",
-    ),
+    "role system": (record('{"role": "system", "content": "T"}', USER, ANSWER), "MYP108", "/messages/0/role"),
+    "role tool_result": (record(USER, CALL, RESULT.replace("toolresult", "tool_result"), ANSWER), "MYP109", "/messages/2/role"),
+    "content null": (asking('"Hi"', "null"), "MYP104", "/messages/0/content"),
+    "content a list": (asking('"Hi"', '[{"type": "text"}]'), "MYP104", "/messages/0/content"),
+    "arguments a string": (record(USER, CALL.replace("{}", '"{}"'), RESULT, ANSWER), "MYP110", "/messages/1/arguments"),
+    "NaN": (record(USER, CALL, RESULT.replace("1}", "NaN}"), ANSWER), "MYP005", "/messages/2/content"),
+    "duplicate key": (asking('Hi"', 'Hi", "content": "Ho"'), "MYP004", "/messages/0/content"),
+    "lone surrogate": (asking("Hi", r"\ud83d"), "MYP006", "/messages/0/content"),
+    "hidden tag": (asking("Hi", r"\u003cmyPT_user>"), "MYP301", "/messages/0/content"),
+    "early assistant_context": (record('{"role": "assistant_context", "content": "c"}', USER, ANSWER), "MYP220", "/messages/0/role"),
+    "unknown role": (asking('"user"', '"robot"'), "MYP105", "/messages/0/role"),
+    "unknown key": (asking('Hi"', 'Hi", "weight": 1'), "MYP103", "/messages/0/weight"),
+    "100,000 brackets": (record(USER, CALL, RESULT.replace("1}", DEEP + "}"), ANSWER), "MYP008", ""),
     "invalid UTF-8": (record(USER, ANSWER).replace(b"Yo", b"Y\xff"), "MYP002", ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", MUST_SHOW)
-def test_each_fault_gives_its_own_finding(lint: Any, case: str) -> None:
+def test_each_fault_gives_its_own_finding(lint: Linter, case: str) -> None:
     data, code, pointer = MUST_SHOW[case]
-    status, found, _ = lint(GOOD.encode() + data)
+    status, findings, _ = lint.of(GOOD.encode() + data)
     assert status == 1
-    assert [(f["code"], f["pointer"]) for f in found] == [(code, pointer)]
-    assert found[0]["location"]["row"] == 2
+    assert places(findings) == [(code, pointer)]
+    assert findings[0]["location"]["row"] == 2
 
 
-def test_two_eots_in_text(lint: Any) -> None:
-    text = b"<myPT_system>S</myPT_system><myPT_user>Q</myPT_user><myPT_assistant>A</myPT_assistant><myPT_eot><myPT_eot>"
-    status, found, _ = lint(text, "--kind", "text", name="x.txt")
-    assert (status, [(f["code"], f["span"]) for f in found]) == (1, [("MYP217", [96, 106])])
+def test_two_eots_in_text(lint: Linter) -> None:
+    status, findings, _ = lint.of(f"{TEXT}<myPT_eot>", "--kind", "text", name="x.txt")
+    assert (status, [(f["code"], f["span"]) for f in findings]) == (1, [("MYP217", [96, 106])])
 
 
-def test_a_hidden_tag_is_located_on_the_physical_line(lint: Any) -> None:
-    line = record(USER.replace("Hi", r"a\u003cmyPT_user>"), ANSWER).decode()
-    _, found, _ = lint(line.encode())
-    a, b = found[0]["location"]["column"], found[0]["end_location"]["column"]
+def test_a_hidden_tag_is_located_on_the_physical_line(lint: Linter) -> None:
+    line = asking("Hi", r"a\u003cmyPT_user>").decode()
+    (finding,) = lint.of(line)[1]
+    a, b = finding["location"]["column"], finding["end_location"]["column"]
     assert line[a - 1 : b - 1] == r"\u003cmyPT_user>"
-    assert found[0]["span"] == [1, 12]
+    assert finding["span"] == [1, 12]
+
+
+MAIN = "import sys\nfrom mypt_lint.cli import main"
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
-def test_a_line_of_200_mb_costs_no_memory(tmp_path: Path) -> None:
-    path = tmp_path / "long.jsonl"
-    with path.open("wb") as out:
+def test_a_line_of_many_megabytes_costs_no_memory() -> None:
+    Path("good.jsonl").write_text(GOOD)
+    with Path("long.jsonl").open("wb") as out:
         out.write(b'{"system": "')
-        for _ in range(200):
+        for _ in range(either(120, 200)):
             out.write(b"x" * (1 << 20))
         out.write(b'"}\n' + GOOD.encode())
-    code = (  # VmHWM: ru_maxrss of a child begins at the peak of its parent
-        "import re, sys\nfrom mypt_lint.cli import main\nstatus = main(['--format', 'json', sys.argv[1]])\n"
-        "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)\nsys.exit(status)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 1, done.stderr
-    assert [(f["code"], f["location"]["row"]) for f in json.loads(done.stdout)] == [("MYP007", 1)]
-    summary, peak = done.stderr.strip().splitlines()
-    assert summary == "1 error in 1 of 2 lines (1 clean, 1 faulty; 1 file)"
-    assert int(peak) < 150 * 1024
+    kilobytes, printed = memory_beyond(
+        MAIN, "main(['-q', sys.argv[1]])", "print(main(['--format', 'jsonl', sys.argv[2]]))",
+        Path("good.jsonl").resolve(), Path("long.jsonl").resolve(),
+    )  # fmt: skip
+    finding, summary, status = map(json.loads, printed.splitlines())
+    assert (finding["code"], finding["location"]["row"], status) == ("MYP007", 1, 1)
+    assert (summary["lines"], summary["clean"], summary["faulty"]) == (2, 1, 1)
+    assert kilobytes < 100 * 1024
 
 
-def test_truncated_gz(lint: Any) -> None:
+def test_truncated_gz(lint: Linter) -> None:
     whole = gzip.compress(
         "".join(GOOD.replace("Hi", os.urandom(40).hex()) for _ in range(500)).encode()
     )
-    status, found, err = lint(whole[: len(whole) // 2], name="data.jsonl.gz")
-    assert (status, [f["code"] for f in found]) == (1, ["MYP003"])
-    units = int(re.search(r"about the file; (\d+) lines", err)[1])  # type: ignore[index]
-    assert "clean" in err
-    assert units >= 0
-    assert lint(whole, name="data.jsonl.gz")[0] == 0
+    status, findings, err = lint.of(whole[: len(whole) // 2], name="data.jsonl.gz")
+    assert (status, codes(findings)) == (1, ["MYP003"])
+    assert 0 < lint.summary["clean"] == lint.summary["lines"] < 500
+    assert "about the file; " in err
+    assert lint.of(whole, name="data.jsonl.gz")[0] == 0
 
 
-def test_file_family(lint: Any) -> None:
-    bom = b"\xef\xbb\xbf" + GOOD.encode()
-    assert [f["code"] for f in lint(bom)[1]] == ["MYP009"]
-    assert [f["code"] for f in lint(GOOD.encode().replace(b"\n", b"\r\n"))[1]] == ["MYP010"]
-    assert [f["code"] for f in lint(GOOD.encode() + b"\n" + GOOD.encode())[1]] == ["MYP011"]
-    assert [f["code"] for f in lint(b"")[1]] == ["MYP012"]
-    assert [f["code"] for f in lint(GOOD.encode().rstrip())[1]] == ["MYP013"]
-    assert [f["code"] for f in lint(b"[]\n")[1]] == ["MYP101"]
-    assert lint(GOOD.replace("Hi", "a\u2028b\u0085c").encode())[:2] == (0, [])
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"\xef\xbb\xbf" + GOOD.encode(), "MYP009"),
+        (GOOD.replace("\n", "\r\n"), "MYP010"),
+        (f"{GOOD}\n{GOOD}", "MYP011"),
+        (b"", "MYP012"),
+        (GOOD.rstrip(), "MYP013"),
+        (b"[]\n", "MYP101"),
+    ],
+)
+def test_file_family(lint: Linter, data: Any, code: str) -> None:
+    assert codes(lint.of(data)[1]) == [code]
+
+
+def test_what_ends_a_line_for_python_alone_is_content(lint: Linter) -> None:
+    assert lint.of(GOOD.replace("Hi", "a\u2028b\u0085c"))[:2] == (0, [])
 
 
 @pytest.mark.parametrize(
@@ -194,33 +141,31 @@ def test_file_family(lint: Any) -> None:
         ("generation", "<myPT_assistant>Hi</myPT_assistant><myPT_user>"),
     ],
 )
-def test_behind_a_byte_order_mark_a_text_is_read(lint: Any, kind: str, faulty: str) -> None:
-    """The mark is said, or ignored; what comes after it is checked all the same."""
-    plain = lint(faulty.encode(), "--kind", kind, name="a.txt")[1]
+def test_a_text_after_a_byte_order_mark_is_checked(lint: Linter, kind: str, faulty: str) -> None:
+    """Whether the mark is reported or ignored."""
+    options, mark = ("--kind", kind), b"\xef\xbb\xbf"
+    plain = lint.of(faulty, *options, name="a.txt")[1]
     assert plain
-    marked = b"\xef\xbb\xbf" + faulty.encode()
-    status, found, _ = lint(marked, "--kind", kind, "--ignore", "MYP009", name="a.txt")
+    status, findings, _ = lint.of(
+        mark + faulty.encode(), *options, "--ignore", "MYP009", name="a.txt"
+    )
     assert status == 1
-    places = [(f["code"], f["span"]) for f in found]
-    assert places == [(f["code"], [n + 1 for n in f["span"]]) for f in plain]
-    codes = [f["code"] for f in lint(marked, "--kind", kind, name="a.txt")[1]]
-    assert codes == ["MYP009", *(f["code"] for f in plain)]
+    assert [(f["code"], f["span"]) for f in findings] == [
+        (f["code"], [n + 1 for n in f["span"]]) for f in plain
+    ]
+    assert codes(lint(*options, "a.txt")[1]) == ["MYP009", *codes(plain)]
+    status, findings, _ = lint.of(b"\xff", *options, "--ignore", "MYP002", name="a.txt")
+    assert (status, codes(findings)) == (1, ["MYP906"]), "what cannot be read is not clean"
 
 
-@pytest.mark.parametrize("kind", ["text", "generation"])
-def test_a_text_that_cannot_be_read_is_not_clean(lint: Any, kind: str) -> None:
-    status, found, _ = lint(b"\xff", "--kind", kind, "--ignore", "MYP002", name="a.txt")
-    assert (status, [f["code"] for f in found]) == (1, ["MYP906"])
-
-
-def test_exit_status(lint: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lint(GOOD.encode())[0] == 0
-    warning = GOOD.replace("Yo", "  ").encode()
-    assert lint(warning)[0] == 0
-    assert lint(warning, "--fail-on", "warning")[0] == 1
-    assert lint(GOOD.rstrip().encode(), "--fail-on", "info")[0] == 1
+def test_exit_status(lint: Linter, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lint.of(GOOD)[0] == 0
+    warning = GOOD.replace("Yo", "  ")
+    assert lint.of(warning)[0] == 0
+    assert lint.of(warning, "--fail-on", "warning")[0] == 1
+    assert lint.of(GOOD.rstrip(), "--fail-on", "info")[0] == 1
     for arguments in (
-        [str(tmp_path / "none.jsonl")], ["--select", "MYP9999", "x"], ["--dialect", "none", "x"], ["--phase", "9", "x"], [],
+        ["none.jsonl"], ["--select", "MYP9999", "x"], ["--dialect", "none", "x"], ["--phase", "9", "x"], [],
     ):  # fmt: skip
         assert main(arguments) == 2
         message = capsys.readouterr()
@@ -232,89 +177,83 @@ def test_exit_status(lint: Any, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_an_internal_error_is_status_2_and_no_traceback(
-    lint: Any, monkeypatch: pytest.MonkeyPatch
+    lint: Linter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("boom")
 
     monkeypatch.setattr(mypt_spec.Dialect, "read", fail)
-    status, found, _ = lint(b'{"x": 1}\n')
-    assert (status, found[0]["code"]) == (2, "MYP901")
-    assert "RuntimeError: boom" in found[0]["message"]
+    status, findings, _ = lint.of(b'{"x": 1}\n')
+    assert (status, findings[0]["code"]) == (2, "MYP901")
+    assert "RuntimeError: boom" in findings[0]["message"]
 
 
-def test_select_and_ignore(lint: Any) -> None:
-    data = record(USER.replace('"user"', '"robot"'), ANSWER) + record(
-        USER[:-1] + ', "weight": 1}', ANSWER
-    )
-    assert [f["code"] for f in lint(data)[1]] == ["MYP105", "MYP103"]
-    assert [f["code"] for f in lint(data, "--select", "unknown-role")[1]] == ["MYP105"]
-    assert [f["code"] for f in lint(data, "--select", "MYP1", "--ignore", "MYP105")[1]] == [
-        "MYP906",  # nothing can be trained on without a role
-        "MYP103",
-    ]
-    assert [f["code"] for f in lint(data, "--ignore", "MYP1")[1]] == ["MYP906"]
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], ["MYP105", "MYP103"]),
+        (["--select", "unknown-role"], ["MYP105"]),
+        # Nothing can be trained on without a role.
+        (["--select", "MYP1", "--ignore", "MYP105"], ["MYP906", "MYP103"]),
+        (["--ignore", "MYP1"], ["MYP906"]),
+    ],
+)
+def test_select_and_ignore(lint: Linter, options: list[str], expected: list[str]) -> None:
+    data = asking('"user"', '"robot"') + asking('Hi"', 'Hi", "weight": 1')
+    assert codes(lint.of(data, *options)[1]) == expected
+
+
+GPT = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]
 
 
 @pytest.mark.parametrize(
     ("record", "word"),
     [
-        (
-            {
-                "messages": [
-                    {"role": "user", "content": "Hi"},
-                    {"role": "assistant", "content": None, "tool_calls": []},
-                ]
-            },
-            "mypt-convert --from openai",
-        ),
-        (
-            {
-                "conversations": [
-                    {"from": "human", "value": "Hi"},
-                    {"from": "gpt", "value": "Hello!"},
-                ]
-            },
-            "ShareGPT",
-        ),
+        (chat(user(), assistant(None, tool_calls=[])), "mypt-convert --from openai"),
+        ({"conversations": GPT}, "ShareGPT"),
         ({"instruction": "Greet.", "input": "", "output": "Hi!"}, "Alpaca"),
     ],
 )
 def test_records_of_other_formats_are_told_where_to_go(record: dict[str, Any], word: str) -> None:
-    _, found = mypt_spec.dialect("mypt").read(record)
-    assert any(f.code == "MYP103" and word in f.help for f in found)
+    _, findings = mypt_spec.dialect("mypt").read(record)
+    assert any(f.code == "MYP103" and word in f.help for f in findings)
 
 
-def test_phases(lint: Any) -> None:
-    two_turns, tool = record(USER, ANSWER, USER, ANSWER), record(USER, CALL, RESULT, ANSWER)
-    assert [f["code"] for f in lint(two_turns, "--phase", "2")[1]] == ["MYP402"]
-    assert lint(two_turns, "--phase", "3")[1] == []
-    assert {f["code"] for f in lint(tool, "--phase", "3")[1]} == {"MYP401"}
-    assert lint(tool, "--phase", "4")[1] == []
+TWO_TURNS, TOOL = record(USER, ANSWER, USER, ANSWER), record(USER, CALL, RESULT, ANSWER)
 
 
-def test_tools_and_tokens(lint: Any) -> None:
-    tool = record(USER, CALL, RESULT, ANSWER)
-    assert [f["code"] for f in lint(tool, "--tool", "other")[1]] == ["MYP313"]
-    assert lint(tool, "--tool", "t", "--tool", "other")[1] == []
-    assert [f["message"] for f in lint(GOOD.encode(), "--max-tokens", "9")[1]] == [
-        "the episode has 10 tokens, the limit is 9"
-    ]
-    assert lint(GOOD.encode(), "--max-tokens", "10")[1] == []
+@pytest.mark.parametrize(
+    ("data", "options", "expected"),
+    [
+        (TWO_TURNS, ["--phase", "2"], {"MYP402"}),
+        (TWO_TURNS, ["--phase", "3"], set()),
+        (TOOL, ["--phase", "3"], {"MYP401"}),
+        (TOOL, ["--phase", "4"], set()),
+        (TOOL, ["--tool", "other"], {"MYP313"}),
+        (TOOL, ["--tool", "t", "--tool", "other"], set()),
+        (GOOD, ["--max-tokens", "9"], {"MYP502"}),
+        (GOOD, ["--max-tokens", "10"], set()),
+    ],
+)
+def test_phases_tools_and_tokens(
+    lint: Linter, data: Any, options: list[str], expected: set[str]
+) -> None:
+    _, findings, _ = lint.of(data, *options)
+    assert set(codes(findings)) == expected
+    if "MYP502" in expected:
+        assert findings[0]["message"] == "the episode has 10 tokens, the limit is 9"
 
 
-def test_the_summary_adds_up(lint: Any) -> None:
-    _, _, err = lint(GOOD.encode() * 3 + b"{\n" + record(USER.replace("Hi", " "), ANSWER) + b"\n")
-    assert (
-        err
-        == "1 error, 2 warnings in 3 of 6 lines (3 clean, 3 faulty; 1 file)\n1 fixable with --fix.\n"
+def test_the_summary_adds_up(lint: Linter) -> None:
+    _, _, err = lint.of(GOOD.encode() * 3 + b"{\n" + asking("Hi", " ") + b"\n")
+    assert err == (
+        "1 error, 2 warnings in 3 of 6 lines (3 clean, 3 faulty; 1 file)\n1 fixable with --fix.\n"
     )
 
 
-def test_statistics_and_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text("{\n{\n[]\n")
-    assert main(["-q", "--statistics", str(path)]) == 1
+def test_statistics_and_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.jsonl").write_text("{\n{\n[]\n")
+    assert main(["-q", "--statistics", "x.jsonl"]) == 1
     captured = capsys.readouterr()
     assert captured.out.splitlines() == [
         "2  MYP001  invalid-json          [2 lines, 66.7%]",
@@ -332,73 +271,77 @@ def test_standard_input(
 
 
 def test_any_number_of_workers_says_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [
-        GOOD,
-        "{\n",
-        "\n",
-        record(USER.replace("Hi", " "), ANSWER).decode(),
-        GOOD.replace("Hi", "<myPT_user>" + "ä" * 900),
-    ]
-    data = "".join(lines[i % 5] for i in range(9000)).encode()
-    (tmp_path / "a.jsonl").write_bytes(data)
-    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(data[:-1]))
+    """Workers inherit small ranges, of which a short file has many."""
+    monkeypatch.setattr("mypt_lint.run.parallel.RANGE", either(1 << 14, 1 << 20))
+    kinds = [
+        GOOD, "{\n", "\n", asking("Hi", " ").decode(), GOOD.replace("Hi", "<myPT_user>" + "ä" * 900),
+    ]  # fmt: skip
+    data = "".join(kinds * either(120, 1800)).encode()
+    Path("data").mkdir()
+    Path("data/a.jsonl").write_bytes(data)
+    Path("data/b.jsonl.gz").write_bytes(gzip.compress(data[:-1]))
     outputs = set()
     for jobs in ("1", "2", "5"):
-        assert main(["-j", jobs, "--format", "jsonl", str(tmp_path)]) == 1
-        captured = capsys.readouterr()
-        outputs.add(captured.out)
+        assert main(["-j", jobs, "--format", "jsonl", "data"]) == 1
+        out = capsys.readouterr().out
+        outputs.add(out)
         places = [
             (f["filename"], f["location"]["row"], f["location"]["column"])
-            for f in map(json.loads, captured.out.splitlines()[:-1])
+            for f in map(json.loads, out.splitlines()[:-1])
         ]
         assert places == sorted(places)
     assert len(outputs) == 1
 
 
-def test_generations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def codes(text: str) -> tuple[int, list[str]]:
-        path = tmp_path / "g.txt"
-        path.write_text(text)
-        status = main(["-q", "--kind", "generation", "--format", "json", str(path)])
-        return status, [f["code"] for f in json.loads(capsys.readouterr().out)]
-
-    call = '<myPT_assistant><myPT_toolcall>{"name": "t"}</myPT_toolcall></myPT_assistant>'
-    assert codes("Hello.</myPT_assistant><myPT_eot>") == (0, [])
-    assert codes("<myPT_assistant>Hello.</myPT_assistant><myPT_eot>") == (0, [])
-    assert codes(call) == (0, [])
-    assert codes("Hel") == (0, ["MYP701"])
-    assert codes("<myPT_assistant><myPT_think>hm") == (0, ["MYP701"])
-    assert codes(call + "<myPT_toolresult>1</myPT_toolresult>") == (1, ["MYP702"])
-    assert codes("Hi</myPT_assistant><myPT_eot><myPT_user>more") == (1, ["MYP703"])
-    assert codes("Hi<myPT_user>") == (1, ["MYP201"])
-    assert codes('<myPT_toolcall>{"nam</myPT_toolcall>') == (1, ["MYP304"])
+GENERATED_CALL = '<myPT_assistant><myPT_toolcall>{"name": "t"}</myPT_toolcall></myPT_assistant>'
 
 
-def test_generations_with_their_prompts(lint: Any) -> None:
+@pytest.mark.parametrize(
+    ("text", "status", "expected"),
+    [
+        ("Hello.</myPT_assistant><myPT_eot>", 0, []),
+        ("<myPT_assistant>Hello.</myPT_assistant><myPT_eot>", 0, []),
+        (GENERATED_CALL, 0, []),
+        ("Hel", 0, ["MYP701"]),
+        ("<myPT_assistant><myPT_think>hm", 0, ["MYP701"]),
+        (f"{GENERATED_CALL}<myPT_toolresult>1</myPT_toolresult>", 1, ["MYP702"]),
+        ("Hi</myPT_assistant><myPT_eot><myPT_user>more", 1, ["MYP703"]),
+        ("Hi<myPT_user>", 1, ["MYP201"]),
+        ('<myPT_toolcall>{"nam</myPT_toolcall>', 1, ["MYP304"]),
+    ],
+)
+def test_generations(lint: Linter, text: str, status: int, expected: list[str]) -> None:
+    done = lint.of(text, "-q", "--kind", "generation", name="g.txt")
+    assert (done[0], codes(done[1])) == (status, expected)
+
+
+def test_generations_with_their_prompts(lint: Linter) -> None:
     prompt = "<myPT_system>S</myPT_system><myPT_user>Q</myPT_user>"
-    lines = [
+    records = [
         {"prompt": prompt, "completion": "<myPT_assistant>A</myPT_assistant><myPT_eot>"},
         {"prompt": prompt, "completion": "A"},
         {"prompt": prompt + "<myPT_assistant>", "completion": "A"},
         {"prompt": "Q", "completion": "A"},
         {"prompt": prompt},
     ]
-    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    _, found, _ = lint(data, "--kind", "generation")
-    assert [(f["location"]["row"], f["code"], f["pointer"]) for f in found] == [
+    _, findings, _ = lint.of(b"\n".join(lines(*records)) + b"\n", "--kind", "generation")
+    assert [(f["location"]["row"], f["code"], f["pointer"]) for f in findings] == [
         (2, "MYP210", "/completion"), (3, "MYP701", "/completion"), (4, "MYP210", "/prompt"), (5, "MYP104", ""),
     ]  # fmt: skip
 
 
-def test_texts_hold_several_episodes(lint: Any) -> None:
-    one = "<myPT_system>S</myPT_system>\n<myPT_user>Q</myPT_user>\n<myPT_assistant>A</myPT_assistant>\n<myPT_eot>\n"
-    status, found, err = lint((one * 3).encode(), "--kind", "text", name="x.txt")
-    assert (status, found, err) == (0, [], "3 episodes clean (1 file)\n")
+def test_texts_hold_several_episodes(lint: Linter) -> None:
+    one = TEXT.replace("><myPT_", ">\n<myPT_") + "\n"
+    assert lint.of(one * 3, "--kind", "text", name="x.txt") == (
+        0,
+        [],
+        "3 episodes clean (1 file)\n",
+    )
     cut = one + one.replace("<myPT_eot>\n", "") + one
-    status, found, err = lint(cut.encode(), "--kind", "text", name="x.txt")
-    assert [(f["code"], f["location"]["row"]) for f in found] == [("MYP216", 7)]
+    _, findings, err = lint.of(cut, "--kind", "text", name="x.txt")
+    assert rows(findings) == [(7, "MYP216")]
     assert err == "1 error in 1 of 3 episodes (2 clean, 1 faulty; 1 file)\n"
 
 
@@ -417,10 +360,8 @@ def test_examples_of_the_readme(
 ) -> None:
     monkeypatch.chdir(ROOT)
     for phase in range(1, 6):
-        assert (
-            main(["-q", "--fail-on", "info", "--phase", str(phase), f"examples/phase{phase}.jsonl"])
-            == 0
-        )
+        options = ["-q", "--fail-on", "info", "--phase", str(phase)]
+        assert main([*options, f"examples/phase{phase}.jsonl"]) == 0
     assert capsys.readouterr().out == ""
     section = (ROOT / "README.md").read_text(encoding="utf-8").split("## What a finding looks like")
     fences = section[1].split("```")
@@ -430,39 +371,43 @@ def test_examples_of_the_readme(
     assert main(["-q", "examples/sharegpt.json", "examples/alpaca.jsonl"]) == 0
 
 
-def test_nothing_heavy_is_imported_to_say_the_version() -> None:
-    code = "import sys\nfrom mypt_lint.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass\nprint(*sys.modules)"
-    out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
-    ).stdout
-    assert out.startswith("mypt-lint ")
-    assert not {"torch", "numpy", "lark", "rich", "tiktoken", "msgspec"} & set(out.split())
-
-
-def test_a_clean_file_loads_nothing_that_only_findings_need(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(GOOD)
-    code = "import sys\nfrom mypt_lint.cli import main\nmain(['a.jsonl'])\nprint(*sys.modules)"
-    out = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    needless = {"torch", "lark", "rich", "tiktoken", "mypt_records.shapes", "mypt_records.checks"}
-    assert not needless & set(out.stdout.split())
-
-
-def test_findings_in_plain_text_load_no_console(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(record(USER))
-    code = "import sys\nfrom mypt_lint.cli import main\nmain(['a.jsonl'])\nprint(*sys.modules)"
+def test_modules_are_loaded_by_what_needs_them(folder: Path) -> None:
+    """The version loads nothing heavy, a clean file nothing for findings, findings no console."""
+    (folder / "good.jsonl").write_text(GOOD)
+    (folder / "bad.jsonl").write_bytes(record(USER))
+    code = f"""{MAIN}
+try:
+    main(["--version"])
+except SystemExit:
+    print(*sys.modules)
+main(["good.jsonl"])
+print(*sys.modules)
+main(["bad.jsonl"])
+print(*sys.modules)
+"""
     plain = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path, env=plain, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "error[MYP" in done.stdout
-    assert "rich.console" not in done.stdout.split()
+    out = python(code, cwd=folder, env=plain, check=True).stdout.splitlines()
+    assert out[0].startswith("mypt-lint ")
+    version, clean, *shown, faulty = (line.split() for line in out[1:])
+    assert not {"torch", "numpy", "lark", "rich", "tiktoken", "msgspec"} & {*version}
+    needless = {"torch", "lark", "rich", "tiktoken", "mypt_records.shapes", "mypt_records.checks"}
+    assert "mypt_lint.session" in clean
+    assert not needless & {*clean}
+    assert any("error[MYP" in line[0] for line in shown if line)
+    assert "rich.console" not in faulty
 
 
-def test_interrupt(tmp_path: Path) -> None:
-    fifo = tmp_path / "slow.jsonl"
+def wait_until_it_reads(process: subprocess.Popen[bytes], pipe: Any) -> None:
+    """Waits until a process has read all of a pipe, and sleeps until there is more."""
+    stat = Path(f"/proc/{process.pid}/stat")
+    unread = 1
+    while unread or (stat.exists() and stat.read_text().rpartition(") ")[2][0] != "S"):
+        time.sleep(0.01)
+        unread = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_interrupt(folder: Path) -> None:
+    fifo = folder / "slow.jsonl"
     os.mkfifo(fifo)
     command = [sys.executable, "-m", "mypt_lint.cli", str(fifo)]
     with (
@@ -471,17 +416,18 @@ def test_interrupt(tmp_path: Path) -> None:
     ):
         out.write(GOOD.encode())
         out.flush()
-        time.sleep(1)
+        wait_until_it_reads(process, out)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert b"Traceback" not in err
 
 
-def test_a_reader_that_goes_away(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text("{\n" * 20_000)
-    command = f"{sys.executable} -m mypt_lint.cli -q {path} | head -1"
+def test_a_reader_that_goes_away(folder: Path) -> None:
+    """What is printed does not fit into the buffer of a pipe."""
+    path = folder / "x.jsonl"
+    path.write_text("{\n" * 3_000)
+    command = f"{sys.executable} -m mypt_lint.cli -q --show-all {path} | head -1"
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False
     )
@@ -489,51 +435,46 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_killed_worker_is_a_failure_and_no_hang(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text(GOOD * 400_000)
-    code = (
-        "import os, signal, sys\nimport mypt_lint.run.parallel as runner\nfrom mypt_lint.cli import main\n"
-        "here, check = os.getpid(), runner.check_lines\n"
-        "runner.check_lines = lambda *a, **k: check(*a, **k) if os.getpid() == here else os.kill(os.getpid(), signal.SIGKILL)\nsys.exit(main(['-j', '2', sys.argv[1]]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=60,
-        check=False,
-    )
+def test_a_killed_worker_is_a_failure_and_no_hang(folder: Path) -> None:
+    path = folder / "x.jsonl"
+    path.write_text(GOOD * 40_000)
+    code = """
+import os, signal, sys
+import mypt_lint.run.parallel as runner
+from mypt_lint.cli import main
+
+here, check = os.getpid(), runner.check_lines
+
+def killed(*arguments, **options):
+    if os.getpid() != here:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return check(*arguments, **options)
+
+runner.check_lines = killed
+sys.exit(main(["-j", "2", sys.argv[1]]))
+"""
+    done = python(code, path)
     assert done.returncode == 2
     assert done.stderr.startswith("mypt-lint: error: a worker process was killed")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_utf_16_is_called_so(lint: Any, tmp_path: Path, encoding: str) -> None:
+def test_utf_16_is_called_so(lint: Linter, encoding: str) -> None:
     """On every line, with how to convert the file, and without a fix that would damage it."""
-    path = tmp_path / "x.jsonl"
+    path = Path("data.jsonl")
     data = (record(USER, ANSWER).decode() * 3 + '{"more": "名前"}\n').encode(encoding)
-    status, found, _ = lint(data)
+    status, findings, _ = lint.of(data)
     assert status == 1
-    assert {(f["code"], f["message"]) for f in found} == {
+    assert {(f["code"], f["message"]) for f in findings} == {
         ("MYP002", "the line is UTF-16, expected UTF-8")
     }
-    assert len(found) in (4, 5), "little-endian ends in half a line"
-    path.write_bytes(data)
+    assert len(findings) in (4, 5), "little-endian ends in half a line"
     assert main(["--fix-only", str(path)]) == 0
     assert path.read_bytes() == data
 
 
 @pytest.mark.parametrize(("word", "meant"), [("explian", "explain"), ("rule", "rules")])
-def test_a_misspelt_command(
-    word: str,
-    meant: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_misspelt_command(word: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word, "MYP202"]) == 2
     assert f"did you mean mypt-lint {meant}?" in capsys.readouterr().err
     Path(word).write_bytes(record(USER, ANSWER))
