@@ -8,7 +8,7 @@ import gzip
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -18,113 +18,101 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.cli import main
 from mypt_lint.settings.baseline import keys
+from tests.support.build import lines, native
+from tests.support.examples import examples
+from tests.support.linting import Findings, Linter, rows
 from tests.support.strategies import broken_records, lines_of
 
 
-def lines(count: int) -> list[bytes]:
+def faulty_lines(count: int) -> list[bytes]:
     """Lines of which every third has a fault of another kind, and every episode is another one."""
-    out = []
+    records: list[Any] = []
     for i in range(count):
-        record: dict[str, Any] = {
-            "system": "S",
-            "messages": [
-                {"role": "user", "content": f"Q{i}"},
-                {"role": "assistant", "content": "A"},
-            ],
-            "_id": i,
-        }
+        record = native(f"Q{i}", "A") | {"_id": i}
         if i % 3 == 0:
             record["messages"][1]["content"] = [" ", "<myPT_user>", "A<myPT_eot>"][i // 3 % 3]
         if i % 7 == 0:
             record["messages"][0]["role"] = "robot"
-        out.append(json.dumps(record).encode() + b"\n")
-    return [*out, b'{"cut": \n', b'{"a": 1, "a": 2}\n', b"\n"]
+        records.append(record)
+    broken = ('{"cut": ', '{"a": 1, "a": 2}', "")
+    return [line + b"\n" for line in lines(*records, *broken)]
+
+
+class Known(NamedTuple):
+    """A folder of data, and the baseline that knows its findings."""
+
+    data: list[bytes]
+    folder: Path
+    file: Path
+    linter: Linter
+
+    def lint(self, *options: str) -> tuple[int, Findings, str]:
+        return self.linter(
+            "--baseline", self.file, "--fail-on", "info", *options, self.folder
+        )  # fmt: skip
 
 
 @pytest.fixture
-def known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    data, file = lines(60), tmp_path / "known.jsonl"
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/x.jsonl").write_bytes(b"".join(data))
-    assert main(["--write-baseline", str(file), "--fail-on", "info", str(tmp_path / "data")]) == 0
-    out, err = capsys.readouterr()
-    assert out == ""
+def known(tmp_path: Path, lint: Linter) -> Known:
+    out = Known(faulty_lines(60), tmp_path / "data", tmp_path / "known.jsonl", lint)
+    out.folder.mkdir()
+    (out.folder / "x.jsonl").write_bytes(b"".join(out.data))
+    status, findings, err = lint("--write-baseline", out.file, "--fail-on", "info", out.folder)
+    assert (status, findings) == (0, [])
     assert "known from now on" in err
-
-    def lint(*options: str) -> tuple[int, str, str]:
-        status = main(
-            [
-                "--baseline",
-                str(file),
-                "--fail-on",
-                "info",
-                "--format",
-                "concise",
-                *options,
-                str(tmp_path / "data"),
-            ]
-        )
-        return status, *capsys.readouterr()
-
-    return data, tmp_path / "data", file, lint
+    return out
 
 
-def test_nothing_new(known: Any) -> None:
-    _, _, _, lint = known
-    status, out, err = lint()
-    assert (status, out) == (0, "")
+def test_nothing_new(known: Known) -> None:
+    status, findings, err = known.lint()
+    assert (status, findings) == (0, [])
     assert "findings known from" in err
     assert "no more" not in err
 
 
-def test_shuffled_resharded_and_packed(known: Any) -> None:
-    data, folder, _, lint = known
-    (folder / "x.jsonl").unlink()
+def test_shuffled_resharded_and_packed(known: Known) -> None:
+    (known.folder / "x.jsonl").unlink()
     data = [
-        json.dumps(
-            json.loads(raw) | {"_shard": 1}, ensure_ascii=False, separators=(",", ":")
-        ).encode()
-        + b"\n"
+        json.dumps(json.loads(raw) | {"_shard": 1}, separators=(",", ":")).encode() + b"\n"
         if raw.startswith(b'{"system')
         else raw
-        for raw in data
+        for raw in known.data
     ]
     random.Random(1).shuffle(data)
-    (folder / "a.jsonl").write_bytes(b"".join(data[:20]))
-    (folder / "b.jsonl.gz").write_bytes(gzip.compress(b"".join(data[20:50])))
-    (folder / "c.ndjson").write_bytes(b"".join(data[50:] + data[:7]))
+    (known.folder / "a.jsonl").write_bytes(b"".join(data[:20]))
+    (known.folder / "b.jsonl.gz").write_bytes(gzip.compress(b"".join(data[20:50])))
+    (known.folder / "c.ndjson").write_bytes(b"".join(data[50:] + data[:7]))
     for jobs in ("1", "3"):
-        assert lint("-j", jobs)[:2] == (0, "")
+        assert known.lint("-j", jobs)[:2] == (0, [])
 
 
-def test_an_edited_episode_is_known_no_more(known: Any) -> None:
-    data, folder, file, lint = known
-    edited = [raw.replace(b'"Q3"', b'"Q3!"') for raw in data]
-    (folder / "x.jsonl").write_bytes(b"".join(edited))
-    status, out, err = lint()
+def test_an_edited_episode_is_known_no_more(known: Known) -> None:
+    path = known.folder / "x.jsonl"
+    path.write_bytes(b"".join(known.data).replace(b'"Q3"', b'"Q3!"'))
+    status, findings, err = known.lint()
     assert status == 1
-    assert [line.split(":")[1] for line in out.splitlines()] == ["4"]
+    assert [row for row, _ in rows(findings)] == [4]
     assert "1 entry" in err
-    before = file.read_bytes()
-    assert lint("--prune-baseline")[0] == 1
-    assert len(file.read_bytes().splitlines()) == len(before.splitlines()) - 1
-    assert "no more" not in lint()[2]
-    (folder / "x.jsonl").write_bytes(b"".join(data))
-    assert lint()[0] == 1, "what was pruned is new again"
+    before = known.file.read_bytes()
+    assert known.lint("--prune-baseline")[0] == 1
+    assert len(known.file.read_bytes().splitlines()) == len(before.splitlines()) - 1
+    assert "no more" not in known.lint()[2]
+    path.write_bytes(b"".join(known.data))
+    assert known.lint()[0] == 1, "what was pruned is new again"
 
 
-def test_another_fault_of_a_known_episode_is_new(known: Any) -> None:
-    data, folder, _, lint = known
-    (folder / "x.jsonl").write_bytes(b"".join(data).replace(b'{"cut": \n', b'{"cut": ]\n'))
-    assert lint()[0] == 1
+def test_another_fault_of_a_known_episode_is_new(known: Known) -> None:
+    data = b"".join(known.data).replace(b'{"cut": \n', b'{"cut": ]\n')
+    (known.folder / "x.jsonl").write_bytes(data)
+    assert known.lint()[0] == 1
 
 
-def test_damage_is_never_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_never_known(tmp_path: Path, lint: Linter) -> None:
     path, file = tmp_path / "x.jsonl.gz", tmp_path / "known.jsonl"
-    path.write_bytes(gzip.compress(b"".join(lines(300)))[:-30])
-    assert main(["-q", "--write-baseline", str(file), str(path)]) == 0
-    assert main(["-q", "--baseline", str(file), "--format", "concise", str(path)]) == 1
-    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["MYP003"]
+    path.write_bytes(gzip.compress(b"".join(faulty_lines(300)))[:-30])
+    assert lint("-q", "--write-baseline", file, path)[0] == 0
+    status, findings, _ = lint("-q", "--baseline", file, path)
+    assert (status, [code for _, code in rows(findings)]) == (1, ["MYP003"])
 
 
 @pytest.mark.parametrize(
@@ -146,21 +134,25 @@ def test_what_is_no_baseline_is_refused(
     assert str(file) in capsys.readouterr().err
 
 
-def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    x = str(tmp_path / "x.jsonl")
-    Path(x).write_bytes(b"\n")
-    for options in (
-        ["--baseline", x + "none"],
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--baseline", "none"],
         ["--prune-baseline"],
-        ["--write-baseline", x, "--fix"],
-        ["--write-baseline", x + "/y"],
-        ["--kind", "text", "--baseline", x],
-    ):
-        assert main([*options, x]) == 2
-        assert capsys.readouterr().err.startswith("mypt-lint: error: ")
+        ["--write-baseline", "x.jsonl", "--fix"],
+        ["--write-baseline", "x.jsonl/y"],
+        ["--kind", "text", "--baseline", "x.jsonl"],
+    ],
+)
+def test_what_does_not_go_together(
+    folder: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "x.jsonl").write_bytes(b"\n")
+    assert main([*options, "x.jsonl"]) == 2
+    assert capsys.readouterr().err.startswith("mypt-lint: error: ")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_keys_do_not_depend_on_spelling(data: st.DataObject) -> None:
     """Nor on the row, nor on metadata."""
@@ -169,10 +161,7 @@ def test_keys_do_not_depend_on_spelling(data: st.DataObject) -> None:
     one, two = (
         data.draw(lines_of(record).filter(lambda line: b"\n" not in line)) for _ in range(2)
     )
-    found = checker.line(one, row=2, filename=""), checker.line(two, row=900, filename="x")
-    if not any(
-        i.finding.code in ("MYP002", "MYP004", "MYP005", "MYP006", "MYP008")
-        for side in found
-        for i in side
-    ):
-        assert set(keys(found[0], one)) == set(keys(found[1], two))
+    findings = checker.line(one, row=2, filename=""), checker.line(two, row=900, filename="x")
+    codes = {item.finding.code for side in findings for item in side}
+    if not codes & {"MYP002", "MYP004", "MYP005", "MYP006", "MYP008"}:
+        assert set(keys(findings[0], one)) == set(keys(findings[1], two))

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ import pytest
 from mypt_lint.cli import main
 from mypt_lint.settings.config import read
 from mypt_spec.findings import RULES
+from tests.support.build import assistant, chat, user, write
 from tests.support.children import child
-
-ROOT = Path(__file__).parents[3]
-GOOD = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
+from tests.support.linting import ROOT
 
 
 def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,13 +46,13 @@ def test_explain_is_laid_out_on_a_terminal(
     out = capsys.readouterr().out
     assert "\x1b[" in out
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
-    shown, held = ("".join(re.findall(r"\w", t)) for t in (plain, re.sub(r"```\w+", "", raw)))
-    assert shown.replace("With", "") == held.replace("With", "")
+    letters, expected = ("".join(re.findall(r"\w", t)) for t in (plain, re.sub(r"```\w+", "", raw)))
+    assert letters.replace("With", "") == expected.replace("With", "")
     assert "With dialect=usf-omega:" in plain, "what an example needs"
     assert not re.search(r"^#|```", plain, re.MULTILINE)
     assert max(len(row.rstrip()) for row in plain.splitlines()) <= 100
     assert main(["explain", "MYP303", "--format", "md"]) == 0
-    assert "\x1b" not in capsys.readouterr().out, "raw where that is asked for"
+    assert "\x1b" not in capsys.readouterr().out, "the text itself, where the format is named"
 
 
 def test_rules(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,48 +67,35 @@ def test_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) == len(RULES) + 2
 
 
-def test_init(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("data").mkdir()
-    Path("data/a.jsonl").write_text(GOOD)
+def test_init(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("data/a.jsonl", chat(user(), assistant("Yo")))
     assert main(["init"]) == 0
     assert "written, for OpenAI records (messages)" in capsys.readouterr().out
     assert read("mypt-lint.toml").top["records"] == "openai"
     assert main(["-q", "data"]) == 0
     assert main(["init"]) == 2
     assert "is here already" in capsys.readouterr().err
-    text = Path("mypt-lint.toml").read_text()
-    Path("mypt-lint.toml").write_text(
-        "".join(line.removeprefix("# ") + "\n" for line in text.splitlines()[1:])
-    )
-    config = read("mypt-lint.toml")  # what is suggested can be taken as it stands
+    path = folder / "mypt-lint.toml"
+    rows = path.read_text().splitlines()[1:]
+    path.write_text("".join(line.removeprefix("# ") + "\n" for line in rows))
+    config = read("mypt-lint.toml")  # each suggestion is a setting as it is written
     assert config.top["severity"] == (("MYP313", "error"),)
     assert config.files[0][1] == {"phase": 3}
-    Path("mypt-lint.toml").unlink()
+    path.unlink()
     assert main(["init", "--dialect", "none"]) == 2
 
 
 def test_watch(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
+    path, changed = tmp_path / "a.jsonl", tmp_path / "changed"
     path.write_text("{\n")
-    command = [
-        sys.executable,
-        "-m",
-        "mypt_lint.cli",
-        "--format",
-        "concise",
-        "--watch",
-        str(path),
-    ]
+    command = [sys.executable, "-m", "mypt_lint.cli", "--format", "concise", "--watch", str(path)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with child(command, **pipes, cwd=ROOT) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert ":1:2: MYP001" in process.stdout.readline()
-        time.sleep(0.1)
-        path.write_text("[]\n[]\n")
+        changed.write_text("[]\n[]\n")
+        changed.rename(path)  # at once, and of another size, so the clock does not matter
         assert ":1:1: MYP101" in process.stdout.readline()
         assert ":2:1: MYP101" in process.stdout.readline()
         rounds = 0

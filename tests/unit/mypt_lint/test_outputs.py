@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from mypt_lint.check.diagnostic import MAX_KEYS
 from mypt_lint.cli import main
+from tests.support.build import native, write
+from tests.support.examples import either
+from tests.support.linting import GOOD
+from tests.support.programs import memory_beyond
 
-ROOT = Path(__file__).parents[3]
-GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
+pytestmark = pytest.mark.usefixtures("folder")
 
 
-def test_a_flood_is_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_flood_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     Path("a.jsonl").write_text("{\n" * 500 + GOOD.replace("Yo", "</myPT_user>") * 5)
     Path("b.jsonl").write_text("{\n" * 3)
     assert main(["-q", "a.jsonl", "b.jsonl"]) == 1
@@ -28,23 +27,17 @@ def test_a_flood_is_counted(
     assert "... and 497 more MYP001 invalid-json in a.jsonl (--show-all prints them)\n" in out
     assert "... and 2 more MYP301 tag-in-content in a.jsonl" in out
     assert "in b.jsonl" not in out
-    assert out.count("every line is one JSON object") == 2, (
-        "what is the same for all of a kind is said once a file"
-    )
+    assert out.count("every line is one JSON object") == 2, "what is equal is printed once a file"
     main(["-q", "--show-all", "a.jsonl"])
     assert capsys.readouterr().out.count("error[MYP001]") == 500
     main(["-q", "--format", "concise", "a.jsonl"])
     assert len(capsys.readouterr().out.splitlines()) == 505, "formats for programs have all"
 
 
-def test_every_advice_is_given_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_advice_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Help that leads on must not vanish after the first findings of the same rule."""
-    monkeypatch.chdir(tmp_path)
     record = {"text": 1, "user": "m", "think": "en", "roles": "web", "conversations": []}
-    Path("a.jsonl").write_text((json.dumps(record) + "\n") * 9)
-    assert main(["-q", "a.jsonl"]) == 1
+    assert main(["-q", write("a.jsonl", *[record] * 9)]) == 1
     out = capsys.readouterr().out
     assert out.count('begin its name with "_"') == 1
     assert out.count("ShareGPT calls the messages so") == 1
@@ -53,89 +46,73 @@ def test_every_advice_is_given_once(
     many = [{"messages": [], "system": "s", f"massages{'x' * i}": 1} for i in range(1, 4)]
     words = ["mesages", "massages", "systm", "sytem", "sistem", "lanuage", "langage"]
     many += [{"messages": [], "system": "s", word: 1} for word in words for _ in range(9)]
-    Path("b.jsonl").write_text("".join(json.dumps(record) + "\n" for record in many))
-    assert main(["-q", "b.jsonl"]) == 1
+    assert main(["-q", write("b.jsonl", *many)]) == 1
     assert capsys.readouterr().out.count("error[MYP103]") <= 10, "of any number of advices"
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_statistics_name_the_keys(
-    jobs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "x.jsonl"
-    record = json.loads(GOOD)
+def test_statistics_name_the_keys(jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    record = native(answer="Yo")
     record["messages"][0] |= {"a/b~": 1, "weight": 1}
-    odd = GOOD.replace('{"system"', '{"\\ud800": 1, "system"')
-    path.write_text(
-        (json.dumps(record) + "\n") * 3 + GOOD.replace('"system"', '"id": 1, "system"') + odd
-    )
-    assert main(["-q", "-j", jobs, "--statistics", str(path)]) == 1
+    odd = GOOD.rstrip().replace('{"system"', '{"\\ud800": 1, "system"')
+    path = write("x.jsonl", *[record] * 3, {"id": 1} | native(answer="Yo"), odd)
+    assert main(["-q", "-j", jobs, "--statistics", path]) == 1
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.split()[:3] == ["8", "MYP103", "unknown-key"]
     assert second.strip() == r'keys: "a/b~" 3, "weight" 3, "id" 1, "\ud800" 1'
-    path.write_text("".join(GOOD.replace('"system"', f'"k{i}": 1, "system"') for i in range(2000)))
-    assert main(["-q", "--statistics", str(path)]) == 1
-    assert capsys.readouterr().out.splitlines()[1].endswith('"k9" 1 and more')
+
+
+@pytest.mark.parametrize(("count", "end"), [(12, "and 2 more"), (MAX_KEYS + 1, "and more")])
+def test_statistics_name_ten_keys(count: int, end: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write("x.jsonl", *[{f"k{i}": 1} | native() for i in range(count)])
+    assert main(["-q", "--statistics", "x.jsonl"]) == 1
+    assert capsys.readouterr().out.splitlines()[1].endswith(f'"k9" 1 {end}')
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
-def test_many_equal_mistakes_cost_no_memory_and_no_lines(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
+def test_many_equal_mistakes_cost_no_memory_and_no_lines() -> None:
     line = GOOD.replace('"user"', '"usr"')
-    path.write_text(line * 60_000)
-    code = (
-        "import re, sys\nfrom mypt_lint.cli import main\nstatus = main(['-j', '1', sys.argv[1]])\n"
-        "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)\nsys.exit(status)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
-    assert done.returncode == 1
-    *said, peak = done.stderr.splitlines()
-    assert len(done.stdout.splitlines()) + len(said) < 20
-    assert "59,997 more MYP105" in done.stdout
-    assert int(peak) < 150 * 1024
+    few, many = 1_000, either(10_000, 60_000)
+    for name, count in (("few", few), ("many", many)):
+        Path(name).write_text(line * count)
+    kilobytes, printed = memory_beyond(
+        "import sys\nfrom mypt_lint.cli import main",
+        "main(['-j', '1', sys.argv[1]])", "print(main(['-j', '1', sys.argv[2]]))",
+        Path("few").resolve(), Path("many").resolve(),
+    )  # fmt: skip
+    assert f"{few - 3} more MYP105" in printed
+    assert f"{many - 3:,} more MYP105" in printed
+    assert printed.splitlines()[-1] == "1"
+    assert len(printed.splitlines()) < 40
+    assert kilobytes < 4 * 1024
 
 
-def test_several_formats_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, sarif, log = tmp_path / "x.jsonl", tmp_path / "lint.sarif", tmp_path / "log.txt"
-    data.write_text("{\n" * 5)
-    assert (
-        main(
-            [
-                "-q",
-                "--format",
-                "concise",
-                "--format",
-                f"sarif={sarif}",
-                "--format",
-                f"json={tmp_path}/x.json",
-                str(data),
-            ]
-        )
-        == 1
-    )
+def test_several_formats_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.jsonl").write_text("{\n" * 5)
+    formats = ("concise", "sarif=lint.sarif", "json=x.json")
+    words = [word for name in formats for word in ("--format", name)]
+    assert main(["-q", *words, "x.jsonl"]) == 1
     assert len(capsys.readouterr().out.splitlines()) == 5
-    assert len(json.loads(sarif.read_text())["runs"][0]["results"]) == 5
-    assert len(json.loads((tmp_path / "x.json").read_text())) == 5
-    assert main(["-q", "--format", "concise", "-o", str(log), str(data)]) == 1
+    assert len(json.loads(Path("lint.sarif").read_text())["runs"][0]["results"]) == 5
+    assert len(json.loads(Path("x.json").read_text())) == 5
+    assert main(["-q", "--format", "concise", "-o", "log.txt", "x.jsonl"]) == 1
     assert capsys.readouterr().out == ""
-    assert len(log.read_text().splitlines()) == 5
+    assert len(Path("log.txt").read_text().splitlines()) == 5
 
 
-def test_outputs_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = tmp_path / "x.jsonl"
-    data.write_text("{\n")
-    for options, said in (
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
         (["--format", "txt"], "did you mean text?"),
         (["--format", "json", "--format", "text"], "2 formats go to standard output"),
-        (["-o", str(data)], "is read from"),
-        (["-o", str(tmp_path / "none/x")], "cannot be written"),
-    ):
-        assert main([*options, str(data)]) == 2
-        assert said in capsys.readouterr().err
-    assert data.read_text() == "{\n"
+        (["-o", "x.jsonl"], "is read from"),
+        (["-o", "none/x"], "cannot be written"),
+    ],
+)
+def test_outputs_that_cannot_be(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("x.jsonl").write_text("{\n")
+    assert main([*options, "x.jsonl"]) == 2
+    assert message in capsys.readouterr().err
+    assert Path("x.jsonl").read_text() == "{\n"
