@@ -3,39 +3,35 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import pytest
 
 from mypt_cli.jsonl.blocks import Source
 from mypt_convert.cli import main as convert
-from mypt_lint.cli import main as lint
 from mypt_lint.editor.document import Document
 from mypt_lint.run.plan import Plan
 from mypt_lint.settings.config import Config
+from tests.support.build import chat, lines
+from tests.support.linting import Linter
 
-SAID = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
-TEXT = "".join(json.dumps({"note": i, "messages": SAID}) + "\n" for i in range(9))
+TEXT = b"".join(line + b"\n" for line in lines(*[{"note": i} | chat() for i in range(9)])).decode()
 
 
 def test_an_editor_shows_them_once() -> None:
     source = Source("a.jsonl", stream=io.BytesIO(TEXT.encode()))
     (group,) = Plan({}, Config()).groups([source], known=None, say=lambda _: None)
-    found = Document.of(TEXT, group._replace(sources=[Source("a.jsonl")])).found
-    assert [(item.finding.code, item.row) for item in found] == [("MYP112", 1)]
+    findings = Document.of(TEXT, group._replace(sources=[Source("a.jsonl")])).found
+    assert [(item.finding.code, item.row) for item in findings] == [("MYP112", 1)]
 
 
-def test_the_summary_says_that_they_are_of_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(TEXT)
-    assert lint([str(path), "--no-config"]) == 0
-    assert "1 warning about the file; 9 lines clean (1 file)" in capsys.readouterr().err
-    path.write_text(TEXT.replace("Hi", "Dear {{name}}", 1))
-    lint([str(path), "--no-config"])
-    assert "2 warnings in 1 of 9 lines (8 clean, 1 faulty; 1 file)" in capsys.readouterr().err
+@pytest.mark.usefixtures("folder")
+def test_the_summary_says_that_they_are_of_the_file(lint: Linter) -> None:
+    status, _, err = lint.of(TEXT, "--no-config")
+    assert status == 0
+    assert "1 warning about the file; 9 lines clean (1 file)" in err
+    _, _, err = lint.of(TEXT.replace("Hi", "Dear {{name}}", 1), "--no-config")
+    assert "2 warnings in 1 of 9 lines (8 clean, 1 faulty; 1 file)" in err
 
 
 def test_records_is_the_name_of_the_option_in_all_commands(tmp_path: Path) -> None:

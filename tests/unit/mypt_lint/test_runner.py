@@ -5,9 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,17 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run import parallel, runner
 from mypt_lint.run.runner import run
+from tests.support.build import native
+from tests.support.examples import either
+from tests.support.programs import memory_beyond
 
 CHECKER = Checker(mypt_spec.dialect("mypt"))
 
 
 def line(number: int, **more: Any) -> bytes:
     """A clean line, told from others by its number."""
-    messages = [
-        {"role": "user", "content": f"Frage {number}: wie groß?"},
-        {"role": "assistant", "content": 'So \\ "groß".\n'},
-    ]
-    return json.dumps(
-        {"system": "S", "messages": messages} | more, ensure_ascii=number % 3 == 0
-    ).encode()
+    record = native(f"Frage {number}: wie groß?", 'So \\ "groß".\n') | more
+    return json.dumps(record, ensure_ascii=number % 3 == 0).encode()
 
 
 FAULTY = {
@@ -62,60 +59,47 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Files with every kind of fault that the runner has a part in."""
+def files(tmp_path: Path) -> Path:
+    """A folder of files with every kind of fault that the runner has a part in."""
     mixed = []
     for number, raw in enumerate(FAULTY.values()):
         mixed += [line(number * 9 + i, _id=i) if i % 4 else line(i) for i in range(9)] + [raw]
     mixed[20] = line(20).replace(b"wie", b"w" * 3000)
+    data = b"\n".join(mixed)
     # With a mark, without a last line end.
-    (tmp_path / "mixed.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\n".join(mixed))
-    (tmp_path / "mixed.jsonl.gz").write_bytes(gzip.compress(b"\n".join(mixed) + b"\n"))
-    (tmp_path / "cut.jsonl.gz").write_bytes(
-        gzip.compress(b"\n".join(mixed), compresslevel=0)[:-900]
-    )
+    (tmp_path / "mixed.jsonl").write_bytes(b"\xef\xbb\xbf" + data)
+    (tmp_path / "mixed.jsonl.gz").write_bytes(gzip.compress(data + b"\n"))
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(data, compresslevel=0)[:-900])
     (tmp_path / "empty.jsonl").write_bytes(b"")
     (tmp_path / "clean.jsonl").write_bytes(b"".join(line(i) + b"\n" for i in range(200)))
     return tmp_path
 
 
-def sources(folder: Path) -> Iterator[Source]:
-    yield from expand([str(folder)])
-    yield Source(STDIN, stream=io.BytesIO((folder / "mixed.jsonl").read_bytes()))
+def sources(folder: Path) -> list[Source]:
+    stream = io.BytesIO((folder / "mixed.jsonl").read_bytes())
+    return [*expand([str(folder)]), Source(STDIN, stream=stream)]
 
 
-def outcome(found: Iterator[Source], jobs: int) -> tuple[list[Diagnostic], Summary]:
+def outcome(sources: Iterable[Source], jobs: int) -> tuple[list[Diagnostic], Summary]:
     items, total = [], Summary()
-    for chunk in run(CHECKER, list(found), "record", jobs=jobs):
+    for chunk in run(CHECKER, list(sources), "record", jobs=jobs):
         items += chunk.found
         total.add(chunk.summary)
     return items, total
 
 
 @pytest.mark.usefixtures("small")
-def test_any_number_of_processes_says_the_same(folder: Path) -> None:
-    alone = outcome(sources(folder), 1)
-    assert {item.finding.code for item in alone[0]} >= {
-        *FAULTY,
-        "MYP003",
-        "MYP007",
-        "MYP009",
-        "MYP012",
-        "MYP013",
-    }
-    for jobs in (2, 8):
-        assert outcome(sources(folder), jobs) == alone
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_counts_add_up(folder: Path, jobs: int) -> None:
-    found, total = outcome(sources(folder), jobs)
+def test_any_number_of_processes_says_the_same_and_counts_add_up(files: Path) -> None:
+    findings, total = outcome(sources(files), 1)
+    about_files = {"MYP003", "MYP007", "MYP009", "MYP012", "MYP013"}
+    assert {item.finding.code for item in findings} >= {*FAULTY} | about_files
     assert total.files == 6
     assert total.units == total.clean + total.faulty
-    assert sum(total.by_severity.values()) == sum(total.by_code.values()) == len(found)
+    assert sum(total.by_severity.values()) == sum(total.by_code.values()) == len(findings)
     # Mixed, packed, cut, streamed.
     assert total.by_code["MYP301"] == total.units_by_code["MYP301"] == 4
+    for jobs in (2, 8):
+        assert outcome(sources(files), jobs) == (findings, total)
 
 
 @pytest.mark.usefixtures("small")
@@ -125,17 +109,14 @@ def test_rows_are_those_of_the_file_in_every_range(tmp_path: Path, jobs: int) ->
     lines = [line(i) if i % 10 else FAULTY["MYP303"] for i in range(400)]
     path.write_bytes(b"\n".join(lines) + b"\n")
     assert path.stat().st_size > 10 * parallel.RANGE
-    found, total = outcome(iter(expand([str(path)])), jobs)
-    assert (
-        [item.row for item in found]
-        == [item.end_row for item in found]
-        == [i + 1 for i in range(0, 400, 10)]
-    )
+    findings, total = outcome(expand([str(path)]), jobs)
+    places = [(item.row, item.end_row) for item in findings]
+    assert places == [(i + 1, i + 1) for i in range(0, 400, 10)]
     assert (total.units, total.faulty, total.bytes) == (400, 40, path.stat().st_size)
 
 
-def test_chunks_come_in_order_and_end_each_file(folder: Path) -> None:
-    chunks = list(run(CHECKER, expand([str(folder)]), "record", jobs=2))
+def test_chunks_come_in_order_and_end_each_file(files: Path) -> None:
+    chunks = list(run(CHECKER, expand([str(files)]), "record", jobs=2))
     paths = [item.filename for chunk in chunks for item in chunk.found]
     assert paths == sorted(paths)
     assert sum(chunk.summary.files for chunk in chunks) == 5
@@ -145,44 +126,35 @@ def test_chunks_come_in_order_and_end_each_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     "metadata", [{}, {"_id": "a\\", "_source": {"file": "x.md", "tags": ["<b>", "y"]}}]
 )
-def test_metadata_is_read_and_says_nothing(tmp_path: Path, metadata: dict[str, Any]) -> None:
+def test_metadata_has_no_finding(tmp_path: Path, metadata: dict[str, Any]) -> None:
     path = tmp_path / "meta.jsonl"
     path.write_bytes(b"".join(line(i, **metadata) + b"\n" for i in range(100)))
-    assert outcome(iter(expand([str(path)])), 1)[0] == []
+    assert outcome(expand([str(path)]), 1)[0] == []
 
 
-_MEASURE = """
-import re, resource, sys
-from pathlib import Path
+_CHECK = """
+import sys
 import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.run.runner import run
 from mypt_cli.jsonl.paths import expand
-for chunk in run(Checker(mypt_spec.dialect("mypt")), expand(sys.argv[2:]), "record", jobs=int(sys.argv[1])):
-    assert not chunk.found
-# Not ru_maxrss of this process: it begins with that of the process that started it.
-own = int(re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())[1])
-print(max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1024)
+
+def check(path):
+    checker = Checker(mypt_spec.dialect("mypt"))
+    for chunk in run(checker, expand([path]), "record", jobs=int(sys.argv[3])):
+        assert not chunk.found
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_memory_does_not_grow_with_the_file(tmp_path: Path, jobs: str) -> None:
-    peaks = []
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_memory_does_not_grow_with_the_file(tmp_path: Path, jobs: int) -> None:
     block = b"".join(line(i) + b"\n" for i in range(5000))
-    for megabytes in (10, 60):
-        path = tmp_path / f"{megabytes}.jsonl"
-        with path.open("wb") as out:
+    for name, megabytes in (("small", 2), ("large", either(16, 60))):
+        with (tmp_path / name).open("wb") as out:
             for _ in range((megabytes << 20) // len(block)):
                 out.write(block)
-        done = subprocess.run(
-            [sys.executable, "-c", _MEASURE, jobs, str(path)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        peaks.append(float(done.stdout))
-        path.unlink()
-    assert peaks[1] < peaks[0] + 8
-    assert peaks[1] < 150
+    kilobytes, _ = memory_beyond(
+        _CHECK, "check(sys.argv[1])", "check(sys.argv[2])", tmp_path / "small", tmp_path / "large", jobs
+    )  # fmt: skip
+    assert kilobytes < 4 * 1024
