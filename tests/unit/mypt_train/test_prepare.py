@@ -5,23 +5,18 @@ And that it survives a kill at any moment with nothing lost or doubled.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gzip
 import itertools
 import json
 import os
 import random
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,42 +31,11 @@ from mypt_train import Options, PrepareError, ShardError, ShardReader, prepare
 from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.packing import pack
-from tests.support.children import child
+from tests.support.build import assistant, contents, lines, native, read, user, write
 from tests.support.examples import examples
+from tests.support.kills import is_killed, steps_of
+from tests.support.shards import PHASES, prepare_files
 from tests.support.strategies import DIALECTS, records
-
-ROOT = Path(__file__).parents[3]
-PHASES = sorted(str(path) for path in (ROOT / "examples").glob("phase*.jsonl"))
-
-
-def jsonl(path: Path, *values: Any) -> str:
-    path.write_bytes(b"".join(json.dumps(v).encode() + b"\n" for v in values))
-    return str(path)
-
-
-def chat(text: str, **more: Any) -> dict[str, Any]:
-    return {
-        "system": "S",
-        "messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "Yes."}],
-        **more,
-    }
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()
-    }
-
-
-def made(paths: list[str], out: Path, unit_size: int = 2000, **options: Any) -> dict[str, Any]:
-    how = {key: options.pop(key) for key in ("workers", "resume") if key in options}
-    return prepare(
-        expand(paths),
-        out,
-        Options(**{"context_length": 1024, **options}),
-        unit_size=unit_size,
-        **how,
-    )
 
 
 @given(data=st.data())
@@ -81,53 +45,42 @@ def test_what_is_read_back_is_what_the_dialect_encodes(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("set")
-    lines = data.draw(st.lists(records(name), min_size=1, max_size=5))
-    d = mypt_spec.dialect(name)
-    packed = data.draw(st.booleans())
-    made(
-        [jsonl(folder / "in.jsonl", *lines)],
-        folder / "out",
-        dialect=name,
-        pack=packed,
-        context_length=4096,
-        val_fraction=0.3,
-    )
-    reader = ShardReader(folder / "out", verify=True)
-    wanted = []
-    for number, line in enumerate(lines):
-        episode, _ = d.read(line)
+    drawn = data.draw(st.lists(records(name), min_size=1, max_size=5))
+    d, packed = mypt_spec.dialect(name), data.draw(st.booleans())
+    options = {"dialect": name, "pack": packed, "context_length": 4096, "val_fraction": 0.3}
+    prepare_files([write(folder / "in.jsonl", *drawn)], folder / "out", **options)
+    expected = []
+    for number, record in enumerate(drawn, 1):
+        episode, _ = d.read(record)
         assert episode is not None
         encoded = d.encode(episode)
-        wanted.append((number + 1, encoded.ids.tolist(), [0, *encoded.loss.tolist()[1:]]))
-    found = []
-    for split in ("train", "val"):
-        for shard in reader.shards(split):
-            covered = np.zeros(len(shard.ids), bool)
-            for entry, (ids, mask) in zip(shard.index, shard.episodes(), strict=True):
-                found.append((int(entry["line"]), ids.tolist(), mask.tolist()))
-                start = int(entry["start"])
-                covered[start : start + int(entry["length"])] = True
-                if packed:
-                    assert (
-                        start // 4096
-                        == (start + int(entry["length"]) - 1) // 4096
-                        == int(entry["row"])
-                    ), "within one row"
-            assert (shard.ids[~covered] == 50256).all()
-            assert not shard.mask[~covered].any()
-            assert packed or covered.all()
-    assert sorted(found) == sorted(wanted)
+        expected.append((number, encoded.ids.tolist(), [0, *encoded.loss.tolist()[1:]]))
+    written = []
+    reader = ShardReader(folder / "out", verify=True)
+    for shard in (shard for split in ("train", "val") for shard in reader.shards(split)):
+        covered = np.zeros(len(shard.ids), bool)
+        for entry, (ids, mask) in zip(shard.index, shard.episodes(), strict=True):
+            written.append((int(entry["line"]), ids.tolist(), mask.tolist()))
+            start, end = int(entry["start"]), int(entry["start"] + entry["length"])
+            covered[start:end] = True
+            within = {start // 4096, (end - 1) // 4096, int(entry["row"])}
+            assert not packed or len(within) == 1, "within one row"
+        assert (shard.ids[~covered] == 50256).all()
+        assert not shard.mask[~covered].any()
+        assert packed or covered.all()
+    assert sorted(written) == sorted(expected)
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(50, 70), st.integers(1, 20))
 def test_every_item_is_in_one_row(lengths: list[int], row: int, window: int) -> None:
-    rows = list(pack([(length, i) for i, length in enumerate(lengths)], row, window=window))
-    assert sorted(i for found in rows for i in found) == list(range(len(lengths)))
-    assert all(sum(lengths[i] for i in found) <= row for found in rows)
-    assert all(found == sorted(found) for found in rows)
-    assert rows == list(pack([(length, i) for i, length in enumerate(lengths)], row, window=window))
+    items = [(length, i) for i, length in enumerate(lengths)]
+    rows = list(pack(items, row, window=window))
+    assert sorted(i for numbers in rows for i in numbers) == list(range(len(lengths)))
+    assert all(numbers == sorted(numbers) for numbers in rows)
+    assert rows == list(pack(items, row, window=window))
+    sums = sorted(sum(lengths[i] for i in numbers) for numbers in rows)
+    assert all(size <= row for size in sums)
     if window >= len(lengths) and lengths:  # no two rows would fit into one
-        sums = sorted(sum(lengths[i] for i in found) for found in rows)
         assert len(sums) == 1 or sums[0] + sums[1] > row
     with pytest.raises(ValueError, match="a row holds 1 to"):
         list(pack([(row + 1, 0)], row))
@@ -142,88 +95,66 @@ def test_padding_is_small() -> None:
 
 def test_bytes_do_not_depend_on_workers_or_units(tmp_path: Path) -> None:
     options = {"val_fraction": 0.3, "seed": 7, "tokens_per_shard": 1024}
-    one = made(PHASES, tmp_path / "one", **options)
+    one = prepare_files(PHASES, tmp_path / "one", **options)
     for workers in (2, 4):
-        assert made(PHASES, tmp_path / str(workers), workers=workers, **options) == one
+        assert prepare_files(PHASES, tmp_path / str(workers), workers=workers, **options) == one
         assert contents(tmp_path / str(workers)) == contents(tmp_path / "one")
-    assert made(PHASES, tmp_path / "whole", unit_size=1 << 20, **options)["splits"] == one["splits"]
+    assert (
+        prepare_files(PHASES, tmp_path / "whole", unit_size=1 << 20, **options)["splits"]
+        == one["splits"]
+    )
     assert len(one["splits"]["train"]["shards"]) > 1
-    other = made(PHASES, tmp_path / "other", val_fraction=0.3, seed=8, tokens_per_shard=1024)
+    other = prepare_files(
+        PHASES, tmp_path / "other", val_fraction=0.3, seed=8, tokens_per_shard=1024
+    )
     assert other["splits"] != one["splits"]
     assert other["lines"] == one["lines"]
 
 
 def test_every_line_is_accounted_for(tmp_path: Path) -> None:
-    good = chat("Hi")
-    long = chat("word " * 3000)
-    path = tmp_path / "in.jsonl"
-    lines = [
-        json.dumps(good),
-        "nope",
-        json.dumps(good),
-        "",
-        json.dumps(chat("<myPT_user>")),
-        json.dumps(long),
-        json.dumps(chat("Ho")),
-    ]
-    path.write_text("\n".join(lines))
-    packed = tmp_path / "more.jsonl.gz"
-    packed.write_bytes(gzip.compress("\n".join([*lines, "{}"]).encode()))
-    manifest = made(
-        [str(path), str(packed)],
-        tmp_path / "out",
-        unit_size=300,
-        on_error="reject",
-        long="drop",
-        dedup=True,
-    )
+    good, long = native("Hi"), native("word " * 3000)
+    some = lines(good, "nope", good, "", native("<myPT_user>"), long, native("Ho"))
+    path, packed = tmp_path / "in.jsonl", tmp_path / "more.jsonl.gz"
+    path.write_bytes(b"\n".join(some))
+    packed.write_bytes(gzip.compress(b"\n".join([*some, b"{}"])))
+    manifest = prepare_files(
+        [str(path), str(packed)], tmp_path / "out",
+        unit_size=300, on_error="reject", long="drop", dedup=True,
+    )  # fmt: skip
     assert manifest["lines"] == {"lines": 15, "written": 2, "refused": 7, "long": 2, "duplicate": 4}
     assert [entry["lines"] for entry in manifest["inputs"]] == [7, 8]
-    rejects = [
-        json.loads(line) for line in (tmp_path / "out" / "rejects.jsonl").read_text().splitlines()
-    ]
+    rejects = read(tmp_path / "out" / "rejects.jsonl")
+    both = [(2, "MYP001"), (4, "MYP011"), (5, "MYP301"), (6, "MYP502")]
     assert [(r["file"], r["line"], r["findings"][0]["code"]) for r in rejects] == [
-        *[
-            (str(path), line, code)
-            for line, code in [(2, "MYP001"), (4, "MYP011"), (5, "MYP301"), (6, "MYP502")]
-        ],
-        *[
-            (str(packed), line, code)
-            for line, code in [
-                (2, "MYP001"),
-                (4, "MYP011"),
-                (5, "MYP301"),
-                (6, "MYP502"),
-                (8, "MYP102"),
-            ]
-        ],
+        *[(str(path), *reject) for reject in both],
+        *[(str(packed), *reject) for reject in [*both, (8, "MYP102")]],
     ]
     assert manifest["tags"]["USER_OPEN"] == 2 + 4
 
 
+@pytest.mark.extra("pyarrow")
 @pytest.mark.parametrize("packed", [True, False])
 def test_parquet_holds_the_same(tmp_path: Path, packed: bool) -> None:
+    import pyarrow.parquet as pq
+
     options: dict[str, Any] = {"val_fraction": 0.3, "tokens_per_shard": 1024, "pack": packed}
-    made(PHASES, tmp_path / "bin", **options)
-    manifest = made(PHASES, tmp_path / "parquet", format="parquet", **options)
+    prepare_files(PHASES, tmp_path / "bin", **options)
+    manifest = prepare_files(PHASES, tmp_path / "parquet", format="parquet", **options)
     assert len(manifest["splits"]["train"]["shards"]) > 1
     mine, theirs = (ShardReader(tmp_path / form, verify=True) for form in ("bin", "parquet"))
     for split in ("train", "val"):
         for one, other in zip(mine.shards(split), theirs.shards(split), strict=True):
             assert one.index.tolist() == other.index.tolist()
-            assert (one.ids.tolist(), one.mask.tolist()) == (
-                other.ids.tolist(),
-                other.mask.tolist(),
-            )
+            assert one.ids.tolist() == other.ids.tolist()
+            assert one.mask.tolist() == other.mask.tolist()
             table = pq.read_table(tmp_path / "parquet" / f"{other.name}.parquet").to_pylist()
             assert [i for row in table for i in row["input_ids"]] == one.ids.tolist()
             assert [i for row in table for i in row["loss_mask"]] == one.mask.tolist()
             assert [line for row in table for line in row["lines"]] == one.index["line"].tolist()
             if packed:
                 assert {len(row["input_ids"]) for row in table} == {1024}
-                assert [s for row in table for s in row["starts"]] == [
-                    e["start"] % 1024 for e in one.index
-                ]
+                starts = [start for row in table for start in row["starts"]]
+                assert starts == [entry["start"] % 1024 for entry in one.index]
     assert lint([str(tmp_path / "parquet")]) == 0
     broken = tmp_path / "parquet" / "train" / "shard_00000.parquet"
     broken.write_bytes(broken.read_bytes()[:-9])
@@ -232,10 +163,10 @@ def test_parquet_holds_the_same(tmp_path: Path, packed: bool) -> None:
 
 
 def test_a_refused_line_makes_no_data_set(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "in.jsonl", chat("Hi"), {"messages": []})
+    path = write(tmp_path / "in.jsonl", native("Hi"), {"messages": []})
     for _ in range(2):  # the same folder may be named again
         with pytest.raises(PrepareError, match=r"1 of 2 lines are refused") as refusal:
-            made([path], tmp_path / "out")
+            prepare_files([path], tmp_path / "out")
         first, reason, last = str(refusal.value).split("\n")
         assert "--on-error reject" in first
         assert reason == f"  {path}:2: MYP107 the conversation has no messages"
@@ -243,88 +174,80 @@ def test_a_refused_line_makes_no_data_set(tmp_path: Path) -> None:
         assert [p.name for p in (tmp_path / "out").iterdir()] == ["rejects.jsonl"]
         with pytest.raises(ShardError, match=r"rejects\.jsonl"):
             ShardReader(tmp_path / "out")
-    jsonl(tmp_path / "in.jsonl", chat("Hi"))
-    assert made([path], tmp_path / "out")["lines"]["written"] == 1
+    write(tmp_path / "in.jsonl", native("Hi"))
+    assert prepare_files([path], tmp_path / "out")["lines"]["written"] == 1
     assert (tmp_path / "out" / "rejects.jsonl").read_bytes() == b""
 
 
 def test_a_set_without_an_episode_says_why(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "in.jsonl", *[{"messages": []}] * 5)
+    path = write(tmp_path / "in.jsonl", *[{"messages": []}] * 5)
     with pytest.raises(PrepareError, match="nothing to write: none of 5 lines") as refusal:
-        made([path], tmp_path / "out", on_error="reject")
-    assert [line[-30:] for line in str(refusal.value).split("\n")[1:4]] == [
-        "the conversation has no messages"[-30:]
-    ] * 3
+        prepare_files([path], tmp_path / "out", on_error="reject")
+    reasons = str(refusal.value).split("\n")[1:4]
+    assert all(reason.endswith("the conversation has no messages") for reason in reasons)
+    assert len(reasons) == 3
 
 
 def test_a_refusal_names_the_dialect_of_a_file_that_is_in_another(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = [{"type": "text", "text": "Yes."}]
-    plain = {
-        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "contents": said}]
-    }
-    record = plain | {"stray": 1}
-    path = jsonl(tmp_path / "x.jsonl", plain, plain)
+    parts = [{"type": "text", "text": "Yes."}]
+    plain = {"messages": [user(), {"role": "assistant", "contents": parts}]}
+    path = write(tmp_path / "x.jsonl", plain, plain)
     assert main([path, "--out", str(tmp_path / "a"), "-q"]) == 2
     assert f"; {path} is praxis or usf-omega: use --dialect praxis\n" in capsys.readouterr().err
-    path = jsonl(tmp_path / "y.jsonl", record)
+    path = write(tmp_path / "y.jsonl", plain | {"stray": 1})
     assert main([path, "--out", str(tmp_path / "b"), "-q"]) == 2
     assert "use --dialect" not in capsys.readouterr().err
 
 
 def turns(count: int, words: int) -> dict[str, Any]:
-    messages = []
-    for i in range(count):
-        messages += [
-            {"role": "user", "content": f"{i} " + "word " * words},
-            {"role": "assistant", "content": f"Yes {i}."},
-        ]
-    return {"system": "S", "messages": messages}
+    return {"system": "S", "messages": [
+        part for i in range(count)
+        for part in (user(f"{i} " + "word " * words), assistant(f"Yes {i}."))
+    ]}  # fmt: skip
 
 
 def test_an_episode_that_fills_a_row_fits() -> None:
     """On each way to encode it: by itself, by a template."""
-    line = json.dumps(chat("Hi")).encode()
+    (line,) = lines(native())
     size = len(Encoder(Options()).line(line).samples[0].ids)
     for length, status in ((size, "written"), (size - 1, "long")):
         encoder = Encoder(Options(context_length=length, long="drop"))
-        found = [encoder.line(line), *encoder.lines([line] * 3), *encoder.lines([line] * 3)]
-        assert {outcome.status for outcome in found} == {status}
+        outcomes = [encoder.line(line), *encoder.lines([line] * 3), *encoder.lines([line] * 3)]
+        assert {outcome.status for outcome in outcomes} == {status}
 
 
 def test_parts_that_fill_a_row_are_not_split_further() -> None:
     sizes = {n: len(Encoder(Options()).record(turns(n, 9)).samples[0].ids) for n in (1, 2, 3)}
     for length, parts in ((sizes[2], [2, 1]), (sizes[2] - 1, [1, 1, 1]), (sizes[3], [3])):
         encoder = Encoder(Options(context_length=length, long="split-turns"))
-        found = encoder.record(turns(3, 9)).samples
-        assert [len(sample.ids) for sample in found] == [sizes[n] for n in parts]
+        samples = encoder.record(turns(3, 9)).samples
+        assert [len(sample.ids) for sample in samples] == [sizes[n] for n in parts]
 
 
 def test_long_episodes_are_split_after_turns(tmp_path: Path) -> None:
     record = turns(7, 300)
-    path = jsonl(tmp_path / "in.jsonl", record, turns(1, 2000))
-    manifest = made([path], tmp_path / "out", long="split-turns", on_error="reject")
+    path = write(tmp_path / "in.jsonl", record, turns(1, 2000))
+    manifest = prepare_files([path], tmp_path / "out", long="split-turns", on_error="reject")
     assert manifest["lines"] == {"lines": 2, "written": 1, "refused": 1, "long": 0, "duplicate": 0}
     d = mypt_spec.dialect("mypt")
-    said: list[str] = []
+    texts: list[str] = []
     (shard,) = ShardReader(tmp_path / "out").shards()
-    order = np.argsort([int(e["line"]) * 10**9 for e in shard.index], kind="stable")
     episodes = [d.parse_ids(ids)[0] for ids, _ in shard.episodes()]
     assert len(episodes) > 1
-    assert len(order) == len(episodes)
     for episode in episodes:
         assert episode is not None
         written = d.write(episode)
         assert written["system"] == "S"
-        said += [m["content"] for m in written["messages"]]
-    assert sorted(said) == sorted(m["content"] for m in record["messages"]), (
+        texts += [part["content"] for part in written["messages"]]
+    assert sorted(texts) == sorted(part["content"] for part in record["messages"]), (
         "every turn once, and no other"
     )
 
 
 def turns_of(d: mypt_spec.Dialect, episode: mypt_spec.Episode) -> tuple[int, list[int]]:
-    """The number of messages before the first turn, and where turns end."""
+    """Returns the number of messages before the first turn, and where turns end."""
     terminals = [[e.terminal for e in events_of([m], d.table)] for m in episode.messages]
     return mypt_spec.states.turns(terminals, d.automaton, d.table)
 
@@ -338,36 +261,27 @@ def test_parts_are_legal_and_together_the_whole(name: str, data: st.DataObject) 
     episode, _ = d.read(record)
     assert episode is not None
     whole = len(d.encode(episode).ids)
-    encoder = Encoder(
-        Options(
-            dialect=name,
-            context_length=max(2, data.draw(st.integers(2, whole))),
-            long="split-turns",
-        )
-    )
+    length = data.draw(st.integers(2, max(2, whole)))
+    encoder = Encoder(Options(dialect=name, context_length=length, long="split-turns"))
     outcome = encoder.record(record)
     if outcome.status != "written":
         assert outcome.findings
         return
-    assert all(len(s.ids) <= encoder.options.context_length for s in outcome.samples)
+    assert all(len(s.ids) <= length for s in outcome.samples)
     parts = [d.parse_ids(s.ids)[0] for s in outcome.samples]
     assert None not in parts
-    head = (
-        [m for part in parts[1:] for m in part.messages][: turns_of(d, episode)[0]]
-        if len(parts) > 1
-        else []
-    )
+    head = turns_of(d, episode)[0]
     joined = list(parts[0].messages)
     for part in parts[1:]:
-        assert list(part.messages[: len(head)]) == list(episode.messages[: len(head)])
-        joined += part.messages[len(head) :]
+        assert part.messages[:head] == episode.messages[:head]
+        joined += part.messages[head:]
     assert tuple(joined) == d.parse_ids(d.encode(episode).ids)[0].messages
     if len(parts) > 1:
         assert [len(s.ids) for s in outcome.samples] == greedy(encoder, episode)
 
 
 def greedy(encoder: Encoder, episode: mypt_spec.Episode) -> list[int]:
-    """The lengths of the parts, each turn put after the others as long as all of them fit."""
+    """Returns the lengths of the parts; each turn is put after the others while all of them fit."""
     messages = episode.messages
     head, bounds = turns_of(encoder.dialect, episode)
     out: list[int] = []
@@ -386,8 +300,8 @@ def greedy(encoder: Encoder, episode: mypt_spec.Episode) -> list[int]:
 
 
 def test_duplicates_never_straddle(tmp_path: Path) -> None:
-    lines = [chat(f"Question {i % 40}") for i in range(200)]
-    made([jsonl(tmp_path / "in.jsonl", *lines)], tmp_path / "out", val_fraction=0.5)
+    path = write(tmp_path / "in.jsonl", *[native(f"Question {i % 40}") for i in range(200)])
+    prepare_files([path], tmp_path / "out", val_fraction=0.5)
     reader = ShardReader(tmp_path / "out")
     train, val = (
         {ids.tobytes() for shard in reader.shards(s) for ids, _ in shard.episodes()}
@@ -398,100 +312,35 @@ def test_duplicates_never_straddle(tmp_path: Path) -> None:
     assert not train & val
 
 
-CHILD = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-from mypt_lint.cli import main as lint
-from mypt_cli.jsonl.paths import expand
-from mypt_train import Options, prepare
-out, resume, *paths = sys.argv[1:]
-prepare(expand(paths), Path(out), Options(context_length=1024, val_fraction=0.3, tokens_per_shard=2048), unit_size=700, workers=2, resume=resume == "resume")
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="kills a process group")
-def test_a_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
-    """Killed at random moments until it gets through."""
-    made(PHASES, tmp_path / "want", unit_size=700, val_fraction=0.3, tokens_per_shard=2048)
-    rng = random.Random(3)
-    out, killed = tmp_path / "out", 0
-    longer = 3 / examples(60)
-    for attempt in range(60):
-        resume = "resume" if (out / ".work" / "plan.json").exists() else "anew"
-        if resume == "anew" and out.exists():
-            subprocess.run(["rm", "-r", str(out)], check=True)
-        command = [sys.executable, "-c", CHILD, str(out), resume, *PHASES]
-        seconds = 0.25 + attempt * longer * rng.random() if attempt < 50 else 120
-        with child(command, cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE) as process:
-            try:
-                _, err = process.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                _, err = process.communicate()  # until its workers have ended, too
-        if process.returncode == -signal.SIGKILL:
-            killed += 1
-            if not (out / "dataset_metadata.json").exists():
-                with pytest.raises(ShardError):
-                    ShardReader(out)
-                continue
-            ShardReader(out, verify=True)  # killed when all was done but clearing up
-            if not (out / ".work").exists():
-                break
-            continue
-        assert process.returncode == 0, err.decode()
-        break
-    assert killed
-    assert contents(out) == contents(tmp_path / "want")
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_hundred_kills(tmp_path: Path) -> None:
-    """At random moments of runs that go on where the last one was killed, in one process and in
-    two; half as many outside of `nox -s thorough`.
-    """
-    for name in ("first", "want"):  # the second, as its children, has all of the engine loaded
-        began = time.perf_counter()
-        made(PHASES, tmp_path / name, unit_size=700, val_fraction=0.3, tokens_per_shard=2048)
-        whole = time.perf_counter() - began
-    rng = random.Random(4)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_that_is_killed_anywhere_resumes_to_the_same_bytes(
+    tmp_path: Path, workers: int
+) -> None:
+    """Also when the run that resumes is killed, and by any of its processes."""
+
+    def go(out: Path) -> None:
+        prepare_files(
+            PHASES, out, unit_size=700, val_fraction=0.3, tokens_per_shard=2048,
+            workers=workers, resume=out.exists(),
+        )  # fmt: skip
+
+    go(tmp_path / "loaded")  # what is loaded once is no step of the others
+    steps = steps_of(lambda: go(tmp_path / "want"))
+    expected, rng = contents(tmp_path / "want"), random.Random(4)
     kills = complete = 0
-    out = tmp_path / "out0"
-    while kills < examples(100) or (not complete and kills < 1000):  # a loaded machine is slower
-        workers = 1 + kills % 2
-        child = os.fork()
-        if not child:
-            try:
-                os.setsid()
-                made(
-                    PHASES,
-                    out,
-                    unit_size=700,
-                    val_fraction=0.3,
-                    tokens_per_shard=2048,
-                    workers=workers,
-                    resume=out.exists(),
-                )
-            finally:
-                os._exit(0)
-        time.sleep(rng.random() * whole * workers)
-        with contextlib.suppress(
-            ProcessLookupError, PermissionError
-        ):  # it has ended, or has not begun
-            os.killpg(child, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        kills += os.WIFSIGNALED(status)
+    while kills < examples(50) or not complete:
+        out = tmp_path / f"out{complete}"
+        kills += is_killed(lambda out=out: go(out), rng.randrange(steps))
         if not (out / "dataset_metadata.json").exists():
+            with pytest.raises(ShardError):
+                ShardReader(out)
             continue
         ShardReader(out, verify=True)
         if (out / ".work").exists():  # killed behind the manifest
-            made(PHASES, out, unit_size=700, val_fraction=0.3, tokens_per_shard=2048, resume=True)
-        assert contents(out) == contents(tmp_path / "want")
+            go(out)
+        assert contents(out) == expected
         complete += 1
-        out = tmp_path / f"out{complete}"
-    assert complete
 
 
 @pytest.mark.parametrize("broken", ["write", "rename", "fsync"])
@@ -499,7 +348,7 @@ def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bro
     """Every write, rename and fsync in turn: a clear error, no data set, and a resumed run that
     ends the same.
     """
-    made(PHASES[:2], tmp_path / "want", unit_size=1500)
+    prepare_files(PHASES[:2], tmp_path / "want", unit_size=1500)
     where, name = {
         "write": (atomic, "replacing"),
         "rename": (atomic.os, "replace"),
@@ -519,7 +368,7 @@ def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bro
         monkeypatch.setattr(where, name, step)
         error = None
         try:
-            made(PHASES[:2], out, unit_size=1500)
+            prepare_files(PHASES[:2], out, unit_size=1500)
         except PrepareError as raised:
             error = str(raised)
         monkeypatch.setattr(where, name, real)
@@ -532,34 +381,34 @@ def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bro
         else:
             with pytest.raises(ShardError):
                 ShardReader(out)
-        made(PHASES[:2], out, unit_size=1500, resume=True)
+        prepare_files(PHASES[:2], out, unit_size=1500, resume=True)
         assert contents(out) == contents(tmp_path / "want")
     assert failing > 5
 
 
 def test_what_does_not_fit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = jsonl(tmp_path / "in.jsonl", chat("Hi"))
+    path = write(tmp_path / "in.jsonl", native("Hi"))
     with monkeypatch.context() as patched:
         patched.setattr(sys.modules["mypt_train.data.prepare"], "commit_alone", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            made([path], tmp_path / "out")
+            prepare_files([path], tmp_path / "out")
     with pytest.raises(PrepareError, match="an earlier run stopped here; go on with --resume"):
-        made([path], tmp_path / "out")
+        prepare_files([path], tmp_path / "out")
     with pytest.raises(PrepareError, match="the earlier run had seed = 0, this one has 1"):
-        made([path], tmp_path / "out", seed=1, resume=True)
-    jsonl(tmp_path / "in.jsonl", chat("Hi"), chat("Ho"))
+        prepare_files([path], tmp_path / "out", seed=1, resume=True)
+    write(tmp_path / "in.jsonl", native("Hi"), native("Ho"))
     with pytest.raises(PrepareError, match="other inputs, or an input has changed"):
-        made([path], tmp_path / "out", resume=True)
-    made([path], tmp_path / "fine")
+        prepare_files([path], tmp_path / "out", resume=True)
+    prepare_files([path], tmp_path / "fine")
     with pytest.raises(PrepareError, match="nothing to resume"):
-        made([path], tmp_path / "fine", resume=True)
+        prepare_files([path], tmp_path / "fine", resume=True)
     with pytest.raises(PrepareError, match="is not empty"):
-        made([path], tmp_path / "fine")
+        prepare_files([path], tmp_path / "fine")
 
 
 def test_the_reader_refuses_what_is_wrong(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "in.jsonl", chat("Hi"), chat("Ho"))
-    made([path], tmp_path / "out")
+    path = write(tmp_path / "in.jsonl", native("Hi"), native("Ho"))
+    prepare_files([path], tmp_path / "out")
     manifest = tmp_path / "out" / "dataset_metadata.json"
     shard = tmp_path / "out" / "train" / "shard_00000.bin"
     good, data = manifest.read_bytes(), shard.read_bytes()
@@ -590,13 +439,15 @@ def test_the_reader_refuses_what_is_wrong(tmp_path: Path) -> None:
         ShardReader(tmp_path)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prepares_and_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     assert main([*PHASES, "--out", str(out), "--context-length", "1024", "--workers", "1"]) == 0
-    said = capsys.readouterr()
-    assert "26 lines: 26 written, 0 refused, 0 too long, 0 duplicate" in said.out
-    assert said.err == ""
-    for args, message in [
+    printed = capsys.readouterr()
+    assert "26 lines: 26 written, 0 refused, 0 too long, 0 duplicate" in printed.out
+    assert printed.err == ""
+    for args, says in [
         ([PHASES[0], "--out", str(out)], "is not empty"),
         ([str(tmp_path / "no.jsonl"), "--out", str(tmp_path / "x")], "no such file"),
         ([PHASES[0], "--out", str(tmp_path / "x"), "--dialect", "other"], "no dialect 'other'"),
@@ -605,23 +456,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["-", "--out", str(tmp_path / "x")], "a stream cannot be read twice"),
     ]:
         assert main(args) == 2
-        assert message in capsys.readouterr().err
+        assert says in capsys.readouterr().err
         assert not (tmp_path / "x").exists()
 
 
 def test_a_file_that_vanishes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = jsonl(tmp_path / "in.jsonl", chat("Hi"))
+    path = write(tmp_path / "in.jsonl", native("Hi"))
     sources = expand([path])
     Path(path).unlink()
     with pytest.raises(PrepareError, match="no such file"):
         prepare(sources, tmp_path / "out", Options())
-    jsonl(tmp_path / "in.jsonl", chat("Hi"))
-    real = time.time
+    write(tmp_path / "in.jsonl", native("Hi"))
 
     def grow(*_: object) -> None:
         with open(path, "ab") as more:
             more.write(b"{}\n")
-        assert real()
 
     with pytest.raises(PrepareError, match="has changed while it was read"):
         prepare(expand([path]), tmp_path / "out", Options(), progress=grow)
