@@ -3,97 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-import mypt_spec  # noqa: F401  registers the rules
 from mypt_cli.terminal import HIDDEN
 from mypt_lint.check.diagnostic import Diagnostic, Snippet, Summary
-from mypt_lint.report import FORMATS, renderer
+from mypt_lint.report import FORMATS
 from mypt_lint.report.totals import statistics, summary_line
-from mypt_spec.findings import RULES, Finding, Fix
+from mypt_spec.findings import RULES, Finding
+from tests.support.rendering import as_json, numbers, placed, texts
+from tests.support.rendering import rendered as run
 
-PIECES = [
-    "[/INST]",
-    "[b]",
-    "\x1b[31m",
-    "%0A",
-    "::error::",
-    ",",
-    ":",
-    "\n",
-    "\r\n",
-    "\t",
-    "\u2028",
-    "\x85",
-    "\u202e",
-    "\u200d",
-]
-PIECES += [
-    "\ufe0f",
-    "\u0301",
-    "漢",
-    "👩‍🚀",
-    "👍🏽",
-    "🇩🇪",
-    "\ud800",
-    "\udcff",
-    "\udc00",
-    "<myPT_eot>",
-    "\\",
-    "`",
-    "\x00",
-    "\U000e0041",
-]
-texts = st.one_of(
-    st.text(st.characters(exclude_categories=())),
-    st.lists(st.one_of(st.sampled_from(PIECES), st.text())).map("".join),
-)
-numbers = st.integers(1, 10**6)
-spans = st.tuples(st.integers(0, 30), st.integers(0, 30))
-snippets = st.builds(Snippet, texts, spans, st.booleans(), st.booleans())
-fixes = st.builds(
-    Fix, texts, st.booleans(), st.just(()), st.lists(st.tuples(numbers, numbers, texts)).map(tuple)
-)
-findings = st.builds(
-    Finding,
-    st.sampled_from(sorted(RULES)),
-    texts,
-    pointer=texts,
-    span=st.none() | spans,
-    expected=st.lists(texts, max_size=4).map(tuple),
-    help=texts,
-    fix=st.none() | fixes,
-)
-placed = st.builds(
-    Diagnostic, findings, texts, numbers, numbers, numbers, numbers, texts, st.none() | snippets
-)
 quick = settings(deadline=None)
 encodings = st.sampled_from(
     ["utf-8", "ascii", "latin-1", "cp1252", "shift_jis", "utf-16", "utf-8-sig"]
 )
-
-
-def run(name: str, items: list[Diagnostic], encoding: str = "utf-8", **options: Any) -> str:
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
-    made = renderer(name, stream, **options)
-    for item in items:
-        made.finding(item)
-    made.finish(Summary(files=1))
-    stream.flush()
-    return raw.getvalue().decode(encoding)
-
-
-def as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))
 
 
 @quick

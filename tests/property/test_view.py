@@ -28,7 +28,7 @@ from mypt_view.page import collect, page
 from mypt_view.pieces import pieces, quoted
 from mypt_view.terminal import Terminal
 from mypt_view.totals import TagTotals
-from tests.property.test_render import texts
+from tests.support.rendering import texts
 from tests.support.strategies import (
     DIALECTS,
     almost_records,
