@@ -1,11 +1,13 @@
-"""Sources for tests of the controller."""
+"""Run the controller on scripts: sources of ids, tools, and what holds after each turn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import mypt_spec
-from mypt_infer.controller import ScriptEnd
+from mypt_infer.controller import Controller, Options, Script, ScriptEnd, replay
 from mypt_infer.controller.events import (
     ArgumentsDelta,
     CallDropped,
@@ -13,8 +15,83 @@ from mypt_infer.controller.events import (
     CallStart,
     Event,
     ToolResult,
+    TurnEnd,
 )
+from mypt_infer.toolbox import Tool, Toolbox
+from mypt_spec import Episode
 from mypt_spec.encoder import tag_ids
+
+ANY: dict[str, Any] = {"type": "object"}  # the schema of tools that take anything
+DONE = "Done.</myPT_assistant>"
+Kind = TypeVar("Kind")
+
+
+def tools_of(**functions: Callable[[dict[str, Any]], Any]) -> Toolbox:
+    """Returns tools of these names, which take any arguments."""
+    return Toolbox([Tool(name, "", ANY, function) for name, function in functions.items()])
+
+
+def call_text(name: str = "f", arguments: str = "") -> str:
+    """Returns what a model of mypt writes to call a tool; `arguments` begin with a comma."""
+    return f'<myPT_toolcall>{{"name": "{name}"{arguments}}}</myPT_toolcall>'
+
+
+def controller_of(
+    script: str | Sequence[int], tools: Toolbox | None = None, dialect: str = "mypt", **options: Any
+) -> Controller:
+    """Returns a controller whose model writes a script; `options` are limits of its turns."""
+    ids = ids_of(script, dialect) if isinstance(script, str) else script
+    system = "S" if dialect == "mypt" else None
+    return Controller(
+        Script(ids), tools, dialect=dialect, system=system, options=Options(**options)
+    )
+
+
+def only(events: Iterable[Event], kind: type[Kind]) -> list[Kind]:
+    """Returns the events of a kind."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+def turn_end(events: Iterable[Event]) -> TurnEnd:
+    """Returns the last event of a turn."""
+    *_, last = events
+    assert isinstance(last, TurnEnd)
+    return last
+
+
+def text_of(controller: Controller) -> str:
+    """Returns all that was written, as text."""
+    return controller.history.dialect.tokenizer.decode(controller.history.ids)
+
+
+def check_legal(controller: Controller, *, tags: bool = False) -> Episode:
+    """Asserts that the history is legal and its transcript replays; returns the episode.
+
+    With `tags`, its texts may spell tags.
+    """
+    d = controller.history.dialect
+    episode, findings = d.parse_ids(controller.history.ids)
+    assert episode is not None
+    assert not findings
+    assert tags or not [f for f in d.validate(episode) if f.severity == "error"]
+    record = json.loads(json.dumps(controller.record()))
+    assert replay(record, controller.dialect)[0].ids == controller.history.ids
+    return episode
+
+
+def run_turn(
+    script: str | Sequence[int],
+    tools: Toolbox | None = None,
+    dialect: str = "mypt",
+    *,
+    text: str = "Hi",
+    **options: Any,
+) -> tuple[Controller, list[Event]]:
+    """Runs the first turn of `controller_of`, which must be legal; returns its events, too."""
+    controller = controller_of(script, tools, dialect, **options)
+    events = list(controller.say(text))
+    check_legal(controller)
+    return controller, events
 
 
 class Oracle:
