@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from mypt_cli.jsonl.paths import MANIFEST
-from mypt_train.scale.attempts import make
 from mypt_train.scale.commit import commit
 from mypt_train.scale.drive import drive
 from mypt_train.scale.launch.local import Local
 from mypt_train.scale.plan import write_plan
-from tests.unit.mypt_train.scale.test_plan import LINES, contents, planned
+from tests.support.build import contents
+from tests.support.plans import LINES, make_all, plan_of
 
 # nox -s scale takes 200.
 KILLS = int(os.environ.get("KILLS", "5"))
@@ -42,13 +42,13 @@ def mortal(do: Callable[[int], object], name: str, marks: Path, seed: int, numbe
     return done
 
 
-def _said(folder: Path) -> dict[str, Any]:
-    """Returns a data set: its files, and its manifest without the hash of its plan."""
-    found: dict[str, Any] = {**contents(folder)}
-    found.pop("plan.json", None)
-    found[MANIFEST] = json.loads(found[MANIFEST])
-    del found[MANIFEST]["plan"]["sha256"]
-    return found
+def data_set(folder: Path) -> dict[str, Any]:
+    """Returns the files of a data set, and its manifest without the hash of its plan."""
+    files: dict[str, Any] = {**contents(folder)}
+    files.pop("plan.json", None)
+    files[MANIFEST] = json.loads(files[MANIFEST])
+    del files[MANIFEST]["plan"]["sha256"]
+    return files
 
 
 @pytest.mark.skipif(not hasattr(signal, "ITIMER_PROF"), reason="the system has no such timers")
@@ -56,17 +56,15 @@ def test_two_workers_killed_at_random_points(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_bytes(b"".join(LINES * 3))
     options = {"unit": 9000, "group": 20000, "dedup": True}
-    calm = planned([str(source)], tmp_path / "calm", **options)
-    for number in range(len(calm.units)):
-        make(calm, number)
-    lines = commit(calm).manifest["lines"]
+    calm = plan_of([str(source)], tmp_path / "calm", **options)
+    lines = commit(make_all(calm)).manifest["lines"]
     assert lines["lines"] == 3 * len(LINES)
 
     killed = 0
     for seed in range(KILLS):
         marks = tmp_path / f"marks-{seed}"
         marks.mkdir()
-        plan = planned([str(source)], tmp_path / f"out-{seed}", **options)
+        plan = plan_of([str(source)], tmp_path / f"out-{seed}", **options)
         path = write_plan(plan)
 
         def engine(do: Callable[[int], object], *, marks: Path = marks, seed: int = seed) -> Local:
@@ -75,7 +73,7 @@ def test_two_workers_killed_at_random_points(tmp_path: Path) -> None:
 
         assert not drive(plan, path, range(len(plan.units)), engine=engine).aside
         commit(plan, path=path, engine=engine)
-        assert _said(tmp_path / f"out-{seed}") == _said(tmp_path / "calm")
+        assert data_set(tmp_path / f"out-{seed}") == data_set(tmp_path / "calm")
         names = [mark.name for mark in marks.iterdir()]
         killed += len(names) - 2 * len([name for name in names if name.endswith(".lived")])
         if killed >= KILLS:

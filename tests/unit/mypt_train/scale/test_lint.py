@@ -38,8 +38,8 @@ from mypt_train.scale.drive import Here, here
 from mypt_train.scale.launch.queue import Ended, Engine
 from mypt_train.scale.lint import job as jobs
 from mypt_train.scale.lint import launch
-from tests.unit.mypt_train.scale.test_pieces import bgzf, seekable
-from tests.unit.mypt_train.scale.test_plan import LINES, inputs
+from tests.support.packings import bgzf, seekable
+from tests.support.plans import LINES, inputs
 
 RECORD = json.loads(LINES[0])
 POOL = [

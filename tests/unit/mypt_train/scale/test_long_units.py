@@ -20,8 +20,9 @@ from mypt_train import Options, prepare
 from mypt_train.data.units import Encoded
 from mypt_train.scale import run
 from mypt_train.scale.unit import making
+from tests.support.build import contents
 from tests.support.examples import examples
-from tests.unit.mypt_train.scale.test_plan import LINES, contents
+from tests.support.plans import LINES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 SIZE = 700

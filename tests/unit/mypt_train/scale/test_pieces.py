@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from mypt_cli.jsonl.compression import FileReader
 from mypt_train.scale.frames import gzip_members, zstd_frames
 from mypt_train.scale.pieces import Cut, Input, Piece, piece_blocks
+from tests.support.packings import PACKER, bgzf, seekable
 
-PACKER = zstandard.ZstdCompressor(level=1)
 CONTENTS = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n", b"line\n"])).map(b"".join)
 
 
@@ -41,17 +41,6 @@ def test_each_line_is_in_one_piece(
     source = Input(str(path), path.stat().st_size, cut, "zst" if packed else "")
     want = whole.split(b"\n")
     assert lines(source, cuts) == (want if want[-1] else want[:-1])
-
-
-def seekable(parts: list[bytes], check: bool) -> bytes:
-    """Returns frames with the table of the seekable format after them."""
-    frames = [PACKER.compress(part) for part in parts]
-    entries = b"".join(
-        struct.pack("<II", len(frame), len(part)) + b"cccc" * check
-        for frame, part in zip(frames, parts, strict=True)
-    )
-    table = entries + struct.pack("<IBI", len(parts), check << 7, 0x8F92EAB1)
-    return b"".join(frames) + struct.pack("<II", 0x184D2A5E, len(table)) + table
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -84,16 +73,6 @@ def test_frames_of_all_kinds_are_walked() -> None:
         assert zstd_frames(io.BytesIO(damaged), len(damaged), local=True) == [0]
 
 
-def bgzf(parts: list[bytes]) -> bytes:
-    """Returns members of gzip that say their size."""
-    packed = [gzip.compress(part, mtime=0) for part in parts]
-    extra = [struct.pack("<HBBHH", 6, 66, 67, 2, len(part) + 7) for part in packed]
-    return b"".join(
-        part[:3] + b"\x04" + part[4:10] + more + part[10:]
-        for part, more in zip(packed, extra, strict=True)
-    )
-
-
 def test_members_of_bgzf_say_their_size() -> None:
     whole = bgzf([b"first\n", b"second\n", b""])
     assert gzip.decompress(whole) == b"first\nsecond\n"
@@ -106,11 +85,7 @@ def test_members_of_bgzf_say_their_size() -> None:
 
 
 def test_a_damaged_frame_refuses_lines_and_loses_none(tmp_path: Path) -> None:
-    parts = [
-        PACKER.compress(b"one\ntw"),
-        PACKER.compress(b"o\nthree\n" * 50),
-        PACKER.compress(b"x"),
-    ]
+    parts = [*map(PACKER.compress, (b"one\ntw", b"o\nthree\n" * 50, b"x"))]
     ends = [sum(map(len, parts[: n + 1])) for n in range(3)]
     broken = bytearray(b"".join(parts))
     broken[ends[0] + 7] ^= 0xFF

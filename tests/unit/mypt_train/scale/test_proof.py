@@ -16,7 +16,7 @@ from mypt_train.scale.cut import cut_inputs
 from mypt_train.scale.run import run_unit
 from mypt_train.scale.unit import proof
 from mypt_train.scale.unit.proof import ChangedError, prove
-from tests.unit.mypt_train.scale.test_plan import LINES, planned
+from tests.support.plans import LINES, plan_of
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs times of change")
 
@@ -65,7 +65,7 @@ def test_what_is_proved_is_what_was_read(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(run, "BATCH", 200)
     path = tmp_path / "in.jsonl"
     path.write_bytes(b"".join(LINES))
-    plan = planned([str(path)], tmp_path / "out")
+    plan = plan_of([str(path)], tmp_path / "out")
     run_unit(plan, 0)
     altered = bytearray(b"".join(LINES))
     altered[850] ^= 1

@@ -12,7 +12,7 @@ import pytest
 from mypt_cli.jsonl.paths import MANIFEST, PLAN
 from mypt_train.commands.prepare import main
 from tests.support import slurm
-from tests.unit.mypt_train.scale.test_plan import contents
+from tests.support.build import contents
 
 ROOT = Path(__file__).parents[4]
 

@@ -21,7 +21,7 @@ from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.scale import estimate
 from mypt_train.scale.plan import read_plan
-from tests.unit.mypt_train.scale.test_plan import contents
+from tests.support.build import contents
 
 ROOT = Path(__file__).parents[4]
 
