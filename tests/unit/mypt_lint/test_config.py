@@ -14,39 +14,27 @@ import pytest
 from mypt_cli.errors import UsageError
 from mypt_lint.cli import main
 from mypt_lint.settings.config import find, matches, read
+from tests.support.build import assistant, chat, user
+from tests.support.linting import GOOD, TEXT, Linter, write_texts
 
-GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
 BLANK = GOOD.replace("Yo", " ")
-TWO_TURNS = GOOD.replace(
-    "}]", '}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]'
-)
+TWO_TURNS = GOOD.replace("}]", "}, " + json.dumps([user(), assistant("Yo")])[1:])
 
 
 @pytest.fixture
-def lint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Any:
-    """Lint in a folder with a configuration and files.
+def lint(folder: Path, lint: Linter) -> Any:
+    """Lints files in a folder with settings.
 
     Returns the exit status, `file code severity`, and stderr.
     """
-    monkeypatch.chdir(tmp_path)
 
     def run(
-        settings: str, files: dict[str, str], *options: str, name: str = "mypt-lint.toml"
+        settings: str, files: str | dict[str, str], *options: str, name: str = "mypt-lint.toml"
     ) -> tuple[int, list[str], str]:
-        (tmp_path / name).write_text(settings, encoding="utf-8")
-        for path, text in files.items():
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).write_text(text, encoding="utf-8")
-        status = main([*options, "--format", "jsonl", *files])
-        out, err = capsys.readouterr()
-        found = [json.loads(line) for line in out.splitlines()]
-        return (
-            status,
-            [f"{f['filename']} {f['code']} {f['severity']}" for f in found if "code" in f],
-            err,
-        )
+        files = {"a.jsonl": files} if isinstance(files, str) else files
+        write_texts({name: settings} | files)
+        status, findings, err = lint(*options, *files)
+        return status, [f"{f['filename']} {f['code']} {f['severity']}" for f in findings], err
 
     return run
 
@@ -68,42 +56,31 @@ def test_settings_for_all_and_for_some_files(lint: Any) -> None:
         "phase2/odd.jsonl": TWO_TURNS,
     }
     assert lint(settings, files)[:2] == (1, ["a.jsonl MYP314 info", "phase2/b.jsonl MYP402 error"])
-    assert lint(settings, {"a.jsonl": BLANK})[0] == 0
-    assert lint(settings, {"a.jsonl": BLANK}, "--fail-on", "info")[0] == 1
+    assert lint(settings, BLANK)[0] == 0
+    assert lint(settings, BLANK, "--fail-on", "info")[0] == 1
     assert lint(settings, files, "--ignore", "MYP4")[1] == ["a.jsonl MYP314 info"]
     assert lint(settings, files, "--phase", "5")[1] == ["a.jsonl MYP314 info"]
-    assert lint(settings, files, "--no-config")[1] == [
-        "a.jsonl MYP314 warning",
-        "a.jsonl MYP013 info",
-    ]
+    without = ["a.jsonl MYP314 warning", "a.jsonl MYP013 info"]
+    assert lint(settings, files, "--no-config")[1] == without
 
 
-def test_pyproject_and_the_way_up(
-    lint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sub").mkdir()
-    assert (
-        lint(
-            '[tool.mypt-lint]\nignore = ["MYP3"]\n', {"sub/a.jsonl": BLANK}, name="pyproject.toml"
-        )[1]
-        == []
-    )
-    monkeypatch.chdir(tmp_path / "sub")
-    assert find().path == str(tmp_path / "pyproject.toml")
-    (tmp_path / "sub/pyproject.toml").write_text("[tool.other]\n")
-    assert find().path == str(tmp_path / "pyproject.toml"), (
-        "a project file that says nothing is not the nearest"
-    )
-    (tmp_path / "sub/mypt-lint.toml").write_text("")
-    assert find().path == str(tmp_path / "sub/mypt-lint.toml")
+def test_pyproject_and_the_way_up(lint: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = '[tool.mypt-lint]\nignore = ["MYP3"]\n'
+    assert lint(settings, {"sub/a.jsonl": BLANK}, name="pyproject.toml")[1] == []
+    monkeypatch.chdir(folder / "sub")
+    assert find().path == str(folder / "pyproject.toml")
+    write_texts({"pyproject.toml": "[tool.other]\n"})
+    nearest = "a project file that has no settings is not the nearest"
+    assert find().path == str(folder / "pyproject.toml"), nearest
+    write_texts({"mypt-lint.toml": ""})
+    assert find().path == str(folder / "sub/mypt-lint.toml")
 
 
 def test_kinds_and_dialects_by_file(lint: Any) -> None:
-    text = "<myPT_system>S</myPT_system><myPT_user>Q</myPT_user><myPT_assistant>A</myPT_assistant><myPT_eot>\n"
     settings = '[files."*.txt"]\nkind = "text"\n[files."chat/*"]\ndialect = "gabgpt"\n'
     files = {
         "data/a.jsonl": GOOD,
-        "data/b.txt": text + text.replace("<myPT_eot>", ""),
+        "data/b.txt": f"{TEXT}\n" + TEXT.replace("<myPT_eot>", "\n"),
         "data/c.text": "not named\n",
         "chat/d.jsonl": '{"messages": [{"role": "user", "content": "Q"}]}\n',
     }
@@ -119,33 +96,39 @@ def test_kinds_and_dialects_by_file(lint: Any) -> None:
 
 
 def test_tools_and_tokens(lint: Any) -> None:
-    call = GOOD.replace(
-        '{"role": "assistant"',
-        '{"role": "assistant_toolcall", "name": "t", "arguments": {}}, {"role": "toolresult", "name": "t", "content": 1}, {"role": "assistant"',
-    )
-    assert lint('tools = ["u"]', {"a.jsonl": call})[1] == ["a.jsonl MYP313 warning"]
-    assert lint('tools = ["u"]\n[files."a.jsonl"]\ntools = ["t"]', {"a.jsonl": call})[1] == []
-    assert lint('tools = ["u"]', {"a.jsonl": call}, "--tool", "t")[1] == []
-    assert lint("max-tokens = 9", {"a.jsonl": GOOD})[1] == ["a.jsonl MYP502 error"]
+    call = json.dumps({"role": "assistant_toolcall", "name": "t", "arguments": {}})
+    result = json.dumps({"role": "toolresult", "name": "t", "content": 1})
+    answer = '{"role": "assistant"'
+    line = GOOD.replace(answer, f"{call}, {result}, {answer}")
+    assert lint('tools = ["u"]', line)[1] == ["a.jsonl MYP313 warning"]
+    assert lint('tools = ["u"]\n[files."a.jsonl"]\ntools = ["t"]', line)[1] == []
+    assert lint('tools = ["u"]', line, "--tool", "t")[1] == []
+    assert lint("max-tokens = 9", GOOD)[1] == ["a.jsonl MYP502 error"]
 
 
-def test_schemas_of_tools(lint: Any, tmp_path: Path) -> None:
+def test_schemas_of_tools(lint: Any, folder: Path) -> None:
     def call(arguments: Any, result: Any) -> str:
-        messages = [
-            {"role": "user", "content": "Q"}, {"role": "assistant_toolcall", "name": "t", "arguments": arguments},
-            {"role": "toolresult", "name": "t", "content": result}, {"role": "assistant", "content": "A"},
-        ]  # fmt: skip
-        return json.dumps({"system": "S", "messages": messages}) + "\n"
+        calling = {"role": "assistant_toolcall", "name": "t", "arguments": arguments}
+        returned = {"role": "toolresult", "name": "t", "content": result}
+        record = {"system": "S"} | chat(user(), calling, returned, assistant())
+        return json.dumps(record) + "\n"
 
-    (tmp_path / "result.json").write_text('{"type": "array"}')
-    settings = '[tools.t]\nresult = "result.json"\n[tools.t.arguments]\ntype = "object"\nrequired = ["q"]\nproperties = {q = {type = "string"}}\n'
+    (folder / "result.json").write_text('{"type": "array"}')
+    settings = """
+    [tools.t]
+    result = "result.json"
+    [tools.t.arguments]
+    type = "object"
+    required = ["q"]
+    properties = {q = {type = "string"}}
+    """
     good, bad = call({"q": "x"}, []), call({"q": 1}, {})
-    assert lint(settings, {"a.jsonl": good * 3 + bad + call({}, []) + good})[1] == [
+    assert lint(settings, good * 3 + bad + call({}, []) + good)[1] == [
         "a.jsonl MYP353 warning",
         "a.jsonl MYP356 warning",
         "a.jsonl MYP353 warning",
     ]
-    assert lint("tools = ['t']", {"a.jsonl": bad})[1] == []
+    assert lint("tools = ['t']", bad)[1] == []
 
 
 WRONG = {
@@ -170,11 +153,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("settings", WRONG)
-def test_what_is_wrong_is_said(
-    lint: Any, capsys: pytest.CaptureFixture[str], settings: str
-) -> None:
-    Path("a.jsonl").write_text(GOOD)
-    Path("mypt-lint.toml").write_text(settings)
+@pytest.mark.usefixtures("folder")
+def test_a_wrong_setting_is_named(settings: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_texts({"a.jsonl": GOOD, "mypt-lint.toml": settings})
     assert main(["a.jsonl"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("mypt-lint: error: ")
@@ -184,10 +165,9 @@ def test_what_is_wrong_is_said(
 def test_show_settings_says_where_each_comes_from(
     lint: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lint(
-        'phase = 3\nignore = ["MYP013"]\n[files."b.jsonl"]\nphase = 2\n[severity]\nMYP314 = "error"\n',
-        {"a.jsonl": GOOD, "b.jsonl": GOOD},
-    )
+    settings = 'phase = 3\nignore = ["MYP013"]\n[files."b.jsonl"]\nphase = 2\n'
+    settings += '[severity]\nMYP314 = "error"\n'
+    lint(settings, {"a.jsonl": GOOD, "b.jsonl": GOOD})
     assert main(["--show-settings", "--ignore", "MYP011", "a.jsonl", "b.jsonl"]) == 0
     first, second = capsys.readouterr().out.strip().split("\n\n")
     rows = {
@@ -206,13 +186,13 @@ def test_show_settings_says_where_each_comes_from(
 
 
 def test_the_baseline_of_a_configuration_counts_from_its_folder(
-    lint: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lint: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"sub/a.jsonl": BLANK}
     lint("", files)
     assert main(["-q", "--write-baseline", "known.jsonl", "sub"]) == 0
     assert lint('baseline = "known.jsonl"', files)[1] == []
-    monkeypatch.chdir(tmp_path / "sub")
+    monkeypatch.chdir("sub")
     assert main(["-q", "--fail-on", "info", "a.jsonl"]) == 0
 
 
@@ -234,31 +214,37 @@ def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
 
 
 def opted(line: str, ignore: Any) -> str:
-    return (
-        json.dumps(json.loads(line) | {"_mypt_lint": {"ignore": ignore, "reason": "test"}}) + "\n"
-    )
-
-
-def test_records_opt_out(lint: Any) -> None:
-    assert lint("", {"a.jsonl": opted(BLANK, ["MYP314"]) + BLANK})[1] == ["a.jsonl MYP314 warning"]
-    assert lint("", {"a.jsonl": opted(BLANK, ["blank-content"])})[1] == []
-    assert lint("", {"a.jsonl": opted(GOOD, ["MYP314"])})[1] == ["a.jsonl MYP904 warning"]
-    assert lint("", {"a.jsonl": opted(BLANK, ["MYP314", "MYP3"])})[1] == ["a.jsonl MYP904 warning"]
-    assert lint("", {"a.jsonl": opted(GOOD, ["MYP314"])}, "--ignore", "MYP314")[1] == []
-    assert lint("", {"a.jsonl": opted(GOOD, ["MYP999"])})[1] == ["a.jsonl MYP905 error"]
-    assert lint("", {"a.jsonl": opted(GOOD, "MYP314")})[1] == ["a.jsonl MYP905 error"]
-    assert lint("", {"a.jsonl": opted(GOOD, ["MYP0"]).replace('"Yo"', '"Yo", "content": "X"')})[
-        1
-    ] == ["a.jsonl MYP004 error", "a.jsonl MYP904 warning"]
-    unreadable = opted(GOOD.replace('"user"', '"robot"'), ["MYP314"])
-    assert lint("", {"a.jsonl": unreadable})[1] == ["a.jsonl MYP105 error"], (
-        "what was not looked for may be there"
-    )
-    escaped = opted(GOOD, ["MYP314"]).replace('"_mypt', '"\\u005fmypt')
-    assert lint("", {"a.jsonl": escaped * 3})[1] == ["a.jsonl MYP904 warning"] * 3
+    """A line whose record opts out of rules."""
+    options = {"_mypt_lint": {"ignore": ignore, "reason": "test"}}
+    return json.dumps(json.loads(line) | options) + "\n"
 
 
 ROBOT = GOOD.replace('"user"', '"robot"')
+REPEATED = opted(GOOD, ["MYP0"]).replace('"Yo"', '"Yo", "content": "X"')
+ESCAPED = opted(GOOD, ["MYP314"]).replace('"_mypt', '"\\u005fmypt')
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (opted(BLANK, ["MYP314"]) + BLANK, ["MYP314 warning"]),
+        (opted(BLANK, ["blank-content"]), []),
+        (opted(GOOD, ["MYP314"]), ["MYP904 warning"]),
+        (opted(BLANK, ["MYP314", "MYP3"]), ["MYP904 warning"]),
+        (opted(GOOD, ["MYP999"]), ["MYP905 error"]),
+        (opted(GOOD, "MYP314"), ["MYP905 error"]),
+        (REPEATED, ["MYP004 error", "MYP904 warning"]),
+        # A rule whose check does not run may have something to find.
+        (opted(ROBOT, ["MYP314"]), ["MYP105 error"]),
+        (ESCAPED * 3, ["MYP904 warning"] * 3),
+    ],
+)
+def test_records_opt_out(lint: Any, text: str, expected: list[str]) -> None:
+    assert lint("", text)[1] == [f"a.jsonl {row}" for row in expected]
+    if text == opted(GOOD, ["MYP314"]):
+        assert lint("", text, "--ignore", "MYP314")[1] == []
+
+
 EMPTY = GOOD.replace("Yo", "")
 VAIN = ["a.jsonl MYP906 error"]
 
@@ -268,36 +254,35 @@ VAIN = ["a.jsonl MYP906 error"]
     [(ROBOT, "MYP105"), (EMPTY, "MYP214"), ("{\n", "MYP001"), ('{"a": NaN}\n', "MYP005")],
 )
 def test_what_leaves_no_episode_cannot_be_ignored(lint: Any, line: str, code: str) -> None:
-    hidden = {"a.jsonl": line}
     for setting in (f'ignore = ["{code}"]', f'[severity]\n{code} = "warning"', 'select = ["MYP6"]'):
-        status, found, _ = lint(setting, hidden)
+        status, findings, _ = lint(setting, line)
         assert status == 1
-        assert "a.jsonl MYP906 error" in found, setting
-    assert lint('ignore = ["MYP"]', hidden)[:2] == (1, VAIN)
-    assert lint("", hidden, "--ignore", "MYP")[:2] == (1, VAIN)
-    assert lint('ignore = ["MYP"]\n[severity]\nMYP906 = "info"', hidden)[:2] == (1, VAIN)
+        assert "a.jsonl MYP906 error" in findings, setting
+    assert lint('ignore = ["MYP"]', line)[:2] == (1, VAIN)
+    assert lint("", line, "--ignore", "MYP")[:2] == (1, VAIN)
+    assert lint('ignore = ["MYP"]\n[severity]\nMYP906 = "info"', line)[:2] == (1, VAIN)
     if line.startswith('{"system'):
-        assert lint("", {"a.jsonl": opted(line, [code])})[1] == VAIN
-    blank = lint('ignore = ["blank-line"]', {"a.jsonl": GOOD + "\n"})
-    assert blank[:2] == (1, VAIN), "nor can a line that holds nothing at all"
+        assert lint("", opted(line, [code]))[1] == VAIN
+
+
+def test_a_line_that_holds_nothing_cannot_be_ignored(lint: Any) -> None:
+    assert lint('ignore = ["blank-line"]', GOOD + "\n")[:2] == (1, VAIN)
 
 
 def test_what_leaves_an_episode_can_be_ignored(lint: Any) -> None:
     noted = GOOD.replace('"user"', '"user", "note": 1')
     tagged = GOOD.replace("Hi", "Hi <myPT_user>")
     for line, code in [(noted, "MYP103"), (tagged, "MYP301")]:
-        assert lint(f'ignore = ["{code}"]', {"a.jsonl": line})[:2] == (0, [])
-        assert lint("", {"a.jsonl": opted(line, [code])})[:2] == (0, [])
+        assert lint(f'ignore = ["{code}"]', line)[:2] == (0, [])
+        assert lint("", opted(line, [code]))[:2] == (0, [])
     # Where tags are plain text, content that spells one has no token ids that could be read back.
-    plain = '{"messages": [{"role": "user", "content": "Hi <user>"}, {"role": "assistant", "content": "Yo"}]}\n'
-    assert lint('dialect = "mypt-3b"\nignore = ["MYP301"]', {"a.jsonl": plain})[1] == VAIN
+    plain = json.dumps(chat(user("Hi <user>"), assistant())) + "\n"
+    assert lint('dialect = "mypt-3b"\nignore = ["MYP301"]', plain)[1] == VAIN
 
 
-def test_what_is_ignored_in_vain_says_why(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "a.jsonl").write_text(ROBOT.replace('"messages"', '"note": 1, "messages"'))
-    assert main([str(tmp_path / "a.jsonl"), "--ignore", "MYP103,MYP105"]) == 1
+def test_what_is_ignored_in_vain_says_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_texts({"a.jsonl": ROBOT.replace('"messages"', '"note": 1, "messages"')})
+    assert main(["a.jsonl", "--ignore", "MYP103,MYP105"]) == 1
     out = capsys.readouterr().out
     assert 'MYP105 cannot be ignored, nothing could be trained on: unknown role "robot"' in out
     assert "a.jsonl:1:" in out

@@ -5,7 +5,6 @@ And that it says so.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,53 +13,43 @@ import pytest
 from mypt_cli.jsonl.left_out import LeftOut
 from mypt_cli.main import main as umbrella
 from mypt_lint.cli import main
+from tests.support.linting import GOOD, ROOT, Linter, files, write_texts
 
-ROOT = Path(__file__).parents[3]
-GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
 BAD = GOOD.replace('"user"', '"usr"')
 
 
 @pytest.fixture
-def lint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Any:
-    """Lint in a folder with files; returns the exit status, the files with findings, and stderr."""
-    monkeypatch.chdir(tmp_path)
+def lint(folder: Path, lint: Linter) -> Any:
+    """Writes files and lints; returns the exit status, the files with findings, and stderr."""
 
-    def run(files: dict[str, str], *arguments: str) -> tuple[int, list[str], str]:
-        for path, text in files.items():
-            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).write_text(text, encoding="utf-8")
-        status = main(["--format", "jsonl", *arguments])
-        out, err = capsys.readouterr()
-        found = [json.loads(line) for line in out.splitlines()]
-        return status, sorted({f["filename"] for f in found if "filename" in f}), err
+    def run(texts: dict[str, str], *arguments: str) -> tuple[int, list[str], str]:
+        write_texts(texts)
+        status, findings, err = lint(*arguments)
+        return status, files(findings), err
 
     return run
 
 
 def test_own_files_are_known_by_what_is_in_them(
-    lint: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lint: Any, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each as its command writes it, under another name than usual."""
     from mypt_train.commands.prepare import main as prepare
     from mypt_train.training.log import Log
 
-    bad = tmp_path / "bad.txt"
-    bad.write_text(GOOD + BAD)
+    write_texts({"bad.txt": GOOD + BAD})
     assert main(["--write-baseline", "known.jsonl", "bad.txt"]) == 0
     assert main(["--format", "jsonl", "-o", "found.jsonl", "bad.txt"]) == 1
-    assert main(
-        ["--format", "jsonl", "-o", "nothing.jsonl", "--ignore", "MYP9,MYP1", "bad.txt"]
-    ) in (0, 1)
+    ignored = ["--ignore", "MYP9,MYP1"]
+    assert main(["--format", "jsonl", "-o", "nothing.jsonl", *ignored, "bad.txt"]) in (0, 1)
     assert prepare(["bad.txt", "--out", "set", "-q", "--on-error", "reject"]) == 1
-    (tmp_path / "why.jsonl").write_bytes((tmp_path / "set/rejects.jsonl").read_bytes())
-    (tmp_path / "run").mkdir()
-    with Log(tmp_path / "run", step=0, steps=1, writes=True, quiet=True) as log:
+    (folder / "why.jsonl").write_bytes((folder / "set/rejects.jsonl").read_bytes())
+    (folder / "run").mkdir()
+    with Log(folder / "run", step=0, steps=1, writes=True, quiet=True) as log:
         log.tell("step", 1, loss=0.5)
     capsys.readouterr()
-    status, found, err = lint({"data.jsonl": GOOD}, ".")
-    assert (status, found) == (0, [])
+    status, names, err = lint({"data.jsonl": GOOD}, ".")
+    assert (status, names) == (0, [])
     assert "1 line clean (1 file)" in err
     for why in (
         "1 baseline of mypt-lint",
@@ -77,7 +66,7 @@ def test_own_files_are_known_by_what_is_in_them(
 
 
 def test_exclude(lint: Any) -> None:
-    files = {
+    texts = {
         "mypt-lint.toml": 'exclude = ["drafts/", "*.old.jsonl", "!keep.old.jsonl"]\n',
         "a.jsonl": GOOD,
         "sub/drafts/b.jsonl": BAD,
@@ -85,9 +74,9 @@ def test_exclude(lint: Any) -> None:
         "keep.old.jsonl": GOOD,
         "sub/d.jsonl": BAD,
     }
-    assert lint(files, ".")[1] == ["./sub/d.jsonl"]
-    status, found, err = lint({}, "--exclude", "/sub", ".")
-    assert (status, found) == (0, [])
+    assert lint(texts, ".")[1] == ["sub/d.jsonl"]
+    status, names, err = lint({}, "--exclude", "/sub", ".")
+    assert (status, names) == (0, [])
     assert "1 file and 1 folder left out (2 excluded)" in err
     assert lint({}, "sub/**/*.jsonl")[1] == ["sub/d.jsonl"], "in patterns too"
     assert lint({}, "sub/drafts")[1] == ["sub/drafts/b.jsonl"], "a folder that is named is read"
@@ -97,8 +86,8 @@ def test_exclude(lint: Any) -> None:
     assert ".: nothing to read; " in err
 
 
-def test_gitignore(lint: Any, tmp_path: Path) -> None:
-    files = {
+def test_gitignore(lint: Any, folder: Path) -> None:
+    texts = {
         ".gitignore": "/build/\n*.tmp.jsonl\n",
         "sub/.gitignore": "!b.tmp.jsonl\nc.jsonl\n",
         "a.jsonl": GOOD,
@@ -108,12 +97,12 @@ def test_gitignore(lint: Any, tmp_path: Path) -> None:
         "sub/c.jsonl": BAD,
         "sub/build/d.jsonl": BAD,
     }
-    (tmp_path / ".git").mkdir()
-    read = ["./sub/b.tmp.jsonl", "./sub/build/d.jsonl"]
-    status, found, err = lint(files, ".")
-    assert (status, found) == (1, read)
+    (folder / ".git").mkdir()
+    read = ["sub/b.tmp.jsonl", "sub/build/d.jsonl"]
+    status, names, err = lint(texts, ".")
+    assert (status, names) == (1, read)
     assert "2 files and 1 folder left out (3 ignored by git)" in err
-    assert lint({}, "sub")[1] == [path.removeprefix("./") for path in read], "from above too"
+    assert lint({}, "sub")[1] == read, "from above too"
     assert lint({}, "build")[1] == ["build/a.jsonl"], "a folder that is named is read"
     assert len(lint({}, "--no-respect-gitignore", ".")[1]) == 5
     assert len(lint({"mypt-lint.toml": "respect-gitignore = false\n"}, ".")[1]) == 5
@@ -129,23 +118,19 @@ def test_data_is_no_file_of_ours(tmp_path: Path) -> None:
 
 
 def test_exit_zero(lint: Any) -> None:
-    assert lint({"a.jsonl": BAD}, "--exit-zero", ".")[:2] == (0, ["./a.jsonl"])
+    assert lint({"a.jsonl": BAD}, "--exit-zero", ".")[:2] == (0, ["a.jsonl"])
     assert lint({}, "--exit-zero", "--diff", ".")[0] == 0
     assert lint({}, "--exit-zero", "none.jsonl")[0] == 2
 
 
 @pytest.mark.parametrize("command", ["prepare", "convert", "vocab"])
 def test_other_commands_leave_the_same_files_out(
-    command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: str, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    (folder / "a.jsonl").write_text(GOOD)
-    (folder / "old.jsonl").write_text("no JSON\n")
-    (folder / ".gitignore").write_text("old.jsonl\n")
-    monkeypatch.chdir(tmp_path)
+    texts = {"a.jsonl": GOOD, "old.jsonl": "no JSON\n", ".gitignore": "old.jsonl\n"}
+    write_texts({f"data/{name}": text for name, text in texts.items()})
     more = {"prepare": [], "convert": ["--to", "mypt-3b"], "vocab": ["--size", "256"]}[command]
     assert umbrella([command, "data", "--out", "made", *more]) == 0
-    said = capfd.readouterr().err
-    assert "1 file left out (1 " in said
-    assert "--show-settings" not in said
+    err = capfd.readouterr().err
+    assert "1 file left out (1 " in err
+    assert "--show-settings" not in err
