@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fuzz.driver import run
 from mypt_spec.tokenizer import batch
 from mypt_spec.tokenizer.tokenizer import gpt2
-from tests.property.test_templates import PIECES, SPACES
+from tests.support.pieces import PIECES, SPACES
 
 STRATEGY = st.lists(
     st.lists(PIECES | st.sampled_from(SPACES) | st.text(max_size=20), max_size=40).map("".join),

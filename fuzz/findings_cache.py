@@ -11,8 +11,10 @@ from fuzz.driver import run
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.findings_cache import FindingsCache
-from tests.property.test_findings_cache import agree, alike, skeleton_of, tagged_lines
-from tests.support.strategies import DIALECTS, almost_records, lines_of
+from tests.support.cached_findings import agree, alike, skeleton_of
+from tests.support.dialects import ALL
+from tests.support.lines import tagged_lines
+from tests.support.strategies import almost_records, lines_of
 
 _KNOWN: dict[
     str, FindingsCache
@@ -21,7 +23,7 @@ _KNOWN: dict[
 
 @st.composite
 def _inputs(draw: st.DrawFn) -> dict[str, Any]:
-    name = draw(st.sampled_from(DIALECTS))
+    name = draw(st.sampled_from(ALL))
     line = draw(tagged_lines(name) | almost_records(name).flatmap(lines_of))
     skeleton = skeleton_of(_recall(name), line)
     other = alike(draw, name, skeleton) if skeleton is not None else None

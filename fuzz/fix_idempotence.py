@@ -15,12 +15,13 @@ import mypt_spec
 from fuzz.driver import run
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.patch import apply
-from tests.support.strategies import DIALECTS, FAULTS, broken_records, episodes, layouts, records
+from tests.support.dialects import ALL
+from tests.support.strategies import FAULTS, broken_records, episodes, layouts, records
 
 
 @st.composite
 def _inputs(draw: st.DrawFn) -> dict[str, Any]:
-    name = draw(st.sampled_from([n for n in DIALECTS if n in FAULTS]))
+    name = draw(st.sampled_from([n for n in ALL if n in FAULTS]))
     d = mypt_spec.dialect(name)
     if draw(st.booleans()):
         record = draw(

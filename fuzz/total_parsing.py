@@ -16,9 +16,9 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.texts import check_generation, check_text
 from mypt_lint.run.runner import check_bytes
 from mypt_spec import Limits
+from tests.support.dialects import ALL
 from tests.support.strategies import (
     ANY_JSON,
-    DIALECTS,
     almost_records,
     any_text,
     lines_of,
@@ -33,8 +33,8 @@ def _lines(name: str) -> st.SearchStrategy[bytes]:
     return st.one_of(legal, mutated(legal), texts)
 
 
-ODD = st.one_of(ANY_JSON, st.sampled_from(DIALECTS).flatmap(almost_records)).flatmap(lines_of)
-STRATEGY = st.one_of(st.binary(), ODD, st.sampled_from(DIALECTS).flatmap(_lines))
+ODD = st.one_of(ANY_JSON, st.sampled_from(ALL).flatmap(almost_records)).flatmap(lines_of)
+STRATEGY = st.one_of(st.binary(), ODD, st.sampled_from(ALL).flatmap(_lines))
 LIMITS = (Limits(), Limits(phase=3, max_tokens=60, tools=frozenset({"search"})))
 
 

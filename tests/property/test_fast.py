@@ -19,46 +19,14 @@ from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec import Limits
 from mypt_spec.damage.near_miss import beginnings, near_miss
-from mypt_spec.rules.context import ToolSchema
 from tests.support.examples import examples
+from tests.support.lines import LIMITS, TRAPS, any_lines, chat_text, tool_text
 from tests.support.strategies import (
-    ANY_JSON,
     DIALECTS,
-    FAULTS,
-    almost_records,
-    broken_records,
     lines_of,
     mutated,
     records,
 )
-
-LIMITS = st.sampled_from(
-    [
-        Limits(), Limits(phase=1), Limits(phase=3), Limits(phase=4), Limits(max_tokens=60), Limits(max_tokens=400),
-        Limits(tools=frozenset({"search"})), Limits(schemas=(ToolSchema("n", '{"required": ["x"]}', '{"type": "string"}'), ToolSchema("search", "", '{"type": "string"}'))), Limits(phase=5, max_tokens=2000, tools=frozenset({"n"})),
-    ]
-)  # fmt: skip
-
-
-def any_lines(name: str) -> st.SearchStrategy[bytes]:
-    legal = records(name).flatmap(lines_of)
-    warned = records(name, clean=False).flatmap(lines_of)
-    broken = (
-        broken_records(name).flatmap(lambda pair: lines_of(pair[0]))
-        if name in FAULTS
-        else st.nothing()
-    )
-    almost = almost_records(name).flatmap(lines_of)
-    return st.one_of(
-        legal,
-        warned,
-        broken,
-        almost,
-        mutated(legal),
-        mutated(legal),
-        ANY_JSON.flatmap(lines_of),
-        st.binary(max_size=20),
-    )
 
 
 def says(checker: Checker, line: bytes) -> list[str]:
@@ -330,65 +298,9 @@ def tag_in_metadata(record: Any) -> bool:
     return any(sign in json.dumps(held) for sign in ("<", "[BOS]", "[SEP]", "[EOS]"))
 
 
-USER = '{"role": "user", "content": "u"}'
-ANSWER = '{"role": "assistant", "content": "a"}'
-
-
-def chat(more: str = "", *, system: str = '"s"', messages: str = f"{USER}, {ANSWER}") -> str:
-    return f'{{"system": {system}, "messages": [{messages}]{more}}}'
-
-
-def tool(arguments: str = "{}", result: str = "1", name: str = "t", system: str = '"s"') -> str:
-    call = f'{{"role": "assistant_toolcall", "name": "t", "arguments": {arguments}}}'
-    return chat(
-        system=system,
-        messages=f'{USER}, {call}, {{"role": "toolresult", "name": "{name}", "content": {result}}}, {ANSWER}',
-    )
-
-
-TRAPS = [
-    chat(system='"s", "system": "s"'),
-    chat(messages='{"role": "user", "content": "u", "content": "u"}, ' + ANSWER),
-    chat(
-        messages=r'{"role": "user", "content": "u", "context": "c", "c\u006fntext": "d"}, ' + ANSWER
-    ),
-    chat(', "x": "y"'),
-    chat(', "_x": 1, "_x": 2'),
-    chat(', "_x": {"a": 1, "a": 2}'),
-    chat(', "_x": NaN'),
-    chat(', "_x": 1e999'),
-    chat(r', "_x": "\ud800"'),
-    chat(', "_x": ' + "[" * 300 + "]" * 300),
-    chat(', "_x": ' + "1" * 5000),
-    chat(messages=r'{"role": "user", "content": "\u003cmyPT_eot>"}, ' + ANSWER),
-    chat(messages=r'{"role": "user", "content": "\u003cMyPT_eot>"}, ' + ANSWER),
-    chat(', "language": "no language"'),
-    chat(system='""'),
-    chat(system=r'"\u2003"'),
-    tool(system='"<myPT_toolcall>x</myPT_toolcall>- foo(x)"'),
-    tool(system=r'"- bar(x)\n<myPT_toolcall>\n- t(x)</myPT_toolcall>"'),
-    tool(system=r'"- a(x)\r- t(x)"'),
-    tool(r'{"a": 1, "\u0061": 1}'),
-    tool('{"<myPT_eot>": 1}'),
-    tool(result='["<myPT_eot>"]'),
-    tool(name="v"),
-    chat(messages=f'{USER}, {{"role": "assistant", "content": "<myPT_cite>c</myPT_cite>"}}'),
-    chat(messages=f'{USER}, {{"role": "assistant", "content": " <myPT_cite>c</myPT_cite> "}}'),
-    chat(messages=""),
-    chat(messages=USER),
-    chat() + "\r",
-    chat() + " x",
-    chat() * 2,
-    "\ufeff" + chat(),
-    "",
-    " ",
-    "null",
-]
-
-
 @pytest.mark.parametrize("line", TRAPS)
 def test_known_traps(line: str) -> None:
-    clean, metadata = chat().encode(), chat(', "_x": "m"').encode()
+    clean, metadata = chat_text().encode(), chat_text(', "_x": "m"').encode()
     checker = Checker(mypt_spec.dialect("mypt"))
     assert says(checker, line.encode())
     agree(CleanFilter(checker), [clean, line.encode(), metadata, clean, line.encode()])
@@ -403,14 +315,14 @@ def test_known_traps(line: str) -> None:
 @pytest.mark.parametrize("phase", [1, 3])
 def test_a_system_prompt_that_is_one_quoted_call(phase: int) -> None:
     checker = Checker(mypt_spec.dialect("mypt"), Limits(phase=phase))
-    line = chat(system='"<myPT_toolcall>x</myPT_toolcall>"').encode()
+    line = chat_text(system='"<myPT_toolcall>x</myPT_toolcall>"').encode()
     assert says(checker, line) == ["MYP401"]
     agree(CleanFilter(checker), [line, line])
 
 
 def test_a_record_over_two_lines_and_two_on_one() -> None:
     """As many records as lines, but not one on each."""
-    clean = chat()
+    clean = chat_text()
     halves = clean.replace(', "messages"', '\n, "messages"', 1)
     prover = CleanFilter(Checker(mypt_spec.dialect("mypt")))
     for data in (
@@ -457,6 +369,6 @@ def test_tokens_are_at_most_twice_the_bytes(data: st.DataObject) -> None:
         ["1e15", "9e15", "123e13", "[]", "{}", "0", "1E9"]
     )
     body = "[" + ",".join(data.draw(st.lists(numbers, min_size=50, max_size=200))) + "]"
-    line = tool(result=body).replace(", ", ",").replace(": ", ":")
+    line = tool_text(result=body).replace(", ", ",").replace(": ", ":")
     episode, _ = d.read(json.loads(line))
     assert len(d.encode(episode)) <= 2 * len(line)

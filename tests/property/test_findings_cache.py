@@ -15,67 +15,16 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.findings_cache import CachedFinding, FindingsCache, cached
 from mypt_lint.fast.skeleton import NoSkeletonError, Skeleton
 from mypt_spec import Finding, Limits
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.rules.context import ToolSchema
-from tests.property.test_fast import LIMITS, TRAPS, any_lines
+from tests.support.cached_findings import agree, alike, skeleton_of
 from tests.support.examples import examples
-from tests.support.strategies import DIALECTS, any_text, clean_text, json_values, lines_of, records
-
-
-def agree(recall: FindingsCache, line: bytes) -> None:
-    """Learnt from the line itself, or from one before; and then once more."""
-    found = recall.checker.line(line, row=2, filename="f")
-    for _ in range(2):
-        recalled = recall.line(line, row=2, filename="f")
-        assert recalled == found, line
-        assert [severity(item) for item in recalled] == [severity(item) for item in found]
-
-
-def severity(item: Diagnostic) -> str:
-    return item.finding.severity
-
-
-def skeleton_of(recall: FindingsCache, line: bytes) -> Skeleton | None:
-    """The skeleton of a line that has one."""
-    try:
-        record = recall.decode(line)
-        return (
-            recall.skeletons.of(record) if recall.skeletons and isinstance(record, dict) else None
-        )
-    except (ValueError, OverflowError, RecursionError):
-        return None
-
-
-def alike(draw: Any, name: str, skeleton: Skeleton) -> bytes | None:
-    """Another record of the skeleton: other texts and values in the place of its signs."""
-    strings, size = clean_text(name), len(skeleton.texts)
-    texts = draw(
-        st.lists(strings.map(str.strip).filter(bool), min_size=size, max_size=size, unique=True)
-    )
-    values: dict[str, Any] = {}
-    for i, (sign, value) in enumerate(skeleton.values.items()):  # the number keeps them apart
-        inner = draw(json_values(strings))
-        values[sign] = (
-            {f"k{i}": inner}
-            if isinstance(value, dict)
-            else [i, inner]
-            if isinstance(value, list)
-            else f"{draw(strings)} {i}"
-        )
-    try:
-        return json.dumps(
-            Skeleton(texts=dict(zip(skeleton.texts, texts, strict=True)), values=values).value(
-                skeleton.rest
-            ),
-            ensure_ascii=draw(st.booleans()),
-        ).encode()
-    except NoSkeletonError:  # an object that is written as a string
-        return None
+from tests.support.lines import LIMITS, TRAPS, any_lines, tagged_lines
+from tests.support.strategies import DIALECTS, any_text
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -96,41 +45,6 @@ def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
             other = alike(data.draw, name, skeleton) if skeleton else None
             if other is not None:
                 agree(recall, other)
-
-
-@st.composite
-def tagged_lines(draw: st.DrawFn, name: str) -> bytes:
-    """Clean records with tags, pieces of tags and almost-tags in their texts: typed thoughts,
-    calls, ends of turns.
-    """
-    table = mypt_spec.dialect(name).table
-    shown = st.sampled_from(
-        [t.spell(tuple((key, "n") for key in t.patterns)) for t in table.terminals.values()]
-    )
-    pieces = (
-        shown
-        | shown.map(str.upper)
-        | shown.map(lambda tag: tag[:-1])
-        | clean_text(name)
-        | st.sampled_from([" ", "\n", '{"name": "n", "q": 1}', "{}"])
-    )
-    record = draw(lifted(name, json.loads(json.dumps(draw(records(name))))))
-    for _ in range(draw(st.integers(1, 2))):
-        message = draw(st.sampled_from([record, *record["messages"]]))
-        keys = [key for key, value in message.items() if isinstance(value, str) and key != "role"]
-        if keys:
-            text = "".join(draw(st.lists(pieces, min_size=1, max_size=5)))
-            message[draw(st.sampled_from(keys))] = text
-    return draw(lines_of(record))
-
-
-@st.composite
-def lifted(draw: st.DrawFn, name: str, record: Any) -> Any:
-    """The record, or the same one with the text of a top-level key as its first message."""
-    for role, key in mypt_spec.dialect(name).adapter.SCHEMA.lifted.items():
-        if isinstance(record.get(key), str) and draw(st.booleans()):
-            record["messages"].insert(0, {"role": role, "content": record.pop(key)})
-    return record
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -7,49 +7,25 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from functools import cache
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lark import Token
 
 import mypt_spec
-from mypt_spec.automaton import MAX_CONFIGURATIONS, Automaton, extract, make_parser, minimise
-from mypt_spec.dialect import _folders
+from mypt_spec.automaton import MAX_CONFIGURATIONS, Automaton, extract, minimise
 from mypt_spec.episode import events_of
 from mypt_spec.findings import Finding
 from mypt_spec.rules import check_episode
 from mypt_spec.states import open_blocks, told_apart
 from mypt_spec.table import END, TEXT, SpecError
 from tests.support.examples import examples
-from tests.support.strategies import DIALECTS, any_episodes, body
+from tests.support.language import BODY, feed, grammar, parser, spelled, walk
+from tests.support.strategies import DIALECTS, any_episodes
 
 ALL = mypt_spec.dialects()
-BODY = '{"name": "n"}'  # legal as text, as a call and as a result; other bodies have their own
 LENGTH = 8
-
-
-@cache
-def grammar(name: str) -> str:
-    folder = _folders()[name]
-    return (folder / f"{folder.name}.lark").read_text(encoding="utf-8")
-
-
-def parser(name: str) -> Any:
-    return make_parser(grammar(name)).parse_interactive([]).as_immutable()
-
-
-def feed(state: Any, terminal: str) -> Any:
-    """The parser after one terminal, or None when it refuses.
-
-    It is fed, not asked: `accepts()` is what extraction used.
-    """
-    try:
-        return state.feed_token(Token(terminal, ""))
-    except Exception:
-        return None
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -200,37 +176,6 @@ def test_text_may_be_fed_piece_by_piece(name: str) -> None:
     for state in a.states:
         if TEXT in a.allowed(state):
             assert a.step(a.step(state, TEXT), TEXT) == a.step(state, TEXT)
-
-
-def walk(d: mypt_spec.Dialect, data: st.DataObject, size: int) -> list[str]:
-    """A random path through the automaton, with a wrong terminal here and there or none."""
-    out: list[str] = []
-    state = d.automaton.start
-    wrong = data.draw(st.sampled_from([0, 0, 1, 2]))
-    for _ in range(data.draw(st.integers(0, size))):
-        if wrong and data.draw(st.integers(0, 9)) == 0:
-            out.append(data.draw(st.sampled_from([TEXT, *d.table.terminals])))
-            wrong -= 1
-            continue
-        terminal = data.draw(st.sampled_from(sorted(d.automaton.allowed(state)) or [TEXT]))
-        out.append(terminal)
-        state = d.automaton.steps[state].get(terminal, state)
-    return out
-
-
-def spelled(d: mypt_spec.Dialect, string: list[str]) -> str:
-    """A text with these terminals; TEXT TEXT is one run, so it is written once."""
-    runs = [
-        t for before, t in zip(["", *string], string, strict=False) if t != TEXT or before != TEXT
-    ]
-    before = ["", *runs]
-    bodies = {t.name: body(d.table, t.opens) for t in d.table.terminals.values() if t.opens}
-    names = {
-        t.name: t.spell(tuple((key, "n") for key in t.patterns)) for t in d.table.terminals.values()
-    }
-    return "".join(
-        bodies.get(b, BODY) if t == TEXT else names[t] for b, t in zip(before, runs, strict=False)
-    )
 
 
 @pytest.mark.parametrize("name", DIALECTS)

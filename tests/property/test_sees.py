@@ -26,8 +26,7 @@ from mypt_spec.rules import Context
 from mypt_spec.rules.registry import CHECKS
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder
 from mypt_train.data.options import Options
-from tests.property.test_fast import LIMITS, any_lines
-from tests.property.test_findings_cache import tagged_lines
+from tests.support.lines import LIMITS, any_lines, tagged_lines
 from tests.support.strategies import DIALECTS, almost_records, records
 
 NEW = "MYP399"

@@ -18,8 +18,8 @@ from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import RULES, SEVERITIES
 from mypt_train import Options
 from mypt_train.data.encode_line import Encoder
-from tests.property.test_fast import any_lines
 from tests.support.examples import examples
+from tests.support.lines import any_lines
 from tests.support.strategies import DIALECTS
 
 CODES = sorted(RULES)

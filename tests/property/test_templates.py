@@ -23,31 +23,15 @@ from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.options import Options
 from mypt_train.data.templates.chats import ChatTemplates
-from tests.property.test_fast import agree, any_lines
+from tests.property.test_fast import agree
 from tests.support.chats_with_calls import chat, tools, weighed
 from tests.support.examples import examples
+from tests.support.lines import any_lines
+from tests.support.pieces import PIECES, SPACES
 from tests.support.strategies import DIALECTS, lines_of, records
 
 CODER = str(Path(__file__).resolve().parents[2] / "examples/qwen3_coder")
 WITH_TEMPLATES = [name for name in DIALECTS if Encoder(Options(dialect=name)).templates is not None]
-SPACES = [
-    " ",
-    "\n",
-    "\t",
-    "\r\n",
-    "\x0b",
-    "\x1c",
-    "\x85",
-    "\xa0",
-    "\u2003",
-    "\u2028",
-    "\u3000",
-    "\u200b",
-    "\0",
-    "  ",
-    "   ",
-    "\n\n\n",
-]
 
 
 def plain(outcome: LineOutcome) -> object:
@@ -368,27 +352,6 @@ def test_every_dialect_with_a_schema_has_templates() -> None:
     others = set(DIALECTS) - set(WITH_TEMPLATES)
     assert all(mypt_spec.dialect(name).adapter.splits for name in others)
     assert "usf-omega" in others
-
-
-PIECES = st.sampled_from(
-    [
-        *SPACES,
-        "a",
-        "word",
-        "'ll",
-        "'",
-        "1",
-        "12",
-        "é",
-        "日本",
-        "…",
-        "「",
-        "🙂",
-        "-",
-        "<myPT_user>",
-        "e\u0301",
-    ]
-)
 
 
 ENGINES = {"gigatoken": batch.engine, "tiktoken": cache(batch._Simple)}
