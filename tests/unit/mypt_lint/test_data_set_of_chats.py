@@ -8,84 +8,71 @@ from typing import Any
 
 import pytest
 
-from mypt_lint.cli import main
+from tests.support import build
+from tests.support.build import Record, assistant, calls, function, tool, user, write
+from tests.support.linting import Linter
 
-TOOLS = [{"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}]
-
-
-def chat(answer: str = "Hello.", asked: str = "Hi", **more: Any) -> dict[str, Any]:
-    talk = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
-    return {"messages": talk} | more
+TOOLS = [function("find")]
 
 
-def calling(ident: str, query: str = "x") -> dict[str, Any]:
-    function = {"name": "find", "arguments": json.dumps({"q": query})}
-    call = {"id": ident, "type": "function", "function": function}
-    talk = [
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": ident, "content": "4"},
-        {"role": "assistant", "content": "Four."},
-    ]
-    return {"messages": talk, "tools": TOOLS}
+def chat(answer: str = "Hello.", question: str = "Hi", **more: Any) -> Record:
+    return build.chat(user(question), assistant(answer), **more)
+
+
+def calling(ident: str, query: str = "x") -> Record:
+    call = build.call("find", json.dumps({"q": query}), id=ident)
+    result = tool("4", tool_call_id=ident)
+    messages = (user(), calls(call, content=None), result, assistant("Four."))
+    return build.chat(*messages, tools=TOOLS)
+
+
+LONGER = build.chat(*chat()["messages"], user("And you?"))
+PAIR = {"prompt": "Hi", "chosen": "Hello.", "rejected": "No."}
+SAME = "MYP601", "the same episode stands at chats.json:1"
 
 
 @pytest.fixture
-def lint(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Any:
-    monkeypatch.chdir(tmp_path)
-
+def lint(folder: Path, lint: Linter) -> Any:
     def run(*records: Any, words: tuple[str, ...] = ()) -> list[tuple[int, str, str]]:
         Path("chats.json").write_text(json.dumps(records, indent=1))
-        main(["-q", "--data-set", "--format", "json", *words, "chats.json"])
-        items = json.loads(capsys.readouterr().out)
-        return [(f["record"], f["code"], f["message"]) for f in items]
+        findings = lint("-q", "--data-set", *words, "chats.json")[1]
+        return [(f["record"], f["code"], f["message"]) for f in findings]
 
     return run
 
 
-def test_the_same_conversation_is_found(lint: Any) -> None:
-    assert lint(chat(), chat("Bye.", "Go"), chat(_id=1)) == [
-        (3, "MYP601", "the same episode stands at chats.json:1")
-    ]
-
-
-def test_with_and_without_tools_it_is_the_same_conversation(lint: Any) -> None:
-    assert lint(chat(), chat(tools=TOOLS)) == [
-        (2, "MYP610", "the same conversation, with other tools, is at chats.json:1")
-    ]
-
-
-def test_ids_of_calls_do_not_count_and_arguments_do(lint: Any) -> None:
-    assert lint(calling("1"), calling("2")) == [
-        (2, "MYP601", "the same episode stands at chats.json:1")
-    ]
-    assert lint(calling("1"), calling("1", "y")) == []
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([chat(), chat("Bye.", "Go"), chat(_id=1)], [(3, *SAME)]),
+        (
+            [chat(), chat(tools=TOOLS)],
+            [(2, "MYP610", "the same conversation, with other tools, is at chats.json:1")],
+        ),
+        # Ids of calls do not count, and arguments do.
+        ([calling("1"), calling("2")], [(2, *SAME)]),
+        ([calling("1"), calling("1", "y")], []),
+        (
+            [chat(), chat("Good day.")],
+            [(2, "MYP602", "the same prompt has another answer at chats.json:1")],
+        ),
+        # Preferences are meant to have several answers.
+        ([PAIR, PAIR | {"rejected": "Go."}], []),
+        ([PAIR, PAIR], [(2, *SAME)]),
+    ],
+)
+def test_conversations_are_compared(lint: Any, records: list[Record], expected: list[Any]) -> None:
+    assert lint(*records) == expected
 
 
 def test_the_same_answer_with_more_after_it_is_no_other_answer(lint: Any) -> None:
-    longer = chat()
-    longer["messages"].append({"role": "user", "content": "And you?"})
-    found = lint(chat(), longer, chat("Good day."))
-    assert [row for row, code, _ in found if code == "MYP602"] == [3]
-
-
-def test_another_answer_to_the_same_prompt_is_found(lint: Any) -> None:
-    assert lint(chat(), chat("Good day.")) == [
-        (2, "MYP602", "the same prompt has another answer at chats.json:1")
-    ]
-
-
-def test_preferences_are_meant_to_have_several_answers(lint: Any) -> None:
-    pair = {"prompt": "Hi", "chosen": "Hello.", "rejected": "No."}
-    assert lint(pair, pair | {"rejected": "Go."}) == []
-    assert lint(pair, pair) == [(2, "MYP601", "the same episode stands at chats.json:1")]
+    findings = lint(chat(), LONGER, chat("Good day."))
+    assert [row for row, code, _ in findings if code == "MYP602"] == [3]
 
 
 def test_reserved_prompts_and_evaluation_are_found(lint: Any) -> None:
     Path("prompts.txt").write_text("hi\n")
     words = ("--eval-prompts", "prompts.txt")
     assert [(row, code) for row, code, _ in lint(chat(), words=words)] == [(1, "MYP606")]
-    Path("eval.jsonl").write_text(json.dumps(chat("A", "HI")) + "\n")
+    write("eval.jsonl", chat("A", "HI"))
     assert (1, "MYP603") in [(row, code) for row, code, _ in lint(chat(), words=("eval.jsonl",))]
