@@ -13,11 +13,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from fuzz.driver import run
-from tests.support.faults import DIALECTS, conversation
+from tests.support.dialects import ALL
+from tests.support.faults import conversation
 
-STRATEGY = st.fixed_dictionaries(
-    {"dialect": st.sampled_from(DIALECTS), "seed": st.integers(0, 2**63)}
-)
+STRATEGY = st.fixed_dictionaries({"dialect": st.sampled_from(ALL), "seed": st.integers(0, 2**63)})
 TURNS = 4  # of a conversation
 
 
@@ -30,5 +29,5 @@ if __name__ == "__main__":
         run("turns")
     count, began = int(sys.argv[sys.argv.index("--count") + 1]), time.monotonic()
     for i in range(-(-count // TURNS)):
-        check({"dialect": DIALECTS[i % len(DIALECTS)], "seed": i})
+        check({"dialect": ALL[i % len(ALL)], "seed": i})
     print(f"turns: held for {-(-count // TURNS) * TURNS} turns in {time.monotonic() - began:.0f} s")

@@ -15,21 +15,48 @@ from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec.bodies.json_body import calls_of
 from tests.support.scripted import ends_of_calls, ids_of
 
-DIALECTS = ("mypt", "mypt-3b", "praxis", "gabgpt")
+DIALECTS = ("mypt", "mypt-3b", "praxis", "gabgpt")  # of tests; the fuzzer takes all
+# What a model writes in each dialect: a call of a tool with an argument, the end of an answer, what
+# an answer begins with, and a thought.
 _CALLS = {
     "mypt": '<myPT_toolcall>{{"name": "{}", "q": {}}}</myPT_toolcall>',
     "mypt-3b": '\n<toolcall name="{}">\n{{"q": {}}}\n</toolcall>\n',
     "praxis": '<tin>\n{{"name": "{}", "arguments": {{"q": {}}}}}\n</tin>',
     "gabgpt": "",
+    "usf-omega": '<tool_calls_start>[{{"type": "function", "function": {{"name": "{}", "arguments": {{"q": {}}}}}}}]<tool_calls_end>\n<end>\n',
+    "chatml": "",
+    "qwen3": '<tool_call>\n{{"name": "{}", "arguments": {{"q": {}}}}}\n</tool_call><|im_end|>',
+    "llama3": '<|python_tag|>{{"name": "{}", "parameters": {{"q": {}}}}}<|eom_id|>',
+    "mistral": '[TOOL_CALLS][{{"name": "{}", "arguments": {{"q": {}}}, "id": "a"}}]</s>',
+    "mistral-v13": '[TOOL_CALLS]{}[ARGS]{{"q": {}}}</s>',
+    "harmony": ' to=functions.{}<|channel|>commentary <|constrain|>json<|message|>{{"q": {}}}<|call|>',
 }
 _ENDS = {
     "mypt": "</myPT_assistant>",
     "mypt-3b": "</assistant>",
     "praxis": "\n[SEP]",
     "gabgpt": "<|end|>",
+    "usf-omega": "<message_end>\n<end>\n",
+    "chatml": "<|im_end|>",
+    "qwen3": "<|im_end|>",
+    "llama3": "<|eot_id|>",
+    "mistral": "</s>",
+    "mistral-v13": "</s>",
+    "harmony": "<|return|>",
 }
-_BEGINS = {"gabgpt": "<|assistant|>"}
-_THINKS = {"mypt": "<myPT_think>{}</myPT_think>", "gabgpt": "<|think|>{}"}
+_BEGINS = {
+    "gabgpt": "<|assistant|>",
+    "usf-omega": "<message_start>",
+    "harmony": "<|channel|>final<|message|>",
+}
+_THINKS = {
+    "mypt": "<myPT_think>{}</myPT_think>",
+    "gabgpt": "<|think|>{}",
+    "usf-omega": "<reasoning_start>{}<reasoning_end>\n",
+    "qwen3": "<think>\n{}\n</think>\n\n",
+    "mistral-v13": "[THINK]{}[/THINK]",
+    "harmony": "<|channel|>analysis<|message|>{}<|end|><|start|>assistant",
+}
 
 
 class Broken(RuntimeError):
