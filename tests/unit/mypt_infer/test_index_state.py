@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,9 @@ from mypt_infer.workspace import EmbedderError, HashingEmbedder, WorkspaceEngine
 from mypt_infer.workspace import build as building
 from mypt_infer.workspace.cli import main
 from mypt_infer.workspace.store import META, SQLITE, VECTORS, current
-from tests.support.children import child
+from tests.support.build import contents
+from tests.support.examples import either
+from tests.support.kills import Victims, victims
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprstvz" for b in ("a", "e", "io") for c in ("rn", "lt")]
 
@@ -69,11 +69,9 @@ def test_damaged_vectors_are_made_again(
     answers = [[(c, c.score) for c in engine.search(query, 10)] for query in queries]
     for heal in ("an engine", "the command"):
         file.write_bytes(damage(good))
-        if heal == "an engine":
-            engine = WorkspaceEngine(base, tmp_path / "index")
-        else:
+        if heal == "the command":
             assert main([str(base), "--index-dir", str(tmp_path / "index"), "--quiet"]) == 0
-            engine = WorkspaceEngine(base, tmp_path / "index")
+        engine = WorkspaceEngine(base, tmp_path / "index")
         assert (current(engine.index_dir) or base) / VECTORS == file, "nothing else was made again"
         assert file.read_bytes() == good
         assert [[(c, c.score) for c in engine.search(query, 10)] for query in queries] == answers
@@ -99,36 +97,44 @@ def test_a_short_meta_file_is_made_again(base: Path, tmp_path: Path) -> None:
     assert whole(engine) == before
 
 
+REFRESH = """
+from pathlib import Path
+from mypt_infer.workspace import build
+build._MANY = many
+build.refresh(Path(base), Path(index), HashingEmbedder())
+"""
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Victims]:
+    with victims("mypt_infer.workspace", "mypt_infer/workspace") as forks:
+        yield forks
+
+
 @pytest.mark.parametrize("many", [0, 1000])
-def test_a_kill_loses_nothing(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
-) -> None:
-    """Killed at any moment: the documents are those from before or from after, and stay usable."""
+def test_a_kill_loses_nothing(base: Path, tmp_path: Path, forks: Victims, many: int) -> None:
+    """Killed at any line: the documents are those from before or from after, and stay usable."""
     index = tmp_path / "index"
     engine = WorkspaceEngine(base, index, embedder=HashingEmbedder())
-    old = whole(engine)
-    chance = random.Random(many)
-    script = (
-        "import sys; from pathlib import Path; from mypt_infer.workspace import build, "
-        f"HashingEmbedder; build._MANY = {many}; print('ready', flush=True); "
-        "build.refresh(Path(sys.argv[1]), Path(sys.argv[2]), HashingEmbedder())"
-    )
-    states = 0
-    for kill in range(12):
-        for i in chance.sample(range(40), 8):
-            text = " ".join(chance.choices(WORDS, k=chance.randrange(20, 800)))
-            (base / f"{i:02}.txt").write_text(f"Document {i}, {kill}\n\n{text}\n")
-        new = {p.name: p.read_text() for p in base.iterdir()}
-        command = [sys.executable, "-c", script, str(base), str(index)]
-        with child(command, stdout=subprocess.PIPE) as run:
-            assert run.stdout is not None
-            run.stdout.readline()
-            time.sleep(0.02 * kill)
-            run.send_signal(signal.SIGKILL)
+    old, chance = whole(engine), random.Random(many)
+    names: dict[str, Any] = {"base": str(base), "index": str(index), "many": many}
+    write_some(base, chance, "first")
+    lines = forks.run(REFRESH, **names)
+    assert lines is not None
+    old = {path.name: path.read_text() for path in base.iterdir()}
+    kills, states = either(8, 36), 0
+    for kill in range(kills):
+        write_some(base, chance, str(kill))
+        new = {path.name: path.read_text() for path in base.iterdir()}
+        forks.run(
+            REFRESH,
+            at=chance.randrange(lines * kill // kills, lines * (kill + 1) // kills) + 1,
+            **names,
+        )
         reader = WorkspaceEngine(base, index)
-        found = {d.path: reader.get_doc_text(d.doc_id) for d in reader.list_docs()}
-        assert found in (old, new)
-        states += found == new
+        texts = {d.path: reader.get_doc_text(d.doc_id) for d in reader.list_docs()}
+        assert texts in (old, new)
+        states += texts == new
         reader.search(" ".join(WORDS[:5]), 10)
         reader.close()
         if kill % 3 == 2:
@@ -136,13 +142,20 @@ def test_a_kill_loses_nothing(
             old = whole(engine)
             assert old == new
         else:
-            old = found  # type: ignore[assignment]
+            old = texts  # type: ignore[assignment]
     fresh = WorkspaceEngine(base, tmp_path / "fresh", embedder=HashingEmbedder())
     engine.refresh()
     for i in range(20):
         query = " ".join(random.Random(i).choices(WORDS, k=3))
         assert engine.search(query, 10) == fresh.search(query, 10)
-    assert states < 12
+    assert 0 < states < kills
+
+
+def write_some(base: Path, chance: random.Random, note: str) -> None:
+    """Gives eight documents other texts."""
+    for i in chance.sample(range(40), 8):
+        text = " ".join(chance.choices(WORDS, k=chance.randrange(20, 800)))
+        (base / f"{i:02}.txt").write_text(f"Document {i}, {note}\n\n{text}\n")
 
 
 def test_words_can_be_searched_before_vectors_are_made(base: Path, tmp_path: Path) -> None:
@@ -181,29 +194,26 @@ def test_words_can_be_searched_before_vectors_are_made(base: Path, tmp_path: Pat
 def test_only_changed_files_are_read(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mypt_infer.workspace.files._FRESH", 0)
-    time.sleep(0.05)  # longer than the tick of the times of files
+    """Once they are too old to change again within a tick of the times of files."""
+    now = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: now() + 10_000_000_000)
     engine = WorkspaceEngine(base, tmp_path / "index")
-    read: list[str] = []
-    tree_read = building.Tree.read
+    paths: list[str] = []
+    read = building.Tree.read
     monkeypatch.setattr(
-        building.Tree, "read", lambda self, path: (read.append(path), tree_read(self, path))[1]
+        building.Tree, "read", lambda self, path: (paths.append(path), read(self, path))[1]
     )
-    written = [f.read_bytes() for f in sorted((tmp_path / "index").rglob("*")) if f.is_file()]
+    before = contents(tmp_path / "index")
     engine.refresh()
-    assert read == []
-    after = [f.read_bytes() for f in sorted((tmp_path / "index").rglob("*")) if f.is_file()]
-    assert after == written
+    assert paths == []
+    assert contents(tmp_path / "index") == before
     os.utime(base / "07.txt", (1, 1))
     text = (base / "09.txt").read_text()
     (base / "09.txt").write_text(text.replace("Document", "Dokument"))
     assert engine.refresh().changed == 1
-    assert read == ["07.txt", "09.txt"]
-    time.sleep(0.05)
+    assert paths == ["07.txt", "09.txt"]
     engine.refresh()
-    read.clear()
-    engine.refresh()
-    assert read == []
+    assert paths == ["07.txt", "09.txt"]
 
 
 def test_many_changes_begin_the_numbers_anew(
@@ -211,7 +221,7 @@ def test_many_changes_begin_the_numbers_anew(
 ) -> None:
     monkeypatch.setattr(building, "_SPARE", 5)
     engine = WorkspaceEngine(base, tmp_path / "index")
-    for i in range(8):
+    for i in range(either(4, 8)):
         for path in base.iterdir():
             path.write_text(path.read_text() + f"again {i}\n")
         engine.refresh()

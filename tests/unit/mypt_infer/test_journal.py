@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-import sys
-import warnings
-from collections.abc import Callable
-from functools import partial
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,15 @@ import pytest
 
 from mypt_infer.chat import journal as module
 from mypt_infer.chat.journal import Journal
+from tests.support.build import read, write
+from tests.support.examples import either
+from tests.support.kills import Victims, victims
 
 FIRST, SECOND, OTHER = ({"messages": [text], "_transcript": {}} for text in ("a" * 50, "b" * 90, "c"))  # fmt: skip
 
 
 def lines(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return read(path) if path.exists() else []
 
 
 def parts(path: Path) -> list[Path]:
@@ -120,82 +122,59 @@ def test_a_full_disk_is_said_and_loses_nothing(path: Path, monkeypatch: pytest.M
     assert lines(path) == [FIRST]
 
 
-def killed(at: int, do: Callable[[], object]) -> bool:
-    """Runs something in a child that is killed before the `at`-th line of the module that it runs.
+# Kills
 
-    Returns whether it was killed.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the child starts no thread
-        child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    left = at
+TALK = """
+journal = Journal(Path(path))
+journal.recover()
+journal.replaces(replaced.encode())
+journal.put(first)
+journal.put(second)
+journal.end()
+"""
+RECOVER = "Journal(Path(path)).recover()"
 
-    def trace(frame: Any, event: str, argument: Any) -> Any:
-        nonlocal left
-        if frame.f_code.co_filename != module.__file__:
-            return None
-        if event == "line":
-            left -= 1
-            if left == 0:
-                os._exit(9)
-        return trace
 
-    sys.settrace(trace)
-    try:
-        do()
-    finally:
-        sys.settrace(None)
-        os._exit(0)
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Victims]:
+    with victims("mypt_infer.chat.journal") as forks:
+        yield forks
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_killed_at_any_line(tmp_path: Path, replaces: bool) -> None:
+def test_killed_at_any_line(tmp_path: Path, forks: Victims, replaces: bool) -> None:
     """Also while what a killed process has left is added."""
     before = [OTHER, FIRST, OTHER] if replaces else [OTHER]
-
-    def talk(path: Path) -> None:
-        journal = Journal(path)
-        journal.recover()
-        if replaces:
-            journal.replaces(json.dumps(FIRST).encode())
-        journal.put(FIRST)
-        journal.put(SECOND)
-        journal.end()
-
-    for at in range(1, 400):
+    names = {"replaced": json.dumps(FIRST) if replaces else "", "first": FIRST, "second": SECOND}
+    # The quick suite kills at each second line, with and without a line to replace in turn.
+    for at in itertools.count(1 + replaces, either(2, 1)):
         path = tmp_path / str(at) / "chats.jsonl"
-        path.parent.mkdir()
-        path.write_text("".join(json.dumps(record) + "\n" for record in before))
-        if not killed(at, partial(talk, path)):
+        write(path, *before)
+        if forks.run(TALK, at=at, path=str(path), **names) is not None:
             break
-        again = path.parent / "again"
-        again.mkdir()
-        for file in path.parent.iterdir():
-            if file.is_file():
-                (again / file.name).write_bytes(file.read_bytes())
-        for folder, second in ((path.parent, None), (again, at % 60 + 1)):
-            file = folder / path.name
-            if second is not None:
-                killed(second, Journal(file).recover)
+        again = path.parent / "again" / path.name
+        again.parent.mkdir()
+        for name in filter(Path.is_file, path.parent.iterdir()):
+            shutil.copy(name, again.parent)
+        forks.run(RECOVER, at=at % 60 + 1, path=str(again))
+        for file in (path, again):
             Journal(file).recover()
-            kept = lines(file)
-            new = kept[1:] if not replaces else [r for r in kept if r != OTHER]
-            assert [r for r in kept if r == OTHER] == [r for r in before if r == OTHER], at
+            rows = lines(file)
+            new = rows[1:] if not replaces else [r for r in rows if r != OTHER]
+            assert [r for r in rows if r == OTHER] == [r for r in before if r == OTHER], at
             assert new in (([[FIRST], [SECOND]]) if replaces else [[], [FIRST], [SECOND]]), at
             assert not [p for p in parts(file) if p.suffix == ".part"], at
     assert at > 60
 
 
-def test_half_a_line_is_completed(path: Path) -> None:
+def test_half_a_line_is_completed(path: Path, forks: Victims) -> None:
     """A machine that stops in the middle of a write."""
     line = json.dumps(SECOND).encode() + b"\n"
     part = path.with_name(path.name + ".12ab.part")
-    for length in range(len(line) + 1):
+    for length in {0, 1, len(line) - 1, len(line)} | {*range(2, len(line), either(5, 1))}:
         path.write_bytes(b'{"x": 1}\n' + line[:length])
         part.write_bytes(line + b'{"at": 9}\n{"mess')
-        killed(length % 60 + 1, Journal(path).recover)
+        forks.run(RECOVER, at=length % 60 + 1, path=str(path))
         Journal(path).recover()
         assert lines(path) == [{"x": 1}, SECOND]
         assert not part.exists()
