@@ -20,7 +20,7 @@ from mypt_infer.workspace.cli import main
 from mypt_infer.workspace.store import META, SQLITE, VECTORS, current
 from tests.support.build import contents
 from tests.support.examples import either
-from tests.support.kills import Victims, victims
+from tests.support.victims import Victims, victims
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprstvz" for b in ("a", "e", "io") for c in ("rn", "lt")]
 

@@ -16,7 +16,7 @@ from mypt_infer.chat import journal as module
 from mypt_infer.chat.journal import Journal
 from tests.support.build import read, write
 from tests.support.examples import either
-from tests.support.kills import Victims, victims
+from tests.support.victims import Victims, victims
 
 FIRST, SECOND, OTHER = ({"messages": [text], "_transcript": {}} for text in ("a" * 50, "b" * 90, "c"))  # fmt: skip
 
