@@ -8,59 +8,41 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.support import build
+from tests.support.build import assistant as a
+from tests.support.build import chat as o
+from tests.support.build import message
+from tests.support.build import user as u
+
 Row = tuple[str, dict[str, Any], list[tuple[str, str]]]
 WEATHER = {
     "type": "object",
-    "properties": {
-        "city": {"type": "string"},
-        "days": {"type": "integer", "minimum": 1},
-        "unit": {"enum": ["C", "F"]},
-    },
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}, "unit": {"enum": ["C", "F"]}},
     "required": ["city"],
-}
+}  # fmt: skip
 
 
 def tool(name: str = "weather", parameters: Any = WEATHER, **more: Any) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {"name": name, "description": "d", "parameters": parameters, **more},
-    }
-
-
-def u(text: Any = "Hi", **more: Any) -> dict[str, Any]:
-    return {"role": "user", "content": text, **more}
-
-
-def a(text: Any = "Hello.", **more: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": text, **more}
+    definition = {"name": name, "description": "d", "parameters": parameters, **more}
+    return {"type": "function", "function": definition}
 
 
 def s(text: Any = "You help.", role: str = "system") -> dict[str, Any]:
-    return {"role": role, "content": text}
+    return message(role, text)
 
 
 def call(
     arguments: Any = '{"city": "Oslo"}', ident: str | None = "c1", name: str = "weather"
 ) -> dict[str, Any]:
-    out: dict[str, Any] = {"type": "function", "function": {"name": name, "arguments": arguments}}
-    return out if ident is None else {"id": ident, **out}
+    return ({} if ident is None else {"id": ident}) | build.call(name, arguments)
 
 
 def c(*calls: dict[str, Any], text: Any = None) -> dict[str, Any]:
-    return {"role": "assistant", "content": text, "tool_calls": list(calls) or [call()]}
+    return build.calls(*(calls or [call()]), content=text)
 
 
 def r(text: Any = "4 C", ident: str | None = "c1", **more: Any) -> dict[str, Any]:
-    return {
-        "role": "tool",
-        "content": text,
-        **({} if ident is None else {"tool_call_id": ident}),
-        **more,
-    }
-
-
-def o(*messages: dict[str, Any], tools: Any = None, **more: Any) -> dict[str, Any]:
-    return {"messages": list(messages), **({} if tools is None else {"tools": tools}), **more}
+    return build.tool(text, **({} if ident is None else {"tool_call_id": ident}), **more)
 
 
 def used(arguments: Any, parameters: Any = WEATHER) -> dict[str, Any]:
@@ -86,11 +68,14 @@ OPENAI: list[Row] = [
     ("late developer", o(u(), s(role="developer"), a()), [("MYP250", "/messages/1")]),
     ("orphan result", o(u(), r(), a()), [("MYP310", "/messages/1")]),
     ("result of another call", o(u(), c(), r(ident="c2"), a()), [("MYP310", "/messages/2/tool_call_id"), ("MYP311", "/messages/1/tool_calls/0")]),
+    ("result of another call, at the end", o(u(), c(), r(ident="c2")), [("MYP310", "/messages/2/tool_call_id")]),
     ("call without result", o(u(), c(), a()), [("MYP311", "/messages/1/tool_calls/0")]),
+    ("one of two calls without result, before another", o(u(), c(call(), call(ident="c2")), r(), c(), r()), [("MYP311", "/messages/1/tool_calls/1")]),
     ("one of two calls without result", o(u(), c(call(), call(ident="c2")), r(), a()), [("MYP311", "/messages/1/tool_calls/1")]),
     ("result of another name", o(u(), c(), r(name="time"), a()), [("MYP312", "/messages/2/name")]),
     ("answered twice", o(u(), c(), r(), r(), a()), [("MYP349", "/messages/3/tool_call_id")]),
     ("an id twice", o(u(), c(call(), call()), r(), r(), a()), [("MYP351", "/messages/1/tool_calls/1/id")]),
+    ("an id twice, and one result", o(u(), c(call(), call()), r(), a()), [("MYP351", "/messages/1/tool_calls/1/id")]),
     ("result without id", o(u(), c(call(), call(ident="c2")), r(), r(ident=None), a()), [("MYP352", "/messages/3"), ("MYP311", "/messages/1/tool_calls/1")]),
     ("arguments in single quotes", used("{'city': 'Oslo'}"), [("MYP304", ARGS)]),
     ("arguments cut off", used('{"city": "Os'), [("MYP304", ARGS)]),
@@ -121,6 +106,7 @@ OPENAI: list[Row] = [
     ("empty question", o(u(""), a()), [("MYP214", "/messages/0/content")]),
     ("empty answer", o(u(), a("")), [("MYP214", "/messages/1/content")]),
     ("blank answer", o(u(), a(" \n")), [("MYP314", "/messages/1/content")]),
+    ("an answer of a space that does not break", o(u(), a("\xa0")), [("MYP314", "/messages/1/content")]),
     ("empty part", o(u([{"type": "text", "text": ""}]), a()), [("MYP214", "/messages/0/content/0/text")]),
     ("null answer", o(u(), a(None)), [("MYP104", "/messages/1/content")]),
     ("null question", o(u(None), a()), [("MYP104", "/messages/0/content")]),
@@ -137,6 +123,7 @@ OPENAI: list[Row] = [
     ("a thought in the answer, others apart", o(u(), a("x", reasoning_content="y"), u(), a("<think>z</think> x")), [("MYP301", "/messages/3/content"), ("MYP301", "/messages/3/content")]),
     ("other thoughts twice", o(u(), a("x", reasoning_content="y", thinking="z")), [("MYP121", "/messages/1/thinking")]),
     ("a name left", o(u("Dear {{name}}, how are you?"), a()), [("MYP358", "/messages/0/content")]),
+    ("a name left in an answer", o(u(), a("I am {{name}}.")), [("MYP358", "/messages/1/content")]),
     ("a format field left", o(u("Answer this: {question}"), a()), [("MYP358", "/messages/0/content")]),
     ("a sign for nothing", o(u("<noinput>"), a()), [("MYP358", "/messages/0/content")]),
     ("weight is a word", o(u(), a(weight="no")), [("MYP104", "/messages/1/weight")]),
@@ -148,9 +135,7 @@ OPENAI: list[Row] = [
 
 DEFS = {
     "type": "object",
-    "$defs": {
-        "point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
-    },
+    "$defs": {"point": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}},
     "properties": {
         "at": {"$ref": "#/$defs/point"},
         "who": {"anyOf": [{"type": "string"}, {"type": "null"}]},
@@ -158,12 +143,13 @@ DEFS = {
         "kind": {"type": "string", "enum": ["a", "b"], "examples": [None]},
         "more": {"type": "object", "additionalProperties": {"type": "string"}},
     },
-}
+}  # fmt: skip
 MANY = c(call(), call('{"city": "Rom"}', "c2"), call('{"city": "Paris", "days": 2}', "c3"))
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
 CLEAN: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "openai": [
         ("plain", o(s(), u(), a())),
+        ("an answer alone", o(a())),
         ("several calls, results out of order", o(u(), MANY, r(ident="c3"), r(ident="c1"), r(ident="c2"), a(), tools=[tool()])),
         ("parts", o(u([{"type": "text", "text": "What"}, {"type": "text", "text": " now?"}]), a([{"type": "text", "text": "x"}]))),
         ("an image", o(u([{"type": "text", "text": "What is this?"}, IMAGE]), a("A cat."))),
@@ -172,7 +158,9 @@ CLEAN: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("no content with calls", o(u(), {"role": "assistant", "tool_calls": [call()]}, r(), a())),
         ("empty content with calls", o(u(), c(text=""), r(), a())),
         ("text and calls", o(u(), c(text="Let me look."), r(), a())),
+        ("text, and calls apart", o(u(), a("Let me look."), c(), r(), a())),
         ("ends with a call", o(u(), c(), tools=[tool()])),
+        ("ends before the second result", o(u(), c(call(), call(ident="c2")), r())),
         ("developer", o(s(role="developer"), u(), a())),
         ("system and developer", o(s(), s("Be brief.", "developer"), u(), a())),
         ("two system prompts", o(s(), s("Be brief."), u(), a())),
@@ -181,6 +169,8 @@ CLEAN: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("refusal", o(u(), a(None, refusal="I cannot."))),
         ("the older call", o(u(), {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}, {"role": "function", "name": "f", "content": "1"}, a(), functions=[{"name": "f", "parameters": {"type": "object", "properties": {}}}])),
         ("calls without ids", o(u(), c(call(ident=None)), r(ident=None, name="weather"), a())),
+        ("two calls without ids", o(u(), c(call(ident=None), call(ident=None)), r(ident=None), r(ident=None), a())),
+        ("an id again in the next turn", o(u(), c(), r(), a(), u(), c(), r(), a())),
         ("two rounds of calls", o(u(), c(), r(), c(call('{"city": "Rom"}', "c2")), r(ident="c2"), a())),
         ("arguments as an object", used({"city": "Oslo", "days": 3})),
         ("no arguments", o(u(), c(call("{}", name="now")), r(), a(), tools=[tool("now", {"type": "object", "properties": {}})])),
@@ -193,6 +183,9 @@ CLEAN: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("Japanese", o(u("東京の天気は?"), a("晴れです。"))),
         ("Arabic and emoji", o(u("مرحبا 👋🏽"), a("👩‍👩‍👧‍👦 أهلاً"))),
         ("code with braces", o(u("Use `{{ name }}` in Jinja?"), a("```jinja\n{% for x in y %}{{ x }}{% endfor %}\n```"))),
+        ("advice about braces", o(u(), a("In Jinja, write {{name}}."))),
+        ("doubled braces in code", o(u(), a('print(f"{{name}}")'))),
+        ("words of a sign for nothing", o(u("No input is given."), a())),
         ("f-string", o(u("Explain f-strings"), a('print(f"{question}")'))),
         ("HTML", o(u("<p>Hello <b>you</b></p>"), a("<s>no</s> <div>yes</div>"))),
         ("LaTeX", o(u(r"$\frac{a}{b}$"), a(r"\begin{align} x &= {{y}} \end{align}"))),
@@ -223,10 +216,8 @@ def h(*said: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 H, G = g("human", "Hi"), g("gpt", "Hello.")
-F, OBS = (
-    g("function_call", '{"name": "weather", "arguments": {"city": "Oslo"}}'),
-    g("observation", "4 C"),
-)
+F = g("function_call", '{"name": "weather", "arguments": {"city": "Oslo"}}')
+OBS = g("observation", "4 C")
 
 
 def at(i: int, key: str = "") -> str:
@@ -237,9 +228,7 @@ def fc(value: Any, tools: Any = None) -> dict[str, Any]:
     return h(H, g("function_call", value), OBS, G, **({} if tools is None else {"tools": tools}))
 
 
-TOOLS = json.dumps(
-    [WEATHER | {} and {"name": "weather", "description": "d", "parameters": WEATHER}]
-)
+TOOLS = json.dumps([{"name": "weather", "description": "d", "parameters": WEATHER}])
 
 
 def declared(parameters: Any) -> dict[str, Any]:
@@ -318,35 +307,27 @@ def al(instruction: Any = "Add.", output: Any = "2", **more: Any) -> dict[str, A
     return {"instruction": instruction, "input": "", "output": output, **more}
 
 
-def texts(asked: str, answered: str) -> dict[str, tuple[str, str]]:
-    """Returns the pairs of a question and an answer that are faulty, by the fault."""
-    return {
-        "empty question": ("", "x"), "empty answer": ("x", ""), "blank question": (" \n", "x"),
-        "blank answer": ("x", "\t"), "end of sentence": ("x", "y</s>"), "end of ChatML": ("x", "y<|im_end|>"),
-        "start of ChatML": ("<|im_start|>", "x"), "Llama 2": ("[INST] x", "y"), "Llama 3": ("x", "y<|eot_id|>"),
-        "GPT": ("x", "y<|endoftext|>"), "Gemma": ("x", "y<end_of_turn>"), "Mistral": ("x", "[TOOL_CALLS]"),
-        "harmony": ("x", "<|channel|>final"), "DeepSeek": ("x", "<｜User｜>"), "Phi": ("<|user|>", "x"),
-        "a name left": ("Dear {{name}}", "x"), "a field left": ("x", "{response}"), "noinput": ("noinput", "x"),
-        "nooutput": ("x", "<nooutput>"), "number asked": (asked, answered),
-    }  # fmt: skip
-
-
-_CODES = {
-    "empty": "MYP214", "blank": "MYP314", "a ": "MYP358", "no": "MYP358",
+# A question and an answer that are faulty, and the code, by the fault.
+TEXTS = {
+    "empty question": ("", "x", "MYP214"), "empty answer": ("x", "", "MYP214"),
+    "blank question": (" \n", "x", "MYP314"), "blank answer": ("x", "\t", "MYP314"),
+    "end of sentence": ("x", "y</s>", "MYP301"), "end of ChatML": ("x", "y<|im_end|>", "MYP301"),
+    "start of ChatML": ("<|im_start|>", "x", "MYP301"), "Llama 2": ("[INST] x", "y", "MYP301"),
+    "Llama 3": ("x", "y<|eot_id|>", "MYP301"), "GPT": ("x", "y<|endoftext|>", "MYP301"),
+    "Gemma": ("x", "y<end_of_turn>", "MYP301"), "Mistral": ("x", "[TOOL_CALLS]", "MYP301"),
+    "harmony": ("x", "<|channel|>final", "MYP301"), "DeepSeek": ("x", "<｜User｜>", "MYP301"),
+    "Phi": ("<|user|>", "x", "MYP301"), "a name left": ("Dear {{name}}", "x", "MYP358"),
+    "a field left": ("x", "{response}", "MYP358"), "noinput": ("noinput", "x", "MYP358"),
+    "nooutput": ("x", "<nooutput>", "MYP358"),
 }  # fmt: skip
 
 
-def of_texts(make: Any, asked: str, answered: str) -> list[Row]:
+def of_texts(make: Any, question: str, answer: str) -> list[Row]:
     """Returns rows of a shape that has one question and one answer, at these pointers."""
-    rows: list[Row] = []
-    for name, (question, answer) in texts("x", "y").items():
-        if name == "number asked":
-            continue
-        code = next((code for start, code in _CODES.items() if name.startswith(start)), "MYP301")
-        rows.append(
-            (name, make(question, answer), [(code, answered if question == "x" else asked)])
-        )
-    return rows
+    return [
+        (name, make(one, two), [(code, answer if one == "x" else question)])
+        for name, (one, two, code) in TEXTS.items()
+    ]
 
 
 SIMPLE: dict[str, list[Row]] = {

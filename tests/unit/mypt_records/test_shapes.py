@@ -7,89 +7,61 @@ from typing import Any
 import pytest
 
 from mypt_convert import Converter
-from mypt_records.chat import Given, Message
+from mypt_records.chat import Given
 from mypt_records.checks import findings
 from mypt_records.shapes import SHAPES, read, shape_of
 from mypt_spec.bodies.strict_json import value_at
+from tests.support.build import assistant, call, calls, tool, user
+from tests.support.linting import TEXT
+from tests.support.shapes import GREETING, HI, NO, RECORDS, YO, gpt, talk
 
 
-def gpt(*said: tuple[str, str], key: str = "conversations", **more: Any) -> dict[str, Any]:
-    return {key: [{"from": who, "value": text} for who, text in said], **more}
+def as_pairs(messages: Any) -> list[tuple[str, str]]:
+    return [(m.role, m.text) for m in messages]
 
 
-def chat(*said: tuple[str, str]) -> list[dict[str, str]]:
-    return [{"role": role, "content": text} for role, text in said]
-
-
-HI, YO, NO = ("user", "Hi"), ("assistant", "Yo"), ("assistant", "No")
-ASKED = [HI, YO]
-
-RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
-    ("openai", {"messages": chat(HI, YO)}, ASKED),
-    ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), id="x_1"), ASKED),
-    ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), system="S", tools=""), [("system", "S"), *ASKED]),
-    ("sharegpt", gpt(("system", "S"), ("user", "Hi"), ("model", "Yo")), [("system", "S"), *ASKED]),
-    ("sharegpt", gpt(("Human", "Hi"), ("chatgpt", "Yo"), key="conversation"), ASKED),
-    ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), key="messages"), ASKED),
-    ("sharegpt", {"conversations": chat(HI, YO)}, ASKED),
-    ("alpaca", {"instruction": "Hi", "input": "", "output": "Yo"}, ASKED),
-    ("alpaca", {"instruction": "Hi", "output": "Yo", "input": None}, ASKED),
-    ("alpaca", {"instruction": "Hi", "input": "x", "output": "Yo"}, [("user", "Hi\n\nx"), YO]),
-    ("alpaca", {"instruction": "b", "output": "d", "history": [["Hi", "Yo"]]}, [*ASKED, ("user", "b"), ("assistant", "d")]),
-    ("alpaca", {"question": "Hi", "answer": "Yo"}, ASKED),
-    ("alpaca", {"instruction": "Hi", "context": "x", "response": "Yo"}, [("user", "Hi\n\nx"), YO]),
-    ("alpaca", {"prompt": "Hi", "response": "Yo", "system": "S"}, [("system", "S"), *ASKED]),
-    ("completion", {"prompt": "Hi", "completion": "Yo"}, ASKED),
-    ("completion", {"prompt": chat(HI), "completion": chat(YO)}, ASKED),
-    ("kto", {"prompt": "Hi", "completion": "Yo", "label": False}, ASKED),
-    ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No"}, ASKED),
-    ("preference", {"prompt": chat(HI), "chosen": chat(YO), "rejected": chat(("assistant", "No"))}, ASKED),
-    ("preference", {"chosen": chat(HI, YO), "rejected": chat(HI, ("assistant", "No"))}, ASKED),
-    ("preference", {"prompt": "Hi", "chosen": chat(HI, YO), "rejected": chat(HI, ("assistant", "No"))}, ASKED),
-    ("preference", gpt(("human", "Hi"), chosen={"from": "gpt", "value": "Yo"}, rejected={"from": "gpt", "value": "No"}), ASKED),
-    ("preference", {"chosen_messages": chat(HI, YO), "rejected_messages": chat(HI, ("assistant", "No"))}, ASKED),
-    ("preference", {"instruction": "Hi", "input": "", "chosen": "Yo", "rejected": "No"}, ASKED),
-    ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "history": [], "question": ""}, ASKED),
-    ("sharegpt", {"conversations": [{"from": "human", "role": "user", "value": "Hi", "content": "Hi"}, {"from": "gpt", "value": "Yo", "content": ""}]}, ASKED),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("shape", "record", "said"), RECORDS)
-def test_a_record_of_each_kind(shape: str, record: Any, said: list[tuple[str, str]]) -> None:
+@pytest.mark.parametrize(("shape", "record", "expected"), RECORDS)
+def test_a_record_of_each_kind(shape: str, record: Any, expected: list[tuple[str, str]]) -> None:
+    """It is read, and converted to a format that knows preferences and labels: nothing is lost."""
     assert shape_of(record) == shape
-    found = read(record, shape)
-    assert findings(found) == []
-    assert [(m.role, m.text) for m in found.messages] == said
-    texts = [text for m in (*found.messages, *found.rejected) for text in m.content or ()]
+    chat = read(record, shape)
+    assert findings(chat) == []
+    assert as_pairs(chat.messages) == expected
+    texts = [text for m in (*chat.messages, *chat.rejected) for text in m.content or ()]
     assert all(value_at(record, text.at) == text.text for text in texts)
-    assert [m.text for m in found.rejected] == (["No"] if shape == "preference" else [])
-    assert found.label == (Given(False, "/label") if shape == "kto" else None)
+    assert [m.text for m in chat.rejected] == (["No"] if shape == "preference" else [])
+    assert chat.label == (Given(False, "/label") if shape == "kto" else None)
+    out = Converter(shape, "usf-omega").record(record)
+    assert out.record is not None, out.findings
+    assert out.losses == ()
+    messages = out.record["messages"] + ([out.record["chosen"]] if "chosen" in out.record else [])
+    assert [(m["role"], m["content"]) for m in messages] == expected
+    assert out.record.get("label") == (False if shape == "kto" else None)
+    rejected = out.record.get("rejected")
+    assert (rejected and rejected["content"]) == ("No" if shape == "preference" else None)
 
 
 def test_each_shape_has_records() -> None:
     assert {shape for shape, _, _ in RECORDS} | {"text"} == set(SHAPES)
 
 
-TAGGED = "<myPT_system>S</myPT_system><myPT_user>Hi</myPT_user><myPT_assistant>Yo</myPT_assistant><myPT_eot>"
-
-
 def test_a_text_with_tags() -> None:
-    record = {"text": TAGGED, "language": "en", "note": 1}
+    record = {"text": TEXT, "language": "en", "note": 1}
     assert shape_of(record) == "text"
-    found = read(record, "text")
-    assert found.serialised == "mypt"
-    assert [(f.code, f.pointer) for f in findings(found)] == [("MYP103", "/note")]
+    chat = read(record, "text")
+    assert chat.serialised == "mypt"
+    assert [(f.code, f.pointer) for f in findings(chat)] == [("MYP103", "/note")]
     out = Converter("text", "praxis").record(record)
     assert out.losses == ()
     assert out.record is not None
     assert [
         (m["role"], m.get("content") or m["contents"][0]["text"]) for m in out.record["messages"]
-    ] == [("system", "S"), *ASKED]
+    ] == [("system", "S"), ("user", "Q"), ("assistant", "A")]
     assert (out.record["language"], out.record["_note"]) == ("en", 1)
 
 
 def test_a_text_with_a_misplaced_tag_has_its_place() -> None:
-    record = {"text": TAGGED.replace("</myPT_user>", "")}
+    record = {"text": TEXT.replace("</myPT_user>", "")}
     (first, *_) = findings(read(record, "text"))
     assert (first.severity, first.pointer) == ("error", "/text")
     assert first.span is not None
@@ -112,22 +84,18 @@ def test_what_has_no_shape(record: Any) -> None:
     assert shape_of(record) == ""
 
 
-def asked(found: Message) -> list[tuple[str, Any, str]]:
-    return [(c.name.text, c.arguments and c.arguments.value, c.at) for c in found.calls]
-
-
-@pytest.mark.parametrize("call", ["function_call", "tool_call"])
+@pytest.mark.parametrize("calling", ["function_call", "tool_call"])
 @pytest.mark.parametrize("result", ["observation", "tool", "function_response"])
-def test_calls_of_sharegpt(call: str, result: str) -> None:
+def test_calls_of_sharegpt(calling: str, result: str) -> None:
     one = '{"name": "f", "arguments": {"a": 1}}'
-    record = gpt(
-        ("human", "Hi"), (call, f"[{one}, {one}]"), (result, "4"), (result, "5"), ("gpt", "Yo")
-    )
-    found = read(record, "sharegpt")
-    assert findings(found) == []
-    at = "/conversations/1/value"
-    assert asked(found.messages[1]) == 2 * [("f", {"a": 1}, at)]
-    record = gpt(("human", "Hi"), (call, one), (result, "4"), ("gpt", "Yo"))
+    begun = [("human", "Hi"), (calling, f"[{one}, {one}]")]
+    chat = read(gpt(*begun, (result, "4"), (result, "5"), ("gpt", "Yo")), "sharegpt")
+    assert findings(chat) == []
+    expected = ("f", {"a": 1}, "/conversations/1/value")
+    for c in chat.messages[1].calls:
+        assert (c.name.text, c.arguments and c.arguments.value, c.at) == expected
+    assert len(chat.messages[1].calls) == 2
+    record = gpt(("human", "Hi"), (calling, one), (result, "4"), ("gpt", "Yo"))
     out = Converter("sharegpt", "usf-omega").record(record)
     assert out.losses == ()
     assert out.record is not None
@@ -160,44 +128,25 @@ def test_calls_of_sharegpt(call: str, result: str) -> None:
         ("alpaca", {"instruction": "Hi", "output": "Yo", "response": "x"}, "MYP103", "/response"),
         ("alpaca", {"instruction": "Hi", "output": "Yo", "question": "x"}, "MYP103", "/question"),
         ("alpaca", {"instruction": "Hi", "output": "Yo", "input": "a", "context": "x"}, "MYP103", "/context"),
-        ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), dialog=chat(HI)), "MYP103", "/dialog"),
+        ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), dialog=talk(HI)), "MYP103", "/dialog"),
         ("sharegpt", {"conversations": [{"from": "gpt", "value": "Hi", "content": "x"}]}, "MYP103", "/conversations/0/content"),
         ("sharegpt", {"conversations": [{"from": "gpt", "role": "user", "value": "Hi"}]}, "MYP103", "/conversations/0/role"),
-        ("openai", {"messages": [chat(HI)[0] | {"reasoning": "x"}, *chat(YO)]}, "MYP103", "/messages/0/reasoning"),
-        ("openai", {"messages": [chat(HI)[0] | {"tool_calls": [1]}, *chat(YO)]}, "MYP103", "/messages/0/tool_calls"),
+        ("openai", {"messages": [talk(HI)[0] | {"reasoning": "x"}, *talk(YO)]}, "MYP103", "/messages/0/reasoning"),
+        ("openai", {"messages": [talk(HI)[0] | {"tool_calls": [1]}, *talk(YO)]}, "MYP103", "/messages/0/tool_calls"),
         ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "question": "x"}, "MYP103", "/question"),
         ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "history": [["a", "b"]]}, "MYP103", "/history"),
-        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "messages": chat(HI, NO)}, "MYP103", "/messages"),
+        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "messages": talk(HI, NO)}, "MYP103", "/messages"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_a_finding(
     shape: str, record: Any, code: str, pointer: str
 ) -> None:
-    found = [(f.code, f.pointer) for f in read(record, shape).findings]
-    assert (code, pointer) in found
-    assert len(found) == 1
-
-
-@pytest.mark.parametrize(("shape", "record", "said"), RECORDS)
-def test_each_is_converted(shape: str, record: Any, said: list[tuple[str, str]]) -> None:
-    """To a format that knows preferences and labels, and so loses nothing."""
-    out = Converter(shape, "usf-omega").record(record)
-    assert out.record is not None, out.findings
-    assert out.losses == ()
-    made = out.record["messages"] + ([out.record["chosen"]] if "chosen" in out.record else [])
-    assert [(m["role"], m["content"]) for m in made] == said
-    assert out.record.get("label") == (False if shape == "kto" else None)
-    rejected = out.record.get("rejected")
-    assert (rejected and rejected["content"]) == ("No" if shape == "preference" else None)
+    assert [(f.code, f.pointer) for f in read(record, shape).findings] == [(code, pointer)]
 
 
 def called(name: str, **arguments: Any) -> list[dict[str, Any]]:
     """A call and its result."""
-    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": arguments}}
-    return [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "r"},
-    ]
+    return [calls(call(name, arguments, id="c1"), content=None), tool("r", tool_call_id="c1")]
 
 
 SYSTEM = ("system", "S")
@@ -208,51 +157,49 @@ SYSTEM = ("system", "S")
     [
         (called("f", x=1), called("g", x=1)),
         (called("f", x=1), called("f", x=True)),
-        ([{"role": "assistant", "content": "a", "reasoning_content": "t"}], chat(("assistant", "a"))),
-        ([{"role": "user", "content": "b", "name": "n"}], chat(("user", "b"))),
-        (chat(SYSTEM), chat(("system", "T"))),
+        ([assistant("a", reasoning_content="t")], talk(("assistant", "a"))),
+        ([user("b", name="n")], talk(("user", "b"))),
+        (talk(SYSTEM), talk(("system", "T"))),
     ],
 )  # fmt: skip
 def test_what_the_rejected_side_says_otherwise_is_not_lost(
     chosen: list[dict[str, Any]], rejected: list[dict[str, Any]]
 ) -> None:
     """It is no part of the chosen side, so it is not left out as if it were."""
-    sides = {"chosen": chosen + chat(YO), "rejected": rejected + chat(NO)}
-    found = read({"prompt": "Hi"} | sides, "preference")
-    assert len(found.rejected) == len(rejected) + 1
+    sides = {"chosen": chosen + talk(YO), "rejected": rejected + talk(NO)}
+    chat = read({"prompt": "Hi"} | sides, "preference")
+    assert len(chat.rejected) == len(rejected) + 1
     out = Converter("preference", "usf-omega").record({"prompt": "Hi"} | sides)
     assert out.record is None
 
 
 @pytest.mark.parametrize(
-    ("prompt", "chosen", "said"),
+    ("prompt", "chosen", "expected"),
     [
-        (chat(SYSTEM, HI), chat(HI, YO), [SYSTEM, *ASKED]),
-        (chat(HI), chat(SYSTEM, HI, YO), [SYSTEM, *ASKED]),
-        (chat(SYSTEM, HI), chat(SYSTEM, HI, YO), [SYSTEM, *ASKED]),
-        (chat(SYSTEM, HI), chat(("system", "T"), HI, YO), [SYSTEM, HI, ("system", "T"), *ASKED]),
-        (chat(HI, YO, ("user", "b")), chat(HI, YO), [*ASKED, ("user", "b"), *ASKED]),
-        (chat(HI, ("assistant", "a"), HI), chat(HI, NO, HI, YO), [HI, ("assistant", "a"), HI, HI, NO, *ASKED]),
+        (talk(SYSTEM, HI), talk(HI, YO), [SYSTEM, *GREETING]),
+        (talk(HI), talk(SYSTEM, HI, YO), [SYSTEM, *GREETING]),
+        (talk(SYSTEM, HI), talk(SYSTEM, HI, YO), [SYSTEM, *GREETING]),
+        (talk(SYSTEM, HI), talk(("system", "T"), HI, YO), [SYSTEM, HI, ("system", "T"), *GREETING]),
+        (talk(HI, YO, ("user", "b")), talk(HI, YO), [*GREETING, ("user", "b"), *GREETING]),
+        (talk(HI, ("assistant", "a"), HI), talk(HI, NO, HI, YO), [HI, ("assistant", "a"), HI, HI, NO, *GREETING]),
     ],
 )  # fmt: skip
 def test_a_question_is_left_out_only_where_the_chosen_side_has_all_of_it(
-    prompt: Any, chosen: Any, said: list[tuple[str, str]]
+    prompt: Any, chosen: Any, expected: list[tuple[str, str]]
 ) -> None:
     record = {"prompt": prompt, "chosen": chosen, "rejected": "No"}
-    assert [(m.role, m.text) for m in read(record, "preference").messages] == said
+    assert as_pairs(read(record, "preference").messages) == expected
 
 
 def test_keys_of_a_rejected_answer() -> None:
     """Unknown ones are metadata; what it says or weighs besides is refused."""
     converter = Converter("preference", "usf-omega")
-    no = {"role": "assistant", "content": "No"}
-    out = converter.record(
-        {"prompt": "Hi", "chosen": "Yo", "rejected": no | {"note": "x", "_m": 1}}
-    )
+    record = {"prompt": "Hi", "chosen": "Yo"}
+    out = converter.record(record | {"rejected": assistant("No", note="x", _m=1)})
     assert out.record is not None
-    assert out.record["rejected"] == no | {"_note": "x", "_m": 1}
+    assert out.record["rejected"] == assistant("No", _note="x", _m=1)
     for key, value in (("weight", 0.5), ("audio", "x"), ("refusal", "x")):
-        out = converter.record({"prompt": "Hi", "chosen": "Yo", "rejected": no | {key: value}})
+        out = converter.record(record | {"rejected": assistant("No", **{key: value})})
         assert [(f.code, f.pointer) for f in out.findings] == [("MYP104", f"/rejected/{key}")]
 
 
@@ -261,20 +208,20 @@ def test_keys_of_results_on_other_messages_of_sharegpt_are_metadata() -> None:
     record["conversations"][0] |= {"tool_call_id": "a", "name": "b"}
     out = Converter("sharegpt", "qwen3").record(record)
     assert out.record is not None
-    assert out.record["messages"][0] == chat(HI)[0] | {"_tool_call_id": "a", "_name": "b"}
+    assert out.record["messages"][0] == talk(HI)[0] | {"_tool_call_id": "a", "_name": "b"}
     assert out.kept == ("/conversations/0/tool_call_id", "/conversations/0/name")
 
 
 def test_an_unknown_key_around_a_function_of_sharegpt() -> None:
-    call = '{"function": {"name": "f", "arguments": {}}, "x": 1}'
-    record = gpt(("human", "Hi"), ("function_call", call), ("observation", "r"), ("gpt", "Yo"))
+    text = '{"function": {"name": "f", "arguments": {}}, "x": 1}'
+    record = gpt(("human", "Hi"), ("function_call", text), ("observation", "r"), ("gpt", "Yo"))
     assert [f.code for f in findings(read(record, "sharegpt"))] == ["MYP103"]
 
 
 def test_messages_that_say_a_preference_again() -> None:
     """As UltraFeedback has them: no part of the record says anything else."""
-    record = {"prompt": "Hi", "chosen": chat(HI, YO), "rejected": chat(HI, NO)}
-    assert findings(read(record | {"messages": chat(HI, YO)}, "preference")) == []
+    record = {"prompt": "Hi", "chosen": talk(HI, YO), "rejected": talk(HI, NO)}
+    assert findings(read(record | {"messages": talk(HI, YO)}, "preference")) == []
 
 
 def test_images_are_no_metadata() -> None:

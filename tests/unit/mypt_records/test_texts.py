@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from mypt_spec.dialect import folder
 from mypt_train.commands.prepare import main as prepare
 from mypt_view.cli import main as view
 from tests.conformance.vectors import HERE, load
+from tests.support.build import write
 
 CHATML = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n"
 
@@ -29,11 +29,11 @@ def test_texts_of_each_format_tell_it(name: str) -> None:
     for text in texts:
         record = {"text": text}
         assert shape_of(record) == "text", text
-        found = read(record, "text")
-        errors = [f for f in findings(found) if f.severity == "error"]
+        chat = read(record, "text")
+        errors = [f for f in findings(chat) if f.severity == "error"]
         assert errors == [], text
-        if found.serialised != name:  # formats may write a plain chat alike
-            assert mypt_spec.dialect(found.serialised).parse(text)[0] is not None
+        if chat.serialised != name:  # formats may write a plain chat alike
+            assert mypt_spec.dialect(chat.serialised).parse(text)[0] is not None
             continue
         episode, _ = dialect.parse(text)
         assert episode is not None
@@ -44,15 +44,14 @@ def test_texts_of_each_format_tell_it(name: str) -> None:
 def test_commands_take_the_format_of_the_tags(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "texts.jsonl"
     records = [{"text": CHATML}, {"text": CHATML.replace("user", "human")}]
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert lint([str(path), "--format", "concise"]) == 1
+    path = write(tmp_path / "texts.jsonl", *records)
+    assert lint([path, "--format", "concise"]) == 1
     assert f"{path}:2:11: MYP240 " in capsys.readouterr().out
-    assert view([str(path), "-n", "1"]) == 0
+    assert view([path, "-n", "1"]) == 0
     assert "chatml" in capsys.readouterr().out
-    sft = tmp_path / "sft"
-    assert prepare([str(path), "--out", str(sft), "--on-error", "reject", "-j", "1"]) == 1
-    said = capsys.readouterr()
-    assert "2 lines: 1 written, 1 refused" in said.out
-    assert "checked as chatml" in said.err
+    out = ["--out", str(tmp_path / "sft"), "--on-error", "reject", "-j", "1"]
+    assert prepare([path, *out]) == 1
+    printed = capsys.readouterr()
+    assert "2 lines: 1 written, 1 refused" in printed.out
+    assert "checked as chatml" in printed.err

@@ -1,0 +1,46 @@
+"""Records of other tools: one of each kind that a shape has, and what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def gpt(*turns: tuple[str, str], key: str = "conversations", **more: Any) -> dict[str, Any]:
+    return {key: [{"from": who, "value": text} for who, text in turns], **more}
+
+
+def talk(*turns: tuple[str, str]) -> list[dict[str, str]]:
+    return [{"role": role, "content": text} for role, text in turns]
+
+
+HI, YO, NO = ("user", "Hi"), ("assistant", "Yo"), ("assistant", "No")
+GREETING = [HI, YO]
+
+RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
+    ("openai", {"messages": talk(HI, YO)}, GREETING),
+    ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), id="x_1"), GREETING),
+    ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), system="S", tools=""), [("system", "S"), *GREETING]),
+    ("sharegpt", gpt(("system", "S"), ("user", "Hi"), ("model", "Yo")), [("system", "S"), *GREETING]),
+    ("sharegpt", gpt(("Human", "Hi"), ("chatgpt", "Yo"), key="conversation"), GREETING),
+    ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), key="messages"), GREETING),
+    ("sharegpt", {"conversations": talk(HI, YO)}, GREETING),
+    ("alpaca", {"instruction": "Hi", "input": "", "output": "Yo"}, GREETING),
+    ("alpaca", {"instruction": "Hi", "output": "Yo", "input": None}, GREETING),
+    ("alpaca", {"instruction": "Hi", "input": "x", "output": "Yo"}, [("user", "Hi\n\nx"), YO]),
+    ("alpaca", {"instruction": "b", "output": "d", "history": [["Hi", "Yo"]]}, [*GREETING, ("user", "b"), ("assistant", "d")]),
+    ("alpaca", {"question": "Hi", "answer": "Yo"}, GREETING),
+    ("alpaca", {"instruction": "Hi", "context": "x", "response": "Yo"}, [("user", "Hi\n\nx"), YO]),
+    ("alpaca", {"prompt": "Hi", "response": "Yo", "system": "S"}, [("system", "S"), *GREETING]),
+    ("completion", {"prompt": "Hi", "completion": "Yo"}, GREETING),
+    ("completion", {"prompt": talk(HI), "completion": talk(YO)}, GREETING),
+    ("kto", {"prompt": "Hi", "completion": "Yo", "label": False}, GREETING),
+    ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No"}, GREETING),
+    ("preference", {"prompt": talk(HI), "chosen": talk(YO), "rejected": talk(("assistant", "No"))}, GREETING),
+    ("preference", {"chosen": talk(HI, YO), "rejected": talk(HI, ("assistant", "No"))}, GREETING),
+    ("preference", {"prompt": "Hi", "chosen": talk(HI, YO), "rejected": talk(HI, ("assistant", "No"))}, GREETING),
+    ("preference", gpt(("human", "Hi"), chosen={"from": "gpt", "value": "Yo"}, rejected={"from": "gpt", "value": "No"}), GREETING),
+    ("preference", {"chosen_messages": talk(HI, YO), "rejected_messages": talk(HI, ("assistant", "No"))}, GREETING),
+    ("preference", {"instruction": "Hi", "input": "", "chosen": "Yo", "rejected": "No"}, GREETING),
+    ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "history": [], "question": ""}, GREETING),
+    ("sharegpt", {"conversations": [{"from": "human", "role": "user", "value": "Hi", "content": "Hi"}, {"from": "gpt", "value": "Yo", "content": ""}]}, GREETING),
+]  # fmt: skip
