@@ -57,6 +57,7 @@ _THINKS = {
     "mistral-v13": "[THINK]{}[/THINK]",
     "harmony": "<|channel|>analysis<|message|>{}<|end|><|start|>assistant",
 }
+_ENDS_WITH_CALLS = ("usf-omega",)  # where a turn may end although its calls have no results
 
 
 class Broken(RuntimeError):
@@ -212,9 +213,10 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
         "what was drawn is in the history, or is known to have been taken off"
     )
     ended = ends_of_calls(controller._events)
-    assert _calls_in(controller) == list(ended.values()).count("result"), (
+    assert _calls_in(controller) == sum(end != "dropped" for end in ended.values()), (
         "a call is kept, or dropped"
     )
+    assert "unanswered" not in ended.values() or dialect in _ENDS_WITH_CALLS
     record = json.loads(json.dumps(controller.record()))
     history, events = replay(record, dialect)
     assert history.ids == controller.history.ids
