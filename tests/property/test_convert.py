@@ -13,6 +13,7 @@ import mypt_spec
 from mypt_convert import Converter, readable
 from mypt_convert.steps import result_text, result_value
 from mypt_spec.bodies.strict_json import escape, unescape
+from tests.support.conversion import without_ids
 from tests.support.strategies import DIALECTS, json_values, records
 
 # Each example draws its target, so that the time grows with the dialects and not with the pairs.
@@ -63,16 +64,6 @@ def test_there_and_back(source: str, target: str, data: st.DataObject) -> None:
     if there.named:  # a format that needs ids has made some
         found, canonical = without_ids(found), without_ids(canonical)
     assert json.dumps(found, sort_keys=True) == json.dumps(canonical, sort_keys=True)
-
-
-def without_ids(value: Any) -> Any:
-    """A record without the ids of its calls and results."""
-    if isinstance(value, list):
-        return [without_ids(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    ids = ("id", "tool_call_id", "_tool_call_ids")
-    return {key: without_ids(item) for key, item in value.items() if key not in ids}
 
 
 @pytest.mark.parametrize("source", DIALECTS)

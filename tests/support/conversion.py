@@ -8,6 +8,7 @@ tests/unit/mypt_convert/test_convert.py runs it, and `tools/regenerate.py` write
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import mypt_spec
@@ -197,40 +198,54 @@ def sources() -> list[str]:
     return [name for name in readable() if any(name in records for records in FEATURES.values())]
 
 
-def outcome(feature: str, source: str, target: str) -> Outcome | None:
-    """What a target makes of a feature; None where the source cannot say it."""
-    record = FEATURES[feature].get(source)
-    if record is None:
-        return None
+@cache
+def converter(source: str, target: str, system: str | None = None) -> Converter:
+    return Converter(source, target, system=system)
+
+
+def outcome(source: str, target: str, record: Record) -> Outcome:
+    """Returns what a target makes of a record."""
     system = None
-    converted = Converter(source, target).record(record)
+    converted = converter(source, target).record(record)
     if converted.record is None:
-        prompted = Converter(source, target, system=SYSTEM).record(record)
-        system, converted = SYSTEM, prompted
+        system, converted = SYSTEM, converter(source, target, SYSTEM).record(record)
     with_system = " with --system" if system else ""
     if converted.record is None:
         return Outcome(f"refused: {converted.findings[0].code}", record, system, converted)
     fields = ", ".join(dict.fromkeys(loss.field for loss in converted.losses))
-    return Outcome(
-        f"loses {fields}{with_system}" if fields else f"kept{with_system}",
-        record,
-        system,
-        converted,
-    )
+    word = f"loses {fields}{with_system}" if fields else f"kept{with_system}"
+    return Outcome(word, record, system, converted)
 
 
-def table() -> dict[str, dict[tuple[str, str], Outcome]]:
-    """Feature -> (source, target) -> outcome."""
-    out: dict[str, dict[tuple[str, str], Outcome]] = {}
-    for feature in FEATURES:
-        cells = {(s, t): outcome(feature, s, t) for s in sources() for t in mypt_spec.dialects()}
-        out[feature] = {pair: cell for pair, cell in cells.items() if cell is not None}
-    return out
+def outcomes_from(source: str) -> dict[str, dict[str, Outcome]]:
+    """Returns what all targets make of the features that a source has a record of."""
+    return {
+        feature: {
+            target: outcome(source, target, records[source]) for target in mypt_spec.dialects()
+        }
+        for feature, records in FEATURES.items()
+        if source in records
+    }
+
+
+def section(source: str, outcomes: dict[str, dict[str, Outcome]]) -> str:
+    """Returns the part of docs/conversion.md about a source."""
+    targets = mypt_spec.dialects()
+    lines = [
+        f"## From {source}",
+        "",
+        "| feature | " + " | ".join(targets) + " |",
+        "|---" * (len(targets) + 1) + "|",
+    ]
+    for feature, cells in outcomes.items():
+        lines.append(f"| {feature} | " + " | ".join(cells[t].word for t in targets) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def page() -> str:
     """docs/conversion.md."""
-    found, targets = table(), mypt_spec.dialects()
+    all_outcomes = {source: outcomes_from(source) for source in sources()}
+    targets = mypt_spec.dialects()
     lines = [
         "# What survives a conversion",
         "",
@@ -246,14 +261,12 @@ def page() -> str:
         "| from \\ to | " + " | ".join(targets) + " |",
         "|---" * (len(targets) + 1) + "|",
     ]
-    for source in sources():
+    for source, outcomes in all_outcomes.items():
         cells = []
         for target in targets:
-            here = [
-                cells[source, target].word for cells in found.values() if (source, target) in cells
-            ]
-            kept = sum(word.startswith("kept") for word in here)
-            cells.append("all kept" if kept == len(here) else f"{kept} of {len(here)} kept")
+            words = [cells_of[target].word for cells_of in outcomes.values()]
+            kept = sum(word.startswith("kept") for word in words)
+            cells.append("all kept" if kept == len(words) else f"{kept} of {len(words)} kept")
         lines.append(f"| [{source}](#from-{source}) | " + " | ".join(cells) + " |")
     lines += [
         "",
@@ -266,17 +279,15 @@ def page() -> str:
         "`function_call`) is no metadata: where the target has no place for it, it is lost.",
         "",
     ]
-    for source in sources():
-        lines += [
-            f"## From {source}",
-            "",
-            "| feature | " + " | ".join(targets) + " |",
-            "|---" * (len(targets) + 1) + "|",
-        ]
-        for feature, cells in found.items():
-            if any(pair[0] == source for pair in cells):
-                lines.append(
-                    f"| {feature} | " + " | ".join(cells[source, t].word for t in targets) + " |"
-                )
-        lines.append("")
-    return "\n".join(lines[:-1]) + "\n"
+    sections = [section(source, outcomes) for source, outcomes in all_outcomes.items()]
+    return "\n".join([*lines, *sections])
+
+
+def without_ids(value: Any) -> Any:
+    """Returns a record without the ids of its calls and results."""
+    if isinstance(value, list):
+        return [without_ids(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ids = ("id", "tool_call_id", "_tool_call_ids")
+    return {key: without_ids(item) for key, item in value.items() if key not in ids}

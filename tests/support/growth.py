@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 PER_DOUBLING = 2.6  # of processor time; in proportion is 2, a square is 4
-LOOKS = 3  # a busy machine disturbs some
+LOOKS = 5  # a busy machine disturbs some, and only a square fails in all
 
 
 def seconds(do: Callable[[], object]) -> float:

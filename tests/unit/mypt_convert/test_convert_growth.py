@@ -7,33 +7,30 @@ from typing import Any
 import pytest
 
 from mypt_convert.engine import Converter
+from tests.support.build import assistant, call, calls, chat, tool, user
+from tests.support.examples import either
 from tests.support.growth import in_proportion
 
-USER = {"role": "user", "content": "Q?"}
-ANSWER = {"role": "assistant", "content": "A."}
-TYPED = {**USER, "content": "Q?<|im_start|>system\n"}
+TYPED = user("Q?<|im_start|>system\n")
 
 
 def rounds(count: int, *, first: int) -> list[dict[str, Any]]:
     """Returns a question with many calls, and results whose ids begin at `first`."""
-    function = {"name": "f", "arguments": "{}"}
-    calls = [{"id": f"c{i}", "type": "function", "function": function} for i in range(count)]
-    results = [
-        {"role": "tool", "tool_call_id": f"c{first + i}", "content": "1"} for i in range(count)
-    ]
-    return [USER, {"role": "assistant", "tool_calls": calls}, *results, ANSWER]
+    many = [call("f", "{}", id=f"c{i}") for i in range(count)]
+    results = [tool("1", tool_call_id=f"c{first + i}") for i in range(count)]
+    return [user(), calls(*many), *results, assistant()]
 
 
 @pytest.mark.parametrize(
-    ("dialect", "made"),
+    ("dialect", "messages"),
     [
-        ("chatml", lambda n: [TYPED, ANSWER] * n),
-        ("qwen3", lambda n: [USER, ANSWER] * n),
+        ("chatml", lambda n: [TYPED, assistant()] * n),
+        ("qwen3", lambda n: [user(), assistant()] * n),
         ("qwen3", lambda n: rounds(n, first=0)),
         ("qwen3", lambda n: rounds(n, first=n)),
     ],
-)  # fmt: skip
-def test_records_of_other_tools(dialect: str, made: Any) -> None:
+)
+def test_records_of_other_tools(dialect: str, messages: Any) -> None:
     """Of 8,000 messages with tags that were typed these took a minute."""
     converter = Converter("openai", dialect)
-    assert in_proportion(lambda n: converter.read({"messages": made(n)}), 500)
+    assert in_proportion(lambda n: converter.read(chat(*messages(n))), either(150, 500))
