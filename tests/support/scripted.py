@@ -18,7 +18,7 @@ from mypt_infer.controller.events import (
     TurnEnd,
 )
 from mypt_infer.toolbox import Tool, Toolbox
-from mypt_spec import Episode
+from mypt_spec import Dialect, Episode
 from mypt_spec.encoder import tag_ids
 
 ANY: dict[str, Any] = {"type": "object"}  # the schema of tools that take anything
@@ -37,11 +37,14 @@ def call_text(name: str = "f", arguments: str = "") -> str:
 
 
 def controller_of(
-    script: str | Sequence[int], tools: Toolbox | None = None, dialect: str = "mypt", **options: Any
+    script: str | Sequence[int],
+    tools: Toolbox | None = None,
+    dialect: str | Dialect = "mypt",
+    **options: Any,
 ) -> Controller:
     """Returns a controller whose model writes a script; `options` are limits of its turns."""
     ids = ids_of(script, dialect) if isinstance(script, str) else script
-    system = "S" if dialect == "mypt" else None
+    system = "S" if getattr(dialect, "name", dialect) == "mypt" else None
     return Controller(
         Script(ids), tools, dialect=dialect, system=system, options=Options(**options)
     )
@@ -123,12 +126,12 @@ class Oracle:
         del self.context[length:]
 
 
-def ids_of(text: str, dialect: str = "mypt") -> list[int]:
+def ids_of(text: str, dialect: str | Dialect = "mypt") -> list[int]:
     """The ids of a text that a model writes: tags by id, the text between them as ordinary tokens.
 
     White space after a tag is left out: the program that runs the model puts it in.
     """
-    d = mypt_spec.dialect(dialect)
+    d = mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect
     out: list[int] = []
     for event in d.lex(text):
         terminal = d.table.terminals.get(event.terminal)

@@ -12,43 +12,46 @@ import torch
 import mypt_spec
 from mypt_infer.chat.demo import Demo
 from mypt_infer.controller import Controller, Options, Script, TranscriptError, replay
-from mypt_infer.controller.events import Event, ToolResult, TurnEnd, TurnsDropped
+from mypt_infer.controller.events import Event, ToolResult, TurnsDropped
 from mypt_infer.controller.model_source import ModelSource
 from mypt_infer.controller.options import Budget
 from mypt_infer.controller.turn import STOPPED
 from mypt_infer.decode import Decoder
-from mypt_infer.generate.llama import Cache, Llama, LlamaConfig, random_model
+from mypt_infer.generate.llama import Cache, Llama
 from mypt_infer.toolbox import Tool, Toolbox
 from mypt_infer.workspace import WorkspaceEngine, WorkspaceTools, toolbox
-from tests.support.scripted import ids_of
+from mypt_spec import Dialect
+from tests.support.build import call
+from tests.support.examples import either
+from tests.support.scripted import (
+    DONE,
+    call_text,
+    check_legal,
+    controller_of,
+    ids_of,
+    only,
+    tools_of,
+    turn_end,
+)
+from tests.support.tiny_models import tiny
+from tests.support.vocabulary import small
 
-ROOT = Path(__file__).parents[3]
-ANY: dict[str, Any] = {"type": "object"}
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
 LARGE = {"documents": [{"doc_id": f"d{i}", "text": "word " * 200} for i in range(9)]}
-CALL = '<myPT_toolcall>{"name": "find"}</myPT_toolcall>'
-DONE = "Done.</myPT_assistant>"
+CALL = call_text("find")
 
 
 def talk(
     script: str, *said: str, value: Any = LARGE, dialect: str = "mypt", **options: Any
 ) -> tuple[Controller, list[Event]]:
     """Says texts to a script that calls one tool; returns the events of the last turn."""
-    controller = Controller(
-        Script(ids_of(script, dialect)),
-        Toolbox([Tool("find", "", ANY, lambda args: value)]),
-        dialect=dialect,
-        system="S" if dialect == "mypt" else None,
-        options=Options(**options),
-    )
+    controller = controller_of(script, tools_of(find=lambda args: value), dialect, **options)
     events: list[Event] = []
     for text in said:
         events = list(controller.say(text))
         assert replay(json.loads(json.dumps(controller.record())), dialect)
     return controller, events
-
-
-def results(events: list[Event]) -> list[ToolResult]:
-    return [e for e in events if isinstance(e, ToolResult)]
 
 
 # The room for an answer
@@ -68,17 +71,13 @@ def docs(tmp_path_factory: pytest.TempPathFactory) -> Toolbox:
 @pytest.mark.parametrize("length", [512, 768])
 def test_every_question_has_an_answer(docs: Toolbox, length: int) -> None:
     """A caller that searches the documents of this project once, in a small context."""
+    system = f"You are MyPT. Answer with the tools.\n\n{docs.usage}"
+    options = Options(context_length=length)
     for question in QUESTIONS:
-        controller = Controller(
-            Demo("mypt"),
-            docs,
-            system=f"You are MyPT. Answer with the tools.\n\n{docs.usage}",
-            options=Options(context_length=length),
-        )
+        controller = Controller(Demo("mypt"), docs, system=system, options=options)
         events = list(controller.say(question))
-        assert [r.error for r in results(events)] == [""]
-        assert isinstance(events[-1], TurnEnd)
-        assert events[-1].reason == "stop", (question, events[-1])
+        assert [r.error for r in only(events, ToolResult)] == [""]
+        assert turn_end(events).reason == "stop", question
         assert controller.answer()["content"] != STOPPED
 
 
@@ -88,16 +87,16 @@ def test_a_result_leaves_the_room_that_is_reserved(length: int) -> None:
     controller, events = talk(
         CALL + "word " * most + DONE, "x", context_length=length, answer_reserve=most + 4
     )
-    assert results(events)[0].truncated
-    assert events[-1] == TurnEnd("stop", len(ids_of(CALL + "word " * most + DONE)))
+    assert only(events, ToolResult)[0].truncated
+    assert turn_end(events).sampled == len(ids_of(CALL + "word " * most + DONE))
+    assert turn_end(events).reason == "stop"
     assert len(controller.history) <= length - 100
 
 
 def test_a_second_result_without_room_says_so_and_the_model_answers() -> None:
     controller, events = talk(CALL * 2 + DONE, "x", context_length=400)
-    assert [r.error for r in results(events)] == ["", "no_room"]
-    assert isinstance(events[-1], TurnEnd)
-    assert events[-1].reason == "stop"
+    assert [r.error for r in only(events, ToolResult)] == ["", "no_room"]
+    assert turn_end(events).reason == "stop"
     assert controller.answer()["content"] == "Done."
 
 
@@ -106,10 +105,10 @@ def test_old_turns_make_room_for_a_result() -> None:
         "word " * 150 + DONE + CALL + DONE, "One", "Two", context_length=512, max_tokens=160
     )
     _, shown = talk(CALL + DONE, "Two", context_length=512, max_tokens=160)
-    dropped = [e for e in events if isinstance(e, TurnsDropped)]
+    dropped = only(events, TurnsDropped)
     assert [e.turns for e in dropped] == [1]
-    assert len(results(events)[0].value["documents"][0]["text"]) > 100
-    assert results(events)[0].value == results(shown)[0].value
+    assert len(only(events, ToolResult)[0].value["documents"][0]["text"]) > 100
+    assert only(events, ToolResult)[0].value == only(shown, ToolResult)[0].value
     assert controller.source.context == controller.history.context()[:-1]  # type: ignore[attr-defined]
 
 
@@ -118,48 +117,45 @@ def test_without_a_reserve_a_result_may_take_everything() -> None:
     controller, events = talk(
         CALL + "word " * 40, "x", value=text, context_length=400, answer_reserve=None
     )
-    assert isinstance(events[-1], TurnEnd)
-    assert (events[-1].reason, events[-1].message) == ("max_tokens", "the context of 400 ids is full")  # fmt: skip
+    end = turn_end(events)
+    assert (end.reason, end.message) == ("max_tokens", "the context of 400 ids is full")
     assert controller.answer()["content"] == STOPPED
 
 
 def test_results_of_one_message_share_the_room() -> None:
-    calls = [
-        {"id": f"c{i}", "type": "function", "function": {"name": "find", "arguments": {}}}
-        for i in range(3)
-    ]
-    script = f"<tool_calls_start>{json.dumps(calls)}<tool_calls_end>\n<end>\n<message_start>Done.<message_end>\n<end>\n"
+    calls = json.dumps([call("find", {}, id=f"c{i}") for i in range(3)])
+    answer = "<message_start>Done.<message_end>\n<end>\n"
+    script = f"<tool_calls_start>{calls}<tool_calls_end>\n<end>\n{answer}"
     controller, events = talk(script, "x", dialect="usf-omega", context_length=1200)
-    assert [r.error for r in results(events)] == [""] * 3
-    assert isinstance(events[-1], TurnEnd)
-    assert events[-1].reason == "stop"
+    assert [r.error for r in only(events, ToolResult)] == [""] * 3
+    assert turn_end(events).reason == "stop"
     assert "Done." in str(controller.answer()["content"])
 
 
 # Transcripts of before
 
 
-HERE = Path(__file__).parent
 OLD = [
     (version, line)
-    for version, held in ((1, 2), (2, 2), (3, 3))
-    for line in (HERE / f"transcripts_of_version_{held}.jsonl").read_text("utf-8").splitlines()
+    for version, source in ((1, 2), (2, 2), (3, 3))
+    for line in Path(__file__)
+    .with_name(f"transcripts_of_version_{source}.jsonl")
+    .read_bytes()
+    .splitlines()
 ]
 
 
 @pytest.mark.parametrize(
     ("version", "line"), OLD, ids=[f"{v}-{json.loads(line)['_note']}" for v, line in OLD]
 )
-def test_transcripts_of_older_versions_replay(version: int, line: str) -> None:
+def test_transcripts_of_older_versions_replay(version: int, line: bytes) -> None:
     record = json.loads(line)
-    record["_transcript"]["version"] = version
-    dialect = next(
-        name
-        for name in mypt_spec.dialects()
-        if mypt_spec.dialect(name).fingerprint == record["_transcript"]["grammar"]
-    )
+    transcript = record["_transcript"] | {"version": version}
+    record["_transcript"] = transcript
+    grammars = {mypt_spec.dialect(name).fingerprint: name for name in mypt_spec.dialects()}
+    dialect = grammars[transcript["grammar"]]
     history, _ = replay(record, dialect)
-    assert history.ids == record["_transcript"]["ids"]
+    assert history.ids == transcript["ids"]
     resumed = Controller.from_record(record, Script([]), dialect=dialect)
     again = json.loads(json.dumps(resumed.record()))
     assert again["_transcript"]["version"] == 5
@@ -182,54 +178,47 @@ def test_results_that_wait_fit_with_their_tags_and_an_answer(waiting: int, tags:
 # Budgets of blocks
 
 
-@pytest.mark.parametrize("dialect", ["mypt", "mypt-3b", "praxis", "usf-omega"])
-def test_a_call_of_the_decoder_that_uses_its_budget_is_run(dialect: str) -> None:
-    """The decoder closes a call at its budget; the turn counts as the decoder does."""
-    schema = {
-        "type": "object",
-        "properties": {"q": {"type": "string", "minLength": 1}},
-        "required": ["q"],
-    }
-    tools = Toolbox([Tool("find", "", schema, lambda args: "x")])
-    ends, called = [], 0
-    for seed in range(6):
-        decoder = Decoder(dialect, tools.schemas, max_toolcall_tokens=40)
-        size = LlamaConfig(decoder.tables.vocabulary, 8, 16, 1, 2, 1, tie_word_embeddings=True)
-        model = _Caller(random_model(size, seed), dialect)
-        controller = Controller(
-            ModelSource(model, decoder, seed=seed),
-            tools,
-            dialect=dialect,
-            system="S" if dialect == "mypt" else None,
-            options=Options(max_toolcall_tokens=40, max_tokens=200),
-        )
-        events = list(controller.say("Hi"))
-        called += len([e for e in results(events) if not e.error])
-        ends += [e.message for e in events if isinstance(e, TurnEnd)]
-    assert called
-    assert not [message for message in ends if "longer" in message]
-
-
 OPENERS = {"mypt": "<myPT_toolcall>", "mypt-3b": '<toolcall name="find">', "praxis": "<tin>", "usf-omega": "<tool_calls_start>"}  # fmt: skip
 
 
-class _Caller(Llama):
+class Caller(Llama):
     """A model that begins a call wherever it may."""
 
-    def __init__(self, model: Llama, dialect: str) -> None:
+    def __init__(self, model: Llama, dialect: Dialect) -> None:
         super().__init__(model.net)
-        self.opener = ids_of(OPENERS[dialect], dialect)
+        self.opener = ids_of(OPENERS[dialect.name], dialect)
         self.seen: list[int] = []
 
     def __call__(self, ids: torch.Tensor, lengths: torch.Tensor, cache: Cache) -> torch.Tensor:
-        got = super().__call__(ids, lengths, cache)
+        logits = super().__call__(ids, lengths, cache)
         self.seen += ids[0].tolist()
-        known = next(
+        begun = next(
             n for n in range(len(self.opener), -1, -1) if self.seen[len(self.seen) - n :] == self.opener[:n]
         )  # fmt: skip
-        if known < len(self.opener):
-            got[:, self.opener[known]] += 100
-        return got
+        if begun < len(self.opener):
+            logits[:, self.opener[begun]] += 100
+        return logits
+
+
+@pytest.mark.parametrize("dialect", OPENERS)
+def test_a_call_of_the_decoder_that_uses_its_budget_is_run(dialect: str) -> None:
+    """The decoder closes a call at its budget; the turn counts as the decoder does."""
+    d = either(small, mypt_spec.dialect)(dialect)
+    query = {"type": "string", "minLength": 1}
+    schema = {"type": "object", "properties": {"q": query}, "required": ["q"]}
+    tools = Toolbox([Tool("find", "", schema, lambda args: "x")])
+    decoder = Decoder(d, tools.schemas, max_toolcall_tokens=either(80, 40))
+    called = []
+    for seed in range(either(2, 6)):
+        model = Caller(tiny(decoder.tables.vocabulary, seed), d)
+        source = ModelSource(model, decoder, seed=seed)
+        limits = {"max_toolcall_tokens": either(80, 40), "max_tokens": either(300, 200)}
+        controller = controller_of([], tools, d, **limits)
+        controller.source = source
+        events = list(controller.say("Hi"))
+        assert "longer" not in turn_end(events).message
+        called += [e for e in only(events, ToolResult) if not e.error]
+    assert called
 
 
 @pytest.mark.parametrize(("spare", "reason"), [(0, "stop"), (-1, "max_tokens")])
@@ -245,38 +234,37 @@ def test_a_budget_is_that_of_the_content(dialect: str, spare: int, reason: str) 
     _, events = talk(
         opener + body + closer + answer, "x", dialect=dialect, value=1, max_toolcall_tokens=most
     )
-    assert isinstance(events[-1], TurnEnd)
-    assert events[-1].reason == reason
+    assert turn_end(events).reason == reason
 
 
 # Limits that are none
 
 
-WHOLE = ["max_steps", "max_tokens", "max_think_tokens", "max_toolcall_tokens", "max_result_tokens", "context_length", "answer_reserve"]  # fmt: skip
-NO_NUMBERS: list[Any] = [float("nan"), float("inf"), float("-inf"), -1, 1.5, True, "3"]
+NUMBERS = ["max_steps", "max_tokens", "max_think_tokens", "max_toolcall_tokens", "max_result_tokens", "context_length", "answer_reserve"]  # fmt: skip
+TIMES = ["seconds", "tool_seconds"]
+NO_TIMES: list[Any] = [float("nan"), float("-inf"), -1.0, True, "3"]
+WRONG = [
+    *((name, value) for name in NUMBERS for value in [*NO_TIMES, float("inf"), 1.5]),
+    *((name, value) for name in TIMES for value in NO_TIMES),
+]
 
 
-@pytest.mark.parametrize("name", WHOLE)
-@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
-def test_a_limit_of_ids_is_a_whole_number(name: str, value: Any) -> None:
+@pytest.mark.parametrize(("name", "value"), WRONG, ids=repr)
+def test_a_limit_is_a_whole_number_and_a_time_above_zero(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
         Options(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["max_think_tokens", "max_toolcall_tokens", "seconds", "tool_seconds"])  # fmt: skip
+@pytest.mark.parametrize("name", ["max_think_tokens", "max_toolcall_tokens", *TIMES])
 def test_a_limit_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is 0"):
         Options(**{name: 0})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["seconds", "tool_seconds"])
-@pytest.mark.parametrize("value", [float("nan"), float("-inf"), -1.0, True, "3"], ids=repr)
-def test_a_time_is_a_number_above_zero(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=name):
-        Options(**{name: value})
-    tools = Toolbox([Tool("f", "", ANY, lambda args: 1)])
+@pytest.mark.parametrize("seconds", NO_TIMES, ids=repr)
+def test_the_time_of_a_tool_is_a_number_above_zero(seconds: Any) -> None:
     with pytest.raises(ValueError, match="seconds"):
-        tools.call("f", {}, seconds=value)
+        tools_of(f=lambda args: 1).call("f", {}, seconds=seconds)
 
 
 @pytest.mark.parametrize("value", [float("inf"), 1e12, 10**400])
@@ -284,9 +272,8 @@ def test_a_time_without_end_is_no_limit(value: float) -> None:
     controller, events = talk(
         CALL + DONE, "x", value=1, seconds=value, tool_seconds=value, max_toolcall_tokens=9
     )
-    assert [e.value for e in results(events)] == [1]
-    assert isinstance(events[-1], TurnEnd)
-    assert events[-1].reason == "stop"
+    assert [e.value for e in only(events, ToolResult)] == [1]
+    assert turn_end(events).reason == "stop"
     json.dumps(controller.record(), allow_nan=False)
     assert Options(seconds=float("inf")) == Options()
 
@@ -298,11 +285,9 @@ def test_a_conversation_is_resumed_from_its_record() -> None:
     resumed = Controller.from_record(record, source, controller.tools)
     assert resumed.messages() == controller.messages()
     assert resumed.last_end == controller.last_end
-    events = list(resumed.say("Two"))
-    assert isinstance(events[-1], TurnEnd)
-    assert events[-1].reason == "stop"
+    assert turn_end(resumed.say("Two")).reason == "stop"
     assert source.context == resumed.history.context()[:-1]
     assert resumed.history.ids[: len(controller.history.ids)] == controller.history.ids
-    assert replay(json.loads(json.dumps(resumed.record())), "mypt")
+    check_legal(resumed)
     with pytest.raises(TranscriptError):
         Controller.from_record({"messages": []}, source)
