@@ -17,7 +17,7 @@ _WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{
 
 @cache
 def _letters() -> dict[int, str]:
-    """Byte -> the printable character that the vocabulary files have for it."""
+    """Maps each byte to the printable character that the vocabulary files have for it."""
     shown = [
         *range(ord("!"), ord("~") + 1),
         *range(ord("¡"), ord("¬") + 1),
@@ -42,7 +42,7 @@ def _files() -> tuple[dict[str, int], dict[tuple[str, str], int]]:
 
 
 def encode(text: str) -> list[int]:
-    """Ordinary ids of a text."""
+    """Returns the ordinary ids of a text."""
     ids, ranks = _files()
     out = []
     for word in _WORD.findall(text):
@@ -58,8 +58,12 @@ def encode(text: str) -> list[int]:
     return out
 
 
-def decode(numbers: Iterable[int]) -> bytes:
-    """The bytes of ordinary ids."""
-    names = {i: piece for piece, i in _files()[0].items()}
+@cache
+def _pieces() -> dict[int, bytes]:
     back = {letter: b for b, letter in _letters().items()}
-    return bytes(back[c] for i in numbers for c in names[i])
+    return {i: bytes(back[letter] for letter in piece) for piece, i in _files()[0].items()}
+
+
+def decode(numbers: Iterable[int]) -> bytes:
+    """Returns the bytes of ordinary ids."""
+    return b"".join(_pieces()[i] for i in numbers)

@@ -88,59 +88,31 @@ def examples(code: str) -> list[Example]:
     return out
 
 
-def all_examples() -> list[Any]:
-    found = []
-    for code in sorted(RULES):
-        for number, example in enumerate(examples(code)):
-            name = f"{code} {'good' if example.good else 'bad'} {number}"
-            found.append(pytest.param(example, id=name))
-    return found
-
-
-def codes_of(example: Example) -> list[str]:
-    return [finding.code for finding in findings_of(example)]
-
-
 def findings_of(example: Example) -> list[Finding]:
-    """What the linter says about an example."""
-    words = example.words
-    assert set(words) <= {
-        "phase",
-        "max-tokens",
-        "tools",
-        "also",
-        "dialect",
-        "auto",
-        "data-set",
-        "result",
-        "records",
-        "often",
-    }
-    named = words.get("dialect", "mypt")
-    d = mypt_spec.load(ROOT / named) if "/" in named else mypt_spec.dialect(named)
+    """Returns what the linter finds in an example."""
+    words = dict(example.words)
+    named, phase, most = (
+        words.pop("dialect", ""),
+        words.pop("phase", ""),
+        words.pop("max-tokens", ""),
+    )
+    shape, often, tools = words.pop("records", ""), words.pop("often", ""), words.pop("tools", "")
+    tool, _, schema = words.pop("result", "").partition(":")
+    auto, compared, _ = (words.pop(word, None) for word in ("auto", "data-set", "also"))
+    assert not words
+    spec = named or "mypt"
+    d = mypt_spec.load(ROOT / spec) if "/" in spec else mypt_spec.dialect(spec)
     limits = mypt_spec.Limits(
-        phase=int(words["phase"]) if "phase" in words else None,
-        max_tokens=int(words["max-tokens"]) if "max-tokens" in words else None,
-        tools=frozenset(words["tools"].split(",")) if "tools" in words else frozenset(),
-        schemas=(
-            ToolSchema(words["result"].split(":", 1)[0], "", words["result"].split(":", 1)[1]),
-        )
-        if "result" in words
-        else (),
+        phase=int(phase) if phase else None,
+        max_tokens=int(most) if most else None,
+        tools=frozenset(tools.split(",")) if tools else frozenset(),
+        schemas=(ToolSchema(tool, "", schema),) if tool else (),
     )
-    others = (
-        tuple(mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name)
-        if "auto" in words
-        else ()
-    )
+    others = [mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name] if auto else []
     checker = Checker(
-        d,
-        limits,
-        others=others,
-        shape=words.get("records", ""),
-        formatless="records" in words and "dialect" not in words,
-        often=frozenset({words["often"]} if "often" in words else ()),
-    )
+        d, limits, others=tuple(others), shape=shape, formatless=bool(shape) and not named,
+        often=frozenset({often} if often else ()),
+    )  # fmt: skip
     if example.kind == "bytes":
         data = ast.literal_eval(example.body)
         assert isinstance(data, bytes)
@@ -160,7 +132,7 @@ def findings_of(example: Example) -> list[Finding]:
             (chunk,) = lint_template(file.name, None, frozenset({example.code}), {})
         return list({item.finding.code: item.finding for item in chunk.found}.values())
     assert example.kind == "jsonl", f"no such kind of example: {example.kind}"
-    if "data-set" in words:
+    if compared:
         source = Source("x.jsonl", stream=io.BytesIO(example.body.encode() + b"\n"))
         assert not check_bytes(checker, example.body.encode() + b"\n")
         return [
@@ -177,71 +149,50 @@ def findings_of(example: Example) -> list[Finding]:
 
 
 @pytest.mark.parametrize("code", sorted(RULES))
-def test_page_has_its_sections(code: str) -> None:
-    found = sections(code)
-    assert list(found) == ["", *SECTIONS]
-    assert all(found.values())
-    assert RULES[code].summary == found[""]
-    assert found[""].endswith(".")
-    assert "\n" not in found[""]
-
-
-@pytest.mark.parametrize("code", sorted(RULES))
-def test_page_has_a_bad_and_a_good_example(code: str) -> None:
-    shown = {example.good for example in examples(code)}
-    assert shown == (set() if code in WITHOUT_EXAMPLES else {True, False})
+def test_the_page_of_a_rule(code: str) -> None:
+    """Its sections, an example of each kind, and a section of the specification that exists."""
+    rule, parts = RULES[code], sections(code)
+    assert list(parts) == ["", *SECTIONS]
+    assert all(parts.values())
+    assert rule.summary == parts[""]
+    assert re.fullmatch(r".+\.", parts[""])
+    kinds = {example.good for example in examples(code)}
+    assert kinds == (set() if code in WITHOUT_EXAMPLES else {True, False})
+    match = re.fullmatch(r"`((?:grammar|docs)/[\w/]+\.md)`, ([\w ]+)", parts["Spec"])
+    assert match is not None
+    folder, _, rest = match[1].partition("/")
+    spec = ((grammar_root() if folder == "grammar" else ROOT / folder) / rest).read_text("utf-8")
+    assert re.search(rf"^## (\d+\. )?{match[2]}$", spec, re.MULTILINE), f"no section {match[2]}"
+    assert rule.code == code
+    assert re.fullmatch(r"MYP\d{3}", code)
+    assert code[3] in FAMILIES
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    help_words = "use add remove write fix avoid do should must need require expect prefer no-more"
+    assert not re.match(rf"({'|'.join(help_words.split())})\b", rule.name), (
+        "a name says what is wrong, never the help"
+    )
 
 
 def test_exceptions_are_rules() -> None:
     assert set(WITHOUT_EXAMPLES) <= set(RULES)
 
 
-@pytest.mark.parametrize("code", sorted(RULES))
-def test_page_points_into_the_specification(code: str) -> None:
-    match = re.fullmatch(r"`((?:grammar|docs)/[\w/]+\.md)`, ([\w ]+)", sections(code)["Spec"])
-    assert match is not None
-    folder, _, rest = match[1].partition("/")
-    root = grammar_root() if folder == "grammar" else ROOT / folder
-    spec = (root / rest).read_text(encoding="utf-8")
-    assert re.search(rf"^## (\d+\. )?{match[2]}$", spec, re.MULTILINE), f"no section {match[2]}"
-
-
-@pytest.mark.parametrize("example", all_examples())
-def test_example(example: Example) -> None:
-    found = codes_of(example)
-    if example.good:
-        assert found == []
-        return
-    also = set(example.words.get("also", "").split(",")) - {""}
-    assert set(found) == {example.code} | also
-    assert found.count(example.code) == 1
-
-
-@pytest.mark.parametrize("code", sorted(RULES))
-def test_code_and_name(code: str) -> None:
-    rule = RULES[code]
-    assert re.fullmatch(r"MYP\d{3}", code)
-    assert rule.code == code
-    assert code[3] in FAMILIES
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
-    # A name says what is wrong, never the help.
-    assert not re.match(
-        r"(use|add|remove|write|fix|avoid|do|should|must|need|require|expect|prefer|no-more)\b",
-        rule.name,
-    )
-
-
-@pytest.mark.parametrize("code", sorted(RULES))
-def test_page_says_how_safe_its_fixes_are(code: str) -> None:
-    """As far as its bad examples show."""
+@pytest.mark.parametrize("code", sorted({*RULES} - {*WITHOUT_EXAMPLES}))
+def test_example(code: str) -> None:
+    """A good example has no finding; a bad one has this, with a fix as safe as the rule says."""
     words = RULES[code].fix.replace(",", "").split()
-    for example in [
-        e
-        for e in examples(code)
-        if not e.good and e.kind in ("jsonl", "text", "bytes") and "data-set" not in e.words
-    ]:
-        for fix in [f.fix for f in findings_of(example) if f.code == code and f.fix is not None]:
-            assert ("safe" if fix.safe else "unsafe") in words
+    for example in examples(code):
+        findings = findings_of(example)
+        codes = [finding.code for finding in findings]
+        if example.good:
+            assert codes == [], example
+            continue
+        also = set(example.words.get("also", "").split(",")) - {""}
+        assert set(codes) == {code} | also, example
+        assert codes.count(code) == 1, example
+        if example.kind in ("jsonl", "text", "bytes") and "data-set" not in example.words:
+            for fix in [finding.fix for finding in findings if finding.code == code]:
+                assert fix is None or ("safe" if fix.safe else "unsafe") in words, example
 
 
 def test_names_are_unique() -> None:

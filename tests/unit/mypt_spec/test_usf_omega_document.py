@@ -12,8 +12,12 @@ import pytest
 import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
+from mypt_spec.bodies import json_schema
 from mypt_spec.bodies.json_schema import SchemaError, misfits
 from tests.conformance.vectors import HERE, Vector, load, shown
+from tests.support.build import assistant, call, calls, chat, message, system, tool, user
+from tests.support.examples import either
+from tests.support.growth import in_proportion
 
 D = mypt_spec.dialect("usf-omega")
 EXAMPLES = load(HERE / "usf_omega", "reference")
@@ -69,44 +73,27 @@ def test_example_through_everything(vector: Vector) -> None:
 
 
 def test_a_developer_block_has_a_line_a_message() -> None:
-    record = {
-        "messages": [
-            {"role": "system", "content": "A"},
-            {"role": "developer", "content": "B"},
-            {"role": "user", "content": "u"},
-        ]
-    }
+    record = chat(system("A"), message("developer", "B"), user())
     assert D.serialize(D.read(record)[0]).startswith("<bos><start>developer\nA\nB\n<end>\n")
 
 
 def test_order_of_the_head() -> None:
-    record = {
-        "tools": [{"function": {"name": "f"}}], "messages": [{"role": "developer", "content": "B"}, {"role": "user", "content": "u"}], "model_identity": "A",
-    }  # fmt: skip
+    tools = [{"function": {"name": "f"}}]
+    record = {"tools": tools, **chat(message("developer", "B"), user()), "model_identity": "A"}
     text = D.serialize(D.read(record)[0])
-    assert [
-        text.index(s)
-        for s in ("<start>system", "<start>developer", "<functions_start>", "<start>user")
-    ] == sorted(
-        text.index(s)
-        for s in ("<start>system", "<start>developer", "<functions_start>", "<start>user")
-    )
+    heads = ("<start>system", "<start>developer", "<functions_start>", "<start>user")
+    places = [text.index(head) for head in heads]
+    assert places == sorted(places)
 
 
+SLOW = {"$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)} | {"a20": {}}, "$ref": "#/$defs/a0"}  # fmt: skip
 NASTY: list[Any] = [
     ({"pattern": "^(a+)+$"}, "a" * 40 + "b"),
     ({"patternProperties": {"^(a+)+$": False}, "additionalProperties": False}, {"a" * 40 + "b": 1}),
     ({"$ref": "#"}, 1),
     ({"$ref": "https://example.org/x"}, 1),
     ({"$ref": "file:///etc/passwd"}, 1),
-    (
-        {
-            "$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)}
-            | {"a20": {}},
-            "$ref": "#/$defs/a0",
-        },
-        1,
-    ),
+    (SLOW, 1),
     ({"multipleOf": 1e-300}, 10**400),
     ({"pattern": "("}, "x"),
     ({"$schema": "nothing", "type": "strin"}, "x"),
@@ -123,15 +110,7 @@ NASTY: list[Any] = [
     ({"items": {"pattern": "^(a|a)+$"}}, ["a" * 40 + "b"] * 5000),
     ({"uniqueItems": True}, [{"a": i} for i in range(50_000)]),
     ({"required": [1, *(f"a{i}" for i in range(50_000))]}, {}),
-    (
-        {
-            "$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)}
-            | {"a20": {}},
-            "unevaluatedProperties": False,
-            "$ref": "#/$defs/a0",
-        },
-        {"x": 1},
-    ),
+    (SLOW | {"unevaluatedProperties": False}, {"x": 1}),
     ({"unevaluatedProperties": False, "patternProperties": {"^(a+)+$": {}}}, {"a" * 40 + "b": 1}),
     ({"items": {"allOf": [True] * 50_000}}, [1] * 5000),
     ({"pattern": "a{1000000000}"}, "b"),
@@ -142,16 +121,18 @@ NASTY: list[Any] = [
 ]
 
 
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shortens the time that schemas may take, except in the thorough suite."""
+    monkeypatch.setattr(json_schema, "_SECONDS", either(0.1, 1.0))
+    monkeypatch.setattr(json_schema, "_ALTOGETHER", either(0.4, 4.0))
+
+
+@pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize(("schema", "value"), NASTY, ids=[json.dumps(s)[:40] for s, _ in NASTY])
 def test_no_schema_stops_the_linter(schema: Any, value: Any) -> None:
     before = time.thread_time()
-    record = {
-        "messages": [
-            {"role": "user", "content": "u"},
-            {"role": "assistant", "content": json.dumps(value)},
-        ],
-        "response_schema": schema,
-    }
+    record = chat(user(), assistant(json.dumps(value)), response_schema=schema)
     episode, findings = D.read(record)
     assert episode is not None
     codes = {f.code for f in findings + D.validate(episode)}
@@ -159,37 +140,38 @@ def test_no_schema_stops_the_linter(schema: Any, value: Any) -> None:
     assert time.thread_time() - before < 25
 
 
-def _many(count: int) -> list[Any]:
-    """Records that are large in one way: what compares all with all would take minutes."""
-    user, answer = {"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}
-    calls = [
-        {"id": f"c{i}", "type": "function", "function": {"name": f"f{i}", "arguments": {}}}
-        for i in range(count)
-    ]
-    asked = [user, {"role": "assistant", "tool_calls": calls}]
-    slow = {
-        "$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 10} for i in range(20)}
-        | {"a20": {}},
-        "$ref": "#/$defs/a0",
-    }
-    bare = [{"name": f"f{i}", "description": "<end>"} for i in range(count)]
-    return [
-        {"messages": [*asked, *({"role": "tool", "tool_call_id": f"c{i}", "content": "r"} for i in reversed(range(count))), answer]},
-        {"messages": [*asked, *({"role": "tool", "tool_call_id": f"d{i}", "content": "r"} for i in range(count)), answer]},
-        {"messages": asked, "functions": bare},
-        {"messages": [{"role": "system", "content": "<end>"}] * count + [user, answer]},
-        {"messages": asked, "functions": [{"name": f"f{i}", "parameters": slow} for i in range(50)]},
-        {"messages": [user, answer], "functions": [{"name": "f", "parameters": {"type": "object", "properties": {f"p{i}": {} for i in range(count)}, "required": [f"p{i}" for i in range(count)]}}]},
-    ]  # fmt: skip
+def large(kind: str, count: int) -> dict[str, Any]:
+    """Returns a record that is large in one way."""
+    numbers = range(count)
+    asked = [user(), calls(*(call(f"f{i}", {}, id=f"c{i}") for i in numbers), content=None)]
+    wide = {"type": "object", "properties": {f"p{i}": {} for i in numbers}}
+    wide["required"] = [*wide["properties"]]
+    return {
+        "results in reverse": lambda: chat(*asked, *(tool("r", tool_call_id=f"c{i}") for i in reversed(numbers)), assistant()),
+        "results of no call": lambda: chat(*asked, *(tool("r", tool_call_id=f"d{i}") for i in numbers), assistant()),
+        "tags in tools": lambda: chat(*asked, functions=[{"name": f"f{i}", "description": "<end>"} for i in numbers]),
+        "systems": lambda: chat(*[system("<end>")] * count, user(), assistant()),
+        "properties": lambda: chat(user(), assistant(), functions=[{"name": "f", "parameters": wide}]),
+    }[kind]()  # fmt: skip
 
 
-@pytest.mark.parametrize("record", _many(8000), ids=range(6))
-def test_large_records_take_no_longer_than_they_are(record: Any) -> None:
+def lint_all(record: Any) -> None:
     raw = json.dumps(record).encode()
-    before = time.thread_time()
     CleanFilter(Checker(D)).clean(raw)
     Checker(D).line(raw, row=1, filename="x.jsonl")
-    assert time.thread_time() - before < 60
+
+
+@pytest.mark.parametrize("kind", ["results in reverse", "results of no call", "tags in tools", "systems", "properties"])  # fmt: skip
+def test_records_of_many_parts_take_time_in_proportion(kind: str) -> None:
+    """What compares all with all would take minutes for 8,000 calls or properties."""
+    assert in_proportion(lambda n: lint_all(large(kind, n)), either(1000, 2000))
+
+
+@pytest.mark.usefixtures("limits")
+def test_many_slow_schemas_share_one_limit() -> None:
+    before = time.thread_time()
+    lint_all(chat(user(), assistant(), functions=[{"name": f"f{i}", "parameters": SLOW} for i in range(50)]))  # fmt: skip
+    assert time.thread_time() - before < either(6, 60)
 
 
 def test_a_reference_to_another_document_is_never_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,23 +191,10 @@ def test_values_are_told_apart_as_schemas_do() -> None:
     for same in ([1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], [[0], [0.0]]):
         assert misfits(same, unique)
     assert misfits([1, 1], {"uniqueItems": False}) == []
-    assert (
-        misfits(
-            {"x-1": 1, "y": 2},
-            {
-                "patternProperties": {"^x-": {"type": "integer"}},
-                "additionalProperties": {"type": "integer"},
-            },
-        )
-        == []
-    )
-    assert (
-        misfits(
-            {"x-1": "1", "y": "2"},
-            {"patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": False},
-        )
-        != []
-    )
+    integer = {"type": "integer"}
+    some = {"patternProperties": {"^x-": integer}, "additionalProperties": integer}
+    assert misfits({"x-1": 1, "y": 2}, some) == []
+    assert misfits({"x-1": "1", "y": "2"}, some | {"additionalProperties": False}) != []
     nested: Any = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
     assert [pointer for pointer, _ in misfits({"a": {"a": {}}}, nested)] == ["/a/a"]
 
