@@ -1,5 +1,5 @@
-"""Time grows with the data and not with its square: sizes for which quadratic code takes far longer
-than these bounds.
+"""Time grows with the data and not with its square: the sizes are those for which quadratic code took
+minutes, and a tenth of them in the quick suite.
 
 `python -m fuzz.growth` looks for more, by doubling.
 """
@@ -7,7 +7,7 @@ than these bounds.
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,54 +17,57 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.cli import main
 from mypt_lint.dataset.compare import episode_of, within
 from mypt_lint.dataset.whitespace import untidy
-from mypt_lint.fix.apply import Fixer, _apply_all
+from mypt_lint.fix.apply import Fixer
 from mypt_lint.fix.candidates import candidates_of
 from mypt_lint.fix.json_edit import edited, edited_at_once
 from mypt_spec.dialect import Dialect
 from mypt_spec.findings import Finding, Fix
-from tests.support.growth import in_proportion, seconds
+from tests.support.build import Record, assistant, chat, lines, message, read, user, write
+from tests.support.examples import either
+from tests.support.growth import in_proportion
+from tests.support.linting import codes_of
 
-SECONDS = 20.0  # of processor time; each takes one or two, and took minutes
-Messages = list[dict[str, Any]]
-USER = {"role": "user", "content": "Q?"}
-ANSWER = {"role": "assistant", "content": "A."}
+Messages = list[Record]
+USER, ANSWER = user("Q?"), assistant("A.")
 RESULT = {"role": "toolresult", "name": "f", "content": 1}
 CALL = {"role": "assistant_toolcall", "name": "f"}
+CHECKER = Checker(mypt_spec.dialect("mypt"))
 LOOSE: Messages = [
-    {"role": "context", "content": "D\u00e9j\\u00e0"},
-    {"role": "human", "content": "Q?"},
+    message("context", "D\u00e9j\\u00e0"),
+    message("human", "Q?"),
     {"role": "toolcall", "name": "f", "arguments": '{"a": 1}'},
     {"role": "tool", "name": "f", "content": 1},
-    {"role": "gpt", "content": "A."},
+    message("gpt", "A."),
 ]
 FIXED: Messages = [
-    {"role": "user", "content": "Q?", "context": "D\u00e9j\\u00e0"},
-    {**CALL, "arguments": {"a": 1}},
-    RESULT,
-    ANSWER,
-]
+    user("Q?", context="D\u00e9j\\u00e0"), {**CALL, "arguments": {"a": 1}}, RESULT, ANSWER,
+]  # fmt: skip
 
 
 def line_of(messages: Messages) -> bytes:
-    return json.dumps({"system": "S", "messages": messages}, ensure_ascii=False).encode()
+    return lines({"system": "S"} | chat(*messages))[0]
+
+
+def check_growth(do: Callable[[int], object], largest: int) -> None:
+    """Checks that time grows in proportion up to a size, in the quick suite to less."""
+    assert in_proportion(do, largest // either(40, 4))
 
 
 @pytest.mark.parametrize(
     "turn",
     [
-        [{"role": "human", "content": "Q?"}, {"role": "gpt", "content": "A."}],
-        [{"role": "context", "content": "D"}, USER, ANSWER],
+        [message("human", "Q?"), message("gpt", "A.")],
+        [message("context", "D"), USER, ANSWER],
         [USER, {**CALL, "arguments": '{"a": 1}'}, RESULT, ANSWER],
         LOOSE,
     ],
 )
 def test_fixes_of_one_record(turn: Messages) -> None:
     """Of 400 turns these took five minutes and more."""
-    fixer, line = Fixer(Checker(mypt_spec.dialect("mypt"))), line_of(turn * 400)
-    fixed: list[bytes | None] = []
-    assert seconds(lambda: fixed.append(fixer.line(line, row=1)[0])) < SECONDS
-    assert fixed[0] is not None
-    assert Checker(mypt_spec.dialect("mypt")).line(fixed[0], row=1, filename="") == []
+    fixer = Fixer(CHECKER)
+    check_growth(lambda n: fixer.line(line_of(turn * n), row=1), 400)
+    fixed, _ = fixer.line(line_of(turn * 100), row=1)
+    assert codes_of(CHECKER, fixed) == []
 
 
 THOUGHT = "<myPT_think>T</myPT_think>"
@@ -72,11 +75,12 @@ ROUND = (
     '<myPT_toolcall>{"name": "f"}</myPT_toolcall></myPT_assistant>'
     "<myPT_toolresult>1</myPT_toolresult><myPT_assistant>A."
 )
+AFTER = assistant("A.", think="T")
 TYPED = {
-    "a thought": (f"{THOUGHT}A.", [{**ANSWER, "think": "T"}]),
-    "a late thought": (f"A.{THOUGHT}", [{**ANSWER, "think": "T"}]),
-    "a misspelt thought": (f"{THOUGHT}A.".replace("my", "My"), [{**ANSWER, "think": "T"}]),
-    "a thought and a tag": (f"{THOUGHT}A.<myPT_eot>", [{**ANSWER, "think": "T"}]),
+    "a thought": (f"{THOUGHT}A.", [AFTER]),
+    "a late thought": (f"A.{THOUGHT}", [AFTER]),
+    "a misspelt thought": (f"{THOUGHT}A.".replace("my", "My"), [AFTER]),
+    "a thought and a tag": (f"{THOUGHT}A.<myPT_eot>", [AFTER]),
     "a whole round": (ROUND, [{**CALL, "arguments": {}}, RESULT, ANSWER]),
 }
 
@@ -84,52 +88,51 @@ TYPED = {
 @pytest.mark.parametrize("case", TYPED)
 def test_tags_typed_in_each_turn(case: str) -> None:
     """Of 100 turns they took three seconds, four times those of 50; of 400 none was fixed."""
-    content, written = TYPED[case]
-    fixer = Fixer(Checker(mypt_spec.dialect("mypt")), unsafe=True)
-    turn = [USER, {**ANSWER, "content": content}]
-    fixed, _ = fixer.line(line_of(turn * 120), row=1)
-    assert json.loads(fixed or b"")["messages"] == [USER, *written] * 120
-    assert in_proportion(lambda n: fixer.line(line_of(turn * n), row=1), 30)
+    content, after = TYPED[case]
+    fixer, turn, most = Fixer(CHECKER, unsafe=True), [USER, assistant(content)], either(60, 120)
+    fixed, _ = fixer.line(line_of(turn * most), row=1)
+    assert json.loads(fixed or b"")["messages"] == [USER, *after] * most
+    assert in_proportion(lambda n: fixer.line(line_of(turn * n), row=1), most // 4)
 
 
 @pytest.mark.parametrize("part", ["<myPT_think>", "a </myPT_cite> ", "<MYPT_USER>"])
 def test_one_text_with_many_tags(part: str) -> None:
     """The text is read once for all of its findings; 10,000 took a minute."""
-    fixer, turn = Fixer(Checker(mypt_spec.dialect("mypt"))), [USER, {**ANSWER, "content": part}]
-    turn[1]["content"] *= 10_000
-    assert seconds(lambda: fixer.line(line_of(turn), row=1)) < SECONDS
+    fixer = Fixer(CHECKER)
+    check_growth(lambda n: fixer.line(line_of([USER, assistant(part * n)]), row=1), 10_000)
 
 
 def test_one_message_with_many_unknown_keys() -> None:
     """The message is not looked at again for each of them; 30,000 took a minute."""
-    fixer = Fixer(Checker(mypt_spec.dialect("mypt")))
-    line = line_of([{**USER, **{f"k{i}": 1 for i in range(30_000)}}, ANSWER])
-    line = line.replace(b": 1,", b": NaN,")
-    assert seconds(lambda: fixer.line(line, row=1)) < SECONDS
+
+    def do(n: int) -> None:
+        line = line_of([USER | {f"k{i}": 1 for i in range(n)}, ANSWER])
+        Fixer(CHECKER).line(line.replace(b": 1,", b": NaN,"), row=1)
+
+    check_growth(do, 30_000)
 
 
 def test_places_in_one_text_with_many_escapes() -> None:
     """Each escape is read once, whatever the number of findings; 5,000 took half a minute."""
-    content = '<myPT_user> "d" "e" \\ ' * 5_000
-    line = line_of([{**USER, "content": content}, ANSWER])
-    checker = Checker(mypt_spec.dialect("mypt"))
-    assert seconds(lambda: checker.line(line, row=1, filename="")) < SECONDS
+    content = '<myPT_user> "d" "e" \\ '
+    check_growth(lambda n: codes_of(CHECKER, line_of([user(content * n), ANSWER])), 5_000)
 
 
 def test_a_record_with_long_head_and_many_turns_with_typed_tags() -> None:
     """Messages before all turns are looked at with some of them, not with each."""
-    dialect, looked = mypt_spec.dialect("mypt"), []
-    record = json.loads(line_of([USER, {**ANSWER, "content": f"{THOUGHT}A."}] * 400))
+    dialect, sizes = mypt_spec.dialect("mypt"), []
+    turn = [USER, assistant(f"{THOUGHT}A.")]
+    record = json.loads(line_of(turn * either(200, 400)))
 
     def check(other: dict[str, Any]) -> list[Finding]:
-        looked.append(len(json.dumps(other)))
+        sizes.append(len(json.dumps(other)))
         return dialect.check(other)[1]
 
     record["system"] = "S" * 40_000
-    episode, found = dialect.check(record)
-    found = candidates_of(dialect, record, episode, found, check, proposals=True)
-    assert sum(f.fix is not None for f in found) > 20
-    assert sum(looked) < 60 * len(json.dumps(record))
+    episode, findings = dialect.check(record)
+    findings = candidates_of(dialect, record, episode, findings, check, proposals=True)
+    assert sum(f.fix is not None for f in findings) > 20
+    assert sum(sizes) < 60 * len(json.dumps(record))
 
 
 @pytest.mark.parametrize("now", ["c", "d"])
@@ -151,14 +154,21 @@ def test_a_fix_that_is_refused_with_others_is_not_tried_alone_for_each_of_them(
             if letter != "x"
         ]  # fmt: skip
 
-    fixed, _ = Fixer(Checker(mypt_spec.dialect("mypt"))).fixed(text, look, _apply_all)
+    def make(text: str, fixes: list[Fix]) -> str:
+        letters = list(text)
+        for fix in fixes:
+            ((at, _, new),) = fix.edits
+            letters[at] = new
+        return "".join(letters)
+
+    fixed, _ = Fixer(CHECKER).fixed(text, look, make)
     assert fixed == text.replace("a", "x")
     assert len(looks) < 40
 
 
 def test_fixes_at_once_are_those_one_by_one() -> None:
     for turns in (1, 2, 5):
-        fixed, codes = Fixer(Checker(mypt_spec.dialect("mypt"))).line(line_of(LOOSE * turns), row=1)
+        fixed, codes = Fixer(CHECKER).line(line_of(LOOSE * turns), row=1)
         assert fixed == line_of(FIXED * turns)
         assert codes == {"MYP105": turns, "MYP109": 4 * turns, "MYP110": turns}
 
@@ -174,9 +184,8 @@ def test_fixes_that_touch_are_not_made_at_once() -> None:
         edited_at_once(line, [gone(1), gone(2)])
 
     def added(i: int, *values: Any) -> Fix:
-        patch = [
-            {"op": "add", "path": f"/messages/{i + n}", "value": v} for n, v in enumerate(values)
-        ]
+        paths = (f"/messages/{i + n}" for n in range(len(values)))
+        patch = ({"op": "add", "path": p, "value": v} for p, v in zip(paths, values, strict=True))
         return Fix("", True, patch=tuple(patch))
 
     for fix in (added(1, "b"), added(1, "b", "c"), added(3, "b", "c"), added(0, 0)):
@@ -192,60 +201,61 @@ def test_fixes_that_touch_are_not_made_at_once() -> None:
         edited_at_once(line, [apart, gone(2)])
 
 
+def documents(n: int) -> Messages:
+    """Calls of which each asks for a document of its own."""
+    turns = ([USER, {**CALL, "arguments": {"doc_id": f"d{i}"}}, RESULT, ANSWER] for i in range(n))
+    return [message for turn in turns for message in turn]
+
+
 @pytest.mark.parametrize(
-    "messages",
+    ("messages", "largest"),
     [
-        [m for i in range(3000) for m in (USER, {**CALL, "arguments": {"doc_id": f"d{i}"}}, RESULT, ANSWER)],
-        [USER, {**ANSWER, "content": "".join(f"x <myPT_cite>d{i}</myPT_cite> " for i in range(10000))}],
-        [USER, {**CALL, "arguments": {"of": [{"doc_id": f"d{i}"} for i in range(20000)]}}, RESULT, ANSWER],
-        [{**USER, "content": "e" + "\u0301\u0323" * 60000}, ANSWER],
+        (documents, 3_000),
+        (lambda n: [USER, assistant("".join(f"x <myPT_cite>d{i}</myPT_cite> " for i in range(n)))], 10_000),
+        (lambda n: [USER, {**CALL, "arguments": {"of": [{"doc_id": f"d{i}"} for i in range(n)]}}, RESULT, ANSWER], 20_000),
+        (lambda n: [user("e" + "\u0301\u0323" * n), ANSWER], 60_000),
     ],
 )  # fmt: skip
-def test_what_an_episode_shows_by_itself(messages: Messages) -> None:
-    checker = Checker(mypt_spec.dialect("mypt"))
+def test_what_an_episode_shows_by_itself(messages: Callable[[int], Messages], largest: int) -> None:
+    def look(n: int) -> None:
+        episode = episode_of(CHECKER, line_of(messages(n)))
+        assert episode is not None
+        list(within(episode[1], CHECKER))
+        list(untidy(*episode, CHECKER.dialect.table))
 
-    def look() -> None:
-        read = episode_of(checker, line_of(messages))
-        assert read is not None
-        list(within(read[1], checker))
-        list(untidy(*read, checker.dialect.table))
-
-    assert seconds(look) < SECONDS
+    check_growth(look, largest)
 
 
-def checks_of(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, messages: Messages, *options: str
-) -> tuple[int, Messages]:
-    """How often a record is checked while it is fixed, and its messages afterwards."""
-    checks = []
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("content", "after", "turns", "most", "options"),
+    [
+        # Of 150 turns with two faults in a text each, every one took two checks.
+        ("e\u0301\u00e9 \n", "\u00e9\u00e9", 150, 60, ["--unsafe-fixes", "--data-set"]),
+        # Of 60 turns, they took a check each, and more.
+        ("A.<myPT_eot>", "A.", 60, 40, []),
+    ],
+    ids=["untidy texts", "typed tags"],
+)
+def test_fixes_of_one_record_are_made_together(
+    monkeypatch: pytest.MonkeyPatch,
+    content: str,
+    after: str,
+    turns: int,
+    most: int,
+    options: list[str],
+) -> None:
+    """The record is checked a few times, and not once or twice for each."""
+    checks = 0
     check = Dialect.check
 
     def counted(self: Dialect, record: Any, **options: Any) -> Any:
-        checks.append(record)
+        nonlocal checks
+        checks += 1
         return check(self, record, **options)
 
     monkeypatch.setattr(Dialect, "check", counted)
-    data, fixed = folder / "data.jsonl", folder / "fixed.jsonl"
-    data.write_bytes(line_of(messages) + b"\n")
-    assert main([str(data), "--fix", "-j", "1", "--no-config", "-o", str(fixed), *options]) == 0
-    return len(checks), json.loads(fixed.read_bytes())["messages"]
-
-
-def test_untidy_texts_of_one_record_are_fixed_together(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Of 150 turns with two faults in a text each, every one took two checks."""
-    turn = [USER, {**ANSWER, "content": "e\u0301\u00e9 \n"}]
-    checks, messages = checks_of(monkeypatch, tmp_path, turn * 150, "--unsafe-fixes", "--data-set")
-    assert messages == [USER, {**ANSWER, "content": "\u00e9\u00e9"}] * 150
-    assert checks < 60
-
-
-def test_tags_typed_in_answers_are_left_out_together(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Of 60 turns, they took a check each, and more."""
-    turn = [USER, {**ANSWER, "content": "A.<myPT_eot>"}]
-    checks, messages = checks_of(monkeypatch, tmp_path, turn * 60)
-    assert messages == [USER, ANSWER] * 60
-    assert checks < 40
+    path = write("data.jsonl", {"system": "S"} | chat(*[USER, assistant(content)] * turns))
+    assert main([path, "--fix", "-j", "1", "--no-config", "-o", "fixed.jsonl", *options]) == 0
+    assert read("fixed.jsonl")[0]["messages"] == [USER, assistant(after)] * turns
+    assert checks < most
