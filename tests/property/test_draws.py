@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.property.test_masks import states
-from tests.support.decoding import decoder
+from tests.support.decoding import decoder, some_states
 from tests.support.examples import examples
 
 torch = pytest.importorskip("torch")
@@ -29,7 +28,7 @@ def pool() -> list[int]:
     found = [
         state
         for seed, budget in ((1, None), (2, 40), (3, 60), (4, 60))
-        for state in states(made, seed, budget)
+        for state in some_states(made, seed, budget)
     ]
     return [state for state in found if made.allow(state).count > 1]
 

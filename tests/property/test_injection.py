@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import zip_longest
 
 import pytest
@@ -11,35 +10,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_spec import Episode, Message
+from mypt_spec import Episode
 from mypt_spec.rules import check_episode
-from tests.support.strategies import DIALECTS, any_text, episodes
+from tests.support.build import assistant, user
+from tests.support.hostile import hostile
+from tests.support.strategies import DIALECTS, any_text
 
 D = mypt_spec.dialect("mypt")
 SINGLE_ID = [name for name in DIALECTS if not mypt_spec.dialect(name).table.plain_tags]
-
-
-@st.composite
-def hostile(draw: st.DrawFn, name: str) -> Episode:
-    """A legal Episode with the text of every part that is no JSON replaced by anything: tags, near
-    tags, fragments.
-    """
-    table = mypt_spec.dialect(name).table
-    episode = draw(episodes(name))
-    text = any_text(name, 1).filter(bool)
-
-    def dirty(role: str, part: mypt_spec.Part) -> mypt_spec.Part:
-        kind = role if part.kind == "text" else part.kind
-        free = table.openers[kind].body == "text" or table.openers[role].quotes
-        return replace(part, text=draw(text)) if free else part
-
-    return Episode(
-        name,
-        tuple(
-            Message(m.role, tuple(dirty(m.role, p) for p in m.parts), m.attrs)
-            for m in episode.messages
-        ),
-    )
 
 
 @pytest.mark.parametrize("name", SINGLE_ID)
@@ -114,9 +92,9 @@ def test_ordinary_text_is_never_special(name: str, data: st.DataObject) -> None:
 def test_neighbouring_fields_never_join_into_a_tag(texts: list[str], key: str) -> None:
     """Fragments in fields that are neighbours in the text."""
     assume(all(texts) and not any(D.table.literals.search(text) for text in texts))
-    user = {"role": "user", "content": texts[0], "context": texts[1]}
-    answer = {"role": "assistant", "content": texts[0], "think": texts[1], "cite": texts[0]}
-    episode, findings = D.read({"system": texts[1], "messages": [user, answer]})
+    question = user(texts[0], context=texts[1])
+    answer = assistant(texts[0], think=texts[1], cite=texts[0])
+    episode, findings = D.read({"system": texts[1], "messages": [question, answer]})
     assert not findings
     assert D.parse(D.serialize(episode))[0] == episode
     assert D.parse_ids(D.encode(episode).ids)[0] == episode
@@ -126,19 +104,18 @@ def test_neighbouring_fields_never_join_into_a_tag(texts: list[str], key: str) -
 def test_tags_in_json_are_escaped_and_come_back(before: str, key: str, tag: str) -> None:
     assume(key != "name")
     value = {key + tag: [before + tag, {tag: before}], "x": "\\" + tag}
-    messages = [
-        {"role": "user", "content": "u"},
-        {"role": "assistant_toolcall", "name": "n" + tag, "arguments": value},
-        {"role": "toolresult", "name": "n" + tag, "content": [value, tag]},
-        {"role": "assistant", "content": "a"},
-    ]
-    episode, findings = D.read({"system": "s", "messages": messages})
+    episode, findings = D.read(with_call("n" + tag, value, [value, tag]))
     assert not findings
     assert {(f.code, f.severity) for f in D.validate(episode)} == {("MYP302", "warning")}
     text = D.serialize(episode)
-    assert text.count(tag) == D.serialize(D.read({"system": "s", "messages": [
-        {"role": "user", "content": "u"}, {"role": "assistant_toolcall", "name": "n", "arguments": {}},
-        {"role": "toolresult", "name": "n", "content": 1}, {"role": "assistant", "content": "a"}]})[0]).count(tag)  # fmt: skip
+    assert text.count(tag) == D.serialize(D.read(with_call("n", {}, 1))[0]).count(tag)
     for again in (D.parse(text)[0], D.parse_ids(D.encode(episode).ids)[0]):
         assert again == episode
-        assert json.dumps(D.write(again)["messages"]) == json.dumps(messages)
+        assert json.dumps(D.write(again)) == json.dumps(with_call("n" + tag, value, [value, tag]))
+
+
+def with_call(name: str, arguments: object, result: object) -> dict[str, object]:
+    """A record of mypt with one call and its result."""
+    call = {"role": "assistant_toolcall", "name": name, "arguments": arguments}
+    tool = {"role": "toolresult", "name": name, "content": result}
+    return {"system": "s", "messages": [user("u"), call, tool, assistant("a")]}

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.property.test_masks import states
-from tests.support.decoding import decoder, prompt
+from tests.support.decoding import decoder, in_call, prompt, some_states
 from tests.support.examples import examples
 
 torch = pytest.importorskip("torch")
@@ -22,13 +21,12 @@ from mypt_infer.generate.kept_rows import KeptRows  # noqa: E402
 ALWAYS = patch.object(kept_rows, "_LEAST", 0)  # also for rows that lie in a cache
 
 
-def in_a_call(seed: int) -> int:
-    """A state in the body of a call, in which few ids are allowed."""
-    made = decoder("mypt")
-    special, encode = made.dialect.tokenizer.special, made.dialect.tokenizer.encode
-    body = encode('{"name": "search", "query": "a')
-    opened = [special["<myPT_assistant>"], special["<myPT_toolcall>"], *body[: seed % 5]]
-    return made.run(made.start(prompt("mypt"), max_new_tokens=90), opened)
+# Beginnings of a call after which few ids are allowed.
+BEGUN = ("", '{"name": "', '{"name": "sea', '{"name": "search", "que', '{"name": "search", "query": "a')  # fmt: skip
+
+
+def in_a_call(at: int) -> int:
+    return in_call(decoder("mypt"), BEGUN[at], budget=90)
 
 
 def plain(rows: list[int], logits: torch.Tensor) -> torch.Tensor:
@@ -55,7 +53,7 @@ def test_kept_rows_are_the_plain_reading(seed: int, steps: list[tuple[int, str, 
     """Rows come and go, are in calls or texts, and are written to by who reads them."""
     made, choose = decoder("mypt"), random.Random(seed)
     tensors, kept = DeviceDecoder(made), KeptRows()
-    pool = {"calls": [in_a_call(i) for i in range(5)], "any": states(made, seed, 60)}
+    pool = {"calls": [in_a_call(i) for i in range(5)], "any": some_states(made, seed, 60)}
     pool["texts"] = [made.run(made.start(prompt("mypt")), [50261])]
     generator = torch.Generator().manual_seed(seed)
     for count, kind, then in steps:

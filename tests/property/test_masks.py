@@ -5,8 +5,6 @@ It looks up the state after each id and its distances, and remembers nothing.
 
 from __future__ import annotations
 
-import random
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,42 +12,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mypt_infer.decode import AllowSet, BatchDecoder, Decoder
-from tests.support.decoding import decoder, generated, prompt
+from mypt_infer.decode import AllowSet, BatchDecoder
+from tests.support.decoding import DIALECTS, decoder, prompt, some_states
 from tests.support.examples import examples
 
 
-def states(made: Decoder, seed: int, budget: int | None) -> list[int]:
-    """States of two drawn turns, from the first to the last."""
-    choose, out = random.Random(seed), []
-    for _ in range(2):
-        state = made.start(prompt(made.dialect.name), max_new_tokens=budget)
-        out.append(state)
-        for token in islice(generated(made, state, choose), 12):
-            if not made.takes(state, token):
-                break
-            state = made.next(state, token)
-            out.append(state)
-    return choose.sample(out, min(6, len(out)))
-
-
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
-@settings(max_examples=examples(16), deadline=None)
+@settings(max_examples=examples(16) * 2, deadline=None)
 @given(
+    name=st.sampled_from(DIALECTS),
     seed=st.integers(0, 1 << 16),
     budget=st.sampled_from([None, 12, 40]),
     wide=st.booleans(),
     dtype=st.sampled_from([np.float32, np.float16]),
 )
 def test_masks_are_the_plain_reading(
-    engine: str, seed: int, budget: int | None, wide: bool, dtype: Any
+    engine: str, name: str, seed: int, budget: int | None, wide: bool, dtype: Any
 ) -> None:
     """In place, from other rows, as a bias, as bits, and in a batch of several decoders."""
     if engine == "llguidance":
         pytest.importorskip("llguidance", reason="the engine is not installed")
-    made = decoder("mypt", think=5, call=64, engine=engine)
-    rows = states(made, seed, budget)
+        name = "mypt"
+    made = decoder(name, think=5, call=64, engine=engine)
+    rows = some_states(made, seed, budget)
     allowed = np.stack([made.allowed(state) for state in rows])
+    assert [made.ids(state).tolist() for state in rows] == [np.flatnonzero(row).tolist() for row in allowed]  # fmt: skip
+    assert [made.allow(state).count for state in rows] == allowed.sum(axis=1).tolist()
     size = made.tables.vocabulary
     logits = np.random.default_rng(seed).normal(size=(len(rows), size)).astype(dtype)
     logits[:, seed % size] = np.nan
@@ -67,8 +55,8 @@ def test_masks_are_the_plain_reading(
     bits = np.unpackbits(made.bitmask(rows).view(np.uint8), axis=1, bitorder="little")
     assert np.array_equal(bits[:, :size], allowed)
     assert not bits[:, size:].any()
-    batch = BatchDecoder([made, decoder("mypt")] * len(rows))
-    start = decoder("mypt").start(prompt("mypt"))
+    batch = BatchDecoder([made, decoder(name)] * len(rows))
+    start = decoder(name).start(prompt(name))
     pairs = [state for row in rows for state in (row, start)]
     assert np.array_equal(batch.bitmask(pairs)[::2], made.bitmask(rows))
 

@@ -18,21 +18,28 @@ from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.parsing import find_last_toolcall
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Tool, Toolbox
+from mypt_spec.bodies import json_body
 from mypt_spec.bodies.json_body import (
     TAGGED,
     call_text,
-    calls_in,
     calls_of,
     given_key,
     value_in,
     written,
     written_key,
 )
-from mypt_spec.lexer import lex_ids
-from mypt_spec.parser import messages_of
 from mypt_spec.table import CALLS, LISTS
-from mypt_spec.validator import Run
-from tests.support.decoding import CALLERS, complete, generated, prompt
+from tests.support.build import assistant, call, calls, chat, function, system, tool, user
+from tests.support.decoding import (
+    CALLERS,
+    calls_in,
+    complete,
+    into_call,
+    prompt,
+    takes_body,
+    walk,
+)
+from tests.support.examples import either
 from tests.support.scripted import ids_of
 from tests.support.strategies import NAMED_ARGUMENTS
 
@@ -65,8 +72,8 @@ def test_a_body_has_the_arguments_of_its_call(kind: str, arguments: dict[str, An
     text = (
         json.dumps(arguments) if kind == "arguments" else call_text("t", arguments, literals, kind)
     )
-    (call,) = calls_in(value_in(text, kind), kind, (("name", "t"),))
-    assert call == ("t", arguments, "")
+    values = json_body.calls_in(value_in(text, kind), kind, (("name", "t"),))
+    assert values == [("t", arguments, "")]
 
 
 @pytest.mark.parametrize("name", CALLERS)
@@ -75,20 +82,8 @@ def test_a_tool_is_called_with_the_arguments_of_the_record(
     name: str, arguments: dict[str, Any]
 ) -> None:
     """From OpenAI's record to the dialect's, to its text and ids, and to the tool at run time."""
-    function = {"name": "t", "arguments": json.dumps(arguments)}
-    record = {
-        "messages": [
-            {"role": "system", "content": "S"},
-            {"role": "user", "content": "u"},
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": "c", "type": "function", "function": function}],
-            },
-            {"role": "tool", "tool_call_id": "c", "content": "1"},
-            {"role": "assistant", "content": "a"},
-        ]
-    }
+    asked = calls(call("t", json.dumps(arguments), id="c"), content=None)
+    record = chat(system(), user("u"), asked, tool("1", tool_call_id="c"), assistant("a"))
     dialect = mypt_spec.dialect(name)
     converted = Converter("openai", name).record(record)
     assert converted.record is not None
@@ -98,77 +93,54 @@ def test_a_tool_is_called_with_the_arguments_of_the_record(
         dialect.parse(dialect.serialize(episode))[0],
         dialect.parse_ids(dialect.encode(episode).ids)[0],
     ):
-        assert [call.arguments for call in calls_of(read.messages, dialect.table)] == [arguments]
-    called = find_last_toolcall(dialect.serialize(episode), name)
-    assert called is not None
-    assert called.arguments == arguments
+        assert [c.arguments for c in calls_of(read.messages, dialect.table)] == [arguments]
+    parsed = find_last_toolcall(dialect.serialize(episode), name)
+    assert parsed is not None
+    assert parsed.arguments == arguments
 
 
-TOOL = {
-    "name": "t",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "names": {"type": "integer"},
-            "name_": {"type": "boolean"},
-        },
-        "required": ["name", "name_"],
-    },
-}
-REFERRING = {
-    "name": "t",
-    "parameters": TOOL["parameters"]
-    | {"properties": {"name": {"type": "string"}, "name_": {"$ref": "#/properties/name"}}},
-}
+NAMES = {"name": {"type": "string"}, "names": {"type": "integer"}, "name_": {"type": "boolean"}}
 
 
-@pytest.mark.parametrize("engine", ["table", "llguidance"])
-@pytest.mark.parametrize("name", CALLERS)
+def has_body(name: str, *kinds: str) -> bool:
+    return any(t.body in kinds for t in mypt_spec.dialect(name).table.openers.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [(name, "table") for name in CALLERS]
+    + [(n, "llguidance") for n in CALLERS if either(has_body(n, "call", *LISTS), True)],
+)
 def test_a_generated_call_has_the_arguments_of_its_schema(name: str, engine: str) -> None:
-    made, seen = Decoder(name, [TOOL], engine=engine), 0
+    made = Decoder(name, [function("t", NAMES, required=["name", "name_"])], engine=engine)
     before = made.ids_of(prompt(name))
-    for seed in range(12):
-        state = made.start(before, max_new_tokens=70)
-        ids = [*before, *generated(made, state, random.Random(seed))]
+    for seed in range(either(3, 12)):
+        ids, state = into_call(made, made.start(before, max_new_tokens=70))
+        ids = [*before, *ids, *walk(made, state, random.Random(seed))]
         assert complete(made, ids)
-        for call in called(made, ids):
-            seen += 1
-            assert {*call} - {"names"} == {"name", "name_"}
-            assert isinstance(call["name"], str)
-            assert isinstance(call["name_"], bool)
-    assert seen
+        written_calls = calls_in(made, ids)
+        assert written_calls
+        for written_call in written_calls:
+            assert {*written_call.arguments} - {"names"} == {"name", "name_"}
+            assert isinstance(written_call.arguments["name"], str)
+            assert isinstance(written_call.arguments["name_"], bool)
 
 
 def test_references_follow_the_argument_that_they_name() -> None:
-    made = Decoder("mypt", [REFERRING], engine="llguidance")
-    state = made.run(made.start(prompt("mypt")), [50261, 50267])
-    encode = made.dialect.tokenizer.encode
-    state = made.run(state, encode('{"name": "t", "name_": "a", "name__": "'))
-    assert made.accepts(state, encode('other"}')) == len(encode('other"}'))
-
-
-def called(made: Decoder, ids: list[int]) -> list[dict[str, Any]]:
-    events, _ = lex_ids(
-        ids,
-        made.dialect.table,
-        made.dialect.tokenizer.decode_bytes,
-        made.dialect.tokenizer.ordinary,
-    )
-    run = Run(made.dialect.table, made.dialect.automaton, complete=False).check(events)
-    messages, _ = messages_of(run.events, made.dialect.table)
-    return [call.arguments for call in calls_of(messages, made.dialect.table)]
+    properties = {"name": {"type": "string"}, "name_": {"$ref": "#/properties/name"}}
+    tools = [function("t", properties, required=["name", "name_"])]
+    made = Decoder("mypt", tools, engine="llguidance")
+    assert takes_body(made, '{"name": "t", "name_": "a", "name__": "other"}')
 
 
 @pytest.mark.parametrize("name", [name for name in CALLERS if format_of(name).result])
 def test_a_tool_gets_its_arguments_from_the_controller(name: str) -> None:
-    got: list[dict[str, Any]] = []
-    tools = Toolbox([Tool("t", "", {"type": "object"}, lambda args: got.append(args) or 1)])
-    given_ = {"name": "Ada", "name_": True}
-    dialect = mypt_spec.dialect(name)
-    kind = next(k for k, t in dialect.table.openers.items() if t.body in (*CALLS, *LISTS))
-    body = body_of(dialect.table.openers[kind].body, "t", given_, dialect.table.literals)
-    text = CALLED[name].replace("BODY", body)
+    received: list[dict[str, Any]] = []
+    tools = Toolbox([Tool("t", "", {"type": "object"}, lambda args: received.append(args) or 1)])
+    arguments = {"name": "Ada", "name_": True}
+    table = mypt_spec.dialect(name).table
+    body = next(t.body for t in table.openers.values() if t.body in (*CALLS, *LISTS))
+    text = CALLED[name].replace("BODY", body_of(body, "t", arguments, table.literals))
     made = Controller(
         Script(ids_of(text, name)),
         tools,
@@ -177,7 +149,7 @@ def test_a_tool_gets_its_arguments_from_the_controller(name: str) -> None:
         options=Options(max_steps=3),
     )
     list(made.say("Hi"))
-    assert got == [given_]
+    assert received == [arguments]
 
 
 CALLED = {

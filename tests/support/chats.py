@@ -22,9 +22,13 @@ from mypt_train.export.chat_layout import chat_layout
 from mypt_train.export.tokenizer_file import tag_pieces
 from tests.dialects.qwen3 import tool_chats
 from tests.dialects.usf_omega import tools
+from tests.support.dialects import ALL, DIALECTS
+from tests.support.examples import examples
 from tests.support.strategies import Record, records
 
-EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", "8"))
+# `nox -s exports` names more examples, and takes all dialects.
+EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", examples(8)))
+NAMES = ALL if "EXPORT_EXAMPLES" in os.environ else DIALECTS
 
 
 @cache

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from functools import cache
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.decoder import machine
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_infer.run_format import format_of
+from mypt_spec.bodies.json_body import Call, calls_of
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
@@ -46,18 +48,46 @@ TOOLS = (
     {"name": "search_all", "parameters": {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": ["string", "integer", "null"]}}, "where": {"type": "object", "properties": {"day": {"type": "integer"}, "month": {"type": "integer"}}, "required": ["month"]}, "name": {"type": "null"}}, "required": ["where"]}},
     {"name": "list_docs", "parameters": {"type": "object", "properties": {}}},
 )  # fmt: skip
+# Tools that only llguidance reads, and one that tables hold, too.
+GUIDED_TOOLS = (
+    {
+        "name": "plan",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "title": {"type": "string", "minLength": 3, "maxLength": 12},
+                "when": {"type": "string", "pattern": "^20[0-9]{2}-(0[1-9]|1[0-2])$"},
+                "count": {"type": "integer", "minimum": 3, "maximum": 700},
+                "who": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"], "additionalProperties": False}]},
+            },
+            "required": ["title", "when"],
+        },
+    },
+    {
+        "name": "grow",
+        "parameters": {
+            "type": "object",
+            "properties": {"root": {"$ref": "#/$defs/node"}, "notes": {"type": "object", "additionalProperties": {"type": "integer"}}},
+            "required": ["root"],
+            "$defs": {"node": {"type": "object", "properties": {"label": {"type": "string"}, "below": {"type": "array", "items": {"$ref": "#/$defs/node"}, "maxItems": 3}}, "required": ["label"]}},
+        },
+    },
+    TOOLS[2],
+)  # fmt: skip
+# <myPT_assistant><myPT_toolcall>, and </myPT_toolcall>.
+CALL, CALL_END = (50261, 50267), 50268
 
 
-def said(role: str, text: str = "Hi") -> Message:
+def message(role: str, text: str = "Hi") -> Message:
     return Message(role, (Part("text", text),))
 
 
 @cache
 def prompt(name: str) -> Episode:
     """The shortest prompt of a dialect."""
-    first = {"mypt": (said("system", "You are MyPT."),)}
+    first = {"mypt": (message("system", "You are MyPT."),)}
     begins = tuple(Message(mark.lower()) for mark in format_of(name).begins)
-    return Episode(name, (*begins, *first.get(name, ()), said("user")))
+    return Episode(name, (*begins, *first.get(name, ()), message("user")))
 
 
 @cache
@@ -78,27 +108,53 @@ def decoder(
     )
 
 
-def witnesses(made: Decoder, first: int) -> dict[int, list[int]]:
+def witnesses(
+    decoder: Decoder, first: int, known: Container[int] = frozenset()
+) -> dict[int, list[int]]:
     """Every state of the machine that the model can reach from a state, with the shortest ids that
-    lead there.
+    lead there; without the `known` ones, and those behind them.
     """
-    found: dict[int, list[int]] = {first: []}
+    shortest: dict[int, list[int]] = {first: []}
     queue = [first]
     # One id a class; some classes have none.
-    classes, ids = np.unique(made.tables.classes, return_index=True)
+    classes, ids = np.unique(decoder.tables.classes, return_index=True)
     for state in queue:
-        following = made.tables.following(state)[classes]
+        following = decoder.tables.following(state)[classes]
         for then, at in zip(*np.unique(following, return_index=True), strict=True):
-            if then != DEAD_STATE and int(then) not in found:
-                found[int(then)] = [*found[state], int(ids[at])]
+            if then != DEAD_STATE and int(then) not in shortest and int(then) not in known:
+                shortest[int(then)] = [*shortest[state], int(ids[at])]
                 queue.append(int(then))
-    return found
+    return shortest
 
 
 @cache
 def to_call(made: Decoder) -> npt.NDArray[np.int32]:
     """Tokens from each state to the body of a call."""
     return made.tables.measure(made.tables.block == CALLING)
+
+
+def into_call(decoder: Decoder, state: int) -> tuple[list[int], int]:
+    """Returns the shortest way into the body of a call, and the state there."""
+    tables, ids = decoder.tables, list[int]()
+    near = tables.measure((tables.block == CALLING) | np.isin(np.arange(tables.size), [*tables.holes]))  # fmt: skip
+    while machine(state) < tables.size and not decoder.calling(state):
+        allowed = decoder.ids(state)
+        following = tables.following(machine(state))[tables.classes[allowed]]
+        ids.append(int(allowed[near[following].argmin()]))
+        state = decoder.next(state, ids[-1])
+    return ids, state
+
+
+def in_call(decoder: Decoder, text: str = "", *, budget: int | None = None) -> int:
+    """Returns the state of a decoder of mypt in a call, after the beginning of its body."""
+    ids = [*CALL, *decoder.dialect.tokenizer.encode(text)]
+    return decoder.run(decoder.start(prompt("mypt"), max_new_tokens=budget), ids)
+
+
+def takes_body(decoder: Decoder, body: str) -> bool:
+    """Whether mypt can write a call that has this body."""
+    ids = [*decoder.dialect.tokenizer.encode(body), CALL_END]
+    return decoder.accepts(in_call(decoder), ids) == len(ids)
 
 
 def nearest(made: Decoder, state: int, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -147,14 +203,58 @@ def generated(
     raise AssertionError("no end")
 
 
+def walk(
+    decoder: Decoder, state: int, choose: random.Random, *, bold: float = 0.3, limit: int = 2000
+) -> list[int]:
+    """Returns any allowed ids from a state to an end; with probability `bold` a tag, where possible.
+
+    An id that turns out to have no ending is drawn again.
+    """
+    ids, tags = list[int](), np.array(sorted(decoder.dialect.tokenizer.special.values()))
+    for _ in range(limit):
+        if decoder.final(state):
+            return ids
+        allowed = decoder.ids(state)
+        assert len(allowed), decoder.dialect.tokenizer.decode(ids)
+        some = allowed[np.isin(allowed, tags)] if choose.random() < bold else allowed
+        token = int(choose.choice(some if len(some) else allowed))
+        if decoder.takes(state, token):
+            ids.append(token)
+            state = decoder.next(state, token)
+    raise AssertionError("no end")
+
+
+def some_states(decoder: Decoder, seed: int, budget: int | None) -> list[int]:
+    """Returns states of two drawn turns, from the first to the last."""
+    choose, states = random.Random(seed), list[int]()
+    for _ in range(2):
+        state = decoder.start(prompt(decoder.dialect.name), max_new_tokens=budget)
+        states.append(state)
+        for token in islice(generated(decoder, state, choose), 12):
+            if not decoder.takes(state, token):
+                break
+            state = decoder.next(state, token)
+            states.append(state)
+    return choose.sample(states, min(6, len(states)))
+
+
+def calls_in(decoder: Decoder, ids: Sequence[int]) -> list[Call]:
+    """Returns the calls in an episode, or in the beginning of one, as the validator reads them."""
+    d = decoder.dialect
+    events, _ = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
+    messages, findings = messages_of(Run(d.table, d.automaton, complete=False).check(events).events, d.table)  # fmt: skip
+    assert not findings, findings
+    return list(calls_of(messages, d.table))
+
+
 def complete(made: Decoder, ids: list[int]) -> bool:
     """Whether ids are a complete episode, or legal up to where the system must write a result."""
     d = made.dialect
     episode, findings = d.parse_ids(ids)
     if episode is not None:
-        said = [f for f in findings if f.severity != "info"]
+        faults = [f for f in findings if f.severity != "info"]
         # Text that is almost a tag is legal, but a tag that was cut short is not.
-        return not said and not [f for f in d.validate(episode) if f.code == "MYP801"]
+        return not faults and not [f for f in d.validate(episode) if f.code == "MYP801"]
     events, broken = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
     outcome = Run(d.table, d.automaton, spaces=False, complete=False).check(events)
     if (

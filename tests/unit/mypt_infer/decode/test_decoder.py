@@ -16,7 +16,7 @@ from mypt_infer.decode.decoder import machine
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Episode, Message, Part
 from mypt_spec.table import TEXT
-from tests.support.decoding import DIALECTS, TOOLS, decoder, nearest, prompt, said
+from tests.support.decoding import DIALECTS, TOOLS, decoder, message, nearest, prompt
 
 
 def tags(made: Decoder, state: int) -> list[str]:
@@ -227,10 +227,10 @@ def test_headers_of_the_system_are_added() -> None:
 @pytest.mark.parametrize(
     ("messages", "says"),
     [
-        ((said("system"),), "where the model may not write; end it where"),
-        ((said("user"),), "MYP208"),
-        ((said("system"), said("user"), said("assistant"), said("user")), "MYP216"),
-        ((said("system"), said("user"), Message("assistant", (Part("toolcall", '{"name": "list_docs"}'),))), "where the model may not write; end it where"),
+        ((message("system"),), "where the model may not write; end it where"),
+        ((message("user"),), "MYP208"),
+        ((message("system"), message("user"), message("assistant"), message("user")), "MYP216"),
+        ((message("system"), message("user"), Message("assistant", (Part("toolcall", '{"name": "list_docs"}'),))), "where the model may not write; end it where"),
     ],
 )  # fmt: skip
 def test_bad_prompts(messages: tuple[Message, ...], says: str) -> None:
@@ -259,7 +259,8 @@ def test_a_prompt_with_a_meaningless_id() -> None:
 def test_a_prompt_that_calls_an_undeclared_tool() -> None:
     call = Message("assistant", (Part("toolcall", '{"name": "delete"}'),))
     ep = Episode(
-        "mypt", (said("system"), said("user"), call, Message("toolresult", (Part("text", "1"),)))
+        "mypt",
+        (message("system"), message("user"), call, Message("toolresult", (Part("text", "1"),))),
     )
     with pytest.raises(
         PromptError,

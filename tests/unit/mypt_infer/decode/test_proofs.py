@@ -12,38 +12,50 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mypt_infer.decode import Decoder, Refused, Response
 from mypt_infer.decode.compile.grammar_graph import call_ends
-from mypt_infer.decode.compile.nfa import RESPONSE
+from mypt_infer.decode.decoder import machine
 from mypt_spec.bodies.json_body import call_text
 from mypt_spec.bodies.json_schema import misfits
-from tests.support.decoding import TOOLS, complete, prompt
+from tests.support.build import function
+from tests.support.decoding import (
+    CALL,
+    CALL_END,
+    GUIDED_TOOLS,
+    TOOLS,
+    calls_in,
+    complete,
+    in_call,
+    into_call,
+    prompt,
+)
+from tests.support.examples import either
 
 pytest.importorskip("llguidance")
-from mypt_infer.decode.llguidance import engine
+from mypt_infer.decode.llguidance import completion, tools
 from mypt_infer.decode.llguidance.completion import Search
-from tests.unit.mypt_infer.decode.test_engine import MIXED, call_in, into_call
 
-CALL = [50261, 50267]
 NUMBER, STRING = {"type": "number"}, {"type": "string"}
+UUID = {"type": "string", "pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}  # fmt: skip
 
 
-def of_members(required: list[str] | None = None, **properties: Any) -> Decoder:
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties) if required is None else required,
-    }
-    return Decoder("mypt", [{"name": "t", "parameters": schema}], engine="llguidance")
+def of_members(required: list[str] | None = None, /, **properties: Any) -> Decoder:
+    """A decoder of a tool with these arguments, all of which are required unless some are named."""
+    tool = function("t", properties, required=[*properties] if required is None else required)
+    return Decoder("mypt", [tool], engine="llguidance")
+
+
+def string_of(pattern: str) -> Decoder:
+    return of_members(a={"type": "string", "pattern": pattern})
 
 
 def refused(of: Decoder, text: str, *, budget: int | None = None) -> tuple[str, float]:
     """The first token of a body that is refused, "" if none is; the longest that a step took."""
-    state, longest = of.run(of.start(prompt("mypt"), max_new_tokens=budget), CALL), 0.0
-    for token in [*of.dialect.tokenizer.encode(text), 50268]:
+    state, longest = in_call(of, budget=budget), 0.0
+    for token in [*of.dialect.tokenizer.encode(text), CALL_END]:
         began = time.process_time()
         if not of.allowed(state)[token]:
             return of.dialect.tokenizer.decode([token]), longest
@@ -52,17 +64,35 @@ def refused(of: Decoder, text: str, *, budget: int | None = None) -> tuple[str, 
     return "", longest
 
 
-UUID = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list that will have, of each search for an ending, how many places it looked at."""
+    looked, ending = list[int](), Search.ending
+
+    def counted(self: Search, *args: Any, **options: Any) -> Any:
+        result = ending(self, *args, **options)
+        looked.append(result.looked)
+        return result
+
+    monkeypatch.setattr(Search, "ending", counted)
+    return looked
 
 
 def test_a_value_of_fixed_length_is_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """After each of its tokens the ending is that of the place before, without as many bytes."""
-    made = of_members(a={"pattern": UUID, "type": "string"}, b=STRING)
-    searches, real = list[bytes](), Search.ending
-    monkeypatch.setattr(Search, "ending", lambda self, *a, **more: searches.append(more["begun"]) or real(self, *a, **more))  # type: ignore[func-returns-value]  # fmt: skip
+    made, looked = of_members(a=UUID, b=STRING), searches(monkeypatch)
     body = '{"name": "t", "a": "123e4567-e89b-12d3-a456-426614174000", "b": "c"}'
     assert refused(made, body)[0] == ""
-    assert len(searches) <= 1
+    assert len(looked) <= 1
+
+
+def test_a_search_ends_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the value of an optional member, the required ones are those of the ending before."""
+    required = {f"r{i}": {"type": "string", "pattern": f"^{i}[a-z]{{5}}-x$"} for i in range(12)}
+    optional = {"type": "object", "properties": {"b": STRING}, "required": ["b"]}
+    of = of_members([*required], first=optional, **required)
+    looked = searches(monkeypatch)
+    assert refused(of, '{"name": "t", "first": {"b": "')[0] == "</myPT_toolcall>"
+    assert 0 < sum(looked) < 8, looked
 
 
 @pytest.mark.parametrize(
@@ -75,7 +105,7 @@ def test_a_value_of_fixed_length_is_searched_for_once(monkeypatch: pytest.Monkey
         {"a": {}, "b": {}},
         {"a": {"type": "array", "items": STRING, "minItems": 1000}},
         {"a": {"type": "array", "items": NUMBER, "minItems": 200}, "b": {"pattern": "^ab"}},
-        {"a": {"type": "string", "pattern": UUID}, "b": {"type": "string", "pattern": UUID}},
+        {"a": UUID, "b": UUID},
         {"a": {"allOf": [STRING, {"minLength": 20}, {"pattern": "x$"}]}},
         {"a": {"type": "string", "pattern": "^([a-c]{2}-){20}$"}},
         {"a": {"type": "string", "minLength": 3000}},
@@ -88,44 +118,40 @@ def test_plain_tools_are_read(
 ) -> None:
     """Whether the schema shows a call, or it has to be searched for."""
     if searched:
-        from mypt_infer.decode.llguidance import tools
-
         monkeypatch.setattr(tools._Opening, "read_off", lambda *_: None)
         properties = {f"{k}_{searched}": v for k, v in properties.items()}
     of = of_members(**properties)
-    body = of.dialect.tokenizer.decode(of.engine.guided.endings[1])  # type: ignore[attr-defined]
-    call = json.loads(body)
+    call = json.loads(of.dialect.tokenizer.decode(of.engine.guided.endings[1]))  # type: ignore[attr-defined]
     assert call.pop("name") == "t"
     assert misfits(call, dict(of.tools[0].schema)) == []
+
+
+LIMITED = {"owner": {"type": "string", "maxLength": 50}, "page": {"type": "integer", "minimum": 1}, "repo": STRING}  # fmt: skip
+POINT = {"x": {"type": "integer", "minimum": -5}, "y": {"type": "integer"}}
+FOUR = {key: {"type": "string", "maxLength": 9} for key in "wxyz"}
+PATTERNS = {"at": {"type": "string", "pattern": r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}"}, "doi": {"type": "string", "pattern": r"10\..+/.+"}}  # fmt: skip
+
+
+def list_of(properties: dict[str, Any]) -> dict[str, Any]:
+    item = {"type": "object", "properties": properties, "required": [*properties]}
+    return {"a": {"type": "array", "items": item}}
+
+
+def format_of(kind: str, **more: Any) -> dict[str, Any]:
+    return {"a": {"type": "string", "format": kind, **more}}
 
 
 @pytest.mark.parametrize(
     ("properties", "required", "values"),
     [
-        (
-            {"owner": {"type": "string", "maxLength": 50}, "page": {"type": "integer", "minimum": 1}, "repo": STRING},
-            ["owner", "repo"],
-            [{"owner": "x", "page": 3, "repo": "y"}],
-        ),
-        (
-            {"a": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "integer", "minimum": -5}, "y": {"type": "integer"}}, "required": ["x", "y"]}}},
-            None,
-            [{"a": [{"x": 1, "y": 2}, {"x": 33, "y": -2}]}, {"a": []}],
-        ),
-        (
-            {"a": {"type": "array", "items": {"type": "object", "properties": {key: {"type": "string", "maxLength": 9} for key in "wxyz"}, "required": [*"wxyz"]}}},
-            None,
-            [{"a": [{"w": "1", "x": "2", "y": "33", "z": "ü"}] * 2}],
-        ),
-        (
-            {"at": {"type": "string", "pattern": r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}"}, "doi": {"type": "string", "pattern": r"10\..+/.+"}},
-            [],
-            [{"at": "on 2024-01-31 10:00, or so", "doi": "10.1000/182"}, {"doi": "doi:10.1/x y"}],
-        ),
-        ({"a": {"type": "string", "format": "email"}}, None, [{"a": "joe.bloggs@example.com"}]),
-        ({"a": {"type": "string", "format": "duration"}}, None, [{"a": "PT36H"}, {"a": "P4DT12H30M5S"}]),
-        ({"a": {"type": "string", "format": "date-time"}}, None, [{"a": "1963-06-19T08:30:06.283Z"}]),
-        ({"a": {"type": "string", "format": "uri", "minLength": 1}}, None, [{"a": "https://example.com/a/b"}]),
+        (LIMITED, ["owner", "repo"], [{"owner": "x", "page": 3, "repo": "y"}]),
+        (list_of(POINT), None, [{"a": [{"x": 1, "y": 2}, {"x": 33, "y": -2}]}, {"a": []}]),
+        (list_of(FOUR), None, [{"a": [{"w": "1", "x": "2", "y": "33", "z": "ü"}] * 2}]),
+        (PATTERNS, [], [{"at": "on 2024-01-31 10:00, or so", "doi": "10.1000/182"}, {"doi": "doi:10.1/x y"}]),
+        (format_of("email"), None, [{"a": "joe.bloggs@example.com"}]),
+        (format_of("duration"), None, [{"a": "PT36H"}, {"a": "P4DT12H30M5S"}]),
+        (format_of("date-time"), None, [{"a": "1963-06-19T08:30:06.283Z"}]),
+        (format_of("uri", minLength=1), None, [{"a": "https://example.com/a/b"}]),
     ],
 )  # fmt: skip
 def test_what_is_valid_can_be_written(
@@ -134,48 +160,45 @@ def test_what_is_valid_can_be_written(
     of = of_members(required, **properties)
     for value in values:
         for budget in (None, 300, 80):
-            token, longest = refused(of, json.dumps({"name": "t", **value}, ensure_ascii=False), budget=budget)  # fmt: skip
+            body = json.dumps({"name": "t", **value}, ensure_ascii=False)
+            token, longest = refused(of, body, budget=budget)
             assert token == "", (value, budget)
-            assert longest < 1, "seconds of one mask; 0.05 to 0.1 is usual"
+            assert longest < 5, "processor seconds of one mask; 0.05 to 0.1 is usual"
 
 
-PARTS = st.sampled_from(
-    [
-        STRING,
-        NUMBER,
-        {},
-        {"type": "string", "pattern": "^[a-z]+-[0-9]{2}$"},
-        {"type": "string", "format": "email"},
-        {"type": "string", "pattern": "^(x|[^<]+<myPT_user>)$"},
-        {"type": "string", "minLength": 3, "maxLength": 5},
-        {"type": "integer", "minimum": 17, "maximum": 900},
-        {"type": "array", "items": {"type": "integer"}, "minItems": 2},
-        {"type": "object", "additionalProperties": {"type": "null"}},
-        {
-            "type": "object",
-            "properties": {"k": STRING, "long_key": NUMBER},
-            "required": ["k", "long_key"],
-        },
-        {"enum": ["<myPT_user>", "a", 3]},
-        {"anyOf": [{"type": "null"}, {"type": "string", "pattern": "^ab*c$"}]},
-    ]
-)
+PARTS = [
+    STRING,
+    NUMBER,
+    {},
+    {"type": "string", "pattern": "^[a-z]+-[0-9]{2}$"},
+    {"type": "string", "format": "email"},
+    {"type": "string", "pattern": "^(x|[^<]+<myPT_user>)$"},
+    {"type": "string", "minLength": 3, "maxLength": 5},
+    {"type": "integer", "minimum": 17, "maximum": 900},
+    {"type": "array", "items": {"type": "integer"}, "minItems": 2},
+    {"type": "object", "additionalProperties": {"type": "null"}},
+    {"type": "object", "properties": {"k": STRING, "long_key": NUMBER}, "required": ["k", "long_key"]},
+    {"enum": ["<myPT_user>", "a", 3]},
+    {"anyOf": [{"type": "null"}, {"type": "string", "pattern": "^ab*c$"}]},
+]  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=either(3, 30), deadline=None)
 @given(
-    st.lists(PARTS, min_size=1, max_size=3),
-    st.integers(0, 7),
-    st.integers(0, 40),
-    st.integers(0, 2**32),
+    parts=st.lists(st.sampled_from(PARTS), min_size=1, max_size=3),
+    mask=st.integers(0, 7),
+    slack=st.integers(0, 40),
+    seed=st.integers(0, 2**32),
 )
+@example(parts=PARTS[3:6], mask=7, slack=0, seed=1)
+@example(parts=PARTS[6:9], mask=5, slack=1, seed=2)
+@example(parts=PARTS[9:], mask=11, slack=9, seed=3)
 def test_every_budget_ends_legal(
-    parts: list[dict[str, Any]], asked: int, slack: int, seed: int
+    parts: list[dict[str, Any]], mask: int, slack: int, seed: int
 ) -> None:
     """Whatever is drawn, from the least budget on; what is refused when it is taken is drawn again."""
     properties = {f"m{i}": part for i, part in enumerate(parts)}
-    required = [k for i, k in enumerate(properties) if asked >> i & 1]
-    of = of_members(required, **properties)
+    of = of_members([k for i, k in enumerate(properties) if mask >> i & 1], **properties)
     before, choose = of.ids_of(prompt("mypt")), random.Random(seed)
     first, inside = into_call(of, of.start(before))
     budget = len(first) + of.minimum(inside) + slack
@@ -191,15 +214,14 @@ def test_every_budget_ends_legal(
         state = of.next(state, token)
     assert len(out) <= budget
     assert complete(of, before + out), of.dialect.tokenizer.decode(out)
-    _, arguments = call_in(of, of.dialect.tokenizer.decode(out))
-    assert misfits(arguments, dict(of.tools[0].schema)) == []
+    (call,) = calls_in(of, before + out)
+    assert misfits(call.arguments, dict(of.tools[0].schema)) == []
 
 
 def test_what_has_no_ending_is_refused_when_it_is_taken() -> None:
     """So many ids may follow that they are not all proved before; some can only spell a tag."""
-    of = of_members(a={"type": "string", "pattern": "^(x|q[^<]*<myPT_user>[^y]+|[^<q]+y)$"})
-    state = of.run(of.start(prompt("mypt")), CALL)
-    state = of.run(state, of.dialect.tokenizer.encode('{"name": "t", "a": "'))
+    of = string_of("^(x|q[^<]*<myPT_user>[^y]+|[^<q]+y)$")
+    state = in_call(of, '{"name": "t", "a": "')
     assert of.unproved(state)
     count, dead = of.allow(state).count, of.dialect.tokenizer.encode("q")[0]
     assert of.allowed(state)[dead]
@@ -215,8 +237,6 @@ def test_what_has_no_ending_is_refused_when_it_is_taken() -> None:
 
 def test_a_search_keeps_few_matchers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each holds all that it has read, so one at each place of a long search would fill memory."""
-    from mypt_infer.decode.llguidance import completion
-
     places: list[Any] = []
     made = completion._Place
     monkeypatch.setattr(completion, "_Place", lambda *a: places.append(made(*a)) or places[-1])
@@ -228,17 +248,14 @@ def test_a_search_keeps_few_matchers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert here.consume_tokens(begun)
     monkeypatch.setattr(search, "inside", search.inside[search.inside != search.id_of[34]])
     monkeypatch.setattr(search, "_orders", {})
-    found = search.ending(here, search.lexemes.run(at, begun), most=1200)
-    assert found.tokens is None
+    result = search.ending(here, search.lexemes.run(at, begun), most=1200)
+    assert result.tokens is None
     assert len(places) > 1000
     assert sum(p.matcher is not None for p in places) < 150
 
 
 def test_a_large_answer_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search among strings that llguidance does not bind may take thousands of places."""
-    from mypt_infer.decode import Response
-    from mypt_infer.decode.llguidance.completion import Search
-
     patterned = {"type": "string", "pattern": "^[0-9]+-[0-9]+$"}
     schema = {
         "type": "object",
@@ -257,53 +274,54 @@ def test_refused_draws_are_counted() -> None:
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.loop import plain
 
-    of = of_members(a={"type": "string", "pattern": "^(x|q[^<]*<myPT_user>[^y]+|[^<q]+y)$"})
+    of = string_of("^(x|q[^<]*<myPT_user>[^y]+|[^<q]+y)$")
     encode = of.dialect.tokenizer.encode
-    script = [*CALL, *encode('{"name": "t", "a": "')]
+    script = [*CALL, *encode('{"name": "t", "a": "'), *encode("q")]
     begin = len(of.ids_of(prompt("mypt")))
 
     def model(ids: Any) -> Any:
-        logits = torch.zeros(1, ids.shape[1], 50304)
-        at = ids.shape[1] - begin
-        logits[..., script[at] if at < len(script) else encode("q")[0]] += 40.0
-        return logits
+        logits, at = torch.zeros(50304), ids.shape[1] - begin
+        logits[encode("x")] = 20.0  # if there is no way on with "q"
+        logits[script[min(at, len(script) - 1)]] = 40.0
+        return logits.expand(1, ids.shape[1], -1)
 
-    found = generate(plain(model, 50304), [prompt("mypt")], decoder=of, max_new_tokens=300, seed=1)[
-        0
-    ]
-    assert found.redrawn == 1
-    assert complete(of, found.prompt + found.ids), found.text
+    (answer,) = generate(plain(model, 50304), [prompt("mypt")], decoder=of, max_new_tokens=300, seed=1)  # fmt: skip
+    assert answer.redrawn == 1
+    assert complete(of, answer.prompt + answer.ids), answer.text
 
 
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("name", ["mypt", "usf-omega"])
-def test_threads_get_the_masks_of_one_thread(shared: bool, name: str) -> None:
-    """Two threads, each with its decoder or both with one, walk through calls at the same time."""
-    tools = [{**t, "name": f"{t['name']}_{name}_{shared}"} for t in (*MIXED, TOOLS[1])]
+THREADS = [("mypt", True), ("usf-omega", False)]
 
-    def walk(of: Decoder, seed: int, out: dict[int, Any]) -> None:
+
+@pytest.mark.parametrize(("name", "shared"), either(THREADS, [*THREADS, ("mypt", False), ("usf-omega", True)]))  # fmt: skip
+def test_threads_get_the_masks_of_one_thread(name: str, shared: bool) -> None:
+    """Threads, each with its decoder or all with one, walk through calls at the same time."""
+    tools = [{**t, "name": f"{t['name']}_{name}_{shared}"} for t in (*GUIDED_TOOLS, TOOLS[1])]
+    count = either(3, 8)
+
+    def masks(of: Decoder, seed: int, out: dict[int, Any]) -> None:
         choose = random.Random(seed)
         try:
-            _, state = into_call(of, of.start(prompt(name), max_new_tokens=90))
-            found = []
+            _, state = into_call(of, of.start(prompt(name), max_new_tokens=either(60, 90)))
+            rows = out.setdefault(seed, [])
             while not of.final(state):
                 ids = of.ids(state)
                 token = int(choose.choice(ids))
-                found.append((token, hash(ids.tobytes())))
+                rows.append((token, hash(ids.tobytes())))
                 if of.takes(state, token):
                     state = of.next(state, token)
-            out[seed] = found
         except Exception as error:  # a thread's error must reach the test
             out[seed] = error
 
     alone: dict[int, Any] = {}
-    for seed in range(8):
-        walk(Decoder(name, tools, engine="llguidance"), seed, alone)
+    for seed in range(count):
+        masks(Decoder(name, tools, engine="llguidance"), seed, alone)
     together: dict[int, Any] = {}
     one = Decoder(name, tools, engine="llguidance")
-    decoders = [one if shared else Decoder(name, tools, engine="llguidance") for _ in range(8)]
+    decoders = [one if shared else Decoder(name, tools, engine="llguidance") for _ in alone]
     threads = [
-        threading.Thread(target=walk, args=(of, seed, together)) for seed, of in enumerate(decoders)
+        threading.Thread(target=masks, args=(of, seed, together))
+        for seed, of in enumerate(decoders)
     ]
     for thread in threads:
         thread.start()
@@ -320,16 +338,12 @@ BOUND = [
     {"enum": ["<myPT_user>", "<my", "a", "[INST]", 3]},
     {"type": "integer", "minimum": -40, "maximum": 90},
     {"type": "number"},
-    {
-        "type": "object",
-        "patternProperties": {"^(<a|b[<]?)$": NUMBER},
-        "additionalProperties": False,
-    },
+    {"type": "object", "patternProperties": {"^(<a|b[<]?)$": NUMBER}, "additionalProperties": False},
     {"allOf": [{"pattern": "^[ab<]+$"}, {"pattern": "^[cd<]+$"}]},
-]
+]  # fmt: skip
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=either(6, 12), deadline=None)
 @given(
     st.sampled_from(["mypt", "praxis", "mistral"]),
     st.lists(st.sampled_from(BOUND), min_size=1, max_size=2),
@@ -340,35 +354,29 @@ def test_what_is_not_proved_has_an_ending(
     name: str, parts: list[dict[str, Any]], answer: bool, choose: random.Random
 ) -> None:
     """Few ids are proved before they are offered; to prove them all refuses no more of them."""
-    schema = {
-        "type": "object",
-        "properties": {f"m{i}": part for i, part in enumerate(parts)},
-        "required": [f"m{i}" for i in range(len(parts))],
-        "additionalProperties": False,
-    }
-    tool = [{"name": "t", "parameters": schema}]
-    of = Decoder(name, response=Response(schema=schema)) if answer else Decoder(name, tool, engine="llguidance")  # fmt: skip
-    inner = getattr(of.engine, "engine", of.engine)  # of lists, whose ids another one tells apart
-    guided = inner.guided
-    hole = next(s for s, (hole, _) in guided.tables.holes.items() if (hole == RESPONSE) == answer)
-    state = guided.enter(hole)
+    properties = {f"m{i}": part for i, part in enumerate(parts)}
+    tool = function("t", properties, required=[*properties], additionalProperties=False)
+    bound: Any = {"response": Response(schema=tool["function"]["parameters"])} if answer else {"tools": [tool], "engine": "llguidance"}  # fmt: skip
+    of = Decoder(name, **bound)
+    words = [of.dialect.tokenizer.decode_bytes([i]) for i in of.dialect.tokenizer.ordinary]
+    _, state = into_call(of, of.start(prompt(name)))
+    proved = 0
     for _ in range(25):
-        offered, place = guided.offered(state), guided._place(state)
-        bits = guided._agreed(state, place)
-        if place.is_bound and int(np.unpackbits(bits).sum()) <= engine._FEW:
-            proved = guided._proofs(state, place, bits, soon=True)
-            assert not any(offered.has(i) for i in proved.none.tolist())
-            assert set(proved.ids.tolist()) <= {*offered.ids.tolist()}
-        ids, words = offered.ids.tolist(), guided.ground.search.vocabulary.tokens
-        tagged = [i for i in ids if b"<" in words[i]]
-        token = choose.choice(tagged if tagged and choose.random() < 0.4 else ids)
-        then = guided.next(state, token)
-        if not then:
-            assert not guided.offered(state).has(token)
-        elif then < guided.size:
+        if of.final(state) or machine(state) < of.tables.size:
             break
+        offered = of.ids(state).tolist()
+        if len(offered) <= 1000 and not of.unproved(
+            state
+        ):  # which proves all where few are offered
+            assert np.flatnonzero(of.allowed(state)).tolist() == offered
+            proved += 1
+        tagged = [i for i in offered if i < len(words) and b"<" in words[i]]
+        token = choose.choice(tagged if tagged and choose.random() < 0.4 else offered)
+        if of.takes(state, token):
+            state = of.next(state, token)
         else:
-            state = then
+            assert not of.allowed(state)[token]
+    assert proved
 
 
 @pytest.mark.parametrize(
@@ -384,36 +392,12 @@ def test_what_is_not_proved_has_an_ending(
 def test_what_begins_a_dead_end_is_not_offered(
     name: str, part: dict[str, Any], begun: str, dead: str
 ) -> None:
-    """Though llguidance and the companion take it, each by itself."""
-    schema = {"type": "object", "properties": {"a": part}, "required": ["a"]}
-    of = Decoder(name, [{"name": "t", "parameters": schema}], engine="llguidance")
-    guided: Any = of.engine.guided  # type: ignore[attr-defined]
-    state = guided.enter(next(s for s, (hole, _) in guided.tables.holes.items() if hole >= 0))
+    """Though the schema and the dialect take it, each by itself."""
+    of = Decoder(name, [function("t", {"a": part}, required=["a"])], engine="llguidance")
     encode = of.dialect.tokenizer.encode
-    whole = call_text("t", {"a": 0}, of.dialect.table.literals, call_ends(of.dialect)[0])
-    for token in encode(whole[: whole.index('"a":') + 4] + begun):
-        state = guided.next(state, token)
+    body = call_text("t", {"a": 0}, of.dialect.table.literals, call_ends(of.dialect)[0])
+    _, state = into_call(of, of.start(prompt(name)))
+    state = of.run(state, encode(body[: body.index('"a":') + 4] + begun))
     (token,) = encode(dead)
-    place = guided._place(state)
-    assert guided.ground.takes(place.companion).bits[token >> 3] >> (token & 7) & 1
-    assert place.matcher.validate_tokens([token]) == 1
-    assert not guided.offered(state).has(token)
-
-
-def test_a_search_ends_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the value of an optional member, the required ones are those of the ending before."""
-    from mypt_infer.decode.llguidance.completion import Search
-
-    looked: list[bytes] = []
-    plain = Search._read
-
-    def counted(search: Search, here: Any, at: int, text: bytes, *args: Any, **options: Any) -> Any:
-        looked.append(text)
-        return plain(search, here, at, text, *args, **options)
-
-    required = {f"r{i}": {"type": "string", "pattern": f"^{i}[a-z]{{5}}-x$"} for i in range(12)}
-    optional = {"type": "object", "properties": {"b": STRING}, "required": ["b"]}
-    of = of_members([*required], first=optional, **required)
-    monkeypatch.setattr(Search, "_read", counted)
-    assert refused(of, '{"name": "t", "first": {"b": "')[0] == "</myPT_toolcall>"
-    assert 0 < len(looked) < 8, looked
+    assert len(of.ids(state))
+    assert not of.allowed(state)[token]
