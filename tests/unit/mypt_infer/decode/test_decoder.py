@@ -13,10 +13,23 @@ import pytest
 
 from mypt_infer.decode import BudgetError, Decoder, PromptError, SchemaFault, ToolSpec, declare
 from mypt_infer.decode.decoder import machine
-from mypt_spec.encoder import tag_ids
-from mypt_spec.episode import Episode, Message, Part
-from mypt_spec.table import TEXT
-from tests.support.decoding import DIALECTS, TOOLS, decoder, message, nearest, prompt
+from mypt_spec.episode import Episode, Message, Part, events_of
+from tests.support.build import function
+from tests.support.decoding import (
+    CALL,
+    CALL_END,
+    DIALECTS,
+    TOOLS,
+    decoder,
+    in_call,
+    message,
+    nearest,
+    prompt,
+    takes_body,
+)
+from tests.support.scripted import ids_of
+
+A, E = "<myPT_assistant>", "</myPT_assistant>"
 
 
 def tags(made: Decoder, state: int) -> list[str]:
@@ -25,21 +38,13 @@ def tags(made: Decoder, state: int) -> list[str]:
     return [names[i] for i in made.ids(state).tolist() if i in names]
 
 
-def read(made: Decoder, text: str, start: int | None = None) -> int:
-    """The state after a text whose tags are separate from its words."""
-    state = made.start(prompt(made.dialect.name)) if start is None else start
-    ids: list[int] = []
-    for event in made.dialect.lex(text):
-        ids += (
-            made.dialect.tokenizer.encode(event.text)
-            if event.terminal == TEXT
-            else tag_ids(event, made.dialect.table, made.dialect.tokenizer, trail=False)
-        )
-    return made.run(state, ids)
+def after(made: Decoder, text: str) -> int:
+    """The state after the prompt and a text of the model, with its tags by their ids."""
+    return made.run(made.start(prompt(made.dialect.name)), ids_of(text, made.dialect))
 
 
-def spelled(name: str, text: str) -> list[int]:
-    return decoder(name).dialect.tokenizer.encode(text)
+def spelled(text: str) -> list[int]:
+    return decoder("mypt").dialect.tokenizer.encode(text)
 
 
 def test_only_the_model_s_tags_are_offered() -> None:
@@ -47,56 +52,38 @@ def test_only_the_model_s_tags_are_offered() -> None:
     state = made.start(prompt("mypt"))
     assert tags(made, state) == ["<myPT_assistant>"]
     assert len(made.ids(state)) == 1
-    state = read(made, "<myPT_assistant>")
-    assert tags(made, state) == ["<myPT_toolcall>", "<myPT_think>", "<myPT_cite>"]
-    assert tags(made, read(made, "<myPT_assistant>Hello")) == ["</myPT_assistant>", "<myPT_cite>"]
-    assert tags(made, read(made, "<myPT_assistant>Hello</myPT_assistant>")) == ["<myPT_eot>"]
-    after = read(made, "<myPT_assistant>Hello</myPT_assistant><myPT_eot>")
-    assert made.final(after)
-    assert not len(made.ids(after))
+    opened = tags(made, after(made, A))
+    assert opened == ["<myPT_toolcall>", "<myPT_think>", "<myPT_cite>"]
+    assert tags(made, after(made, f"{A}Hello")) == [E, "<myPT_cite>"]
+    assert tags(made, after(made, f"{A}Hello{E}")) == ["<myPT_eot>"]
+    state = after(made, f"{A}Hello{E}<myPT_eot>")
+    assert made.final(state)
+    assert not len(made.ids(state))
 
 
 def test_without_tools_there_are_no_calls() -> None:
     made = decoder("mypt", tools=False)
-    assert "<myPT_toolcall>" not in tags(made, read(made, "<myPT_assistant>"))
+    assert "<myPT_toolcall>" not in tags(made, after(made, A))
 
 
 def test_a_call_hands_over_to_the_system() -> None:
     made = decoder("mypt")
-    state = read(
-        made,
-        '<myPT_assistant><myPT_toolcall>{"name": "list_docs"}</myPT_toolcall></myPT_assistant>',
-    )
+    state = after(made, f'{A}<myPT_toolcall>{{"name": "list_docs"}}</myPT_toolcall>{E}')
     assert made.final(state)
     assert not len(made.ids(state)), "the result is for the system to write"
-
-
-@pytest.mark.parametrize("name", DIALECTS)
-def test_meaningless_ids_are_never_offered(name: str) -> None:
-    made = decoder(name)
-    dead = [
-        i
-        for i in range(made.tables.vocabulary)
-        if i >= 50256 and i not in made.dialect.tokenizer.special.values()
-    ]
-    assert dead
-    for state in range(made.tables.size):
-        assert not made.tables.following(state)[made.tables.classes[dead]].any()
 
 
 def test_an_id_in_the_tag_of_a_call_is_not_the_name_of_the_tool() -> None:
     folder = str(Path(__file__).parents[4] / "examples/mistral_v11")
     assert Decoder(folder)
     with pytest.raises(ValueError, match="nothing says which 'id' a model may write in"):
-        Decoder(folder, [{"name": "f", "parameters": {"type": "object"}}])
+        Decoder(folder, [function("f")])
 
 
 def test_an_undeclared_tool_is_refused_at_its_first_token() -> None:
     made = decoder("mypt")
-    state = read(made, "<myPT_assistant><myPT_toolcall>")
-    ids = spelled("mypt", '{"name": "delete"}')
-    allowed = spelled("mypt", '{"name": "')
-    state = made.run(state, allowed)
+    ids, allowed = spelled('{"name": "delete"}'), spelled('{"name": "')
+    state = in_call(made, '{"name": "')
     assert ids[: len(allowed)] == allowed
     assert not made.allowed(state)[ids[len(allowed)]]
     with pytest.raises(ValueError, match="not allowed"):
@@ -116,9 +103,7 @@ def test_an_undeclared_tool_is_refused_at_its_first_token() -> None:
 )
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
 def test_canonical_calls_of_declared_tools_are_accepted(engine: str, body: str) -> None:
-    made = decoder("mypt", engine=engine)
-    state = read(made, f"<myPT_assistant><myPT_toolcall>{body}</myPT_toolcall></myPT_assistant>")
-    assert made.final(state)
+    assert takes_body(decoder("mypt", engine=engine), body)
 
 
 @pytest.mark.parametrize(
@@ -150,9 +135,7 @@ def test_canonical_calls_of_declared_tools_are_accepted(engine: str, body: str) 
 )
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
 def test_other_bodies_are_refused(engine: str, body: str) -> None:
-    made = decoder("mypt", engine=engine)
-    with pytest.raises(ValueError, match="not allowed"):
-        made.run(read(made, "<myPT_assistant><myPT_toolcall>"), [*spelled("mypt", body), 50268])
+    assert not takes_body(decoder("mypt", engine=engine), body)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -166,62 +149,51 @@ def test_tags_cannot_be_spelled(name: str) -> None:
         "mypt-3b": "<assistant>",
         "harmony": "<|channel|>final<|message|>",
     }.get(name, "")  # in the others the header is the system's
-    start = read(made, into)
+    start = after(made, into)
     letters = {chr(b): made.dialect.tokenizer.encode(chr(b))[0] for b in [10, *range(32, 127)]}
     plain = {t.shown for t in made.dialect.table.plain_tags if not t.patterns}
     for tag in sorted(plain | set(made.dialect.tokenizer.special)):
-        spelled_ = [letters[c] for c in "x" + tag]
-        count = made.accepts(start, spelled_)
+        ids = [letters[c] for c in "x" + tag]
+        count = made.accepts(start, ids)
         legal = name in ("mypt-3b", "praxis") and tag in ("</assistant>", "<tin>")
-        assert (count == len(spelled_)) == legal, tag
+        assert (count == len(ids)) == legal, tag
         # Of a tag in a block, the word alone is a piece of a tag.
         within = name == "praxis" or tag == "</toolcall>"
-        before = made.run(start, spelled_[: count - legal])
-        assert count >= len(spelled_) - 1 - 2 * within, tag
+        before = made.run(start, ids[: count - legal])
+        assert count >= len(ids) - 1 - 2 * within, tag
         assert made.allowed(before)[letters["~"]] != (legal and within), tag
 
 
 def test_half_a_character_is_completed_before_a_tag() -> None:
     made = decoder("mypt")
-    state = read(made, "<myPT_assistant>Hello")
-    first, second = 0xC3, 0xBC  # ü
-    byte = {
-        b: next(i for i in range(256) if made.dialect.tokenizer.decode_bytes([i]) == bytes([b]))
-        for b in (first, second)
-    }
-    assert not made.allowed(state)[byte[second]]
-    half = made.next(state, byte[first])
+    state = after(made, f"{A}Hello")
+    byte = {made.dialect.tokenizer.decode_bytes([i]): i for i in range(256)}
+    first, second = byte[b"\xc3"], byte[b"\xbc"]  # ü
+    assert not made.allowed(state)[second]
+    half = made.next(state, first)
     assert tags(made, half) == []
-    assert not made.allowed(half)[spelled("mypt", " the")[0]]
+    assert not made.allowed(half)[spelled(" the")[0]]
     assert made.minimum(half) == 3
-    assert tags(made, made.next(half, byte[second])) == ["</myPT_assistant>", "<myPT_cite>"]
+    assert tags(made, made.next(half, second)) == [E, "<myPT_cite>"]
 
 
 def test_an_unfinished_answer_is_gone_on_with() -> None:
     made = decoder("mypt")
-    ep = prompt("mypt")
-    ids = [*made.ids_of(ep), 50261, *spelled("mypt", "see <myPT_use")]
-    state = made.start(ids)
-    assert (
-        not made.allowed(state)[spelled("mypt", "r>")[0]]
-        or not made.allowed(made.next(state, spelled("mypt", "r")[0]))[spelled("mypt", ">")[0]]
-    )
-    assert "</myPT_assistant>" in tags(made, state)
-    called = [*made.ids_of(ep), 50261, 50267, *spelled("mypt", '{"name": "se')]
-    assert made.calling(made.start(called))
-    assert made.start(called) == made.run(made.start(ep), called[len(made.ids_of(ep)) :])
+    before = made.ids_of(prompt("mypt"))
+    state = made.start([*before, 50261, *spelled("see <myPT_use")])
+    for ids in (spelled("r>"), [*spelled("r"), *spelled(">")]):
+        assert made.accepts(state, ids) == len(ids) - 1
+    assert E in tags(made, state)
+    begun = [*CALL, *spelled('{"name": "se')]
+    assert made.calling(made.start([*before, *begun]))
+    assert made.start([*before, *begun]) == made.run(made.start(before), begun)
 
 
 def test_headers_of_the_system_are_added() -> None:
-    assert (
-        decoder("praxis").ids_of(prompt("praxis"))[-3:]
-        == [50257, *spelled("praxis", "assistant\n")][-3:]
-    )
-    assert (
-        decoder("mypt")
-        .dialect.tokenizer.decode(decoder("mypt").ids_of(prompt("mypt")))
-        .endswith("</myPT_user>")
-    )
+    header = [50257, *spelled("assistant\n")]
+    assert decoder("praxis").ids_of(prompt("praxis"))[-len(header) :] == header
+    made = decoder("mypt")
+    assert made.dialect.tokenizer.decode(made.ids_of(prompt("mypt"))).endswith("</myPT_user>")
 
 
 @pytest.mark.parametrize(
@@ -235,18 +207,8 @@ def test_headers_of_the_system_are_added() -> None:
 )  # fmt: skip
 def test_bad_prompts(messages: tuple[Message, ...], says: str) -> None:
     made = decoder("mypt")
-    ids: list[int] = []
-    table, tokenizer = made.dialect.table, made.dialect.tokenizer
-    from mypt_spec.episode import events_of
-
-    for event in events_of(messages, table):
-        ids += (
-            [tokenizer.special[event.text]]
-            if event.text in tokenizer.special
-            else tokenizer.encode(event.text)
-        )
     with pytest.raises(PromptError, match=says):
-        made.start(ids)
+        made.start([i for e in events_of(messages, made.dialect.table) for i in ids_of(e.text)])
 
 
 def test_a_prompt_with_a_meaningless_id() -> None:
@@ -258,14 +220,9 @@ def test_a_prompt_with_a_meaningless_id() -> None:
 
 def test_a_prompt_that_calls_an_undeclared_tool() -> None:
     call = Message("assistant", (Part("toolcall", '{"name": "delete"}'),))
-    ep = Episode(
-        "mypt",
-        (message("system"), message("user"), call, Message("toolresult", (Part("text", "1"),))),
-    )
-    with pytest.raises(
-        PromptError,
-        match="'delete', which is not declared; declared are list_docs, search, search_all",
-    ):
+    result = Message("toolresult", (Part("text", "1"),))
+    ep = Episode("mypt", (message("system"), message("user"), call, result))
+    with pytest.raises(PromptError, match="'delete', which is not declared; declared are list_docs, search, search_all"):  # fmt: skip
         decoder("mypt").start(ep)
     assert Decoder("mypt", [{"name": "delete"}]).start(ep)
 
@@ -273,7 +230,7 @@ def test_a_prompt_that_calls_an_undeclared_tool() -> None:
 def test_states_can_be_kept_and_forked() -> None:
     made = decoder("mypt")
     state = made.start(prompt("mypt"), max_new_tokens=20)
-    ids = [50261, *spelled("mypt", "Hello there"), 50262, 50275]
+    ids = [50261, *spelled("Hello there"), 50262, 50275]
     states = [state]
     for token in ids:
         states.append(made.next(states[-1], token))
@@ -287,7 +244,7 @@ def test_states_can_be_kept_and_forked() -> None:
 
 @pytest.mark.parametrize(("think", "call"), [(None, None), (3, 30)])
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
-def test_what_is_remembered_is_what_is_found_anew(
+def test_what_is_remembered_is_what_a_new_decoder_says(
     engine: str, think: int | None, call: int | None
 ) -> None:
     """A decoder that has seen a place with one budget says of it with another what one says that
@@ -295,44 +252,31 @@ def test_what_is_remembered_is_what_is_found_anew(
     """
     if engine == "llguidance":
         pytest.importorskip("llguidance")
-    made, calm = (
-        Decoder("mypt", TOOLS, max_think_tokens=think, max_toolcall_tokens=call, engine=engine)
-        for _ in range(2)
-    )
-    text = '{"name": "list_docs"}'
-    encode = made.dialect.tokenizer.encode
-    walks = [
-        [50261, 50271, *encode("a b"), 50272, *encode(" Hello"), 50262, 50275],
-        [50261, 50267, *encode(text), 50268, 50262],
-    ]
-    refused = 0
+
+    def new() -> Decoder:
+        options = {"max_think_tokens": think, "max_toolcall_tokens": call}
+        return Decoder("mypt", TOOLS, engine=engine, **options)
+
+    thought = [50261, 50271, *spelled("a b"), 50272, *spelled(" Hello"), 50262, 50275]
+    listing = [*CALL, *spelled('{"name": "list_docs"}'), CALL_END, 50262]
+    made, refused = new(), 0
     for budget in (None, 40, 12, 9, 7, None, 10):
-        for walk in walks:
+        for ids in (thought, listing):
+            fresh = new()
             try:
-                state = made.start(prompt("mypt"), max_new_tokens=budget)
+                state, other = (d.start(prompt("mypt"), max_new_tokens=budget) for d in (made, fresh))  # fmt: skip
             except BudgetError:
                 continue
-            for token in walk:
-                for kept in (calm._sets, calm._free, calm._steps, calm._jumps):
-                    kept.clear()
+            for token in ids:
                 allowed = made.ids(state).tolist()
-                assert (
-                    allowed
-                    == calm.ids(state).tolist()
-                    == np.flatnonzero(made.allowed(state)).tolist()
-                )
-                results = []
-                for of in (made, made, calm):
-                    try:
-                        results.append(of.next(state, token))
-                    except ValueError as error:
-                        results.append(str(error))
-                assert results[0] == results[1] == results[2]
-                assert (token in allowed) == isinstance(results[0], int)
-                if isinstance(results[0], str):
+                assert allowed == fresh.ids(other).tolist()
+                assert allowed == np.flatnonzero(made.allowed(state)).tolist()
+                counts = [made.accepts(state, [token]), made.accepts(state, [token])]
+                assert counts == [token in allowed] * 2 == [fresh.accepts(other, [token])] * 2
+                if token not in allowed:
                     refused += 1
                     break
-                state = results[0]
+                state, other = made.next(state, token), fresh.next(other, token)
     assert refused >= 3
 
 
@@ -352,10 +296,9 @@ def test_before_a_block_the_least_budgets_refuse_what_does_not_fit(name: str) ->
 
 def test_forced_tokens() -> None:
     made = Decoder("mypt", [{"name": "list_docs"}])
-    state = read(made, "<myPT_assistant><myPT_toolcall>")
-    forced = made.forced(read(made, "<myPT_assistant>Hello</myPT_assistant>"))
+    forced = made.forced(after(made, f"{A}Hello{E}"))
     assert made.dialect.tokenizer.decode(forced) == "<myPT_eot>"
-    assert made.forced(state) == [], "there are several ways to write the same text"
+    assert made.forced(in_call(made)) == [], "there are several ways to write the same text"
     tight = made.start(prompt("mypt"), max_new_tokens=4)
     assert made.forced(tight) == [50261]
 
@@ -369,36 +312,6 @@ def test_ids_outside_the_vocabulary() -> None:
             made.next(state, token)
         with pytest.raises(PromptError, match=f"id {token} at 1 means nothing"):
             made.start([50257, token])
-
-
-@pytest.mark.parametrize("name", DIALECTS)
-def test_packed_is_the_allow_set_in_bits(name: str) -> None:
-    made = decoder(name)
-    first = made.start(prompt(name))
-    states = [first, made.next(first, int(made.ids(first)[0]))]
-    packed = made.bitmask(states)
-    assert packed.dtype == np.int32
-    assert packed.shape == (2, -(-made.tables.vocabulary // 32))
-    for row, state in zip(packed, states, strict=True):
-        assert [
-            i for i in range(made.tables.vocabulary) if row[i >> 5] >> (i & 31) & 1
-        ] == made.ids(state).tolist()
-
-
-def test_bias_and_mask_agree_with_the_allow_set() -> None:
-    made = decoder("mypt")
-    states = [
-        made.start(prompt("mypt")),
-        read(made, "<myPT_assistant>x"),
-        read(made, '<myPT_assistant><myPT_toolcall>{"name": "search", "query": "x'),
-    ]
-    logits = np.random.default_rng(0).normal(size=(3, made.tables.vocabulary)).astype(np.float32)
-    biased = logits + made.bias(states)
-    made.apply(logits, states)
-    assert (biased == logits).all()
-    for row, state in zip(logits, states, strict=True):
-        assert np.flatnonzero(np.isfinite(row)).tolist() == made.ids(state).tolist()
-        assert len(made.ids(state)) == made.allow(state).count
 
 
 @pytest.mark.parametrize(
@@ -439,43 +352,28 @@ def test_the_least_budget_of_a_call_is_exact(name: str, closing: int) -> None:
         Decoder(name, [{"name": "list_docs"}], max_toolcall_tokens=least - 1)
 
 
-def test_bounds_that_tables_hold() -> None:
-    schema = {
-        "type": "object",
-        "properties": {
-            "q": {"type": "string", "minLength": 1},
-            "k": {"type": "integer", "minimum": -1, "maximum": 11},
-        },
-    }
-    made = Decoder("mypt", [{"name": "t", "parameters": schema}])
-    state = read(made, "<myPT_assistant><myPT_toolcall>")
-    for body, legal in [
-        ('{"name": "t", "q": "a", "k": 11}', True), ('{"name": "t", "q": "ü"}', True), ('{"name": "t", "k": -1}', True), ('{"name": "t", "k": 0}', True),
-        ('{"name": "t", "q": "", "k": 11}', False), ('{"name": "t", "k": 12}', False), ('{"name": "t", "k": -2}', False), ('{"name": "t", "k": 111}', False),
-    ]:  # fmt: skip
-        try:
-            behind = made.run(state, spelled("mypt", body))
-        except ValueError:
-            assert not legal, body
-        else:
-            assert legal == ("</myPT_toolcall>" in tags(made, behind)), body
+@pytest.mark.parametrize(
+    ("arguments", "legal"),
+    [
+        ('"q": "a", "k": 11', True), ('"q": "ü"', True), ('"k": -1', True), ('"k": 0', True),
+        ('"q": "", "k": 11', False), ('"k": 12', False), ('"k": -2', False), ('"k": 111', False),
+    ],
+)  # fmt: skip
+def test_bounds_that_tables_hold(arguments: str, legal: bool) -> None:
+    bounds = {"q": {"type": "string", "minLength": 1}, "k": {"type": "integer", "minimum": -1, "maximum": 11}}  # fmt: skip
+    made = Decoder("mypt", [function("t", bounds)])
+    assert takes_body(made, f'{{"name": "t", {arguments}}}') == legal
 
 
 def tool(schema: Any) -> dict[str, Any]:
-    return {"name": "t", "parameters": {"type": "object", "properties": {"a": schema}}}
+    return function("t", {"a": schema})
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("tools", "says"),
     [
-        (
-            [tool({"type": "string", "pattern": "a+"})],
-            "tool 't' at /properties/a/pattern: the keyword 'pattern' is not supported",
-        ),
-        (
-            [tool({"type": "integer", "minimum": 2})],
-            "/minimum: tables hold numbers from 0 or 1 on, or integers between two whole numbers",
-        ),
+        ([tool({"type": "string", "pattern": "a+"})], "tool 't' at /properties/a/pattern: the keyword 'pattern' is not supported"),
+        ([tool({"type": "integer", "minimum": 2})], "/minimum: tables hold numbers from 0 or 1 on, or integers between two whole numbers"),
         ([tool({"type": "integer", "minimum": 0, "maximum": 5000})], "at most 1000 of them"),
         ([tool({"type": "number", "minimum": 0, "maximum": 5})], "/minimum"),
         ([tool({"type": "string", "minLength": 2})], "/minLength: 2 is not supported"),
@@ -498,10 +396,10 @@ def tool(schema: Any) -> dict[str, Any]:
         ([lambda x: x], "needs a type hint"),
         ([3], "expected"),
     ],
-)
-def test_bad_tools(given: Any, says: str) -> None:
+)  # fmt: skip
+def test_bad_tools(tools: Any, says: str) -> None:
     with pytest.raises(SchemaFault, match=says):
-        Decoder("mypt", given)
+        Decoder("mypt", tools)
 
 
 def test_functions_are_tools() -> None:
@@ -516,15 +414,12 @@ def test_functions_are_tools() -> None:
         """Find documents."""
         return query
 
-    (found,) = declare([seek])
-    assert found == ToolSpec("seek", found.schema, "Find documents.")
-    assert found.schema["required"] == ["query"]
-    assert found.schema["properties"]["order"] == {"enum": ["new", "old"]}
-    made = Decoder("mypt", [seek])
-    body = json.dumps(
-        {"name": "seek", "query": "x", "order": "old", "tags": ["a", "b"], "least": None}
-    )
-    read(made, f"<myPT_assistant><myPT_toolcall>{body}</myPT_toolcall>")
+    (spec,) = declare([seek])
+    assert spec == ToolSpec("seek", spec.schema, "Find documents.")
+    assert spec.schema["required"] == ["query"]
+    assert spec.schema["properties"]["order"] == {"enum": ["new", "old"]}
+    body = {"name": "seek", "query": "x", "order": "old", "tags": ["a", "b"], "least": None}
+    assert takes_body(Decoder("mypt", [seek]), json.dumps(body))
 
 
 def test_importing_it_needs_no_torch() -> None:
