@@ -4,76 +4,66 @@ terminal.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from mypt_cli import progress
+from mypt_cli.jsonl.paths import expand
 from mypt_cli.main import main as mypt
+from mypt_train import Options, prepare
+from mypt_train.commands.prepare import main as prepare_command
+from tests.support.build import native, write
 from tests.support.children import child
+from tests.support.programs import ROOT, python
 
-ROOT = Path(__file__).parents[3]
-WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; from {} import main; sys.exit(main(sys.argv[1:]))"  # fmt: skip
+# Runs commands where torch cannot be imported; prints how each has ended.
+WITHOUT_TORCH = """
+import contextlib, importlib, io, json, os, sys
+sys.modules["torch"] = None
+ends = []
+for module, words, level in json.loads(sys.argv[1]):
+    os.environ.pop("TORCH_CPP_LOG_LEVEL", None)
+    os.environ |= {"TORCH_CPP_LOG_LEVEL": level} if level else {}
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        status = importlib.import_module(module).main(words)
+    ends.append([status, errors.getvalue(), os.environ.get("TORCH_CPP_LOG_LEVEL")])
+print(json.dumps(ends))
+"""
 
 
-def without_torch(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH.format(module), *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-
-
-def test_export_needs_no_torch(tmp_path: Path) -> None:
+def test_only_what_runs_a_model_needs_torch_and_says_so_in_one_line(tmp_path: Path) -> None:
+    """And torch will print no stacks of connections that are lost, unless it is asked to."""
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": 50304}))
     (run / "model.safetensors").write_bytes(b"weights")
-    done = without_torch("mypt_train.commands.export", str(run), str(tmp_path / "out"))
-    assert (done.returncode, done.stderr) == (0, "")
+    training = ["--data", "x", "--config", "tiny", "--out", "y"]
+    commands = [
+        ("mypt_train.commands.export", [str(run), str(tmp_path / "out")], ""),
+        ("mypt_train.commands.train", training, ""),
+        ("mypt_train.commands.train", training, "INFO"),
+        ("mypt_infer.chat.cli", ["--model", "x"], ""),
+        ("mypt_infer.generate.cli", ["--model", "x", "--prompt", "y"], ""),
+    ]
+    done = python(WITHOUT_TORCH, json.dumps(commands), check=True)
+    exported, *others = json.loads(done.stdout)
+    assert exported[:2] == [0, ""]
     assert (tmp_path / "out" / "model.safetensors").read_bytes() == b"weights"
-
-
-@pytest.mark.parametrize(
-    ("module", "arguments"),
-    [
-        ("mypt_train.commands.train", ["--data", "x", "--config", "tiny", "--out", "y"]),
-        ("mypt_infer.chat.cli", ["--model", "x"]),
-        ("mypt_infer.generate.cli", ["--model", "x", "--prompt", "y"]),
-    ],
-)
-def test_what_needs_torch_says_so_in_one_line(module: str, arguments: list[str]) -> None:
-    done = without_torch(module, *arguments)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert "pip install" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("mine", "want"), [({}, "ERROR"), ({"TORCH_CPP_LOG_LEVEL": "INFO"}, "INFO")]
-)
-def test_torch_prints_no_stacks_of_connections_that_are_lost(
-    mine: dict[str, str], want: str
-) -> None:
-    code = """
-import os, sys
-sys.modules["torch"] = None
-from mypt_train.commands.train import main
-main(["--data", "x", "--config", "tiny", "--out", "y"])
-print(os.environ["TORCH_CPP_LOG_LEVEL"])
-"""
-    env = {k: v for k, v in os.environ.items() if k != "TORCH_CPP_LOG_LEVEL"} | mine
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT, env=env
-    )
-    assert done.stdout == f"{want}\n"
+    for (module, *_), (status, errors, _) in zip(commands[1:], others, strict=True):
+        assert status == 2, module
+        assert errors.count("\n") == 1, errors
+        assert "pip install" in errors
+    assert [level for *_, level in others[:2]] == ["ERROR", "INFO"]
 
 
 def children(pid: int) -> list[int]:
@@ -90,29 +80,21 @@ def runs(pid: int) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     """A kill that cannot be caught: the workers notice, between tasks and within one."""
-    record = json.dumps(
-        {
-            "system": "S.",
-            "messages": [
-                {"role": "user", "content": "a question, " * 100},
-                {"role": "assistant", "content": "an answer, " * 100},
-            ],
-        }
-    )
-    path = tmp_path / "in.jsonl"
-    path.write_text(f"{record}\n" * 20_000)
-    command = [sys.executable, "-m", "mypt_train.commands.prepare", str(path), "--workers", "2"]
+    path = write(tmp_path / "in.jsonl", *[native("a question, " * 100, "an answer, " * 100)] * 8000)
+    command = [sys.executable, "-m", "mypt_train.commands.prepare", path, "--workers", "2"]
     with child([*command, "--out", str(tmp_path / "out")], cwd=ROOT) as lead:
         workers: list[int] = []
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while len(workers) < 2 and lead.poll() is None and time.monotonic() < until:
             time.sleep(0.01)
             workers = children(lead.pid)
-        time.sleep(0.3)
+        while not any((tmp_path / "out").glob(".work/units/*")) and time.monotonic() < until:
+            time.sleep(0.01)  # until they are in the midst of their work
+        assert lead.poll() is None
         lead.send_signal(signal.SIGKILL)
     try:
         assert len(workers) >= 2
-        until = time.monotonic() + 20
+        until = time.monotonic() + 300
         while any(map(runs, workers)) and time.monotonic() < until:
             time.sleep(0.05)
         assert not any(map(runs, workers))
@@ -150,102 +132,106 @@ def test_threads_by_the_size_of_the_model(
 def test_training_says_how_many_threads(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
     from mypt_train.commands.train import main
     from tests.support.training import config, data
 
-    sft = data(tmp_path / "sft")
-    made = tmp_path / "c.json"
-    made.write_text(json.dumps(config(steps=1)))
-    arguments = ["--data", str(sft), "--config", str(made)]
+    threads: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    chosen = ["--config", write(tmp_path / "c.json", config(steps=1))]
+    arguments = ["--data", str(data(tmp_path / "sft")), *chosen]
     assert main([*arguments, "--out", str(tmp_path / "r"), "--threads", "2"]) == 0
     assert "1 process on 2 threads\n" in capsys.readouterr().err
+    assert threads == [2]
     assert main([*arguments, "--out", str(tmp_path / "s"), "--threads", "0"]) == 2
     assert "train.threads is 0, expected 1 or more" in capsys.readouterr().err
 
 
-def on_terminal(*command: str) -> tuple[int, bytes]:
-    """Runs Python with stderr on a terminal; returns the exit status and what it showed."""
-    pty = pytest.importorskip("pty")
-    here, there = pty.openpty()
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "TERM": "xterm"}
-    shown = b""
-    started = child(
-        [sys.executable, *command], stdout=subprocess.DEVNULL, stderr=there, env=environment
-    )
-    with started as run:
-        os.close(there)
-        while True:
-            try:
-                piece = os.read(here, 1 << 16)
-            except OSError:  # the other end is closed
-                break
-            if not piece:
-                break
-            shown += piece
-        status = run.wait(timeout=60)
-    os.close(here)
-    return status, shown
+class Terminal(io.StringIO):
+    """A stderr that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
-AT_ONCE = "import sys; from mypt_cli import progress; progress._PATIENCE = progress._PAUSE = -1; from {} import main; sys.exit(main(sys.argv[1:]))"  # fmt: skip
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Puts stderr on a terminal, where bars are shown without a delay."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "_PATIENCE", -1)
+    monkeypatch.setattr(progress, "_PAUSE", -1)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
 
 
 def records(path: Path, count: int = 40) -> str:
-    lines = []
-    for i in range(count):
-        messages = [
-            {"role": "user", "content": f"a question {i} " * 20},
-            {"role": "assistant", "content": f"an answer {i} " * 20, "cite": "a"},
-        ]
-        lines.append(json.dumps({"messages": messages, "system": "S."}))
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
+    some = [native(f"a question {i} " * 20, f"an answer {i} " * 20) for i in range(count)]
+    return write(path, *some)
+
+
+PREPARE = ["mypt_train.commands.prepare", "IN", "--out", "OUT", "--workers", "1"]
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments", "shows"),
+    ("words", "texts"),
     [
-        ("mypt_lint.cli", ["IN", "--fix-only", "-o", "OUT"], b"kB"),
-        ("mypt_lint.cli", ["IN", "--diff"], b"kB"),
-        ("mypt_train.commands.vocab", ["IN", "-o", "OUT", "--size", "270"], b"tokens"),
-        ("mypt_train.commands.synth", ["--phase", "1", "--n", "30", "-o", "OUT"], b"episodes"),
-        ("mypt_train.commands.prepare", ["IN", "--out", "OUT", "--workers", "1"], b"encoding"),
-        ("mypt_train.commands.prepare", ["IN", "--out", "OUT", "--workers", "1"], b"writing"),
-        ("mypt_train.commands.prepare", ["IN", "--out", "OUT", "--workers", "1"], b"listing"),
-        ("mypt_train.commands.prepare", ["plan", "IN", "--out", "OUT", "--sample", "9"], b"inputs"),
+        (["mypt_lint.cli", "IN", "--fix-only", "-o", "OUT"], ["kB"]),
+        (["mypt_lint.cli", "IN", "--diff"], ["kB"]),
+        (["mypt_train.commands.vocab", "IN", "-o", "OUT", "--size", "270"], ["tokens"]),
+        (["mypt_train.commands.synth", "--phase", "1", "--n", "30", "-o", "OUT"], ["episodes"]),
+        (PREPARE, ["encoding", "writing", "listing"]),
+        (["mypt_train.commands.prepare", "plan", *PREPARE[1:4], "--sample", "9"], ["inputs"]),
     ],
+    ids=lambda value: " ".join(value[:2]),
 )
 def test_progress_on_a_terminal(
-    tmp_path: Path, module: str, arguments: list[str], shows: bytes
+    tmp_path: Path, words: list[str], texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = {"IN": records(tmp_path / "in.jsonl"), "OUT": str(tmp_path / "out")}
-    chosen = [places.get(argument, argument) for argument in arguments]
-    status, shown = on_terminal("-c", AT_ONCE.format(module), *chosen)
-    assert status == 0, shown
-    assert shows in shown
-    again = [str(tmp_path / "other") if a == places["OUT"] else a for a in chosen]
-    status, shown = on_terminal("-c", AT_ONCE.format(module), *again, "-q")
-    assert (status, shown) == (0, b"")
+    module, *arguments = [places.get(word, word) for word in words]
+    main, stream = import_module(module).main, terminal(monkeypatch)
+    assert main(arguments) == 0
+    assert [text for text in texts if text not in stream.getvalue()] == []
+    before = len(stream.getvalue())
+    again = [str(tmp_path / "other") if word == places["OUT"] else word for word in arguments]
+    assert main([*again, "-q"]) == 0
+    assert stream.getvalue()[before:] == ""
 
 
-def test_a_commit_shows_progress_on_a_terminal(tmp_path: Path) -> None:
-    from mypt_train.commands.prepare import main
-
-    asked = [records(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out"), "-q"]
-    assert main(["plan", *asked]) == 0
+def test_a_commit_shows_progress_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [records(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out"), "-q"]
+    assert prepare_command(["plan", *arguments]) == 0
     plan = ["--plan", str(tmp_path / "out")]
-    assert main(["resume", *plan, "-q"]) == 0
-    code = AT_ONCE.format("mypt_train.commands.prepare")
-    status, shown = on_terminal("-c", code, "commit", *plan)
-    assert status == 0, shown
-    assert b"packing" in shown
+    assert prepare_command(["resume", *plan, "-q"]) == 0
+    stream = terminal(monkeypatch)
+    assert prepare_command(["commit", *plan]) == 0
+    assert "packing" in stream.getvalue()
+
+
+def test_progress_on_a_real_terminal(tmp_path: Path) -> None:
+    """A bar is drawn, in the width of the terminal, and nothing of it is left."""
+    pty = pytest.importorskip("pty")
+    here, there = pty.openpty()
+    code = "import sys; from mypt_cli import progress; progress._PATIENCE = progress._PAUSE = -1; from mypt_train.commands.synth import main; sys.exit(main(sys.argv[1:]))"  # fmt: skip
+    words = ["--phase", "1", "--n", "30", "-o", str(tmp_path / "x.jsonl")]
+    environment = os.environ | {"COLUMNS": "100", "TERM": "xterm"}
+    shown = b""
+    with child(
+        [sys.executable, "-c", code, *words], cwd=ROOT, stderr=there, env=environment
+    ) as run:
+        os.close(there)
+        with suppress(OSError):  # the other end is closed
+            while piece := os.read(here, 1 << 16):
+                shown += piece
+        assert run.wait(timeout=300) == 0, shown
+    os.close(here)
+    assert b"episodes" in shown
 
 
 def test_progress_after_a_stop_counts_what_was_done(tmp_path: Path) -> None:
-    from mypt_cli.jsonl.paths import expand
-    from mypt_train import Options, prepare
-
     path = records(tmp_path / "in.jsonl")
     size = os.path.getsize(path)
 
@@ -258,32 +244,28 @@ def test_progress_after_a_stop_counts_what_was_done(tmp_path: Path) -> None:
 
     with pytest.raises(StoppedError):
         prepare(expand([path]), tmp_path / "out", Options(), unit_size=2000, progress=stop)
-    told: list[tuple[str, int, int]] = []
-    prepare(expand([path]), tmp_path / "out", Options(), unit_size=2000, resume=True,
-        progress=lambda *step: told.append(step))  # fmt: skip
-    encoding = [step for step in told if step[0] == "encoding"]
-    writing = [step for step in told if step[0] == "writing"]
+    steps: list[tuple[str, int, int]] = []
+    prepare(
+        expand([path]), tmp_path / "out", Options(), unit_size=2000, resume=True,
+        progress=lambda *step: steps.append(step),
+    )  # fmt: skip
+    encoding = [step for step in steps if step[0] == "encoding"]
     assert encoding[0][1] > size / 2 - 2000  # all but the unit in which it was stopped
     assert encoding[-1] == ("encoding", size, size)
-    assert writing
-    assert writing[-1][1] == writing[-1][2] > 0
+    _, written, total = [step for step in steps if step[0] == "writing"][-1]
+    assert written == total > 0
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["train", "--data", "sft", "--config", "tiny"],
-        ["export", "--for", "vllm"],
-        ["vocab", "a.jsonl"],
-    ],
-)
+    "words", [["train", "--data", "sft", "--config", "tiny"], ["export", "--for", "vllm"], ["vocab", "a.jsonl"]]
+)  # fmt: skip
 def test_an_output_that_is_a_url_is_refused(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     assert mypt([*words, "--out", "s3://me:pw@bucket/run"]) == 2
-    said = capsys.readouterr().err
-    assert "s3://***@bucket/run: is a URL; name a" in said
-    assert ("--mirror URL" in said) == (words[0] == "train")
+    errors = capsys.readouterr().err
+    assert "s3://***@bucket/run: is a URL; name a" in errors
+    assert ("--mirror URL" in errors) == (words[0] == "train")
     assert not [*tmp_path.iterdir()]

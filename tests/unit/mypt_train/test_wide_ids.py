@@ -16,27 +16,32 @@ from mypt_train import ShardError, ShardReader
 from mypt_train.commands.prepare import main as prepare
 from mypt_train.data.manifest import dtype_of
 from mypt_view.cli import main as view
+from tests.support.build import chat, read, user, write
 from tests.support.foreign import large
-from tests.support.vocabulary import ROOT
+from tests.support.shards import PHASES, manifest_of
+from tests.support.training import TRAIN
 
-PHASES = sorted(str(p) for p in (ROOT / "examples").glob("phase*.jsonl"))
+
+def arguments(out: Path) -> list[str]:
+    """Returns those of mypt-prepare for the examples."""
+    context = ["--context-length", "1024", "--workers", "1", "-q"]
+    return [*PHASES, "--out", str(out), "--vocab", str(large()), *context]
 
 
-def made(out: Path, *args: str) -> Path:
-    given = [*PHASES, "--out", str(out), "--vocab", str(large()), "--workers", "1", "-q"]
-    assert prepare([*given, "--context-length", "1024", *args]) == 0
+def prepared(out: Path, *more: str) -> Path:
+    assert prepare([*arguments(out), *more]) == 0
     return out
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("wide") / "set")
+    return prepared(tmp_path_factory.mktemp("wide") / "set")
 
 
 def test_the_manifest_says_the_type(folder: Path) -> None:
     reader = ShardReader(folder, verify=True)
-    said = {key: reader.manifest[key] for key in ("dtype", "version", "vocab_size", "pad_id")}
-    assert said == {"dtype": "uint32", "version": 2, "vocab_size": 70_336, "pad_id": 5}
+    facts = {key: reader.manifest[key] for key in ("dtype", "version", "vocab_size", "pad_id")}
+    assert facts == {"dtype": "uint32", "version": 2, "vocab_size": 70_336, "pad_id": 5}
     assert list(reader.manifest["vocabulary_sha256"]) == [MADE]
     assert (folder / MADE).read_bytes() == large().read_bytes()
     assert reader.dialect is mypt_spec.dialect("mypt", vocabulary=large())
@@ -46,30 +51,27 @@ def test_the_last_id_of_16_bits_needs_no_more() -> None:
     assert [dtype_of(size) for size in (50_304, 65_536, 65_537)] == ["uint16", "uint16", "uint32"]
 
 
-@pytest.mark.parametrize("form", ["bin", "parquet"])
+@pytest.mark.parametrize(
+    "form", ["bin", pytest.param("parquet", marks=pytest.mark.extra("pyarrow"))]
+)
 def test_the_ids_come_back(tmp_path: Path, folder: Path, form: str) -> None:
     if form == "parquet":
-        pytest.importorskip("pyarrow")
-        folder = made(tmp_path / "set", "--format", form)
+        folder = prepared(tmp_path / "set", "--format", form)
     reader = ShardReader(folder, verify=True)
     d = reader.dialect
-    records = [
-        json.loads(line)
-        for file in PHASES
-        for line in Path(file).read_text(encoding="utf-8").splitlines()
-    ]
     (shard,) = reader.shards()
     assert shard.ids.dtype == np.dtype("<u4")
-    wanted = []
-    for record in records:
+    expected = []
+    for record in (record for file in PHASES for record in read(file)):
         episode, _ = d.read(record)
         assert episode is not None
-        wanted.append(d.encode(episode).ids.tolist())
-    assert sorted(ids.tolist() for ids, _ in shard.episodes()) == sorted(wanted)
-    padding = int((shard.ids == 5).sum())
-    assert padding == len(shard.ids) - sum(map(len, wanted))
-    size = next(v["bytes"] for k, v in reader.manifest["splits"]["train"]["shards"][0]["files"].items() if k.endswith("0.bin")) if form == "bin" else 0  # fmt: skip
-    assert size == (4 * len(shard.ids) if form == "bin" else 0)
+        expected.append(d.encode(episode).ids.tolist())
+    assert sorted(ids.tolist() for ids, _ in shard.episodes()) == sorted(expected)
+    assert int((shard.ids == 5).sum()) == len(shard.ids) - sum(map(len, expected)), "padding"
+    if form == "bin":
+        files = reader.manifest["splits"]["train"]["shards"][0]["files"]
+        (size,) = (entry["bytes"] for name, entry in files.items() if name.endswith("0.bin"))
+        assert size == 4 * len(shard.ids)
 
 
 def test_the_linter_and_the_viewer_read_them(
@@ -89,25 +91,19 @@ def test_a_run_that_was_stopped_is_resumed(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    out = tmp_path / "out"
-    args = [*PHASES, "--out", str(out), "--vocab", str(large()), "--workers", "1", "-q"]
-    args += ["--context-length", "1024"]
+    out, shard = tmp_path / "out", "train/shard_00000.bin"
     with monkeypatch.context() as patched:
         patched.setattr(sys.modules["mypt_train.data.prepare"], "commit_alone", stop)
-        assert prepare(args) == 130
-    assert prepare([*args, "--resume"]) == 0
-    shard = "train/shard_00000.bin"
+        assert prepare(arguments(out)) == 130
+    prepared(out, "--resume")
     assert (out / shard).read_bytes() == (folder / shard).read_bytes()
 
 
 def test_a_manifest_of_another_type_is_refused(tmp_path: Path) -> None:
-    out = made(tmp_path / "set")
-    file = out / "dataset_metadata.json"
-    said = json.loads(file.read_bytes())
-    file.write_text(json.dumps(said | {"dtype": "uint16", "version": 1}))
-    with pytest.raises(
-        ShardError, match="dtype is uint16, mypt has uint32; prepare the data again"
-    ):
+    out = prepared(tmp_path / "set")
+    manifest = manifest_of(out) | {"dtype": "uint16", "version": 1}
+    (out / "dataset_metadata.json").write_text(json.dumps(manifest))
+    with pytest.raises(ShardError, match="dtype is uint16, mypt has uint32; prepare the data ag"):
         ShardReader(out)
 
 
@@ -125,17 +121,14 @@ def test_a_model_is_trained_and_exported(
         "tie_word_embeddings": True,
     }  # fmt: skip
     run = tmp_path / "run"
-    report = train(
-        folder, {"model": model, "train": {"steps": 2, "warmup": 1, "context_length": 1024}}, run
-    )
+    report = train(folder, {"model": model, "train": TRAIN | {"steps": 2, "warmup": 1}}, run)
     assert (report.folder / MADE).read_bytes() == large().read_bytes()
-    prompt = tmp_path / "prompt.json"
-    prompt.write_text('{"system": "S", "messages": [{"role": "user", "content": "Hi"}]}')
-    args = ["--model", str(run), "--prompt", str(prompt), "--max-new-tokens", "20", "--json"]
+    prompt = write(tmp_path / "prompt.json", {"system": "S", **chat(user())})
+    args = ["--model", str(run), "--prompt", prompt, "--max-new-tokens", "20", "--json"]
     assert generate([*args, "--seed", "1"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
     d = mypt_spec.dialect("mypt", vocabulary=large())
-    assert d.tokenizer.decode(found["ids"]) == found["text"]
+    assert d.tokenizer.decode(answer["ids"]) == answer["text"]
     out = tmp_path / "exported"
     assert exports([str(run), str(out)]) == 0
     assert (out / MADE).read_bytes() == large().read_bytes()
