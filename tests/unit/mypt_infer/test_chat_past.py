@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -22,9 +21,12 @@ from mypt_infer.chat.session import Session
 from mypt_infer.controller import Options, replay
 from mypt_infer.toolbox import Tool, Toolbox
 from mypt_lint.cli import main as lint
+from tests.support.build import read
+from tests.support.examples import examples
+from tests.support.scripted import ANY
 
-FOUND = {"documents": [{"chunk_id": "a-1#0", "title": "Anchor", "text": "The anchor costs 3 euros."}]}  # fmt: skip
-SEARCH = Tool("workspace.search", "finds", {"type": "object"}, lambda args: FOUND)
+ANCHOR = {"chunk_id": "a-1#0", "title": "Anchor", "text": "The anchor costs 3 euros."}
+SEARCH = Tool("workspace.search", "finds", ANY, lambda args: {"documents": [ANCHOR]})
 
 
 def session(
@@ -39,11 +41,23 @@ def session(
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return read(path) if path.exists() else []
 
 
-def asked(record: dict[str, Any]) -> list[str]:
+def questions(path: Path) -> list[list[str]]:
+    """Returns what users said in each conversation of a file."""
+    return [texts_of(record) for record in records(path)]
+
+
+def texts_of(record: dict[str, Any]) -> list[str]:
     return [m["content"] for m in record["messages"] if m["role"] == "user"]
+
+
+def say(chat: Session, *texts: str) -> None:
+    """Runs turns, and keeps the conversation."""
+    for text in texts:
+        chat.turn(text)
+    assert chat.keep()
 
 
 LINES = st.sampled_from([
@@ -53,9 +67,15 @@ LINES = st.sampled_from([
 ])  # fmt: skip
 
 
-@pytest.mark.parametrize("dialect", ["mypt", "gabgpt", "usf-omega", "praxis", "mypt-3b"])
-@settings(max_examples=25, deadline=None)
-@given(st.lists(LINES, max_size=14))
+@settings(max_examples=examples(125))
+@given(
+    dialect=st.sampled_from(["mypt", "gabgpt", "usf-omega", "praxis", "mypt-3b"]),
+    lines=st.lists(LINES, max_size=14),
+)
+@example(dialect="mypt", lines=["word " * 120, "<myPT_eot>", "/save {}/saved", "end", "/load {}/saved", "/edit Again"])  # fmt: skip
+@example(dialect="gabgpt", lines=["One", "/retry", "end", "/load {}/chats:1", "/undo", "/undo", "/system Be brief.", "Two"])  # fmt: skip
+@example(dialect="usf-omega", lines=["What does the anchor cost?", "/reset", "Two", "/edit", "end", "/load {}/chats"])  # fmt: skip
+@example(dialect="praxis", lines=["What does the anchor cost?", "/save {}/saved", "/retry", "/load {}/saved"])  # fmt: skip
 def test_whatever_is_done_each_transcript_replays(
     tmp_path_factory: pytest.TempPathFactory, dialect: str, lines: list[str]
 ) -> None:
@@ -95,47 +115,38 @@ def test_a_killed_chat_loses_the_turn_in_progress_at_most(
     chat.journal._part.close()  # as the end of its process does
     again, _ = session(path)
     assert "added 1 conversation of chats that were killed" in capsys.readouterr().err
-    assert [asked(r) for r in records(path)] == [["One", "Two"]]
-    again.turn("Three")
-    again.keep()
-    assert [asked(r) for r in records(path)] == [["One", "Two"], ["Three"]]
+    assert questions(path) == [["One", "Two"]]
+    say(again, "Three")
+    assert questions(path) == [["One", "Two"], ["Three"]]
 
 
 def test_a_conversation_goes_on_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "chats.jsonl"
-    for texts in (("First",), ("One", "Two\nlines")):
-        chat, _ = session(path)
-        for text in texts:
-            chat.turn(text)
-        chat.keep()
+    say(session(path)[0], "First")
+    say(session(path)[0], "One", "Two\nlines")
     again, out = session(path)
     again.load(str(path))
     nothing = "assistant> Nothing found: the workspace says nothing about that."
     shown = ["user> One", nothing, "user> Two", "lines", nothing]
     assert out.getvalue().splitlines() == shown
-    again.turn("Three")
-    again.keep()
-    assert [asked(r) for r in records(path)] == [["First"], ["One", "Two\nlines", "Three"]]
+    say(again, "Three")
+    assert questions(path) == [["First"], ["One", "Two\nlines", "Three"]]
     again.load(f"{path}:1")
-    again.turn("More")
-    again.keep()
-    assert [asked(r) for r in records(path)] == [["One", "Two\nlines", "Three"], ["First", "More"]]
+    say(again, "More")
+    assert questions(path) == [["One", "Two\nlines", "Three"], ["First", "More"]]
     again.load(f"{path}:1")
     assert again.keep()
     assert again.keep()
     assert len(records(path)) == 2, "nothing new was said"
-    again.turn("Four")
-    again.keep()
-    assert [len(asked(r)) for r in records(path)] == [2, 4]
+    say(again, "Four")
+    assert [len(texts) for texts in questions(path)] == [2, 4]
 
 
 def test_what_cannot_be_continued_is_said(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"messages": []}\n[1\n')
     chat, out = session()
-    other, _ = session(tmp_path / "praxis", "praxis")
-    other.turn("Hi")
-    other.keep()
+    say(session(tmp_path / "praxis", "praxis")[0], "Hi")
     chat.turn("Stays")
     for place, says in (
         (path, "it has no conversation of a chat"), (f"{path}:1", ':1: this record has no "_transcript"'),
@@ -167,7 +178,7 @@ def test_undo_retry_and_edit() -> None:
     commands.run(chat, "/undo")
     assert not chat.controller.history.ids
     chat.turn("Anew")
-    assert asked(chat.controller.record()) == ["Anew"]
+    assert texts_of(chat.controller.record()) == ["Anew"]
 
 
 def test_edit_shows_the_last_text_and_can_be_left() -> None:
@@ -197,8 +208,7 @@ def test_another_system_prompt_begins_another_conversation(tmp_path: Path) -> No
     assert out.getvalue().startswith("S\n\nTools:\n- workspace.search")
     chat.turn("One")
     commands.run(chat, "/system Be brief.")
-    chat.turn("Two")
-    chat.keep()
+    say(chat, "Two")
     first, second = records(path)
     assert first["system"].startswith("S\n\nTools")
     assert second["system"].startswith("Be brief.\n\nTools")
@@ -218,8 +228,8 @@ def test_saving_twice_is_one_line(tmp_path: Path) -> None:
     commands.run(chat, f"/save {tmp_path}/./kept.jsonl")
     assert "is the file of --transcript: it is added there when it ends" in out.getvalue()
     chat.keep()
-    assert [asked(r) for r in records(saved)] == [["One", "Two"]]
-    assert [asked(r) for r in records(kept)] == [["One", "Two"]]
+    assert questions(saved) == [["One", "Two"]]
+    assert questions(kept) == [["One", "Two"]]
 
 
 def test_the_command(
@@ -233,7 +243,7 @@ def test_the_command(
 
     assert chat("One", "/undo", "Two", "/retry", "Three") == 0
     assert chat("Four", options=("--resume", str(path))) == 0
-    assert [asked(r) for r in records(path)] == [["Two", "Three", "Four"]]
+    assert questions(path) == [["Two", "Three", "Four"]]
     assert "user> Three" in capsys.readouterr().out
     assert lint([str(path), "--quiet"]) == 0
     assert chat("x", options=("--resume", str(tmp_path / "none"))) == 2
@@ -244,8 +254,5 @@ def test_the_command(
     options = ("--max-result-tokens", "99", "--tool-seconds", "inf", "--context-length", "999")
     assert chat("x", options=options) == 0
     used = records(path)[-1]["_transcript"]["replies"][0]["options"]
-    assert (used["max_result_tokens"], used["tool_seconds"], used["context_length"]) == (
-        99,
-        None,
-        999,
-    )
+    limits = [used[name] for name in ("max_result_tokens", "tool_seconds", "context_length")]
+    assert limits == [99, None, 999]

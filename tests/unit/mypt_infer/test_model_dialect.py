@@ -13,113 +13,86 @@ import pytest
 import mypt_spec
 from mypt_infer.chat.cli import main as chat
 from mypt_infer.generate.cli import main as generate
+from mypt_infer.generate.opened import spoken
 from mypt_lint.cli import main as lint
+from mypt_spec.tokenizer.vocabulary import FILE
 from mypt_train.commands.export import main as export
-
-SHAPE = {
-    "vocab_size": 50304,
-    "hidden_size": 8,
-    "intermediate_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": 700,
-}
+from tests.property.test_chat_templates import trained
+from tests.support.build import chat as chat_of
+from tests.support.build import contents, user, write
+from tests.support.tiny_models import checkpoint, name_dialect
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
-    """A checkpoint with random weights, in the output of a run."""
-    pytest.importorskip("torch")
-    safetensors = pytest.importorskip("safetensors.torch")
-    from mypt_infer.generate.llama import LlamaConfig, random_model
-
-    folder = tmp_path / "run" / "step_000001"
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(SHAPE | {"model_type": "llama"}))
-    safetensors.save_file(
-        random_model(LlamaConfig(**SHAPE)).weights,  # type: ignore[arg-type]
-        folder / "model.safetensors",
-    )
-    return folder
+def says_hi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
 
 
-def trained_on(model: Path, dialect: str) -> list[str]:
-    (model / "trainer.json").write_text(
-        json.dumps({"schema": "mypt_checkpoint", "version": 1, "data": {"dialect": dialect}})
-    )
-    return ["--model", str(model.parent)]
+def model_of(tmp_path: Path, dialect: str) -> list[str]:
+    """Returns the options that name a run of training on a dialect, with one checkpoint."""
+    checkpoint(tmp_path / "run" / "step_000001", dialect)
+    return ["--model", str(tmp_path / "run")]
 
 
 def prompt(path: Path, dialect: str) -> list[str]:
-    record = {"messages": [{"role": "user", "content": "Hi"}]}
-    record |= {"system": "S"} if dialect == "mypt" else {}
-    path.write_text(json.dumps(record))
+    write(path, chat_of(user()) | ({"system": "S"} if dialect == "mypt" else {}))
     return ["--prompt", str(path), "--max-new-tokens", "24", "--seed", "1"]
 
 
 @pytest.mark.parametrize("dialect", ["mypt", "mypt-3b", "gabgpt"])
 def test_generating_uses_the_dialect_of_the_checkpoint(
-    dialect: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    dialect: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = trained_on(model, dialect) + prompt(tmp_path / "p.json", dialect)
+    options = model_of(tmp_path, dialect) + prompt(tmp_path / "p.json", dialect)
     assert generate([*options, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert mypt_spec.dialect(dialect).read(found["record"])[0] is not None
+    written = json.loads(capsys.readouterr().out)
+    assert mypt_spec.dialect(dialect).read(written["record"])[0] is not None
     assert generate([*options, "--json", "--dialect", dialect]) == 0
-    assert json.loads(capsys.readouterr().out)["ids"] == found["ids"]
-    other = "praxis"
-    assert generate([*options, "--dialect", other]) == 2
-    told = capsys.readouterr().err
-    assert f"was trained on {dialect}, not on {other}" in told
-    assert "leave --dialect out" in told
+    assert json.loads(capsys.readouterr().out)["ids"] == written["ids"]
+    assert generate([*options, "--dialect", "praxis"]) == 2
+    err = capsys.readouterr().err
+    assert f"was trained on {dialect}, not on praxis" in err
+    assert "leave --dialect out" in err
 
 
 def test_a_checkpoint_that_does_not_say_is_of_mypt(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--model", str(model)]
-    assert generate([*options, *prompt(tmp_path / "p.json", "mypt"), "--raw"]) == 0
+    model = checkpoint(tmp_path / "model", named=False)
+    options = ["--model", str(model), *prompt(tmp_path / "p.json", "mypt")]
+    assert generate([*options, "--raw"]) == 0
     assert capsys.readouterr().out.endswith("<myPT_eot>")
-    given = [*prompt(tmp_path / "p.json", "gabgpt"), "--raw", "--dialect", "gabgpt"]
-    assert generate(options + given) == 0
+    other = ["--model", str(model), *prompt(tmp_path / "g.json", "gabgpt"), "--dialect", "gabgpt"]
+    assert generate([*other, "--raw"]) == 0
     assert capsys.readouterr().out.endswith("<|end|>")
     for facts in ("{", "[]", '{"data": 1}'):
         (model / "trainer.json").write_text(facts)
-        status = generate([*options, *prompt(tmp_path / "p.json", "mypt")])
-        assert status == (2 if facts == "{" else 0)
+        assert generate(options) == (2 if facts == "{" else 0)
     capsys.readouterr()
-    trained_on(model, "another")
-    assert generate([*options, *prompt(tmp_path / "p.json", "mypt")]) == 2
+    name_dialect(model, "another")
+    assert generate(options) == 2
     assert "no dialect 'another'" in capsys.readouterr().err
 
 
 def test_exporting_uses_the_dialect_of_the_checkpoint(
-    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from mypt_train.commands.export import main as export
-
-    trained_on(model, "mypt-3b")
-    assert export([str(model), str(tmp_path / "own")]) == 0
+    model = str(checkpoint(tmp_path / "3b", "mypt-3b"))
+    assert export([model, str(tmp_path / "own")]) == 0
     settings = json.loads((tmp_path / "own/generation_config.json").read_bytes())
     assert settings["stop_strings"] == ["</assistant>"]  # no tag is an id there
-    assert export([str(model), str(tmp_path / "out"), "--dialect", "mypt"]) == 2
+    assert export([model, str(tmp_path / "out"), "--dialect", "mypt"]) == 2
     assert "was trained on mypt-3b, not on mypt" in capsys.readouterr().err
-    trained_on(model, "mypt")
-    assert export([str(model), str(tmp_path / "out")]) == 0
+    assert export([str(checkpoint(tmp_path / "mypt")), str(tmp_path / "out")]) == 0
 
 
+@pytest.mark.usefixtures("says_hi")
 @pytest.mark.parametrize("dialect", ["mypt", "mypt-3b", "gabgpt", "praxis"])
 def test_a_chat_uses_the_dialect_of_the_checkpoint(
-    dialect: str,
-    model: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    dialect: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "t.jsonl"
-    options = [*trained_on(model, dialect), "--max-tokens", "30", "--seed", "1"]
-    monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
+    options = [*model_of(tmp_path, dialect), "--max-tokens", "30", "--seed", "1"]
     assert chat([*options, "--transcript", str(path)]) == 0, capsys.readouterr().err
     assert capsys.readouterr().out.startswith("assistant> ")
     assert lint([str(path), "--dialect", dialect, "--quiet"]) == 0
@@ -129,14 +102,10 @@ def test_a_chat_uses_the_dialect_of_the_checkpoint(
 
 
 def test_the_workspace_chat_of_phase_3b(
-    model: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command line of the document, section F, word by word after the name of the script."""
-    trained_on(model, "mypt-3b")
-    model.parent.rename(tmp_path / "mypt_toolchat.pt")
+    checkpoint(tmp_path / "mypt_toolchat.pt" / "step_000001", "mypt-3b")
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "policy.txt").write_text("Passwords have twelve characters.\n")
     monkeypatch.chdir(tmp_path)
@@ -155,41 +124,37 @@ def test_the_workspace_chat_of_phase_3b(
 @pytest.mark.parametrize("dialect", ["mypt", "gabgpt"])
 def test_auto_is_the_dialect_of_the_checkpoint(
     dialect: str,
-    model: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Generating, chatting and exporting do the same with it as without `--dialect`."""
-    options = trained_on(model, dialect)
-    asked = [*options, *prompt(tmp_path / "p.json", dialect), "--json"]
-    talk = [*options, "--seed", "1", "--max-tokens", "30", "--context-length", "200"]
+    model = model_of(tmp_path, dialect)
+    once = [*model, *prompt(tmp_path / "p.json", dialect), "--json"]
+    talk = [*model, "--seed", "1", "--max-tokens", "30", "--context-length", "200"]
     done = []
     for name, more in {"usual": [], "auto": ["--dialect", "auto"]}.items():
         out, record = tmp_path / name, tmp_path / f"{name}.jsonl"
         monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
-        assert generate([*asked, *more]) == 0
+        assert generate([*once, *more]) == 0
         assert chat([*talk, "--transcript", str(record), *more]) == 0
-        status = export([str(model.parent), "-o", str(out), *more])
-        files = {path.name: path.read_bytes() for path in out.glob("*")}
-        said = capsys.readouterr()
-        done.append((said.out.replace(str(out), ""), said.err, status, files))
+        status = export([model[1], "-o", str(out), *more])
+        printed, err = capsys.readouterr()
+        done.append((printed.replace(str(out), ""), err, status, contents(out)))
         assert mypt_spec.dialect(dialect).read(json.loads(record.read_text()))[0] is not None
     assert done[0] == done[1]
     assert "chat_template.jinja" in done[1][3]
 
 
-def test_a_model_of_another_program_has_its_vocabulary_beside_it(model: Path) -> None:
+def test_a_model_of_another_program_has_its_vocabulary_beside_it(tmp_path: Path) -> None:
     """The `tokenizer.json` of its folder is read without --vocab; a checkpoint of ours has a copy."""
-    pytest.importorskip("tokenizers", reason="reads tokenizer.json")
-    from mypt_infer.generate.opened import spoken
-    from tests.property.test_chat_templates import trained
-
+    model = checkpoint(tmp_path / "model", "chatml", named=False)
+    (model / FILE).unlink()
     library, wanted = trained("chatml", str(model))
-    _, found = spoken(model.parent, wanted="chatml")
+    _, spoken_dialect = spoken(model, wanted="chatml")
     text = "Hello, how are you?"
     ids = library.encode(text, add_special_tokens=False).ids
-    assert found.tokenizer.encode(text) == ids == wanted.tokenizer.encode(text)
-    assert found.table.special == wanted.table.special
-    trained_on(model, "chatml")
-    assert spoken(model.parent, wanted=None)[1].vocabulary is None, "of training: on the dialect's"
+    assert spoken_dialect.tokenizer.encode(text) == ids == wanted.tokenizer.encode(text)
+    assert spoken_dialect.table.special == wanted.table.special
+    name_dialect(model, "chatml")
+    assert spoken(model, wanted=None)[1].vocabulary is None, "of training: on the dialect's"
