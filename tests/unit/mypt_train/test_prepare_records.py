@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mypt_convert.cli import main as convert
 from mypt_train.commands.prepare import main as prepare
 from mypt_train.commands.vocab import main as vocab
+from tests.support.build import chat, native, read, write
 
-USER, SAID = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}
 GPT = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]}
 
 
@@ -21,45 +19,37 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def write(*records: Any, name: str = "x.jsonl") -> str:
-    Path(name).write_text("".join(json.dumps(record) + "\n" for record in records))
-    return name
-
-
 def shards(folder: str) -> dict[str, bytes]:
     """Returns the files of the rows by their names."""
     return {path.name: path.read_bytes() for path in (Path(folder) / "train").iterdir()}
 
 
 def test_the_shards_are_those_of_the_converted_records() -> None:
-    path = write(*[GPT | {"id": i} for i in range(5)])
+    path = write("x.jsonl", *[GPT | {"id": i} for i in range(5)])
     assert convert([path, "-o", "made.jsonl", "--to", "gabgpt", "-q"]) == 0
-    assert prepare([path, "--dialect", "gabgpt", "--out", "a", "-q", "--context-length", "64"]) == 0
-    assert (
-        prepare(["made.jsonl", "--dialect", "gabgpt", "--out", "b", "-q", "--context-length", "64"])
-        == 0
-    )
+    chosen = ["--dialect", "gabgpt", "-q", "--context-length", "64", "--out"]
+    assert prepare([path, *chosen, "a"]) == 0
+    assert prepare(["made.jsonl", *chosen, "b"]) == 0
     assert shards("a") == shards("b") != {}
 
 
 def test_every_record_is_accounted_for(capsys: pytest.CaptureFixture[str]) -> None:
     system = {"conversations": [{"from": "system", "value": "S"}, *GPT["conversations"]]}
-    path = write(GPT, GPT, system, {"messages": [USER, SAID]}, GPT)
+    path = write("x.jsonl", GPT, GPT, system, chat(), GPT)
     args = ["--dialect", "gabgpt", "--out", "a", "--on-error", "reject"]
     assert prepare([path, *args]) == 1
     out, err = capsys.readouterr()
     assert "a: 5 lines: 3 written, 2 refused, 0 too long, 0 duplicate" in out
     assert "ShareGPT records (conversations); checked as gabgpt" in err
-    rejects = [json.loads(line) for line in Path("a/rejects.jsonl").read_text().splitlines()]
-    assert [(r["line"], [f["code"] for f in r["findings"]]) for r in rejects] == [
-        (3, ["MYP114"]),
-        (4, ["MYP113"]),
-    ]
+    rejects = read("a/rejects.jsonl")
+    refused = [(r["line"], [f["code"] for f in r["findings"]]) for r in rejects]
+    assert refused == [(3, ["MYP114"]), (4, ["MYP113"])]
     assert rejects[0]["findings"][0]["pointer"] == "/conversations/0/value"
 
 
 def test_preferences_of_other_tools(capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(*[{"prompt": "Hi", "chosen": f"Yo {i}", "rejected": "No"} for i in range(3)])
+    pairs = [{"prompt": "Hi", "chosen": f"Yo {i}", "rejected": "No"} for i in range(3)]
+    path = write("x.jsonl", *pairs)
     args = ["--dialect", "usf-omega", "--preferences", "--context-length", "64"]
     assert prepare([path, "--out", "a", *args]) == 0
     assert "3 lines: 3 written" in capsys.readouterr().out
@@ -69,15 +59,12 @@ def test_preferences_of_other_tools(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_metadata_of_the_settings_is_allowed() -> None:
-    native = {"system": "S", "messages": [USER, SAID], "grade": "A"}
-    path = write({k: v for k, v in native.items() if k != "grade"}, native)
+    path = write("x.jsonl", native(), native(grade="A"))
     assert prepare([path, "--out", "a", "-q"]) == 2
     Path("mypt-lint.toml").write_text('[metadata]\nkeys = ["grade"]\n')
     assert prepare([path, "--out", "b", "-q"]) == 0
 
 
 def test_a_vocabulary_of_their_texts() -> None:
-    assert (
-        vocab([write(*[GPT] * 3), "--dialect", "gabgpt", "--size", "258", "-o", "v.tiktoken", "-q"])
-        == 0
-    )
+    path = write("x.jsonl", *[GPT] * 3)
+    assert vocab([path, "--dialect", "gabgpt", "--size", "258", "-o", "v.tiktoken", "-q"]) == 0
