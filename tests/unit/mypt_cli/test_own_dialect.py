@@ -18,7 +18,7 @@ from mypt_model.shape import ModelError
 from mypt_train.commands.prepare import main as prepare
 from mypt_train.data.reader import ShardError, ShardReader
 from mypt_view.cli import main as view
-from tests.unit.mypt_spec.test_own_folder import GABGPT_RECORDS, TOY_RECORDS, made
+from tests.support.own_folders import GABGPT_RECORDS, TOY_RECORDS, write_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 GOOD = {"messages": [{"role": "ask", "content": "q?"}, {"role": "answer", "content": "Yes."}]}
@@ -27,7 +27,7 @@ BAD = {"messages": [{"role": "ask", "content": "q?"}, {"role": "answer", "contnt
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    made(tmp_path, "toy", TOY_RECORDS)
+    write_folder(tmp_path, "toy", TOY_RECORDS)
     (tmp_path / "good.jsonl").write_text(json.dumps(GOOD) + "\n")
     (tmp_path / "bad.jsonl").write_text(json.dumps(BAD) + "\n")
     monkeypatch.chdir(tmp_path)
@@ -107,7 +107,7 @@ def test_the_dialect_of_a_model(here: Path) -> None:
     (model / "adapter.py").write_text("raise SystemExit('run')")
     with pytest.raises(ModelError, match="came with the model and is not run"):
         dialect_of(model, wanted=None, default="mypt")
-    other = made(here, "gabgpt", GABGPT_RECORDS)
+    other = write_folder(here, "gabgpt", GABGPT_RECORDS)
     for wanted in ("mypt", str(other)):
         with pytest.raises(ModelError, match="was trained on my-toy, not on"):
             dialect_of(model, wanted=wanted, default="mypt")

@@ -3,200 +3,192 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import mypt_spec
+from mypt_cli.main import main as umbrella
 from mypt_lint.cli import main
+from tests.support.build import assistant, chat, user
+from tests.support.examples import THOROUGH
 from tests.support.foreign import tekken
-from tests.unit.mypt_spec.test_own_folder import GABGPT_RECORDS, MYPT_RECORDS, TOY_RECORDS, made
+from tests.support.linting import ROOT
+from tests.support.own_folders import GABGPT_RECORDS, MYPT_RECORDS, TOY_RECORDS, write_folder
 
-ROOT = Path(__file__).parents[3]
-
-
-def checked(
-    folder: Path, capsys: pytest.CaptureFixture[str], *options: str
-) -> tuple[int, dict[str, str]]:
-    """Returns (exit status, results by name) of check-dialect."""
-    capsys.readouterr()
-    status = main(["check-dialect", str(folder), *options])
-    rows = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
-    return status, {name.removesuffix(":"): f"{mark} {said}" for mark, name, said in rows}
+Check = Callable[..., tuple[int, dict[str, str]]]
 
 
-def test_a_new_dialect_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "my_format"
-    assert main(["new-dialect", str(folder)]) == 0
-    assert f"next: mypt-lint check-dialect {folder}" in capsys.readouterr().out
-    status, found = checked(folder, capsys)
-    assert status == 0
-    assert {said.split()[0] for said in found.values()} == {"ok"}
-    assert [*found] == ["load", "grammar", "text", "ids", "records", "vectors", "decoder"]
-    assert mypt_spec.load(folder).name == "my-format"
-    assert "./my_format" in (folder / "SPEC.md").read_text()
-    assert main(["new-dialect", str(folder)]) == 2
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str]) -> Check:
+    """Runs check-dialect; returns (exit status, results by name)."""
+
+    def run(folder: Path, *options: str) -> tuple[int, dict[str, str]]:
+        capsys.readouterr()
+        status = main(["check-dialect", str(folder), *options])
+        rows = [line.split(maxsplit=2) for line in capsys.readouterr().out.splitlines()]
+        return status, {name.removesuffix(":"): f"{mark} {text}" for mark, name, text in rows}
+
+    return run
+
+
+def marks(results: dict[str, str]) -> set[str]:
+    return {text.split()[0] for text in results.values()}
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """A folder as new-dialect writes it."""
+    assert main(["new-dialect", str(tmp_path / "my_format")]) == 0
+    return tmp_path / "my_format"
+
+
+def replace(path: Path, before: str, after: str) -> None:
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def test_a_new_dialect_passes(
+    tmp_path: Path, check: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = tmp_path / "my_format"
+    assert main(["new-dialect", str(begun)]) == 0
+    assert f"next: mypt-lint check-dialect {begun}" in capsys.readouterr().out
+    status, results = check(begun)
+    assert (status, marks(results)) == (0, {"ok"})
+    assert [*results] == ["load", "grammar", "text", "ids", "records", "vectors", "decoder"]
+    assert mypt_spec.load(begun).name == "my-format"
+    assert "./my_format" in (begun / "SPEC.md").read_text()
+    assert main(["new-dialect", str(begun)]) == 2
     assert "is here already" in capsys.readouterr().err
     assert main(["new-dialect", str(tmp_path / "Ä")]) == 2
 
 
-def test_on_another_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "own"
-    assert main(["new-dialect", str(folder)]) == 0
-    status, found = checked(folder, capsys, "--vocab", str(tekken()))
-    assert status == 0
-    assert {said.split()[0] for said in found.values()} == {"ok"}
-    table = folder / "tokens.toml"
+def test_on_another_vocabulary(begun: Path, check: Check) -> None:
+    with_vocabulary = (begun, "--vocab", str(tekken()))
+    status, results = check(*with_vocabulary)
+    assert (status, marks(results)) == (0, {"ok"})
+    table = begun / "tokens.toml"
     own = re.sub("base_vocabulary.*\nfirst_special_id.*\n", "", table.read_text())
     wanted = own.replace("[[terminal]]", '[vocabulary]\nkind = "tekken"\n\n[[terminal]]', 1)
     table.write_text(wanted)
-    assert "name one with --vocab" in checked(folder, capsys)[1]["ids"]
-    status, found = checked(folder, capsys, "--vocab", str(tekken()))
+    assert "name one with --vocab" in check(begun)[1]["ids"]
+    status, results = check(*with_vocabulary)
     assert status == 0
-    assert found["decoder"].startswith("ok 30 turns")
-    table.write_text(
-        wanted.replace("<|user|>", "<s>").replace('opens = "user"', 'opens = "user"\nid = 7')
-    )
-    status, found = checked(folder, capsys, "--vocab", str(tekken()))
+    assert results["decoder"].startswith("ok 30 turns")
+    replace(table, "<|user|>", "<s>")
+    replace(table, 'opens = "user"', 'opens = "user"\nid = 7')
+    status, results = check(*with_vocabulary)
     assert status == 1
-    assert "id 7 of '<s>' does not fit the vocabulary: it has id 1 there" in found["load"]
-    assert "cannot be read" in checked(folder, capsys, "--vocab", "none.json")[1]["load"]
+    assert "id 7 of '<s>' does not fit the vocabulary: it has id 1 there" in results["load"]
+    assert "cannot be read" in check(begun, "--vocab", "none.json")[1]["load"]
 
 
 @pytest.mark.parametrize(
     ("name", "records"),
     [("toy", TOY_RECORDS), ("mypt", MYPT_RECORDS), ("gabgpt", GABGPT_RECORDS)],
+    ids=["toy", "mypt", "gabgpt"],
 )
 def test_formats_that_are_known_to_be_right_pass(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, records: str
+    tmp_path: Path, check: Check, name: str, records: str
 ) -> None:
-    status, found = checked(made(tmp_path, name, records), capsys)
+    status, results = check(write_folder(tmp_path, name, records))
     assert status == 0
-    assert found["vectors"].startswith("note there is no vectors.json")
-    assert found["decoder"].startswith("ok 30 turns")
+    assert results["vectors"].startswith("note there is no vectors.json")
+    assert results["decoder"].startswith("ok 30 turns")
+
+
+TOKENS, GRAMMAR, VECTORS = "tokens.toml", "my_format.lark", "vectors.json"
 
 
 @pytest.mark.parametrize(
-    ("file", "before", "after", "name", "said"),
+    ("file", "before", "after", "name", "message"),
     [
-        (
-            "tokens.toml",
-            'origin = "model"',
-            'origin = "model"\nloss = 0',
-            "episodes",
-            "no token of this episode is trained",
-        ),
-        (
-            "tokens.toml",
-            '"<|think|>"',
-            '"<|user|>"',
-            "load",
-            "[[terminal]] THINK: is spelled as USER is",
-        ),
-        (
-            "tokens.toml",
-            'name = "END"',
-            'name = "FINISH"',
-            "load",
-            "terminal END: tokens.toml",
-        ),
-        ("my_format.lark", "think? TEXT+", "think? TEXT+ TEXT+", "load", "not LALR(1)"),
-        ("my_format.lark", "USER TEXT+ END", "USER TEXT+", "load", "has no tag that closes 'user'"),
-        ("my_format.lark", "USER TEXT+ END", "USER TEXT+ END TEXT?", "load", "takes text where"),
-        (
-            "my_format.lark",
-            "THINK TEXT+ THINK_END",
-            "THINK_END TEXT+ THINK",
-            "load",
-            "has it inside 'assistant'",
-        ),
-        (
-            "tokens.toml",
-            'closes = "think"\n',
-            "",
-            "load",
-            "has it inside 'think': a mark is between",
-        ),
-        ("my_format.lark", "turn: user", "turn: usr", "load", "not define: Rule 'usr' used"),
-        ("my_format.lark", "start:", "begin:", "load", "no rule start"),
-        (
-            "tokens.toml",
-            "layouts =",
-            "first_special_id = 100\nlayouts =",
-            "load",
-            "must be at least 50257",
-        ),
-        (
-            "tokens.toml",
-            "layouts =",
-            'base_vocabulary = "llama"\nlayouts =',
-            "load",
-            "[vocabulary] says another, not 'llama'",
-        ),
-        ("tokens.toml", 'opener = "user"', 'opener = "me"', "load", "opens: 'me'; blocks are"),
-        ("my_format.lark", "turn: user", "turn ::= user", "load", "no Lark grammar: Expecting"),
-        (
-            "my_format.lark",
-            "turn: user",
-            "turn: user?",
-            "vectors",
-            "has other findings than ['MYP219']",
-        ),
-        (
-            "records.toml",
-            '"think", "content"',
-            '"content"',
-            "vectors",
-            "has other findings than []",
-        ),
-        ("vectors.json", "<|/think|>4", "<|/think|>5", "vectors", "is written as"),
-        ("vectors.json", '"trained": "', '"trained": "x', "vectors", "other trained tokens"),
-        ("vectors.json", '"findings"', '"codes"', "vectors", "unknown key codes"),
-        ("vectors.json", "[\n", "", "vectors", "vectors.json"),
+        (TOKENS, 'origin = "model"', 'origin = "model"\nloss = 0', "episodes", "no token of this episode is trained"),
+        (TOKENS, '"<|think|>"', '"<|user|>"', "load", "[[terminal]] THINK: is spelled as USER is"),
+        (TOKENS, 'name = "END"', 'name = "FINISH"', "load", "terminal END: tokens.toml"),
+        (GRAMMAR, "think? TEXT+", "think? TEXT+ TEXT+", "load", "not LALR(1)"),
+        (GRAMMAR, "USER TEXT+ END", "USER TEXT+", "load", "has no tag that closes 'user'"),
+        (GRAMMAR, "USER TEXT+ END", "USER TEXT+ END TEXT?", "load", "takes text where"),
+        (GRAMMAR, "THINK TEXT+ THINK_END", "THINK_END TEXT+ THINK", "load", "has it inside 'assistant'"),
+        (TOKENS, 'closes = "think"\n', "", "load", "has it inside 'think': a mark is between"),
+        (GRAMMAR, "turn: user", "turn: usr", "load", "not define: Rule 'usr' used"),
+        (GRAMMAR, "start:", "begin:", "load", "no rule start"),
+        (TOKENS, "layouts =", "first_special_id = 100\nlayouts =", "load", "must be at least 50257"),
+        (TOKENS, "layouts =", 'base_vocabulary = "llama"\nlayouts =', "load", "[vocabulary] says another, not 'llama'"),
+        (TOKENS, 'opener = "user"', 'opener = "me"', "load", "opens: 'me'; blocks are"),
+        (GRAMMAR, "turn: user", "turn ::= user", "load", "no Lark grammar: Expecting"),
+        (GRAMMAR, "turn: user", "turn: user?", "vectors", "has other findings than ['MYP219']"),
+        ("records.toml", '"think", "content"', '"content"', "vectors", "has other findings than []"),
+        (VECTORS, "<|/think|>4", "<|/think|>5", "vectors", "is written as"),
+        (VECTORS, '"trained": "', '"trained": "x', "vectors", "other trained tokens"),
+        (VECTORS, '"findings"', '"codes"', "vectors", "unknown key codes"),
+        (VECTORS, "[\n", "", "vectors", "vectors.json"),
     ],
-)
-def test_what_is_wrong_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, before: str, after: str,
-    name: str, said: str,
-) -> None:  # fmt: skip
-    folder = tmp_path / "my_format"
-    main(["new-dialect", str(folder)])
-    text = (folder / file).read_text()
-    assert before in text
-    (folder / file).write_text(text.replace(before, after))
-    status, found = checked(folder, capsys)
+)  # fmt: skip
+def test_what_is_wrong_is_named(
+    begun: Path, check: Check, file: str, before: str, after: str, name: str, message: str
+) -> None:
+    replace(begun / file, before, after)
+    status, results = check(begun)
     assert status == 1
-    assert found[name].startswith("error")
-    assert said in found[name]
+    assert results[name].startswith("error")
+    assert message in results[name]
 
 
-def test_the_page(tmp_path: Path) -> None:
-    """Every command of docs/your_format.md does what the page says, one after another."""
+def commands(script: str) -> list[str | list[str]]:
+    """The steps of a shell script: our commands as words, and the lines between them."""
+    steps: list[str | list[str]] = []
+    lines = iter(script.splitlines(keepends=True))
+    for line in lines:
+        if line.startswith("mypt-"):
+            steps.append(line.split())
+            continue
+        if "<<'EOF'" in line:
+            for text in lines:
+                line += text
+                if text == "EOF\n":
+                    break
+        steps.append(line)
+    return steps
+
+
+def test_the_page(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Every command of docs/your_format.md does what the page says, one after another.
+
+    In the quick suite our commands run in this process, and the rest of the page in a shell.
+    """
     page = (ROOT / "docs/your_format.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     python = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert len(blocks) >= 6
-    (tmp_path / "page.py").write_text("\n".join(python))
-    script = "\n".join([*blocks, f"{sys.executable} page.py"])
-    run = subprocess.run(
-        ["sh", "-e"], input=script, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.count("ok    decoder") == 2
-    assert "2 lines clean" in run.stderr
-    assert "assistant:" in run.stdout
+    (folder / "page.py").write_text("\n".join(python))
+    if THOROUGH:
+        script = "".join([*blocks, f"{sys.executable} page.py\n"])
+        subprocess.run(["sh", "-e"], input=script, text=True, check=True)
+    else:
+        for step in commands("".join(blocks)):
+            if isinstance(step, str):
+                subprocess.run(["sh", "-e"], input=step, text=True, check=True)
+            else:
+                assert umbrella([step[0].removeprefix("mypt-"), *step[1:]]) == 0, step
+        runpy.run_path("page.py")
+    out, err = capfd.readouterr()
+    assert out.count("ok    decoder") == 2
+    assert "2 lines clean" in err
+    assert "assistant:" in out
 
 
-def test_other_spellings_in_content_are_named_as_they_are_there(tmp_path: Path) -> None:
-    assert main(["new-dialect", str(tmp_path / "own")]) == 0
-    table = tmp_path / "own/tokens.toml"
+def test_other_spellings_in_content_are_named_as_they_are_there(begun: Path) -> None:
     row = 'spelling = [{ special = "<|user|>" }]'
-    also = f'{row}\nalso = [[{{ text = "[[" }}, {{ special = "<|human|>" }}]]'
-    table.write_text(table.read_text().replace(row, also))
-    d = mypt_spec.load(tmp_path / "own")
-    said = [{"role": "user", "content": "a [[<|human|>"}, {"role": "assistant", "content": "b"}]
-    (found,) = d.check({"messages": said})[1]
-    assert (found.code, found.span) == ("MYP301", (2, 13))
-    assert found.message == "`[[<|human|>` in the content of `<|user|>`"
+    also = 'also = [[{ text = "[[" }, { special = "<|human|>" }]]'
+    replace(begun / "tokens.toml", row, f"{row}\n{also}")
+    _, findings = mypt_spec.load(begun).check(chat(user("a [[<|human|>"), assistant("b")))
+    (finding,) = findings
+    assert (finding.code, finding.span) == ("MYP301", (2, 13))
+    assert finding.message == "`[[<|human|>` in the content of `<|user|>`"

@@ -25,80 +25,21 @@ from mypt_spec.dialect import (
     copied_to,
     dialect,
     folder,
-    grammar_root,
     load,
     registered,
 )
+from tests.support.own_folders import GABGPT_RECORDS, MYPT_RECORDS, TOY, TOY_RECORDS, write_folder
 from tests.toy.adapter import ADAPTER
 from tests.unit.mypt_spec.test_toy_dialect import RECORDS
 
-TOY = Path(__file__).parents[2] / "toy"
 ROOT = Path(__file__).parents[3]
-TOY_RECORDS = """
-[[message]]
-role = "ask"
-
-[[message]]
-role = "answer"
-keys = ["work", "content"]
-end = "stop"
-"""
-MYPT_RECORDS = """
-[[message]]
-role = "system"
-
-[[message]]
-role = "user"
-keys = ["context", "content"]
-blocks = { context = "user_context" }
-
-[[message]]
-role = "assistant_context"
-
-[[message]]
-role = "assistant"
-keys = ["think", "content", "cite"]
-end = "eot"
-
-[[message]]
-role = "call"
-block = "assistant"
-keys = ["think", "toolcall"]
-
-[[message]]
-role = "tool"
-block = "toolresult"
-aliases = ["result"]
-"""
-GABGPT_RECORDS = """
-[[message]]
-role = "user"
-
-[[message]]
-role = "assistant"
-keys = ["think", "content"]
-end = "end"
-"""
-
-
-def made(into: Path, name: str, records: str | None) -> Path:
-    """Returns a folder with the grammar of a dialect, under another name."""
-    source = TOY if name == "toy" else grammar_root() / name
-    own = into / f"my_{name}"
-    own.mkdir()
-    shutil.copy(source / f"{name}.lark", own)
-    table = (source / "tokens.toml").read_text(encoding="utf-8")
-    (own / "tokens.toml").write_text(table.replace(f'name = "{name}"', f'name = "my-{name}"', 1))
-    if records is not None:
-        (own / "records.toml").write_text(records)
-    return own
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     into = tmp_path_factory.mktemp("own")
     for name, records in (("toy", TOY_RECORDS), ("mypt", MYPT_RECORDS), ("gabgpt", GABGPT_RECORDS)):
-        made(into, name, records)
+        write_folder(into, name, records)
     return into
 
 
@@ -183,7 +124,7 @@ def test_other_names_of_roles_are_repaired(folders: Path) -> None:
     ],
 )
 def test_a_wrong_declaration_is_named(tmp_path: Path, records: str, named: str) -> None:
-    own = made(tmp_path, "toy", records)
+    own = write_folder(tmp_path, "toy", records)
     with pytest.raises(SpecError) as caught:
         load(own)
     assert str(own / "records.toml") in str(caught.value)
@@ -191,7 +132,7 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, records: str, named: str) 
 
 
 def test_code_beside_the_grammar(tmp_path: Path) -> None:
-    own = made(tmp_path, "toy", None)
+    own = write_folder(tmp_path, "toy", None)
     shutil.copy(TOY / "adapter.py", own)
     record = {"messages": [{"role": "ask", "content": "q"}, {"role": "answer", "content": "a"}]}
     assert load(own).check(record)[1] == []
@@ -205,7 +146,7 @@ def test_code_beside_the_grammar(tmp_path: Path) -> None:
 
 
 def test_a_copy_never_brings_code(tmp_path: Path) -> None:
-    own = made(tmp_path, "toy", None)
+    own = write_folder(tmp_path, "toy", None)
     shutil.copy(TOY / "adapter.py", own)
     source, copy = load(own), tmp_path / "copy"
     copy.mkdir()
@@ -249,7 +190,7 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_folder_is_named(tmp_path: Path, change: Any, named: str) -> None:
-    own = made(tmp_path, "toy", TOY_RECORDS)
+    own = write_folder(tmp_path, "toy", TOY_RECORDS)
     change(own)
     with pytest.raises(SpecError) as caught:
         load(own)
