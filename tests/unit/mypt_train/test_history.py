@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +15,34 @@ from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.prepare import prepare
 from mypt_view.cli import main as view
+from tests.support.build import assistant, chat, lines, read, user, write
+from tests.support.shards import manifest_of
 
 D = mypt_spec.dialect("qwen3")
 
 
 def turns(number: int, of: str, **answer: Any) -> dict[str, Any]:
-    messages: list[dict[str, Any]] = []
-    for i in range(number):
-        messages.append({"role": "user", "content": f"Question {i} of {of}?"})
-        said = {"reasoning_content": f"Thought {i}.", "content": f"Answer {i} to {of}."}
-        messages.append({"role": "assistant", **said, **answer})
-    return {"messages": messages}
+    return chat(*(
+        part for i in range(number)
+        for part in (
+            user(f"Question {i} of {of}?"),
+            assistant(f"Answer {i} to {of}.", reasoning_content=f"Thought {i}.", **answer),
+        )
+    ))  # fmt: skip
 
 
-def made(tmp_path: Path, *words: str, records: int = 40, **answer: Any) -> dict[str, Any]:
-    data = tmp_path / "data.jsonl"
-    data.write_text("".join(json.dumps(turns(3, f"r{i}", **answer)) + "\n" for i in range(records)))
-    run = [str(data), "--dialect", "qwen3", "--no-config", "--out", str(tmp_path / "out"), *words]
+def prepared(tmp_path: Path, *words: str, records: int = 40) -> dict[str, Any]:
+    """Prepares conversations of three turns in a folder `out`; returns the manifest."""
+    path = write(tmp_path / "data.jsonl", *[turns(3, f"r{i}") for i in range(records)])
+    run = [path, "--dialect", "qwen3", "--no-config", "--out", str(tmp_path / "out"), *words]
     assert main(run) == 0
-    found: dict[str, Any] = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
     if "--format" not in words:
         assert lint(["--no-config", str(tmp_path / "out")]) == 0
-    return found
+    return manifest_of(tmp_path / "out")
 
 
 def episodes(folder: Path, split: str = "train") -> list[tuple[str, str]]:
-    """Each episode of a split: its text, and what is trained of it."""
+    """Returns the text of each episode of a split, and what is trained of it."""
     return [
         (D.tokenizer.decode(ids), D.tokenizer.decode(ids[mask == 1]))
         for shard in ShardReader(folder).shards(split)
@@ -52,38 +53,37 @@ def episodes(folder: Path, split: str = "train") -> list[tuple[str, str]]:
 def test_each_answer_is_trained_once_and_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = made(tmp_path, "--history", "per-turn")
-    assert (found["options"]["history"], found["options"]["mask"]) == ("per-turn", "last")
+    manifest = prepared(tmp_path, "--history", "per-turn")
+    assert (manifest["options"]["history"], manifest["options"]["mask"]) == ("per-turn", "last")
     learnt = sorted(trained for _, trained in episodes(tmp_path / "out"))
-    said = "<think>\nThought {}.\n</think>\n\nAnswer {} to r{}.<|im_end|>"
-    assert learnt == sorted(said.format(i, i, r) for r in range(40) for i in range(3))
-    counts = found["history"]
+    answer = "<think>\nThought {}.\n</think>\n\nAnswer {} to r{}.<|im_end|>"
+    assert learnt == sorted(answer.format(i, i, r) for r in range(40) for i in range(3))
+    counts = manifest["history"]
     assert (counts["answers"], counts["thoughts_left_out"]) == (120, 40 * (0 + 1 + 2))
     assert counts["tokens"] == counts["context_tokens"] + counts["trained_tokens"]
-    split = found["splits"]["train"]
-    assert (split["episode_tokens"], split["trained_tokens"]) == (
-        counts["tokens"], counts["trained_tokens"],
-    )  # fmt: skip
+    split = manifest["splits"]["train"]
+    assert split["episode_tokens"] == counts["tokens"]
+    assert split["trained_tokens"] == counts["trained_tokens"]
     err = capsys.readouterr().err
     assert "120 answers, each trained once, in an episode of its own" in err
     assert "120 thoughts of earlier turns left out of later episodes" in err
 
 
 def test_official_says_what_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = made(tmp_path, "--history", "official")
-    assert "mask" not in found["options"]
+    manifest = prepared(tmp_path, "--history", "official")
+    assert "mask" not in manifest["options"]
     text, trained = episodes(tmp_path / "out")[0]
     assert text.count("<think>") == trained.count("<think>") == 1
     assert trained.count("Answer") == 3
-    assert found["history"]["answers"] == 120
+    assert manifest["history"]["answers"] == 120
     err = capsys.readouterr().err
     assert "80 thoughts of earlier turns left out; per-turn would train them" in err
 
 
 def test_keep_is_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = made(tmp_path)
-    assert "history" not in found
-    assert "history" not in found["options"]
+    manifest = prepared(tmp_path)
+    assert "history" not in manifest
+    assert "history" not in manifest["options"]
     assert episodes(tmp_path / "out")[0][0].count("<think>") == 3
     assert "mypt-prepare:" not in capsys.readouterr().err
 
@@ -93,15 +93,15 @@ def test_a_format_without_a_rule_says_so(
 ) -> None:
     run = ["examples/phase*.jsonl", "--no-config", "--history"]
     assert main([*run, "official", "--out", str(tmp_path / "a")]) == 0
-    said = "the format mypt says nothing of thoughts of earlier turns: "
-    assert said + "official keeps all thoughts" in capsys.readouterr().err
+    note = "the format mypt says nothing of thoughts of earlier turns: "
+    assert note + "official keeps all thoughts" in capsys.readouterr().err
     assert main([*run, "per-turn", "--out", str(tmp_path / "b")]) == 0
-    assert said + "no thought is left out" in capsys.readouterr().err
+    assert note + "no thought is left out" in capsys.readouterr().err
     assert lint(["--no-config", str(tmp_path / "b")]) == 0
 
 
 def test_a_record_is_in_one_split(tmp_path: Path) -> None:
-    made(tmp_path, "--history", "per-turn", "--val-fraction", "0.4")
+    prepared(tmp_path, "--history", "per-turn", "--val-fraction", "0.4")
     both = [
         {text.split(" of ")[1].split("?")[0] for text, _ in episodes(tmp_path / "out", split)}
         for split in ("train", "val")
@@ -112,11 +112,11 @@ def test_a_record_is_in_one_split(tmp_path: Path) -> None:
 
 
 def test_rows_for_trainers(tmp_path: Path) -> None:
-    found = made(tmp_path, "--history", "per-turn", "--format", "trl", "--mask", "trl", records=2)
-    assert found["options"]["mask"] == "trl+last"
+    trl = ["--format", "trl", "--mask", "trl"]
+    manifest = prepared(tmp_path, "--history", "per-turn", *trl, records=2)
+    assert manifest["options"]["mask"] == "trl+last"
     rows = tmp_path / "out" / "train" / "shard_00000.jsonl"
-    labels = [json.loads(line)["labels"] for line in rows.read_text().splitlines()]
-    learnt = [D.tokenizer.decode([i for i in row if i >= 0]) for row in labels]
+    learnt = [D.tokenizer.decode([i for i in row["labels"] if i >= 0]) for row in read(rows)]
     assert len(learnt) == 6
     assert all(text.startswith("<think>") and text.endswith("<|im_end|>\n") for text in learnt)
     assert all(text.count("<|im_end|>") == 1 for text in learnt)
@@ -126,14 +126,18 @@ def test_rows_for_trainers(tmp_path: Path) -> None:
 
 def test_duplicates_are_left_out_turn_by_turn(tmp_path: Path) -> None:
     """Two conversations that begin alike train their common answer once."""
-    data = tmp_path / "data.jsonl"
     one, other = turns(2, "r"), turns(2, "r")
     other["messages"][-1]["content"] = "Another answer."
-    data.write_text(json.dumps(one) + "\n" + json.dumps(other) + "\n" + json.dumps(one) + "\n")
-    run = [str(data), "--dialect", "qwen3", "--no-config", "-q", "--dedup", "--out"]
+    data = write(tmp_path / "data.jsonl", one, other, one)
+    run = [data, "--dialect", "qwen3", "--no-config", "-q", "--dedup", "--out"]
     assert main([*run, str(tmp_path / "out"), "--history", "per-turn"]) == 0
-    found = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
-    assert found["lines"] == {"lines": 3, "written": 2, "refused": 0, "long": 0, "duplicate": 1}
+    assert manifest_of(tmp_path / "out")["lines"] == {
+        "lines": 3,
+        "written": 2,
+        "refused": 0,
+        "long": 0,
+        "duplicate": 1,
+    }
     assert len(episodes(tmp_path / "out")) == 3
 
 
@@ -141,7 +145,7 @@ def outcome(record: dict[str, Any], length: int, long: str, **more: Any) -> Any:
     options = Options(
         "qwen3", history="per-turn", context_length=length, long=long, tokens_per_shard=1 << 16, **more
     )  # fmt: skip
-    return Encoder(options).lines([json.dumps(record).encode()])[0]
+    return Encoder(options).lines(lines(record))[0]
 
 
 def test_what_no_row_holds() -> None:
@@ -170,12 +174,12 @@ def test_answers_of_weight_0_get_no_episode() -> None:
     record = turns(3, "r")
     record["messages"][1]["weight"] = 0
     record["messages"][5]["weight"] = 0.5
-    found = outcome(record, 1 << 12, "error")
-    assert [s.mask.any() for s in found.samples] == [True, True]
-    assert found.samples[0].weights is None
-    assert found.samples[1].weights is not None
-    assert set(found.samples[1].weights.tolist()) == {0.0, 0.5}
-    assert found.history["untrained_answers"] == 1
+    encoded = outcome(record, 1 << 12, "error")
+    assert [s.mask.any() for s in encoded.samples] == [True, True]
+    assert encoded.samples[0].weights is None
+    assert encoded.samples[1].weights is not None
+    assert set(encoded.samples[1].weights.tolist()) == {0.0, 0.5}
+    assert encoded.history["untrained_answers"] == 1
     for message in record["messages"][1::2]:
         message["weight"] = 0
     (only,) = outcome(record, 1 << 12, "error").samples
@@ -185,7 +189,7 @@ def test_answers_of_weight_0_get_no_episode() -> None:
 def test_a_killed_run_goes_on_with_the_same_history(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made(tmp_path, "--history", "per-turn", "--jobs", "2")
+    prepared(tmp_path, "--history", "per-turn", "--jobs", "2")
     before = (tmp_path / "out" / "train" / "shard_00000.bin").read_bytes()
     again = tmp_path / "again"
     options = Options("qwen3", history="per-turn")
@@ -213,7 +217,7 @@ def test_preferences_have_no_turns(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_view_shows_what_is_prepared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made(tmp_path, "--history", "per-turn", "--no-pack", records=1)
+    prepared(tmp_path, "--history", "per-turn", "--no-pack", records=1)
     capsys.readouterr()
     run = [str(tmp_path / "data.jsonl"), "--dialect", "qwen3", "--no-config", "--history"]
     assert view([*run, "per-turn", "--text"]) == 0

@@ -20,26 +20,29 @@ from mypt_train.data.encode_line import Encoder
 from mypt_train.training.corpus import open_data
 from mypt_train.training.facts import other_mask
 from mypt_view.cli import main as view
-from tests.support.strategies import DIALECTS, records
+from tests.support.build import assistant, chat, lines, user
+from tests.support.dialects import DIALECTS
+from tests.support.examples import examples
+from tests.support.shards import manifest_of
+from tests.support.strategies import records
 
 PHASES = "examples/phase*.jsonl"
 D = mypt_spec.dialect("mypt")
 
 
-def made(out: Path, *words: str) -> dict[str, Any]:
+def prepared(out: Path, *words: str) -> dict[str, Any]:
     assert main([PHASES, "--no-config", "-q", "--out", str(out), *words]) == 0
-    found: dict[str, Any] = json.loads((out / "dataset_metadata.json").read_bytes())
-    return found
+    return manifest_of(out)
 
 
 @pytest.mark.parametrize("mask", ["trl", "last+no-think"])
 def test_the_manifest_names_the_mask(
     mask: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    usual, found = made(tmp_path / "usual"), made(tmp_path / "other", "--mask", mask)
+    usual, chosen = prepared(tmp_path / "usual"), prepared(tmp_path / "other", "--mask", mask)
     assert "mask" not in usual["options"], "data by the usual mask keep their bytes"
-    assert found["options"].pop("mask") == mask
-    assert found["options"] == usual["options"]
+    assert chosen["options"].pop("mask") == mask
+    assert chosen["options"] == usual["options"]
     reader = ShardReader(tmp_path / "other")
     assert (reader.mask, ShardReader(tmp_path / "usual").mask) == (mask, "model")
     for shard, other in zip(reader.shards(), ShardReader(tmp_path / "usual").shards(), strict=True):
@@ -55,27 +58,26 @@ def test_the_manifest_names_the_mask(
     capsys.readouterr()
     assert view([f"{tmp_path / 'other'}:1", "--mask", "--no-config"]) == 0
     trained = sum(int(shard.mask.sum()) for shard in reader.shards())
-    assert found["splits"]["train"]["trained_tokens"] == trained
+    assert chosen["splits"]["train"]["trained_tokens"] == trained
 
 
 def test_a_block_that_begins_with_another_is_no_empty_one() -> None:
-    said = {"role": "assistant", "think": "Hm.", "content": "Yo."}
-    episode, _ = D.read({"system": "S", "messages": [{"role": "user", "content": "Hi"}, said]})
+    episode, _ = D.read({"system": "S", **chat(user(), assistant("Yo.", think="Hm."))})
     assert episode is not None
     events = list(events_of(episode.messages, D.table))
     prompted = Mask(prompted=frozenset({"assistant"}))
-    usual, found = (encode_events(events, D.table, D.tokenizer, m) for m in (Mask(), prompted))
-    assert found.loss.tolist() == usual.loss.tolist()
+    both = [encode_events(events, D.table, D.tokenizer, mask) for mask in (Mask(), prompted)]
+    assert both[0].loss.tolist() == both[1].loss.tolist()
 
 
 def test_another_mask_in_the_manifest_is_found(tmp_path: Path) -> None:
-    found = made(tmp_path, "--mask", "trl")
+    manifest = prepared(tmp_path, "--mask", "trl")
     path = tmp_path / "dataset_metadata.json"
-    found["options"]["mask"] = "all-assistant"
-    path.write_text(json.dumps(found))
+    manifest["options"]["mask"] = "all-assistant"
+    path.write_text(json.dumps(manifest))
     assert lint(["--no-config", "--select", "MYP506", str(tmp_path)]) == 1
-    found["options"]["mask"] = "everything"
-    path.write_text(json.dumps(found))
+    manifest["options"]["mask"] = "everything"
+    path.write_text(json.dumps(manifest))
     with pytest.raises(ShardError, match="no mask 'everything'; masks are"):
         ShardReader(tmp_path)
 
@@ -83,7 +85,7 @@ def test_another_mask_in_the_manifest_is_found(tmp_path: Path) -> None:
 def test_rows_for_trainers_are_checked_by_their_mask(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made(tmp_path, "--mask", "trl", "--format", "trl")
+    prepared(tmp_path, "--mask", "trl", "--format", "trl")
     run = ["--no-config", "--dialect", "mypt", "--trainer-rows", str(tmp_path / "train")]
     assert lint([*run, "--mask", "trl"]) == 0
     assert lint(run) == 1
@@ -101,13 +103,13 @@ def test_a_mask_is_checked_before_anything_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(st.data())
 def test_templates_have_the_loss_of_the_mask(name: str, data: st.DataObject) -> None:
     """A record seen three times goes through a template, if its skeleton can have one."""
     mask = data.draw(st.sampled_from(["trl", "all-assistant", "last", "trl+no-think"]))
     record = data.draw(records(name))
-    line = json.dumps(record).encode()
+    (line,) = lines(record)
     encoder = Encoder(Options(dialect=name, mask=mask, context_length=1 << 16))
     outcomes = [encoder.lines([line])[0] for _ in range(3)]
     episode, _ = mypt_spec.dialect(name).read(record)

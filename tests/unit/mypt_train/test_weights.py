@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,53 +19,52 @@ from mypt_train.training.corpus import corpus, open_data
 from mypt_train.training.distributed import World
 from mypt_train.training.objective import Objective
 from mypt_train.training.parts.head import chunked_cross_entropy
-from tests.support.build import write
-from tests.support.shards import prepare_files
+from tests.support.build import assistant, chat, user, write
+from tests.support.shards import manifest_of, prepare_files
 from tests.support.tolerance import assert_close
 
 D = mypt_spec.dialect("chatml")
 
 
 def record(text: str, *weights: float | None) -> dict[str, Any]:
-    messages: list[dict[str, Any]] = []
-    for weight in weights:
-        messages += [{"role": "user", "content": text}]
-        said = {} if weight is None else {"weight": weight}
-        messages += [{"role": "assistant", "content": "Yes."} | said]
-    return {"messages": messages}
+    """Returns questions and answers; None is an answer without a weight."""
+    return chat(*(
+        part for weight in weights
+        for part in (user(text), assistant("Yes.", **({} if weight is None else {"weight": weight})))
+    ))  # fmt: skip
+
+
+def prepare_records(out: Path, *records: dict[str, Any], **options: Any) -> dict[str, Any]:
+    path = write(out.with_suffix(".jsonl"), *records)
+    return prepare_files([path], out, **{"dialect": "chatml", **options})
 
 
 RECORDS = [record("a", None), record("b", 0.5, 2), record("c", 0, 1), record("d", 0, 0.25)]
 
 
 def test_shards_hold_weights(tmp_path: Path) -> None:
-    found = prepare_files([write(tmp_path / "in", *RECORDS)], tmp_path / "out", dialect="chatml")
-    assert (found["weighed"], found["weights_dtype"]) == (3, "float32")
+    manifest = prepare_records(tmp_path / "out", *RECORDS)
+    assert (manifest["weighed"], manifest["weights_dtype"]) == (3, "float32")
     (shard,) = ShardReader(tmp_path / "out", verify=True).shards()
     assert shard.weights is not None
     for entry in shard.index:
         episode, _ = D.read(RECORDS[int(entry["line"]) - 1])
         assert episode is not None
         encoded = D.encode(episode)
-        wanted = encoded.loss.astype(float) if encoded.weights is None else encoded.weights
+        expected = encoded.loss.astype(float) if encoded.weights is None else encoded.weights
         piece = slice(int(entry["start"]), int(entry["start"]) + int(entry["length"]))
-        assert shard.weights[piece].tolist() == wanted.tolist()
+        assert shard.weights[piece].tolist() == expected.tolist()
         assert shard.mask[piece].tolist() == encoded.loss.tolist()
     assert lint(["--no-config", str(tmp_path / "out")]) == 0
 
 
 def test_weights_of_0_and_1_need_no_file(tmp_path: Path) -> None:
-    found = prepare_files(
-        [write(tmp_path / "in", RECORDS[0], RECORDS[2])], tmp_path / "a", dialect="chatml"
-    )
-    assert (found["weighed"], "weights_dtype" in found) == (1, False)
+    manifest = prepare_records(tmp_path / "a", RECORDS[0], RECORDS[2])
+    assert (manifest["weighed"], "weights_dtype" in manifest) == (1, False)
     (shard,) = ShardReader(tmp_path / "a").shards()
     assert shard.weights is None
     assert lint(["--no-config", str(tmp_path / "a")]) == 0
-    plain = prepare_files(
-        [write(tmp_path / "in", record("a", 1))], tmp_path / "b", dialect="chatml"
-    )
-    assert "weighed" not in plain
+    assert "weighed" not in prepare_records(tmp_path / "b", record("a", 1))
 
 
 @pytest.mark.parametrize(
@@ -77,25 +75,22 @@ def test_episodes_in_which_no_weight_acts_are_not_counted(
     tmp_path: Path, options: dict[str, str], weighed: int
 ) -> None:
     """An answer that is the context of a later one has no weight there."""
-    given = [(0.5, None, None), (None, 2, None), (0, None, None), (None, None, 0.25)]
-    records = [record(text, *weights) for text in "ab" for weights in given]
-    run = {"dialect": "chatml", **options}
-    alone = prepare_files([write(tmp_path / "1", *records[:4])], tmp_path / "once", **run)
-    assert alone["weighed"] == weighed
-    twice = prepare_files([write(tmp_path / "2", *records * 3)], tmp_path / "fast", **run)
-    assert twice["weighed"] == 6 * weighed, "by templates, too"
+    answers = [(0.5, None, None), (None, 2, None), (0, None, None), (None, None, 0.25)]
+    records = [record(text, *weights) for text in "ab" for weights in answers]
+    assert prepare_records(tmp_path / "once", *records[:4], **options)["weighed"] == weighed
+    manifest = prepare_records(tmp_path / "fast", *records * 3, **options)
+    assert manifest["weighed"] == 6 * weighed, "by templates, too"
     assert lint(["--no-config", str(tmp_path / "fast")]) == 0
 
 
 def test_other_formats_refuse_weights(tmp_path: Path) -> None:
-    path = write(tmp_path / "in", *RECORDS)
     for form in ("parquet", "trl"):
         with pytest.raises(PrepareError, match=f"the format {form} has no place for weights"):
-            prepare_files([path], tmp_path / form, dialect="chatml", format=form)
+            prepare_records(tmp_path / form, *RECORDS, format=form)
 
 
 def test_weights_that_contradict_the_mask_are_refused(tmp_path: Path) -> None:
-    prepare_files([write(tmp_path / "in", *RECORDS)], tmp_path / "out", dialect="chatml")
+    prepare_records(tmp_path / "out", *RECORDS)
     path = tmp_path / "out" / "train" / "shard_00000_weights.bin"
     weights = np.fromfile(path, "<f4")
     for bad in (-1.0, float("nan"), 3.0):
@@ -107,7 +102,7 @@ def test_weights_that_contradict_the_mask_are_refused(tmp_path: Path) -> None:
 
 def test_the_loss_is_the_weighted_mean(tmp_path: Path) -> None:
     """Against autograd on dense logits; and a batch has the weights of its targets."""
-    prepare_files([write(tmp_path / "in", *RECORDS)], tmp_path / "out", dialect="chatml")
+    prepare_records(tmp_path / "out", *RECORDS)
     data = corpus(open_data([tmp_path / "out"]), "train")
     found = batch(data, data.rows())
     assert found.weights is not None
@@ -136,9 +131,9 @@ def test_the_loss_is_the_weighted_mean(tmp_path: Path) -> None:
 
 
 def test_records_of_sharegpt_are_prepared_with_weights(tmp_path: Path) -> None:
-    said = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yes.", "weight": 0.5}]
-    path = write(tmp_path / "in.jsonl", {"conversations": said})
+    turns = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yes.", "weight": 0.5}]
+    path = write(tmp_path / "in.jsonl", {"conversations": turns})
     run = [path, "--dialect", "chatml", "--no-config", "-q"]
     assert main([*run, "--out", str(tmp_path / "out")]) == 0
-    told = json.loads((tmp_path / "out" / "dataset_metadata.json").read_bytes())
-    assert (told["weighed"], told["weights_dtype"]) == (1, "float32")
+    manifest = manifest_of(tmp_path / "out")
+    assert (manifest["weighed"], manifest["weights_dtype"]) == (1, "float32")
