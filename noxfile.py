@@ -1,4 +1,4 @@
-"""Development tasks:
+"""Define development tasks; `nox -l` lists them.
 
 `nox -s tests`, `thorough`, `lint`, `fuzz`, `growth`, `bench`, `spec`, `pages`, `hooks`. See
 CONTRIBUTING.md.
@@ -10,6 +10,9 @@ import nox
 
 nox.options.sessions = ["lint", "spec", "tests"]
 nox.options.default_venv_backend = "venv"
+
+# What the fuzzers import: a fraction of what the tests need, and installed once.
+FUZZ = ("-e", ".", "gigatoken>=0.10", "hypothesis>=6.100")
 
 
 @nox.session
@@ -36,7 +39,7 @@ def thorough(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """ruff, and mypy --strict on mypt_spec."""
+    """Check style with ruff and types with mypy --strict."""
     session.install("-e", ".[dev]")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
@@ -45,38 +48,43 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def spec(session: nox.Session) -> None:
-    """Fail when a generated file is stale; `nox -s spec -- --write` writes them anew."""
+    """Fail when a generated file is stale.
+
+    `nox -s spec -- --write` writes them again.
+    """
     session.install("-e", ".[test]")
     session.run(
         "python", "tools/regenerate.py", *([] if "--write" in session.posargs else ["--check"])
     )
 
 
-@nox.session
+@nox.session(reuse_venv=True)
 def fuzz(session: nox.Session) -> None:
-    """Look for inputs that break a promise:
+    """Look for inputs that break a promise, for a time.
 
-    `nox -s fuzz -- --minutes 5 [--seed N]`. Crashes are kept in fuzz/corpus.
+    `nox -s fuzz -- --minutes 5 [--seed N]` ends within six minutes, once the environment is there.
+    What breaks a promise is kept in fuzz/corpus.
     """
-    session.install("-e", ".[test]")
+    session.install(*FUZZ)
     session.run("python", "-m", "fuzz", *session.posargs)
 
 
-@nox.session
+@nox.session(reuse_venv=True)
 def growth(session: nox.Session) -> None:
-    """Look for data for which twice as much takes more than 2.6 times the processor time:
+    """Look for data that takes more than 2.6 times the processor time where there is twice as much.
 
     `nox -s growth -- --minutes 20 [--seed N]`, or `--sweep FILE` to look at every kind of line
     of all dialects and shapes, most of a day of processor time; with `--sample N`, at N of each.
     """
-    session.install("-e", ".[test]")
+    session.install(*FUZZ)
     session.run("python", "-m", "fuzz.growth", *session.posargs)
 
 
 @nox.session
 def example(session: nox.Session) -> None:
-    """From made-up episodes to a model that chats, in a few minutes; arguments: a new folder, and
-    steps of training.
+    """Make episodes, train a model on them and let it chat, in a few minutes.
+
+    Arguments are a new folder and the number of training steps.
     """
     session.install(".[train]")
     session.run("sh", "examples/end_to_end.sh", *session.posargs, external=True)
@@ -84,8 +92,9 @@ def example(session: nox.Session) -> None:
 
 @nox.session
 def conversation(session: nox.Session) -> None:
-    """A tiny model learns to search this project's documents and to cite them, and is asked 200
-    questions; arguments go to examples/conversation.py.
+    """Teach a tiny model to search and cite this project's documents, and ask it 200 questions.
+
+    Arguments go to examples/conversation.py.
     """
     session.install("-e", ".[train]")
     session.run("python", "examples/conversation.py", *session.posargs)
@@ -93,9 +102,9 @@ def conversation(session: nox.Session) -> None:
 
 @nox.session
 def requests(session: nox.Session) -> None:
-    """10,000 requests with changing tools through decoders of one process: memory stays bounded.
+    """Fail when 10,000 requests with changing tools let the memory of a process grow.
 
-    Ten minutes of the processor; arguments go to bench/requests.py.
+    It takes ten minutes of processor time. Arguments go to bench/requests.py.
     """
     session.install("-e", ".[test]")
     session.run("python", "-m", "bench.requests", *session.posargs)
@@ -103,7 +112,10 @@ def requests(session: nox.Session) -> None:
 
 @nox.session
 def schema_suite(session: nox.Session) -> None:
-    """JSON-Schema-Test-Suite as arguments of tools; takes the path of its tests/draft2020-12."""
+    """Check arguments of tools with JSON-Schema-Test-Suite.
+
+    The argument is the path of its tests/draft2020-12.
+    """
     if not session.posargs:
         session.error("name the folder: nox -s schema_suite -- .../tests/draft2020-12")
     session.install("-e", ".[test]")
@@ -112,14 +124,20 @@ def schema_suite(session: nox.Session) -> None:
 
 @nox.session
 def legality(session: nox.Session) -> None:
-    """What the grammar buys: the tables of docs/training.md, measured anew. Half an hour a seed."""
+    """Measure what the grammar is worth in training: the tables of docs/training.md.
+
+    It takes half an hour for each seed. Arguments go to bench/legality.py.
+    """
     session.install("-e", ".[test]")
     session.run("python", "-m", "bench.legality", *session.posargs)
 
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure speed as ratios in one run; never part of the tests."""
+    """Measure speed, as ratios within one run.
+
+    It is never part of the tests. Arguments go to bench/lint.py.
+    """
     session.install("-e", ".[dev]")
     session.run("python", "-m", "bench.lint", *session.posargs)
     session.run("python", "-m", "bench.findings")
@@ -131,15 +149,19 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def trl(session: nox.Session) -> None:
-    """Three steps of TRL's SFTTrainer on rows of `mypt-prepare --format trl`."""
+    """Train three steps by TRL's SFTTrainer on rows of `mypt-prepare --format trl`.
+
+    Arguments go to pytest.
+    """
     session.install(".[test]", "trl>=1.16")
     session.run("pytest", "tests/unit/mypt_train/test_trainer_formats.py", *session.posargs)
 
 
 @nox.session
 def exports(session: nox.Session) -> None:
-    """What `mypt-export` writes for servers, on 500 chats a dialect: by transformers, llguidance
-    and xgrammar.
+    """Check what `mypt-export` writes for servers, on 500 chats of each dialect.
+
+    It is read by transformers, llguidance and xgrammar. Arguments go to pytest.
     """
     session.install(".[test]", "xgrammar>=0.2.8")
     _exports(session, "500")
@@ -147,10 +169,10 @@ def exports(session: nox.Session) -> None:
 
 @nox.session
 def llama(session: nox.Session) -> None:
-    """The GBNF that `mypt-export` writes, by llama.cpp's own sampler on 100 chats a dialect.
+    """Check the GBNF of `mypt-export` with llama.cpp's sampler, on 100 chats of each dialect.
 
     llama-cpp-python is built from source, which takes some minutes on all cores, and needs CMake
-    and a compiler.
+    and a compiler. Arguments go to pytest.
     """
     session.install(".[test]", "llama-cpp-python>=0.3.36", "gguf")
     _exports(session, "100", "-k", "llama_cpp")
@@ -164,10 +186,11 @@ def _exports(session: nox.Session, examples: str, *chosen: str) -> None:
 
 @nox.session
 def oracles(session: nox.Session) -> None:
-    """Texts and ids of the formats of the world, against their libraries, on 2,000 conversations.
+    """Compare texts and ids of public chat formats with their libraries, on 2,000 conversations.
 
     CHAT_TEMPLATES may name a folder with the official templates, as trl has them, and LLAMA3_RANKS
-    the ranks of Llama 3 (`tokenizer.model` of its repository); what needs them is left out without.
+    the ranks of Llama 3 (`tokenizer.model` of its repository). Tests that need these are skipped
+    without them. Arguments go to pytest.
     """
     session.install(".[test,oracles]")
     files = [
@@ -187,9 +210,10 @@ def oracles(session: nox.Session) -> None:
 
 @nox.session
 def scale(session: nox.Session) -> None:
-    """Units on a local Ray cluster of two workers and on a Slurm of one node, where installed;
-    workers killed at 200 random points, repeats among 10 million digests, a simulated cluster, and
-    units against the one-liner.
+    """Run units on Ray with two workers and on a Slurm of one node, where they are installed.
+
+    Workers are killed at 200 random points. Benchmarks find repeats among 10 million digests,
+    simulate a cluster, and compare units with a single command.
     """
     session.install("-e", ".[dev,ray]")
     session.run("pytest", "tests/unit/mypt_train/scale", *session.posargs, env={"KILLS": "200"})
@@ -200,8 +224,9 @@ def scale(session: nox.Session) -> None:
 
 @nox.session
 def pages(session: nox.Session) -> None:
-    """The page of `mypt-view --html` in headless Chromium, which must be installed; arguments go to
-    pytest.
+    """Test the page of `mypt-view --html` in headless Chromium, which must be installed.
+
+    Arguments go to pytest.
     """
     session.install(".[test,pages]")
     session.run("pytest", "tests/browser", *session.posargs, env={"MYPT_BROWSER_REQUIRED": "1"})
@@ -209,8 +234,9 @@ def pages(session: nox.Session) -> None:
 
 @nox.session
 def hooks(session: nox.Session) -> None:
-    """The hooks, by pre-commit itself: from this checkout as a repository, installed as it installs
-    them, on broken data.
+    """Run the hooks by pre-commit itself, on broken data.
+
+    It takes this checkout for their repository, and installs them as it does for users.
     """
     session.install(".[test]", "pre-commit>=4")
     session.run("python", "tools/try_hooks.py")
