@@ -16,8 +16,9 @@ from mypt_infer.decode import Decoder, tables
 from mypt_infer.decode.compile import pieces
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_spec.memo import Memo
-from tests.support.decoding import prompt
-from tests.unit.mypt_infer.decode.test_growth import many
+from tests.support.build import function
+from tests.support.decoding import in_call
+from tests.support.large_tools import many_tools
 
 
 def seen() -> int:
@@ -31,33 +32,31 @@ def test_tools_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their graphs have some hundred nodes each."""
     for module, name in ((tables, "_built"), (pieces, "_pieces")):
         monkeypatch.setattr(module, name, Memo[Any, Any](99, room=64 << 20))
-    Decoder("mypt", many(1))
+    Decoder("mypt", many_tools(1))
     before = seen()
-    Decoder("mypt", many(30))
+    Decoder("mypt", many_tools(10))
     kept = list(pieces._pieces.known.values())
-    assert len(kept) >= 30
-    assert sum(len(piece.dfa) for piece in kept) > 1000
-    assert seen() - before < 20 * 30
+    assert len(kept) >= 10
+    assert sum(len(piece.dfa) for piece in kept) > 400
+    assert seen() - before < 20 * 10
 
 
 def test_states_of_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that a long generation reaches, and what is known of each."""
     pytest.importorskip("llguidance")
-    schema = {"properties": {"a": {"type": "array", "items": {"type": "integer"}}}, "required": ["a"]}  # fmt: skip
-    made = Decoder("mypt", [{"name": "t", "parameters": schema}], engine="llguidance")
+    schema = {"type": "array", "items": {"type": "integer"}}
+    made = Decoder("mypt", [function("t", {"a": schema}, required=["a"])], engine="llguidance")
     guided: Any = made.engine.guided  # type: ignore[attr-defined]
     for of, names in ((made, ("_free", "_sets")), (guided, ("_offered", "_texts", "_matchers"))):
         for name in names:
             monkeypatch.setattr(of, name, Memo[Any, Any](4))
-    special, numbers = made.dialect.tokenizer.special, ", ".join(map(str, range(10, 160)))
-    ids = made.dialect.tokenizer.encode(f'{{"name": "t", "a": [{numbers}]')
-    opened = [special["<myPT_assistant>"], special["<myPT_toolcall>"]]
-    state = made.run(made.start(prompt("mypt")), [*opened, *ids[:9]])
+    numbers = made.dialect.tokenizer.encode(", ".join(map(str, range(10, 90))))
+    state = in_call(made, '{"name": "t", "a": [')
     before = seen()
-    for token in ids[9:]:
+    for token in numbers:
         state = made.next(state, token)
-    assert len(ids) > 300
-    assert len(guided.places) > 300
+    assert len(numbers) > 150
+    assert len(guided.places) > 150
     assert seen() - before < 100
 
 

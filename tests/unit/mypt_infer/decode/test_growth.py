@@ -13,40 +13,26 @@ from mypt_infer.decode import Decoder, tables
 from mypt_infer.decode.compile import nfa, pieces
 from mypt_infer.generate.device import DeviceDecoder
 from mypt_spec.memo import Memo
+from tests.support.build import function
+from tests.support.examples import either
+from tests.support.large_tools import listed, many_tools, nested, optional
 
 
-def nested(depth: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string"}
-    for _ in range(depth):
-        schema = {"type": "array", "items": schema}
-    return schema
+def decoder_of(schema: dict[str, Any]) -> Decoder:
+    return Decoder("mypt", [function("t", {"a": schema}, required=["a"])])
 
 
-def listed(count: int) -> dict[str, Any]:
-    return {"enum": [f"value {i * 7919 % 100_003:05}" for i in range(count)]}
-
-
-def optional(count: int) -> dict[str, Any]:
-    names = [f"member_{i}" for i in range(count)]
-    return {"type": "object", "properties": {n: {"type": "boolean"} for n in names}}
-
-
-@pytest.mark.parametrize(
-    ("made", "small"), [(nested, 4), (listed, 200), (optional, 20)], ids=["nested", "enum", "optional"]
-)  # fmt: skip
-def test_states_grow_in_step(made: Any, small: int) -> None:
-    """Four times the schema has at most five times the states."""
-
-    def states(schema: dict[str, Any]) -> int:
-        tool = {"name": "t", "parameters": {"properties": {"a": schema}, "required": ["a"]}}
-        return Decoder("mypt", [tool]).tables.size - Decoder("mypt").tables.size
-
-    assert states(made(4 * small)) <= 5 * states(made(small))
+@pytest.mark.parametrize(("schema", "small"), [(nested, 4), (listed, 200), (optional, 20)])
+def test_states_and_bytes_grow_in_step(schema: Any, small: int) -> None:
+    """Four times the schema has at most five times the states, and takes five times the bytes."""
+    alone = Decoder("mypt").tables
+    one, four = (decoder_of(schema(n)).tables for n in (small, 4 * small))
+    assert four.size - alone.size <= 5 * (one.size - alone.size)
+    assert four.nbytes - alone.nbytes <= 5 * (one.nbytes - alone.nbytes)
 
 
 def test_arrays_nest_as_deep_as_tables_say() -> None:
-    tool = {"name": "t", "parameters": {"properties": {"a": nested(18)}}}
-    assert Decoder("mypt", [tool]).tables.size < 5000
+    assert decoder_of(nested(18)).tables.size < 5000
 
 
 def test_tables_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,24 +44,9 @@ def test_tables_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         Decoder("mypt", [{"name": f"t_{i}"}])
         assert kept.size == sum(t.nbytes for t in kept.known.values()) <= room
     assert len(kept.known) > 1
-    large = [
-        {"name": f"u_{i}", "parameters": {"properties": {"a": listed(120)}}} for i in range(40)
-    ]
+    large = [function(f"u_{i}", {"a": listed(120)}) for i in range(40)]
     assert Decoder("mypt", large).tables.nbytes > room
     assert kept.size <= room
-
-
-@pytest.mark.parametrize(
-    ("made", "small"), [(nested, 4), (listed, 200), (optional, 20)], ids=["nested", "enum", "optional"]
-)  # fmt: skip
-def test_bytes_grow_in_step(made: Any, small: int) -> None:
-    """Four times the schema takes at most five times the bytes."""
-
-    def size(schema: dict[str, Any]) -> int:
-        tool = {"name": "t", "parameters": {"properties": {"a": schema}, "required": ["a"]}}
-        return Decoder("mypt", [tool]).tables.nbytes - Decoder("mypt").tables.nbytes
-
-    assert size(made(4 * small)) <= 5 * size(made(small))
 
 
 def test_the_work_for_optional_members_grows_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +59,7 @@ def test_the_work_for_optional_members_grows_in_step(monkeypatch: pytest.MonkeyP
 
     def done(count: int) -> int:
         work.clear()
-        tool = {"name": "t", "parameters": {"properties": {"grown": optional(count)}}}
-        Decoder("mypt", [tool])
+        Decoder("mypt", [function("t", {"grown": optional(count)})])
         return sum(work)
 
     done(1)  # and the dialect itself
@@ -107,7 +77,7 @@ def test_the_steps_of_optional_members_grow_in_step() -> None:
     def calls(members: int, key: str) -> int:
         nonlocal counted
         properties = {f"{key}{i * 7919 % 10_007}": {"type": "boolean"} for i in range(members)}
-        tool = {"name": "t", "parameters": {"properties": {"a": {"type": "object", "properties": properties}}}}  # fmt: skip
+        tool = function("t", {"a": {"type": "object", "properties": properties}})
         counted = 0
         sys.setprofile(count)
         try:
@@ -125,8 +95,8 @@ def test_garbage_is_collected_after_tools_are_compiled(monkeypatch: pytest.Monke
     seen: list[bool] = []
     real = pieces._compiled
     monkeypatch.setattr(pieces, "_compiled", lambda *a: seen.append(gc.isenabled()) or real(*a))
-    schema = {"properties": {"a": {"type": "string"}, "b of this test": {"type": "null"}}}
-    Decoder("mypt", [{"name": "t", "parameters": schema}])
+    schema = {"a": {"type": "string"}, "b of this test": {"type": "null"}}
+    Decoder("mypt", [function("t", schema)])
     assert seen == [False]
     assert gc.isenabled()
     with pytest.raises(ZeroDivisionError), pieces._uncollected():
@@ -141,26 +111,10 @@ def test_garbage_is_collected_after_tools_are_compiled(monkeypatch: pytest.Monke
         gc.enable()
 
 
-def many(count: int) -> list[dict[str, Any]]:
-    """Tools of the size that real ones have."""
-    more = {"a": nested(1), "b": listed(5), "c": {"type": "integer"}, "d": {"type": "string"}}
-    return [
-        {
-            "name": f"tool_{i * 7919 % 1009}.do",
-            "parameters": {
-                "properties": {f"{k}_{i * 31 % 97}": v for k, v in more.items()}
-                | {"where": optional(4)},
-                "required": [f"d_{i * 31 % 97}"],
-            },
-        }
-        for i in range(count)
-    ]
-
-
-@pytest.mark.parametrize("name", ["mypt", "praxis"])
+@pytest.mark.parametrize("name", either(["mypt"], ["mypt", "praxis"]))
 def test_many_tools_take_few_bytes(name: str) -> None:
     """128 tools: the tables and their copy on a device, each below a fourth of 64 MB."""
-    made = Decoder(name, many(128))
+    made = Decoder(name, many_tools(128))
     assert made.tables.nbytes < 16 << 20
     device = DeviceDecoder(made)
     held = [v for v in vars(device).values() if isinstance(v, torch.Tensor)]

@@ -19,7 +19,7 @@ from mypt_infer.decode.tables import DEAD_STATE, Tables, build, tables_of
 from mypt_infer.decode.tools import ToolSpec, declare
 from mypt_spec.memo import Memo
 from tests.support.decoding import CALLERS, TOOLS
-from tests.unit.mypt_infer.decode.test_growth import many
+from tests.support.large_tools import many_tools
 
 
 def at_once(name: str, tools: tuple[ToolSpec, ...]) -> Tables:
@@ -90,7 +90,7 @@ def test_only_what_changed_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 128 tools, one has another member: 1 of 128 pieces is new, and no distance is measured
     anew but its own.
     """
-    dialect, tools = mypt_spec.dialect("mypt"), many(128)
+    dialect, tools = mypt_spec.dialect("mypt"), many_tools(128)
     build(dialect, declare(tools))
     compiled, measured = list[int](), list[int]()
     make, measure = pieces._compiled, Tables.measure
@@ -110,7 +110,7 @@ def test_pieces_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     room = 1 << 20
     kept = Memo[Any, pieces.Piece](4096, room=room)
     monkeypatch.setattr(pieces, "_pieces", kept)
-    build(mypt_spec.dialect("mypt"), declare(many(20)))
+    build(mypt_spec.dialect("mypt"), declare(many_tools(20)))
     assert 0 < kept.size == sum(piece.nbytes for piece in kept.known.values()) <= room
     assert len(kept.known) < 20
 

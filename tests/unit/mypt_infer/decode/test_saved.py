@@ -26,7 +26,7 @@ from mypt_infer.decode import (
 from mypt_infer.decode.decoder import machine
 from mypt_spec.memo import Memo
 from tests.support.decoding import DIALECTS, TOOLS, generated, prompt
-from tests.unit.mypt_infer.decode.test_growth import many
+from tests.support.large_tools import many_tools
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -63,7 +63,7 @@ def test_it_loads_in_a_fraction_of_the_time_to_compile(
     Decoder(dialect)
     monkeypatch.setattr(tables, "_built", Memo[Any, Any](4))
     begun = time.process_time()
-    made = Decoder(dialect, many(128))
+    made = Decoder(dialect, many_tools(128))
     compiled = time.process_time()
     save_tools(made, tmp_path / "t.npz")
     saved_at = time.process_time()
