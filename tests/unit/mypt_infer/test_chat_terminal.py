@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import re
@@ -20,6 +19,7 @@ import pytest
 
 from mypt_infer.chat import cli
 from mypt_infer.workspace.store import default_index, locked
+from tests.support.build import read
 from tests.support.children import end, start
 
 pytest.importorskip("prompt_toolkit")
@@ -27,25 +27,19 @@ pytest.importorskip("prompt_toolkit")
 # The seconds after which a screen does not come any more.
 PATIENCE = 60
 PASTE = "\x1b[200~{}\x1b[201~"
-# Makes the terminal that of the process, so that its window can be closed.
-OWN = """
-import fcntl, os, sys, termios
+LONG = "x" * 4200  # more than a line of a terminal may have
+# Makes the terminal that of the process, so that its window can be closed; then the chat begins.
+CHAT = """
+import fcntl, sys, termios, time
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
-PLAIN = """
-import sys
-sys.modules["prompt_toolkit"] = None
+{}
 from mypt_infer.chat import cli
 sys.exit(cli.main(sys.argv[1:]))
 """
+PLAIN = 'sys.modules["prompt_toolkit"] = None'
 SLOW = """
-import sys, time
-from mypt_infer.chat import cli, opening
-from mypt_infer.toolbox import Tool, Toolbox
-tool = Tool("workspace.search", "", {"type": "object"}, lambda args: time.sleep(60))
-opening._tools = lambda engine, played: Toolbox([tool])
-sys.exit(cli.main(sys.argv[1:]))
+from mypt_infer.workspace import WorkspaceTools
+WorkspaceTools.workspace_search = lambda *given: time.sleep(60)
 """
 
 
@@ -54,10 +48,9 @@ class Terminal:
 
     def __init__(self, home: Path, *options: str, script: str = "") -> None:
         self.master, slave = pty.openpty()
-        code = ["-c", script] if script else ["-m", "mypt_infer.chat.cli"]
         env = {"XDG_STATE_HOME": str(home / "state"), "XDG_CACHE_HOME": str(home / "cache")}
         self.process = start(
-            [sys.executable, "-c", OWN, *code, "--scripted", *options],
+            [sys.executable, "-c", CHAT.format(script), "--scripted", *options],
             stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
             env=os.environ | env | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
         )  # fmt: skip
@@ -68,27 +61,32 @@ class Terminal:
     def screen(self) -> str:
         return re.sub(r"\x1b\[[?0-9;]*[A-Za-z]", "", self.raw)
 
+    def read(self, seconds: float = 0.2) -> bool:
+        """Reads what is there within some seconds; returns whether anything was.
+
+        Raises OSError when the terminal has no other end any more.
+        """
+        ready = bool(select.select([self.master], [], [], seconds)[0])
+        if ready:
+            self.raw += os.read(self.master, 65536).decode("utf-8", "replace")
+        return ready
+
     def until(self, text: str, after: int = 0) -> None:
         """Waits until a text is on the screen, behind so many characters of it."""
         end = time.monotonic() + PATIENCE
-        while text not in self.screen[after:]:
-            assert time.monotonic() < end, f"no {text!r} on the screen:\n{self.screen}"
-            if select.select([self.master], [], [], 1)[0]:
-                try:
-                    self.raw += os.read(self.master, 65536).decode("utf-8", "replace")
-                except OSError:
-                    assert text in self.screen[after:], (
-                        f"no {text!r} before the end:\n{self.screen}"
-                    )
+        with suppress(OSError):
+            while text not in self.screen[after:] and time.monotonic() < end:
+                self.read()
+        assert text in self.screen[after:], f"no {text!r} on the screen:\n{self.screen}"
 
     def press(self, keys: str) -> int:
         """Types; returns how long the screen was before."""
         before = len(self.screen)
         data = keys.encode()
         while data:  # a terminal takes little at a time
-            if select.select([self.master], [self.master], [], 1)[0]:
-                self.raw += os.read(self.master, 65536).decode("utf-8", "replace")
-            data = data[os.write(self.master, data[:512]) :]
+            self.read(0)
+            if select.select([], [self.master], [], 0.2)[1]:
+                data = data[os.write(self.master, data[:512]) :]
         return before
 
     def say(self, keys: str) -> None:
@@ -103,20 +101,12 @@ class Terminal:
         `keys` are typed again each few seconds: one that comes between two prompts may be lost.
         """
         end, again = time.monotonic() + PATIENCE, time.monotonic() + 3
-        while (
-            ready := select.select([self.master], [], [], 0.2)[0]
-        ) or self.process.poll() is None:
-            assert time.monotonic() < end, self.screen
-            if not ready:
+        with suppress(OSError):
+            while self.read() or self.process.poll() is None:
+                assert time.monotonic() < end, self.screen
                 if keys and time.monotonic() > again:
-                    with suppress(OSError):  # it has ended since
-                        os.write(self.master, keys.encode())
+                    os.write(self.master, keys.encode())
                     again += 3
-                continue
-            try:
-                self.raw += os.read(self.master, 65536).decode("utf-8", "replace")
-            except OSError:
-                break
         return self.process.wait(PATIENCE)
 
 
@@ -131,16 +121,16 @@ def terminal(home: Path, *options: str, script: str = "", ready: str = "user>") 
         os.close(made.master)
 
 
-def asked(path: Path) -> list[list[str]]:
-    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    return [[m["content"] for m in r["messages"] if m["role"] == "user"] for r in lines]
+def questions(path: Path) -> list[list[str]]:
+    """Returns what the user said in each conversation of a file."""
+    return [[m["content"] for m in r["messages"] if m["role"] == "user"] for r in read(path)]
 
 
 def test_what_a_user_types(tmp_path: Path) -> None:
     """Long texts, pasted texts, corrections, texts taken back; then everything is kept."""
     path = tmp_path / "chats.jsonl"
     with terminal(tmp_path, "--transcript", str(path)) as user:
-        user.say("x" * 6003)
+        user.say(LONG)
         user.say(PASTE.format("One\rtwo\rthree"))
         user.say("Helo\x1b[Dl")
         user.say("\x1b[A")
@@ -149,18 +139,18 @@ def test_what_a_user_types(tmp_path: Path) -> None:
         user.until("Ctrl-C again", user.press("\x03"))
         user.press("\x03")
         assert user.left("\x03") == 0
-    assert asked(path) == [["x" * 6003, "One\ntwo\nthree", "Hello", "Hello", "Last"]]
+    assert questions(path) == [[LONG, "One\ntwo\nthree", "Hello", "Hello", "Last"]]
 
 
 def test_without_prompt_toolkit_lines_are_whole(tmp_path: Path) -> None:
     path = tmp_path / "chats.jsonl"
     with terminal(tmp_path, "--transcript", str(path), script=PLAIN) as user:
         assert "for several lines and a history: pip install" in user.screen
-        user.say("x" * 6003)
+        user.say(LONG)
         user.until("Ctrl-C again", user.press("taken back\x03"))
         user.press("\x03")
         assert user.left("\x03") == 0
-    assert asked(path) == [["x" * 6003]]
+    assert questions(path) == [[LONG]]
 
 
 @pytest.mark.parametrize("how", ["hang up", "SIGTERM", "SIGKILL"])
@@ -182,7 +172,7 @@ def test_however_it_ends_the_turns_are_kept(tmp_path: Path, how: str) -> None:
         assert not path.exists()
         with terminal(tmp_path, "--transcript", str(path)) as user:
             user.until("added 1 conversation")
-    assert asked(path) == [["One", "Two"]]
+    assert questions(path) == [["One", "Two"]]
     assert [p.name for p in tmp_path.glob("chats*")] == ["chats.jsonl"]
 
 

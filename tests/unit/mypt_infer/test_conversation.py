@@ -73,10 +73,10 @@ def test_what_the_teacher_says_is_right(example: SimpleNamespace, folder: Path) 
     """The script's own turns count as right, so a model that learns them does, too."""
     engine = WorkspaceEngine(folder, folder.parent / "index")
     texts = example.chunks(engine)
-    found = example.sentences(texts.values())
-    assert found == {f"The {p} opens": "at nine in the morning." for p in PLACES}
+    rests = example.sentences(texts.values())
+    assert rests == {f"The {p} opens": "at nine in the morning." for p in PLACES}
     teacher = example.Teacher(mypt_spec.dialect("mypt"), toolbox(WorkspaceTools(engine)))
-    for begin, rest in found.items():
+    for begin, rest in rests.items():
         call, result, answer = teacher.turn(begin, rest)
         assert call["arguments"]["query"] == begin
         shown = ToolResult(result["name"], result["content"], False, "")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import mypt_spec
-from mypt_infer.controller import Controller, Options, Script
 from mypt_infer.decode import Decoder
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Tool, Toolbox, error_type
 from mypt_infer.truncate_result import count_result
 from mypt_infer.workspace import WorkspaceEngine, WorkspaceTools, toolbox
 from mypt_infer.workspace.snippet import snippet
-from tests.support.scripted import ids_of
+from tests.support.examples import either, examples
+from tests.support.scripted import ANY, DONE, call_text, controller_of
+from tests.support.vocabulary import small
 
-D = mypt_spec.dialect("mypt")
 SENTENCES = [f"Line {i} of the manual speaks of part {i * 7}.\n" for i in range(400)]
 LONG = "The Manual\n\n" + "".join(SENTENCES)
 WIDE = "手册\n\n" + "".join(f"第{i}行说明零件的用途。\n" for i in range(300))
@@ -30,11 +30,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> WorkspaceEngine:
     (base / "manual.txt").write_text(LONG)
     (base / "wide.txt").write_text(WIDE)
     (base / "rules").mkdir()
+    padding = "Nothing of it matters here. " * 25
     for i in range(30):
-        text = (
-            f"Rule {i}\n\n" + "Nothing of it matters here. " * 25 + f"The crane {i} stops at noon."
-        )
-        (base / "rules" / f"rule-{i:02}.txt").write_text(text + " And so on, and so on." * 20)
+        text = f"Rule {i}\n\n{padding}The crane {i} stops at noon." + " And so on, and so on." * 20
+        (base / "rules" / f"rule-{i:02}.txt").write_text(text)
     return WorkspaceEngine(base, tmp_path_factory.mktemp("index"))
 
 
@@ -45,12 +44,10 @@ def tools(engine: WorkspaceEngine) -> Toolbox:
 
 def shown(tools: Toolbox, name: str, arguments: dict[str, Any], most: int) -> Any:
     """Returns a result as a model sees it, in `most` tokens."""
-    body = D.tokenizer.decode(ids_of(f'<myPT_toolcall>{{"name": "{name}"'))
-    for key, value in arguments.items():
-        body += f', "{key}": ' + (str(value) if isinstance(value, int) else f'"{value}"')
-    script = ids_of(body + "}</myPT_toolcall>Done.</myPT_assistant>")
-    options = Options(max_result_tokens=most)
-    controller = Controller(Script(script), tools, system="S", options=options)
+    pairs = "".join(
+        f', "{key}": {json.dumps(v, ensure_ascii=False)}' for key, v in arguments.items()
+    )
+    controller = controller_of(call_text(name, pairs) + DONE, tools, max_result_tokens=most)
     list(controller.say("Go"))
     (result,) = (m for m in controller.messages() if m["role"] == "toolresult")
     assert count_result(format_of("mypt"), result["content"]) <= most
@@ -63,19 +60,20 @@ def test_a_long_document_is_read_to_its_end(
     tools: Toolbox, title: str, text: str, most: int
 ) -> None:
     """Page by page, nothing missing and nothing twice, however little a result may take."""
-    pieces: list[str] = []
+    read, pages, enough = "", 0, either(400, 4000)
     arguments: dict[str, Any] = {"title": title}
-    while True:
+    while len(read) <= enough or pages < 3:
+        pages += 1
         page = shown(tools, "workspace.get_doc", arguments, most)
         assert "truncated" not in page
-        pieces.append(page["text"])
-        if page["next"] is None or len("".join(pieces)) > 4000:
+        read += page["text"]
+        if page["next"] is None:
             break
         arguments = {"title": title, "position": page["next"]}
         if "next_offset" in page:
             arguments["offset"] = page["next_offset"]
-    assert text.startswith("".join(pieces))
-    assert len("".join(pieces)) == len(text) or len("".join(pieces)) > 4000
+    assert text.startswith(read)
+    assert len(read) == len(text) or len(read) > enough
 
 
 def test_without_a_limit_pages_are_long(tools: Toolbox) -> None:
@@ -144,7 +142,7 @@ def test_a_long_list_is_read_to_its_end(tools: Toolbox) -> None:
 
 
 def test_the_tables_of_the_decoder_hold_the_schemas(tools: Toolbox) -> None:
-    assert Decoder("mypt", tools.schemas, engine="table")
+    assert Decoder(small("mypt"), tools.schemas, engine="table")
 
 
 def test_a_tool_that_cannot_shorten_is_shortened_by_others() -> None:
@@ -153,7 +151,7 @@ def test_a_tool_that_cannot_shorten_is_shortened_by_others() -> None:
 
     long = {"text": "word " * 500}
     for shorten in (None, fails, lambda arguments, value, fits: long):
-        box = Toolbox([Tool("f", "", {"type": "object"}, lambda _: long, shorten)])
+        box = Toolbox([Tool("f", "", ANY, lambda _: long, shorten)])
         assert shown(box, "f", {}, 100)["truncated"] is True
         assert box.shortened("f", {}, {"text": "short"}, lambda value: True) == {"text": "short"}
 
@@ -177,7 +175,7 @@ def test_a_snippet_is_the_passage_around_the_hit() -> None:
     st.text("ab .\n\u00dfİé漢字", max_size=300), st.text("ab \u00dfİé漢字([*", max_size=20),
     st.integers(20, 200),
 )  # fmt: skip
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_snippet_is_a_bounded_piece_of_its_text(text: str, query: str, letters: int) -> None:
     made, whole = snippet(text, query, letters), " ".join(text.split())
     assert len(made) <= letters
