@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
+from tests.support.linting import GOOD, ROOT
 
 
 def script() -> str:
@@ -29,59 +28,33 @@ def test_the_action(tmp_path: Path) -> None:
     (tmp_path / "bin/mypt-lint").chmod(0o755)
 
     def run(paths: str, args: str = "", sarif: str = "") -> list[str]:
-        environment = {
-            "PATH": f"{tmp_path}/bin:/usr/bin:/bin",
-            "PATHS": paths,
-            "ARGS": args,
-            "SARIF": sarif,
-        }
-        return subprocess.run(
+        environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "PATHS": paths, "ARGS": args}
+        done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-euo", "pipefail", "-c", script()],
-            env=environment,
+            env=environment | {"SARIF": sarif},
             capture_output=True,
             text=True,
             check=True,
-        ).stdout.split()
+        )
+        return re.sub("[<>]", "", done.stdout).splitlines()
 
-    assert run("data") == ["<--format>", "<github>", "<data>"]
+    github = ["--format", "github"]
+    assert run("data") == [*github, "data"]
     assert run("a b", "--fail-on warning", "x.sarif") == [
-        "<--format>",
-        "<github>",
-        "<--format>",
-        "<sarif=x.sarif>",
-        "<--fail-on>",
-        "<warning>",
-        "<a>",
-        "<b>",
-    ]
-    assert run("a\nb  c\n", "-q\n--phase 3\n") == [
-        "<--format>",
-        "<github>",
-        "<-q>",
-        "<--phase>",
-        "<3>",
-        "<a>",
-        "<b>",
-        "<c>",
-    ]
-    assert run("$(touch hacked); `id`")[-3:] == ["<$(touch>", "<hacked);>", "<`id`>"]
+        *github, "--format", "sarif=x.sarif", "--fail-on", "warning", "a", "b",
+    ]  # fmt: skip
+    assert run("a\nb  c\n", "-q\n--phase 3\n") == [*github, "-q", "--phase", "3", "a", "b", "c"]
+    assert run("$(touch hacked); `id`")[-3:] == ["$(touch", "hacked);", "`id`"]
 
 
 def test_the_hooks_choose_files() -> None:
     text = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
-    ids, patterns = (
-        re.findall(r"^- id: (.+)$", text, re.M),
-        re.findall(r"^  files: (.+)$", text, re.M),
-    )
-    hooks = dict(zip(ids, patterns, strict=True))
-    assert list(hooks) == ["mypt-lint", "mypt-lint-fix"]
-    assert [
-        bool(re.search(hooks["mypt-lint"], name))
-        for name in ("a.jsonl", "x/a.ndjson.gz", "a.json", "a.jsonl.bak")
-    ] == [True, True, False, False]
-    assert [
-        bool(re.search(hooks["mypt-lint-fix"], name)) for name in ("a.jsonl", "a.jsonl.gz")
-    ] == [True, False]
+    ids = re.findall(r"^- id: (.+)$", text, re.M)
+    patterns = re.findall(r"^  files: (.+)$", text, re.M)
+    assert ids == ["mypt-lint", "mypt-lint-fix"]
+    names = ("a.jsonl", "x/a.ndjson.gz", "a.json", "a.jsonl.bak", "a.jsonl.gz")
+    chosen = [[name for name in names if re.search(pattern, name)] for pattern in patterns]
+    assert chosen == [["a.jsonl", "x/a.ndjson.gz", "a.jsonl.gz"], ["a.jsonl"]]
 
 
 @pytest.mark.skipif(
@@ -89,16 +62,9 @@ def test_the_hooks_choose_files() -> None:
 )
 def test_with_pre_commit_itself(tmp_path: Path) -> None:
     """With the hooks of this checkout, run from this environment: nothing is installed."""
-    hooks = (
-        (ROOT / ".pre-commit-hooks.yaml")
-        .read_text(encoding="utf-8")
-        .replace("language: python", "language: system")
-    )
-    entries = [
-        ("      " + line).rstrip()
-        for line in hooks.splitlines()
-        if not line.strip().startswith("#")
-    ]
+    hooks = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+    lines = hooks.replace("language: python", "language: system").splitlines()
+    entries = [f"      {line}".rstrip() for line in lines if not line.strip().startswith("#")]
     (tmp_path / ".pre-commit-config.yaml").write_text(
         "repos:\n  - repo: local\n    hooks:\n" + "\n".join(entries) + "\n"
     )
@@ -108,13 +74,8 @@ def test_with_pre_commit_itself(tmp_path: Path) -> None:
         subprocess.run(command, cwd=tmp_path, check=True)
 
     def run(hook: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["pre-commit", "run", hook, "--all-files"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = ["pre-commit", "run", hook, "--all-files"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     checked = run("mypt-lint")
     assert checked.returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,31 +14,53 @@ import numpy as np
 import pytest
 
 from mypt_cli.jsonl.paths import expand
-from mypt_lint.cli import main as lint
+from mypt_lint.cli import main
 from mypt_train import Options, ShardError, ShardReader, prepare
 from mypt_train.commands.train import main as train
 from mypt_view.cli import main as view
+from tests.support.build import write
+from tests.support.linting import ROOT, Linter
 
-ROOT = Path(__file__).parents[3]
 PHASES = sorted(str(path) for path in (ROOT / "examples").glob("phase*.jsonl"))
 IDS, MASK, INDEX = (f"train/shard_00000{end}" for end in (".bin", "_mask.bin", "_idx.npy"))
+MANIFEST = "dataset_metadata.json"
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("prepared") / "set"
+    prepare(expand(PHASES), out, Options(context_length=1024, val_fraction=0.2))
+    return out
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    prepare(expand(PHASES), tmp_path / "set", Options(context_length=1024, val_fraction=0.2))
-    return tmp_path / "set"
+def data(prepared: Path, tmp_path: Path) -> Path:
+    """A copy of a prepared folder, which a test may alter."""
+    return Path(shutil.copytree(prepared, tmp_path / "set"))
+
+
+Places = tuple[int, list[tuple[str, int, int]]]
+
+
+@pytest.fixture
+def check(data: Path, lint: Linter) -> Callable[[], Places]:
+    """Lints the folder; returns the exit status, and (code, row, column) of each finding."""
+
+    def run() -> Places:
+        status, findings, _ = lint("-q", data)
+        places = [(f["location"]["row"], f["location"]["column"]) for f in findings]
+        return status, [(f["code"], *place) for f, place in zip(findings, places, strict=True)]
+
+    return run
 
 
 def sign(folder: Path, name: str) -> None:
     """Make the manifest agree with a file, so that only its content is wrong."""
-    path = folder / "dataset_metadata.json"
+    path = folder / MANIFEST
     manifest = json.loads(path.read_bytes())
     data = (folder / name).read_bytes()
-    manifest["splits"]["train"]["shards"][0]["files"][name] = {
-        "bytes": len(data),
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
+    entry = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    manifest["splits"]["train"]["shards"][0]["files"][name] = entry
     path.write_text(json.dumps(manifest))
 
 
@@ -50,14 +73,6 @@ def array(folder: Path, name: str, change: Callable[[Any], Any]) -> None:
         data = np.fromfile(path, np.uint8 if name == MASK else "<u2")
         change(data).tofile(path)
     sign(folder, name)
-
-
-def found(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> tuple[int, list[tuple[str, int, int]]]:
-    status = lint(["--format", "jsonl", "-q", str(folder)])
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    return status, [(f["code"], f["location"]["row"], f["location"]["column"]) for f in lines[:-1]]
 
 
 def put(at: int, value: int) -> Callable[[Any], Any]:
@@ -76,19 +91,18 @@ def field(at: int, name: str, value: int) -> Callable[[Any], Any]:
     return change
 
 
-def test_a_clean_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lint([str(folder)]) == 0
+def test_a_clean_folder(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(data)]) == 0
     assert capsys.readouterr().err == "26 episodes clean (2 files)\n"
 
 
-def test_contents_that_are_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    index = np.load(folder / INDEX)
-    second = int(index[1]["start"])
-    length = int(index[1]["length"])
-    mask = np.fromfile(folder / MASK, np.uint8)
+def test_contents_that_are_wrong(data: Path, check: Callable[[], Places]) -> None:
+    index = np.load(data / INDEX)
+    second, length = int(index[1]["start"]), int(index[1]["length"])
+    mask = np.fromfile(data / MASK, np.uint8)
     trained = second + int(np.flatnonzero(mask[second : second + length])[0])
     last = len(mask) - 1  # padding
-    for name, change, want in [
+    for name, change, expected in [
         (MASK, put(trained, 0), [("MYP506", 2, trained + 1), ("MYP508", 1, 1)]),
         (MASK, put(second, 1), [("MYP506", 2, second + 1), ("MYP508", 1, 1)]),
         (MASK, put(last, 1), [("MYP507", 1, last + 1), ("MYP508", 1, 1)]),
@@ -97,56 +111,56 @@ def test_contents_that_are_wrong(folder: Path, capsys: pytest.CaptureFixture[str
         (INDEX, field(1, "start", second - 1), [("MYP507", 2, second)]),
         (INDEX, field(1, "row", 9), [("MYP507", 2, second + 1)]),
     ]:
-        before = (folder / name).read_bytes(), (folder / "dataset_metadata.json").read_bytes()
-        array(folder, name, change)
-        status, codes = found(folder, capsys)
+        before = {path: (data / path).read_bytes() for path in (name, MANIFEST)}
+        array(data, name, change)
+        status, places = check()
         assert status == 1
-        assert [item for item in want if item not in codes] == [], (name, want, codes)
-        (folder / name).write_bytes(before[0])
-        (folder / "dataset_metadata.json").write_bytes(before[1])
-    assert found(folder, capsys) == (0, [])
+        assert [place for place in expected if place not in places] == [], (name, expected, places)
+        for path, content in before.items():
+            (data / path).write_bytes(content)
+    assert check() == (0, [])
 
 
-def test_files_that_are_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    copy = folder / "train" / "shard_00009.bin"
-    copy.write_bytes((folder / IDS).read_bytes())
-    assert found(folder, capsys) == (1, [("MYP508", 1, 1)])
+def test_files_that_are_wrong(data: Path, check: Callable[[], Places]) -> None:
+    copy = data / "train" / "shard_00009.bin"
+    copy.write_bytes((data / IDS).read_bytes())
+    assert check() == (1, [("MYP508", 1, 1)])
     copy.unlink()
-    array(folder, INDEX, lambda data: data)
-    manifest = json.loads((folder / "dataset_metadata.json").read_bytes())
+    array(data, INDEX, lambda data: data)
+    manifest = json.loads((data / MANIFEST).read_bytes())
     manifest["splits"]["train"]["shards"][0]["rows"] += 1
-    (folder / "dataset_metadata.json").write_text(json.dumps(manifest))
-    assert found(folder, capsys) == (1, [("MYP508", 1, 1)] * 2), "of the shard, and the sum"
-    (folder / IDS).write_bytes((folder / IDS).read_bytes()[:-2] + b"\x00\x00")
-    assert found(folder, capsys) == (1, [("MYP505", 1, 1)])
-    (folder / "dataset_metadata.json").unlink()
-    (folder / ".work").mkdir()
-    (folder / ".work" / "plan.json").write_text("{}")
-    assert found(folder, capsys) == (1, [("MYP505", 1, 1)])
+    (data / MANIFEST).write_text(json.dumps(manifest))
+    assert check() == (1, [("MYP508", 1, 1)] * 2), "of the shard, and the sum"
+    (data / IDS).write_bytes((data / IDS).read_bytes()[:-2] + b"\x00\x00")
+    assert check() == (1, [("MYP505", 1, 1)])
+    (data / MANIFEST).unlink()
+    (data / ".work").mkdir()
+    (data / ".work" / "plan.json").write_text("{}")
+    assert check() == (1, [("MYP505", 1, 1)])
 
 
-def test_selection_and_other_files_beside(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    array(folder, MASK, np.zeros_like)
-    assert lint(["--ignore", "MYP506,MYP508", "-q", str(folder)]) == 0
-    assert lint([str(folder), str(ROOT / "examples" / "broken.jsonl"), "--statistics"]) == 1
-    out = capsys.readouterr()
-    assert "MYP506" in out.out
-    assert "MYP202" in out.out
-    assert "3 files" in out.err
+def test_selection_and_other_files_beside(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    array(data, MASK, np.zeros_like)
+    assert main(["--ignore", "MYP506,MYP508", "-q", str(data)]) == 0
+    assert main([str(data), str(ROOT / "examples" / "broken.jsonl"), "--statistics"]) == 1
+    out, err = capsys.readouterr()
+    assert "MYP506" in out
+    assert "MYP202" in out
+    assert "3 files" in err
 
 
-def test_view(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert view([f"{folder}:2"]) == 0
-    assert f"{folder}:2 (train/shard_00000, episode 2): mypt" in capsys.readouterr().out
-    assert view([str(folder), "--all", "--text"]) == 0
+def test_view(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert view([f"{data}:2"]) == 0
+    assert f"{data}:2 (train/shard_00000, episode 2): mypt" in capsys.readouterr().out
+    assert view([str(data), "--all", "--text"]) == 0
     assert capsys.readouterr().out.count("<myPT_system>") == 26
-    assert view([f"{folder}:27"]) == 2
+    assert view([f"{data}:27"]) == 2
     assert "there is no episode 27; the data set has 26" in capsys.readouterr().err
-    array(folder, MASK, np.zeros_like)
-    assert view([str(folder), "--mask"]) == 1
+    array(data, MASK, np.zeros_like)
+    assert view([str(data), "--mask"]) == 1
     assert "MYP506" in capsys.readouterr().out
-    (folder / IDS).unlink()
-    assert view([str(folder)]) == 2
+    (data / IDS).unlink()
+    assert view([str(data)]) == 2
     assert "No such file" in capsys.readouterr().err
 
 
@@ -154,16 +168,15 @@ def manifest(*path: str | int, value: Any = ...) -> Callable[[Path], None]:
     """What sets a value in the manifest, or takes it out."""
 
     def change(folder: Path) -> None:
-        file = folder / "dataset_metadata.json"
-        whole = json.loads(file.read_bytes())
-        here = whole
+        file = folder / MANIFEST
+        values = here = json.loads(file.read_bytes())
         for key in path[:-1]:
             here = here[key]
         if value is ...:
             del here[path[-1]]
         else:
             here[path[-1]] = value
-        file.write_text(json.dumps(whole))
+        file.write_text(json.dumps(values))
 
     return change
 
@@ -181,7 +194,7 @@ def raw(name: str, data: bytes) -> Callable[[Path], None]:
 
 
 def nested(folder: Path) -> None:
-    (folder / "dataset_metadata.json").write_text("[" * 100_000 + "]" * 100_000)
+    (folder / MANIFEST).write_text("[" * 100_000 + "]" * 100_000)
 
 
 FIRST = ("splits", "train", "shards", 0)
@@ -206,20 +219,14 @@ ALTERED: dict[str, tuple[Callable[[Path], None], str]] = {
     "another pad_id": (manifest("pad_id", value=5), "pad_id is 5"),
     "deep nesting": (nested, "cannot be read"),
     "no files": (manifest(*FIRST, "files", value={}), "with no files; expected"),
-    "a file elsewhere": (
-        manifest(*FIRST, "files", "/dev/zero", value={"bytes": 0, "sha256": "0"}),
-        "/dev/zero'; expected",
-    ),
+    "a file elsewhere": (manifest(*FIRST, "files", "/dev/zero", value={"bytes": 0, "sha256": "0"}), "/dev/zero'; expected"),
     "another shard's name": (manifest(*FIRST, "name", value="val/shard_00000"), "expected 'train/"),
     "context_length 1": (manifest("options", "context_length", value=1), "context_length"),
     "other rows": (manifest("options", "context_length", value=1023), "after a gap|its row|rows"),
     "phase a text": (manifest("options", "phase", value="5"), "options.phase"),
     "an input too few": (manifest("inputs", value=[{"path": "a"}]), "there are 1"),
     "a sum": (manifest("splits", "train", "episodes", value=9999), "train: episodes"),
-    "index a pickle": (
-        lambda folder: raw(INDEX, pickled(folder))(folder),
-        "is no array of",
-    ),
+    "index a pickle": (lambda folder: raw(INDEX, pickled(folder))(folder), "is no array of"),
     "index garbage": (raw(INDEX, b"garbage" * 100), "is no array of"),
     "index empty": (raw(INDEX, b""), "is no array of"),
     "index short": (content(INDEX, lambda data: data[:-1]), "is no array of"),
@@ -232,7 +239,7 @@ ALTERED: dict[str, tuple[Callable[[Path], None], str]] = {
     "mask": (content(MASK, put(3, 2)), "mask 2"),
     "id": (content(IDS, put(3, 65_535)), "65535"),
     "mask all": (content(MASK, np.zeros_like), "trained_tokens"),
-}
+}  # fmt: skip
 
 
 def pickled(folder: Path) -> bytes:
@@ -244,25 +251,24 @@ def pickled(folder: Path) -> bytes:
 
 @pytest.mark.parametrize("name", ALTERED)
 def test_an_altered_folder_is_one_clear_line(
-    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    name: str, data: Path, check: Callable[[], Places], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of the reader, the trainer, and the linter."""
     change, message = ALTERED[name]
-    change(folder)
+    change(data)
     with pytest.raises(ShardError, match=message) as refused:
-        read_all(folder)
+        read_all(data)
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 500
-    assert train([
-        *("--data", str(folder), "--config", "tiny", "--out", str(folder / "r"), "-q")
-    ]) == 2  # fmt: skip
-    said = capsys.readouterr().err
-    assert said.startswith("mypt-train: error: ")
-    assert said.count("\n") == 1
-    assert not (folder / "r").exists()
-    status, codes = found(folder, capsys)
+    run = data / "r"
+    assert train(["--data", str(data), "--config", "tiny", "--out", str(run), "-q"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("mypt-train: error: ")
+    assert err.count("\n") == 1
+    assert not run.exists()
+    status, places = check()
     assert status == 1
-    assert codes
+    assert places
 
 
 def read_all(folder: Path) -> None:
@@ -274,10 +280,11 @@ def read_all(folder: Path) -> None:
 
 
 def test_a_file_is_told_from_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text("{}\n")
-    made = ["--config", "tiny", "--out", str(tmp_path / "r")]
-    assert train(["--data", str(path), *made]) == 2
-    assert f"run mypt-prepare {path} --out DIR first" in capsys.readouterr().err
-    assert train(["--data", str(tmp_path / "none"), *made]) == 2
-    assert "there is no such folder; run mypt-prepare first" in capsys.readouterr().err
+    path, none = write(tmp_path / "x.jsonl", {}), str(tmp_path / "none")
+    options = ["--config", "tiny", "--out", str(tmp_path / "r")]
+    for data, advice in [
+        (path, f"run mypt-prepare {path} --out DIR first"),
+        (none, "there is no such folder; run mypt-prepare first"),
+    ]:
+        assert train(["--data", data, *options]) == 2
+        assert advice in capsys.readouterr().err

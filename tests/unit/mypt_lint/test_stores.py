@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,28 +13,28 @@ from mypt_convert import cli as convert
 from mypt_lint import cli
 from mypt_lint.report.paths import uri
 from tests.support import stores
+from tests.support.linting import ROOT
+from tests.support.programs import python
 
 zstandard = pytest.importorskip("zstandard", reason="reads .zst")
-GOOD = (Path(__file__).parents[3] / "examples" / "phase1.jsonl").read_bytes()
+GOOD = (ROOT / "examples" / "phase1.jsonl").read_bytes()
 BAD = GOOD + b"no record\n"
 
 
+@pytest.mark.extra("pyarrow")
 def test_findings_name_the_url_and_equal_those_of_a_file(
-    s3: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    s3: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    pyarrow = pytest.importorskip("pyarrow", reason="reads Parquet")
-    arrow = pytest.importorskip("pyarrow.parquet", reason="reads Parquet")
+    import pyarrow
+    from pyarrow import parquet
+
     rows = [json.loads(line) for line in GOOD.splitlines()]
-    arrow.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "d.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(rows), "d.parquet")
     files = {
         "a.jsonl": BAD,
         "b.jsonl.zst": zstandard.compress(BAD),
         "c.jsonl.gz": gzip.compress(BAD),
-        "d.parquet": (tmp_path / "d.parquet").read_bytes(),
+        "d.parquet": Path("d.parquet").read_bytes(),
         "e.json": json.dumps(rows).encode(),
         "raw/f.jsonl": BAD,
         "notes.txt": b"no data",
@@ -45,24 +42,24 @@ def test_findings_name_the_url_and_equal_those_of_a_file(
     }
     store = Store.at(f"{s3}/data")
     for name, data in files.items():
-        path = tmp_path / "data" / name
+        path = folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         store.put(name, data)
     for chosen in ((), ("--exclude", "f.jsonl")):
-        said = []
-        for folder in ("data", f"{s3}/data"):
-            assert cli.main([folder, "--format", "concise", *chosen]) == 1
+        printed = []
+        for place in ("data", f"{s3}/data"):
+            assert cli.main([place, "--format", "concise", *chosen]) == 1
             out, err = capsys.readouterr()
-            said.append((out.replace(folder, "data"), err.replace(folder, "data")))
-        assert said[0] == said[1]
-        assert ("raw/f.jsonl" in said[0][0]) == (not chosen)
+            printed.append((out.replace(place, "data"), err.replace(place, "data")))
+        assert printed[0] == printed[1]
+        assert ("raw/f.jsonl" in printed[0][0]) == (not chosen)
     # One process reads, whatever is asked for: a fork of it has no connection.
     assert cli.main(["-j", "2", f"{s3}/data/*.jsonl.zst", f"{s3}/data/d.parquet"]) == 1
     assert f"{s3}/data/b.jsonl.zst:{len(rows) + 1}:" in capsys.readouterr().out
-    assert cli.main([f"{s3}/data/b.jsonl.zst", "--fix", "-o", str(tmp_path / "o.jsonl")]) == 1
-    assert convert.main([f"{s3}/data/e.json", "--to", "chatml", "-o", str(tmp_path / "c")]) == 0
-    assert len((tmp_path / "c").read_bytes().splitlines()) == len(rows)
+    assert cli.main([f"{s3}/data/b.jsonl.zst", "--fix", "-o", "o.jsonl"]) == 1
+    assert convert.main([f"{s3}/data/e.json", "--to", "chatml", "-o", "c"]) == 0
+    assert len(Path("c").read_bytes().splitlines()) == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +117,7 @@ def test_memory_is_bounded_and_files_need_neither_obstore_nor_torch(
 ) -> None:
     line = b"x" * (1 << 20) + b"\n"
     packer = zstandard.ZstdCompressor(level=1).compressobj()
-    packed = b"".join(packer.compress(line) for _ in range(200)) + packer.flush()
+    packed = b"".join(packer.compress(line) for _ in range(100)) + packer.flush()
     Store.at(s3).put("a.jsonl.zst", packed)
     (tmp_path / "b.jsonl").write_bytes(GOOD)
     code = """
@@ -135,13 +132,10 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 size = sum(len(block.data) for block in record_blocks(source))
 print(size, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, "torch" in sys.modules)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, f"{s3}/a.jsonl.zst", str(tmp_path / "b.jsonl")],
-        capture_output=True, text=True, check=True, env={**os.environ},
-    )  # fmt: skip
+    done = python(code, f"{s3}/a.jsonl.zst", tmp_path / "b.jsonl", check=True)
     size, used, torch = done.stdout.split()
-    assert int(size) == 200 * len(line)
-    assert int(used) < 60_000, "kilobytes"
+    assert int(size) == 100 * len(line)
+    assert int(used) < 40_000, "kilobytes"
     assert torch == "False"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +14,17 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_lint.cli import main
-from mypt_lint.template.checks import tokens
+from mypt_lint.template.checks import case, tokens
+from mypt_lint.template.formats import Format
 from mypt_lint.template.lint import CONVERSATIONS, lint_template
+from mypt_lint.template.render import Rendered
 from mypt_lint.template.source import load
 from mypt_lint.template.values import places, values
 from mypt_spec.findings import RULES
 from mypt_train.export.chat_template import chat_template
+from tests.support.build import assistant, chat, read, user
+from tests.support.examples import examples
+from tests.support.linting import Linter
 
 FAITHFUL = """\
 {%- if tools %}<|tools|>{{ tools | tojson }}<|end|>{% endif -%}
@@ -45,41 +50,49 @@ FAITHFUL = """\
 CODES = frozenset(code for code in RULES if "MYP710" <= code <= "MYP722")
 
 
-def found(path: Path, dialect: str = "") -> list[tuple[str, str]]:
+ROWS = read(CONVERSATIONS)
+
+
+def findings_of(path: Path, dialect: str = "") -> list[tuple[str, str]]:
     """Returns code and message of each finding."""
     named = mypt_spec.dialect(dialect) if dialect else None
     chunks = lint_template(str(path), named, CODES, {})
     return [(d.finding.code, d.finding.message) for chunk in chunks for d in chunk.found]
 
 
-def written(folder: Path, text: str) -> Path:
-    path = folder / "t.jinja"
-    path.write_text(text, encoding="utf-8")
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A faithful template."""
+    (tmp_path / "t.jinja").write_text(FAITHFUL, encoding="utf-8")
+    return tmp_path / "t.jinja"
+
+
+def replaced(path: Path, before: str, after: str, text: str = FAITHFUL) -> Path:
+    """Writes a template in which something is replaced."""
+    assert before in text
+    path.write_text(text.replace(before, after), encoding="utf-8")
     return path
 
 
+@cache
 def exported(name: str = "mypt") -> str:
     return chat_template(mypt_spec.dialect(name))
 
 
-def rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in CONVERSATIONS.read_text(encoding="utf-8").splitlines()]
-
-
 def test_conversations_are_many_and_their_values_differ() -> None:
-    assert len(rows()) == 40
-    assert len({row["_name"] for row in rows()}) == 40
-    for row in rows():
+    assert len(ROWS) == 40
+    assert len({row["_name"] for row in ROWS}) == 40
+    for row in ROWS:
         texts = [v.text for v in values(row["messages"], None) if not v.kind.startswith("name")]
         assert len(texts) == len(set(texts)), row["_name"]
 
 
-def test_a_faithful_template_has_no_finding(tmp_path: Path) -> None:
-    assert found(written(tmp_path, FAITHFUL)) == []
+def test_a_faithful_template_has_no_finding(path: Path) -> None:
+    assert findings_of(path) == []
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "code", "said"),
+    ("before", "after", "code", "words"),
     [
         ("{{ c.function.name }} ", "", "MYP713 MYP714 MYP719", 'name of a call "get_weather"'),
         ("{{ m.reasoning_content }}", "...", "MYP721", "thoughts"),
@@ -87,88 +100,75 @@ def test_a_faithful_template_has_no_finding(tmp_path: Path) -> None:
         ("{{ c.id }} ", "", "MYP714", "id of a call"),
         ("{{ m.name }} ", "", "MYP714", "name of a result"),
         ("{{ m.content }}<|end|>\n", "{{ m.content | trim }}<|end|>\n", "MYP714", "white space"),
-        (
-            "<|assistant|>{% generation %}",
-            "{% if loop.index < 4 %}<|assistant|>{% endif %}{% generation %}",
-            "MYP715 MYP717",
-            "between question and answer",
-        ),
-        (
-            "<|end|>{% endgeneration %}",
-            "{{ '<|stop|>' if loop.last else '<|end|>' }}{% endgeneration %}",
-            "MYP716",
-            '"<|stop|>", and "<|end|>',
-        ),
+        ("<|assistant|>{% gen", "{% if loop.index < 4 %}<|assistant|>{% endif %}{% gen", "MYP715 MYP717", "between question and answer"),
+        ("<|end|>{% endgen", "{{ '<|stop|>' if loop.last else '<|end|>' }}{% endgen", "MYP716", '"<|stop|>", and "<|end|>'),
         ("prompt %}<|assistant|>", "prompt %}<|assistant|>\n", "MYP717", r'"\n", trained on'),
         ("prompt %}<|assistant|>", "prompt %}", "MYP717", "adds nothing"),
         ("<|end|>{% endgeneration %}", "{% endgeneration %}", "MYP718", "nothing is written"),
-        (
-            "{%- if m.content %}{{ m.content }}{% endif -%}",
-            "{% endgeneration %}{{ m.content or '' }}{% generation %}",
-            "MYP719",
-            'the answer "The Danube." is outside',
-        ),
+        ("{%- if m.content %}{{ m.content }}{% endif -%}", "{% endgeneration %}{{ m.content or '' }}{% generation %}", "MYP719", 'the answer "The Danube." is outside'),
         ('{%- if "<|" in', '{%- if "<|no|>" in', "MYP720", "special token"),
         ("{{ part.text }}", "{{ part.words.first }}", "MYP711", "no attribute"),
     ],
-)
+)  # fmt: skip
 def test_a_planted_fault_is_found(
-    before: str, after: str, code: str, said: str, tmp_path: Path
+    before: str, after: str, code: str, words: str, path: Path
 ) -> None:
-    assert before in FAITHFUL
-    findings = found(written(tmp_path, FAITHFUL.replace(before, after)))
+    findings = findings_of(replaced(path, before, after))
     assert {c for c, _ in findings} == set(code.split()), findings
-    assert any(said in message for _, message in findings)
+    assert any(words in message for _, message in findings)
 
 
-def test_a_stop_token_that_is_not_marked(tmp_path: Path) -> None:
-    text = FAITHFUL.replace("<|end|>{% endgeneration %}", "{% endgeneration %}{{ eos_token }}")
-    written(tmp_path, text).rename(tmp_path / "chat_template.jinja")
+def test_a_stop_token_that_is_not_marked(path: Path, tmp_path: Path) -> None:
+    replaced(path, "<|end|>{% endgeneration %}", "{% endgeneration %}{{ eos_token }}")
+    path.rename(tmp_path / "chat_template.jinja")
     (tmp_path / "tokenizer_config.json").write_text('{"eos_token": {"content": "<|e|>"}}')
-    assert [(c, m.split(" at ")[0]) for c, m in found(tmp_path)] == [("MYP719", "the stop token")]
+    places = [(c, m.split(" at ")[0]) for c, m in findings_of(tmp_path)]
+    assert places == [("MYP719", "the stop token")]
 
 
 def test_stop_tokens_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "chat_template.jinja").write_text(FAITHFUL)
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [7, 8]}')
-    (tmp_path / "tokenizer.json").write_text(
-        '{"added_tokens": [{"id": 7, "content": "<|halt|>"}, {"id": 8, "content": "<|eot|>"}]}'
-    )
+    added = [{"id": 7, "content": "<|halt|>"}, {"id": 8, "content": "<|eot|>"}]
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": added}))
     (template,) = load(str(tmp_path))
     assert template.stops == {"<|halt|>", "<|eot|>"}
-    assert [code for code, _ in found(tmp_path)] == ["MYP718", "MYP718"]
+    assert [code for code, _ in findings_of(tmp_path)] == ["MYP718", "MYP718"]
 
 
 def test_templates_of_settings_are_named(tmp_path: Path) -> None:
     config = tmp_path / "tokenizer_config.json"
     two = [{"name": "default", "template": FAITHFUL}, {"name": "tool_use", "template": "{{ x() }}"}]
     config.write_text(json.dumps({"chat_template": two}))
-    assert [(c, m[:35]) for c, m in found(config)] == [
-        ("MYP710", "template tool_use: it renders no co")
-    ]
-    assert found(tmp_path) == found(config)
+    (finding,) = findings = findings_of(config)
+    assert finding[0] == "MYP710"
+    assert finding[1].startswith("template tool_use: it renders no co")
+    assert findings_of(tmp_path) == findings
 
 
-def test_parts_and_json_text_are_tried(tmp_path: Path) -> None:
+def test_parts_and_json_text_are_tried(path: Path) -> None:
     only_parts = (
         "{% for m in messages %}<|{{ m.role }}|>{% for p in m.content %}{{ p.text }}{% endfor %}"
         "<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
     )
-    codes = {code for code, _ in found(written(tmp_path, only_parts))}
+    path.write_text(only_parts)
+    codes = {code for code, _ in findings_of(path)}
     assert codes == {"MYP711", "MYP714", "MYP720", "MYP721"}
-    only_text = FAITHFUL.replace("c.function.arguments | tojson", "c.function.arguments.strip()")
-    assert found(written(tmp_path, only_text)) == []
+    replaced(path, "c.function.arguments | tojson", "c.function.arguments.strip()")
+    assert findings_of(path) == []
 
 
-def test_the_exported_template_writes_its_format(tmp_path: Path) -> None:
-    findings = found(written(tmp_path, exported()), "mypt")
-    assert {code for code, _ in findings} <= {"MYP712"}
-
-
-def test_the_exported_template_of_a_format_with_tools(tmp_path: Path) -> None:
-    """A conversation may end with a question; tools are given where records are rendered, too."""
-    findings = found(written(tmp_path, exported("qwen3")), "qwen3")
-    assert {code for code, _ in findings} <= {"MYP712", "MYP714"}
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("mypt", {"MYP712"}),
+        # A conversation may end with a question; tools are given where records are rendered, too.
+        ("qwen3", {"MYP712", "MYP714"}),
+    ],
+)
+def test_the_exported_template_writes_its_format(name: str, codes: set[str], path: Path) -> None:
+    path.write_text(exported(name), encoding="utf-8")
+    assert {code for code, _ in findings_of(path, name)} <= codes
 
 
 @pytest.mark.parametrize(
@@ -180,29 +180,27 @@ def test_the_exported_template_of_a_format_with_tools(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_template_that_differs_from_its_format(
-    before: str, after: str, code: str, tmp_path: Path
+    before: str, after: str, code: str, path: Path
 ) -> None:
-    text = exported()
-    assert before in text
-    assert code in {c for c, _ in found(written(tmp_path, text.replace(before, after)), "mypt")}
+    replaced(path, before, after, exported())
+    assert code in {c for c, _ in findings_of(path, "mypt")}
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path, "{% for m in messages %}{{ m.content }}")
-    assert main(["--no-config", "--template", str(path), "--format", "json"]) == 1
-    out, err = capsys.readouterr()
-    (finding,) = json.loads(out)
+def test_the_command(path: Path, lint: Linter) -> None:
+    command = ["--no-config", "--template", path]
+    path.write_text("{% for m in messages %}{{ m.content }}")
+    status, (finding,), err = lint(*command)
+    assert status == 1
     assert (finding["code"], finding["location"]["row"]) == ("MYP710", 1)
     assert "endfor" in finding["message"]
     assert "40 conversations" in err
-    assert main(["--no-config", "--template", str(path), "--ignore", "MYP7", "-q"]) == 0
-    path = written(tmp_path, FAITHFUL)
-    assert main(["--no-config", "--template", str(path)]) == 0
-    assert capsys.readouterr() == ("", "40 conversations clean (1 file)\n")
+    assert lint(*command, "--ignore", "MYP7", "-q")[0] == 0
+    path.write_text(FAITHFUL)
+    assert lint(*command) == (0, [], "40 conversations clean (1 file)\n")
 
 
-def test_severities_of_the_settings(tmp_path: Path) -> None:
-    path = written(tmp_path, FAITHFUL.replace("{{ c.id }} ", ""))
+def test_severities_of_the_settings(path: Path, tmp_path: Path) -> None:
+    replaced(path, "{{ c.id }} ", "")
     (tmp_path / "mypt-lint.toml").write_text('[severity]\ntemplate-loses-detail = "error"\n')
     run = ["--template", str(path), "--config", str(tmp_path / "mypt-lint.toml"), "-q"]
     assert main(run) == 1
@@ -214,22 +212,22 @@ def test_what_is_no_template(tmp_path: Path) -> None:
         load(str(tmp_path))
     with pytest.raises(UsageError, match="No such file"):
         load(str(tmp_path / "x.jinja"))
-    for text, said in [("{", "no JSON"), ("[]", "expected a JSON object"), ("{}", "no chat_temp")]:
+    for text, words in [("{", "no JSON"), ("[]", "expected a JSON object"), ("{}", "no chat_temp")]:
         (tmp_path / "tokenizer_config.json").write_text(text)
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=words):
             load(str(tmp_path / "tokenizer_config.json"))
     (tmp_path / "b.jinja").write_bytes(b"\xff")
     with pytest.raises(UsageError, match="UTF-8"):
         load(str(tmp_path / "b.jinja"))
 
 
-def test_transformers_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transformers_is_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers.utils", None)
     with pytest.raises(UsageError, match=r"pip install 'mypt-tags\[templates\]'"):
-        found(written(tmp_path, FAITHFUL))
+        findings_of(path)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_whatever_a_template_is_no_exception_leaves(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -239,12 +237,13 @@ def test_whatever_a_template_is_no_exception_leaves(
               "{{ tools | tojson }}", "{% if loop.last %}b{% endif %}", "\n", "{{", "é"]  # fmt: skip
     inside = "".join(data.draw(st.lists(st.sampled_from(pieces), max_size=5)))
     text = "{% for m in messages %}" + inside + "{% endfor %}"
-    path = written(tmp_path_factory.mktemp("t"), text)
-    assert all(code in CODES for code, _ in found(path))
+    path = tmp_path_factory.mktemp("t") / "t.jinja"
+    path.write_text(text, encoding="utf-8")
+    assert all(code in CODES for code, _ in findings_of(path))
 
 
 def test_values_are_found_after_what_was_before() -> None:
-    row = next(row for row in rows() if row["_name"] == "one call")
+    row = next(row for row in ROWS if row["_name"] == "one call")
     text = "get_weather | How is the weather in Oslo? | get_weather Oslofjord | It snows lightly."
     at = places(values(row["messages"], row["tools"]), text)
     spans = {value.kind: span[0] for value, span in at}
@@ -252,27 +251,18 @@ def test_values_are_found_after_what_was_before() -> None:
     assert spans["name of a call"] == text.rindex("get_weather")
 
 
-def test_tokens_of_a_template(tmp_path: Path) -> None:
-    from mypt_lint.template.checks import case
-    from mypt_lint.template.render import Rendered
-
+def test_tokens_of_a_template() -> None:
     text = "<|u|>Which river runs through Vienna?</s><｜a｜>The Danube.[INST]"
-    here = case(rows()[0], lambda *_: None, Rendered(text, None))  # type: ignore[arg-type,return-value]
+    here = case(ROWS[0], lambda *_: None, Rendered(text, None))  # type: ignore[arg-type,return-value]
     assert tokens(here, {"bos_token": "<b>"}) == ["<|u|>", "</s>", "<｜a｜>", "[INST]"]
 
 
-def test_no_prompt_is_put_in_where_the_format_needs_none() -> None:
-    from mypt_lint.template.formats import Format
-    from mypt_spec import dialect
-
-    said = {
-        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes."}]
-    }
-    for name, roles in (
-        ("qwen3", ["user", "assistant"]),
-        ("mypt", ["system", "user", "assistant"]),
-    ):
-        made = Format(dialect(name))
-        record = made.record(said)
-        assert record is not None
-        assert [message["role"] for message in made.messages(record)] == roles
+@pytest.mark.parametrize(
+    ("name", "roles"),
+    [("qwen3", ["user", "assistant"]), ("mypt", ["system", "user", "assistant"])],
+)
+def test_no_prompt_is_put_in_where_the_format_needs_none(name: str, roles: list[str]) -> None:
+    written = Format(mypt_spec.dialect(name))
+    record = written.record(chat(user(), assistant()))
+    assert record is not None
+    assert [message["role"] for message in written.messages(record)] == roles
