@@ -13,6 +13,7 @@ from mypt_infer.chat.cli import main as chat
 from mypt_model.folder import TRAINER, dialect_of
 from mypt_train.commands.synth import main as synth
 from mypt_train.commands.vocab import main as vocab
+from tests.support.build import write
 
 
 @pytest.fixture
@@ -27,27 +28,25 @@ def test_vocab_finds_the_dialect(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The vocabulary is that of the dialect named, and two dialects are named in one error."""
-    other = tmp_path / "b.jsonl"
-    source = str(data / "a.jsonl")
-    to = ["--to", "usf-omega", "--on-loss", "drop", "-q", "-o", str(other)]
+    source, other = str(data / "a.jsonl"), str(tmp_path / "b.jsonl")
+    to = ["--to", "usf-omega", "--on-loss", "drop", "-q", "-o", other]
     assert convert([source, *to]) == 0
-    made = [tmp_path / "auto.tiktoken", tmp_path / "named.tiktoken"]
-    for out, name in zip(made, ("auto", "usf-omega"), strict=True):
-        args = [str(other), "--size", "300", "-q", "--dialect", name, "-o", str(out)]
-        assert vocab(args) == 0
-    assert made[0].read_bytes() == made[1].read_bytes()
-    both = [source, str(other), "--dialect", "auto", "-q", "-o", str(tmp_path / "c")]
-    assert vocab(both) == 2
-    said = capsys.readouterr().err
-    assert f"{source} is mypt, {other} is usf-omega; choose with --dialect" in said
+    ranks = []
+    for name in ("auto", "usf-omega"):
+        out = tmp_path / f"{name}.tiktoken"
+        assert vocab([other, "--size", "300", "-q", "--dialect", name, "-o", str(out)]) == 0
+        ranks.append(out.read_bytes())
+    assert ranks[0] == ranks[1]
+    assert vocab([source, other, "--dialect", "auto", "-q", "-o", str(tmp_path / "c")]) == 2
+    errors = capsys.readouterr().err
+    assert f"{source} is mypt, {other} is usf-omega; choose with --dialect" in errors
 
 
 def test_vocab_says_where_it_cannot_find_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"a": 1}\n')
-    assert vocab([str(path), "--dialect", "auto", "-o", str(tmp_path / "v")]) == 2
+    path = write(tmp_path / "x.jsonl", {"a": 1})
+    assert vocab([path, "--dialect", "auto", "-o", str(tmp_path / "v")]) == 2
     assert "nothing at its beginning is legal in any dialect" in capsys.readouterr().err
 
 
@@ -55,7 +54,7 @@ def test_vocab_leaves_own_files_out(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reject = {"file": "a", "line": 1, "status": "refused", "findings": []}
-    (data / "rejects.jsonl").write_text(json.dumps(reject) + "\n")
+    write(data / "rejects.jsonl", reject)
     assert vocab([str(data), "--size", "300", "-o", str(tmp_path / "v")]) == 0
     assert "1 file left out (1 rejects of mypt-prepare)" in capsys.readouterr().err
 

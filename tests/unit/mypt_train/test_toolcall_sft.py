@@ -34,9 +34,8 @@ def test_the_example(tmp_path: Path) -> None:
         assert int.from_bytes(ids[2 * at : 2 * at + 2], "little") == int(token)
         assert mask[at] == int(target)
         assert decode([int(token)]) == text
-    assert ids[2 * len(rows) :] == dialect("mypt").tokenizer.pad.to_bytes(2, "little") * (
-        48 - len(rows)
-    )
+    pad = dialect("mypt").tokenizer.pad.to_bytes(2, "little")
+    assert ids[2 * len(rows) :] == pad * (48 - len(rows))
     assert not any(mask[len(rows) :])
     (shard,) = ShardReader(tmp_path / "out", verify=True).shards()
     assert shard.index.tolist() == [(0, len(rows), 0, 0, 1)]
@@ -64,13 +63,7 @@ def test_the_commands_of_the_page_are_accepted() -> None:
     from mypt_train.commands.synth import main as synth
     from mypt_train.commands.train import main as train
 
-    parsers = {
-        "mypt-synth": synth,
-        "mypt-lint": lint,
-        "mypt-prepare": prepare,
-        "mypt-train": train,
-        "mypt-chat": chat,
-    }
+    parsers = {"mypt-synth": synth, "mypt-lint": lint, "mypt-prepare": prepare, "mypt-train": train, "mypt-chat": chat}  # fmt: skip
     shown = [line for line in fence("sh").splitlines() if line.startswith("mypt-")]
     lines = [line.split("#")[0].split() for line in shown]
     assert {line[0] for line in lines} == set(parsers)
