@@ -16,7 +16,7 @@ import numpy as np
 
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options, prepare
-from tests.support import forks
+from tests.support import forks, vocabulary
 
 ROOT = Path(__file__).parents[2]
 PHASES = sorted(str(path) for path in (ROOT / "examples").glob("phase*.jsonl"))
@@ -43,9 +43,15 @@ TRAIN = {
 
 
 def data(out: Path, paths: list[str] = PHASES, **options: Any) -> Path:
-    """The examples, prepared: 26 episodes of all five phases."""
+    """Prepares the examples, 26 episodes of all five phases, and returns the folder."""
     prepare(expand(paths), out, Options(**{"context_length": 512, "val_fraction": 0.2} | options))
     return out
+
+
+def small_data(out: Path, paths: list[str] = PHASES, **options: Any) -> Path:
+    """Prepares the examples on a vocabulary of 448 ids, for which a step is a tenth as much work."""
+    chosen = {"vocabulary": str(vocabulary.path()), "context_length": 1024}
+    return data(out, paths, **chosen | options)
 
 
 def config(**train: Any) -> dict[str, Any]:

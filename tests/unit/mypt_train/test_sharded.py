@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.training import config, data, log
+from tests.support.build import contents
+from tests.support.training import config, log, small_data
 
 torch = pytest.importorskip("torch")
 from torch.distributed.checkpoint import HuggingFaceStorageWriter  # noqa: E402
@@ -33,7 +34,7 @@ LAST = "step_000004"
 
 @pytest.fixture(scope="module")
 def sft(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return data(tmp_path_factory.mktemp("set") / "sft")
+    return small_data(tmp_path_factory.mktemp("set") / "sft")
 
 
 @pytest.fixture(scope="module")
@@ -56,14 +57,11 @@ def state(folder: Path) -> dict[str, Any]:
 
 
 def test_the_run_is_the_same_to_the_bit(runs: Path) -> None:
-    for read in (read_weights, state):
-        whole, pieces, stopped = (
-            read(runs / name / LAST) for name in ("whole", "pieces", "stopped")
-        )
-        assert set(whole) == set(pieces) == set(stopped)
-        for name, tensor in whole.items():
-            assert torch.equal(tensor, pieces[name])
-            assert torch.equal(tensor, stopped[name])
+    for tensors_of in (read_weights, state):
+        whole, *others = (tensors_of(runs / name / LAST) for name in ("whole", "pieces", "stopped"))
+        for other in others:
+            assert set(whole) == set(other)
+            assert all(torch.equal(tensor, other[name]) for name, tensor in whole.items())
     shape = [(runs / name / LAST / "config.json").read_bytes() for name in ("whole", "pieces")]
     assert shape[0] == shape[1]
 
@@ -84,9 +82,9 @@ def test_what_is_copied_is_not_what_is_trained(
     later, real, step = Event(), HuggingFaceStorageWriter.write_data, write.Saver.written
     seen = []
 
-    def waits(self: Any, *given: Any) -> Any:
-        later.wait(60)
-        return real(self, *given)
+    def waits(self: Any, *args: Any) -> Any:
+        later.wait(300)
+        return real(self, *args)
 
     def written(self: write.Saver) -> Any:
         seen.append(self.pending)
@@ -100,10 +98,7 @@ def test_what_is_copied_is_not_what_is_trained(
     assert seen[1] is not None
     assert seen[1] is seen[2], "step 3 did not wait"
     for folder in ("step_000002", LAST):
-        mine, theirs = (
-            read_weights(tmp_path / "run" / folder),
-            read_weights(runs / "pieces" / folder),
-        )
+        mine, theirs = (read_weights(run / folder) for run in (tmp_path / "run", runs / "pieces"))
         assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
 
 
@@ -115,13 +110,13 @@ def test_half_of_one_is_none(
     left = [3 + files]  # after the two files and the name of the first checkpoint
 
     def until_full(real: Any) -> Any:
-        def made(first: Any, *given: Any, **more: Any) -> Any:
+        def write_if_free(*args: Any, **more: Any) -> Any:
             left[0] -= 1
             if left[0] < 0:
                 raise OSError(28, "No space left on device")
-            return real(first, *given, **more)
+            return real(*args, **more)
 
-        return made
+        return write_if_free
 
     monkeypatch.setattr(Path, "write_text", until_full(Path.write_text))
     monkeypatch.setattr(write.os, "replace", until_full(os.replace))
@@ -168,12 +163,12 @@ def test_a_mirror_has_what_the_folder_has(
     kind: str, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy that stops before its last file is not taken; the one before it is brought back."""
-    made, url = config(steps=4, save_every=1, checkpoint=kind), str(tmp_path / "store")
-    train(sft, made, tmp_path / "run", mirror=url, steps=3)
-    assert contents(tmp_path / "store") == contents(tmp_path / "run")
+    chosen, url = config(steps=4, save_every=1, checkpoint=kind), str(tmp_path / "store")
+    train(sft, chosen, tmp_path / "run", mirror=url, steps=3)
+    assert steps_of(tmp_path / "store") == steps_of(tmp_path / "run")
     assert [p.name for p in checkpoints(tmp_path / "store")] == ["step_000002", "step_000003"]
     with pytest.raises(CheckpointError, match=r"store: holds step_000003 of an earlier run"):
-        train(sft, made, tmp_path / "other", mirror=url)
+        train(sft, chosen, tmp_path / "other", mirror=url)
     assert not (tmp_path / "other").exists()
     real = Store.put
 
@@ -184,24 +179,20 @@ def test_a_mirror_has_what_the_folder_has(
 
     monkeypatch.setattr(Store, "put", put)
     with pytest.raises(StoreError, match=r"step_000004/trainer.json: is denied"):
-        train(sft, made, tmp_path / "run", mirror=url, resume=True)
+        train(sft, chosen, tmp_path / "run", mirror=url, resume=True)
     monkeypatch.undo()
     assert (tmp_path / "store" / LAST / "config.json").exists()
-    report = train(sft, made, tmp_path / "other", mirror=url, resume=True)
-    assert json.loads((tmp_path / "other" / "log.jsonl").read_text().splitlines()[-1])["step"] == 4
+    report = train(sft, chosen, tmp_path / "other", mirror=url, resume=True)
+    assert log(tmp_path / "other")[-1]["step"] == 4
     mine, theirs = read_weights(report.folder), read_weights(tmp_path / "run" / LAST)
     assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
-    (begun,) = [e for e in log(tmp_path / "other") if e["event"] == "begin" and e["step"]]
-    assert begun["step"] == 3
-    assert contents(tmp_path / "store") == contents(tmp_path / "other")
+    (begin,) = [e for e in log(tmp_path / "other") if e["event"] == "begin" and e["step"]]
+    assert begin["step"] == 3
+    assert steps_of(tmp_path / "store") == steps_of(tmp_path / "other")
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.glob("step_*/**/*"))
-        if path.is_file()
-    }
+def steps_of(folder: Path) -> dict[str, bytes]:
+    return {name: data for name, data in contents(folder).items() if name.startswith("step_")}
 
 
 def test_configs_that_cannot_be() -> None:
