@@ -311,15 +311,8 @@ def test_a_model(
     """Random weights: nonsense, but legal nonsense, in turns that end."""
     path = tmp_path / "t.jsonl"
     options = [
-        "--workspace",
-        str(base),
-        "--max-tokens",
-        "30",
-        "--seed",
-        "1",
-        "--transcript",
-        str(path),
-    ]
+        "--workspace", str(base), "--max-tokens", "30", "--seed", "1", "--transcript", str(path),
+    ]  # fmt: skip
     out = talk(["--model", model, *options], "Hi", "What about passwords?", "/why")
     assert "the last turn ended with 'stop'" in out
     assert lint([str(path)]) == 0

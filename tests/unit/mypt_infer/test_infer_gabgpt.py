@@ -40,20 +40,13 @@ def test_prepare(log: str, message: str, think: bool, want: str) -> None:
 @pytest.mark.parametrize(
     ("log", "want"),
     [
-        ("Hello", "<|user|>Hello<|assistant|>"),
-        ("<|user|>Hello", "<|user|>Hello<|assistant|>"),
+        ("Hello", "<|user|>Hello<|assistant|>"), ("<|user|>Hello", "<|user|>Hello<|assistant|>"),
         ("<|think|><|assistant|>Hello<|user|><|end|>", "<|user|>Hello<|assistant|>"),
-        (
-            "<|user|>Hi<|assistant|>Hello!<|end|><|user|>Bye",
-            "<|user|>Hi<|assistant|>Hello!<|end|><|user|>Bye<|assistant|>",
-        ),
-        (
-            "<|user|>Hi<|assistant|>Hello!<|end|>",
-            "<|user|>Hi<|assistant|>Hello!<|end|><|user|><|assistant|>",
-        ),
+        ("<|user|>Hi<|assistant|>Hello!<|end|><|user|>Bye", "<|user|>Hi<|assistant|>Hello!<|end|><|user|>Bye<|assistant|>"),
+        ("<|user|>Hi<|assistant|>Hello!<|end|>", "<|user|>Hi<|assistant|>Hello!<|end|><|user|><|assistant|>"),
         ("", "<|user|><|assistant|>"),
     ],
-)
+)  # fmt: skip
 def test_prepare_raw(log: str, want: str) -> None:
     assert gabgpt.prepare_raw(log) == want
     assert gabgpt.prepare_raw(log, think=True) == want.removesuffix("<|assistant|>") + "<|think|>"
@@ -68,9 +61,7 @@ def test_no_text_is_lost(log: str, message: str, think: bool) -> None:
     shown = "".join(text for _, text in gabgpt.display(prompt))
     before = "".join(text for _, text in gabgpt.display(log))
     assert shown in (before + message, before + "\n" + message)
-    assert not message or gabgpt.prepare_raw(prompt, think=think) == prompt, (
-        "what is prepared stays as it is"
-    )
+    assert not message or gabgpt.prepare_raw(prompt, think=think) == prompt
 
 
 @given(st.data(), MESSAGES, st.booleans())
@@ -100,12 +91,8 @@ def test_a_typed_tag_is_said(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("think", [False, True])
 @pytest.mark.parametrize(
     "log",
-    [
-        "<|user|>Hi<|think|>hm",
-        "<|user|>Hi<|think|>hm<|assistant|>",
-        "<|user|>Hi<|think|>hm<|assistant|><|end|>",
-    ],
-)
+    ["<|user|>Hi<|think|>hm", "<|user|>Hi<|think|>hm<|assistant|>", "<|user|>Hi<|think|>hm<|assistant|><|end|>"],
+)  # fmt: skip
 def test_the_second_round(log: str, think: bool) -> None:
     """Thinking without an answer: the answer comes next."""
     assert gabgpt.prepare_raw(log, think=think) == "<|user|>Hi<|think|>hm<|assistant|>"
@@ -113,11 +100,8 @@ def test_the_second_round(log: str, think: bool) -> None:
 
 def test_display() -> None:
     log = "<|user|>What is 2+2?<|think|>I need to add 2 and 2<|assistant|>4<|end|><|user|>"
-    assert gabgpt.display(log) == [
-        ("user", "What is 2+2?"),
-        ("think", "I need to add 2 and 2"),
-        ("assistant", "4"),
-    ]
+    shown = [("user", "What is 2+2?"), ("think", "I need to add 2 and 2"), ("assistant", "4")]
+    assert gabgpt.display(log) == shown
     assert gabgpt.display("raw") == [("user", "raw")]
     assert gabgpt.display("") == []
 
@@ -125,9 +109,8 @@ def test_display() -> None:
 @given(LOGS)
 def test_display_shows_all_text_and_no_tag(log: str) -> None:
     bubbles = gabgpt.display(log)
-    assert "".join(text for _, text in bubbles) == "".join(
-        e.text for e in D.lex(log) if e.terminal == "TEXT"
-    )
+    texts = [e.text for e in D.lex(log) if e.terminal == "TEXT"]
+    assert "".join(text for _, text in bubbles) == "".join(texts)
     assert {kind for kind, _ in bubbles} <= {"user", "think", "assistant"}
 
 
@@ -140,10 +123,8 @@ def test_truncate(data: st.DataObject, max_len: int, spelled: bool) -> None:
     cut = gabgpt.truncate(tokens, max_len)
     assert len(cut) <= max_len
     assert tokens[len(tokens) - len(cut) :] == cut
-    assert (
-        gabgpt.truncate(tokens, max_len, whole_turns=False)
-        == tokens[max(0, len(tokens) - max_len) :]
-    )
+    newest = tokens[max(0, len(tokens) - max_len) :]
+    assert gabgpt.truncate(tokens, max_len, whole_turns=False) == newest
     starts = [i for i, token in enumerate(tokens) if token == user and len(tokens) - i <= max_len]
     assert not starts or cut == tokens[starts[0] :], "as many whole turns as fit"
 
