@@ -19,7 +19,7 @@ from mypt_train.training.corpus import corpus, open_data
 from mypt_train.training.distributed import joined, spread_out, whole
 from mypt_train.training.objective import Objective
 from mypt_train.training.trainer import _rows
-from tests.support.training import SHAPE
+from tests.support.training import SHAPE, THREADS
 
 TIED = SHAPE | {"tie_word_embeddings": True}
 
@@ -29,7 +29,7 @@ def gradients(data: Path, out: Path, rows: int, micro: int, objective: str) -> N
 
     In files ddp.safetensors and fsdp.safetensors, with the loss.
     """
-    torch.set_num_threads(1)
+    torch.set_num_threads(THREADS)
     config = Config.of({"model": TIED, "train": {"objective": objective}}).train
     train = corpus(open_data([data]), "train")
     with joined("cpu") as world:

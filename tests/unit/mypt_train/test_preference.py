@@ -22,7 +22,7 @@ from mypt_train import Options, PrepareError, ShardReader, prepare
 from mypt_train.commands.prepare import main as prepare_command
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
 from tests.support.build import contents, write
-from tests.support.tolerance import assert_close, assert_same_training, forward_terms
+from tests.support.tolerance import assert_close, forward_terms, is_close, path_of, tensors_apart
 from tests.support.training import SHAPE, config, log, processes, weights
 
 D = mypt_spec.dialect("usf-omega")
@@ -197,20 +197,23 @@ def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
 
 
-def by_formula(objective: str, beta: float, model: Any, frozen: Any, found: Corpus) -> float:
-    """The mean loss over all pairs or answers."""
+def by_formula(
+    objective: str, beta: float, model: Any, frozen: Any, found: Corpus
+) -> tuple[float, float]:
+    """Returns the mean loss over all pairs or answers, and the size of the log-likelihoods in it."""
     kinds, pairs = found.episodes["kind"], found.episodes["pair"]
     wanted = np.flatnonzero(
         np.isin(kinds, (GOOD, BAD) if objective == "kto" else (CHOSEN, REJECTED))
     ).tolist()
     policy, reference = ({n: likelihoods(net, found, n) for n in wanted} for net in (model, frozen))
     gain = {n: sum(policy[n]) - sum(reference[n]) for n in policy}
-    losses = []
+    losses, size = [], max(abs(sum(each)) for each in policy.values())
     if objective == "kto":
         drift = max(0.0, sum(gain.values()) / len(gain))
-        return sum(
+        losses = [
             1 - sigmoid(beta * (gain[n] - drift) * (1 if kinds[n] == GOOD else -1)) for n in wanted
-        ) / len(wanted)
+        ]
+        return sum(losses) / len(losses), size
     for pair in sorted(set(pairs[pairs > 0].tolist())):
         (good,), (bad,) = (
             np.flatnonzero((pairs == pair) & (kinds == kind)).tolist()
@@ -222,7 +225,11 @@ def by_formula(objective: str, beta: float, model: Any, frozen: Any, found: Corp
             means = [sum(policy[n]) / len(policy[n]) for n in (good, bad)]
             odds = [math.log(math.exp(m) / (1 - math.exp(m))) for m in means]
             losses.append(-means[0] - beta * math.log(sigmoid(odds[0] - odds[1])))
-    return sum(losses) / len(losses)
+    return sum(losses) / len(losses), size
+
+
+# A log-likelihood sums the tokens of an answer; a gradient, those of all answers.
+ANSWER, SUMMED = 16, 1024
 
 
 @pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
@@ -241,11 +248,14 @@ def test_losses_are_their_formulas_however_a_step_is_cut(name: str, data: Path) 
         batches = [batch(found, rows[i : i + micro]) for i in range(0, len(rows), micro)]
         model.zero_grad()
         loss = objective.step(model, batches, objective.count(batches))
-        formula = by_formula(name, 0.7, model, frozen, found)
-        assert_close(loss, formula, terms=forward_terms(SHAPE, 512), scale=100)
+        formula, size = by_formula(name, 0.7, model, frozen, found)
+        assert_close(loss, formula, terms=ANSWER, scale=size)
+        other, _ = by_formula(name, 1.0, model, frozen, found)
+        assert not is_close(loss, other, terms=ANSWER, scale=size), "another beta"
         gradients.append([weight.grad.clone() for weight in model.parameters()])
     for one, other in zip(*gradients, strict=True):
-        assert_close(one, other, terms=1000)
+        assert_close(one, other, terms=SUMMED)
+        assert not is_close(0.999 * one, other, terms=SUMMED), "another divisor"
     assert max(float(g.abs().max()) for g in gradients[0]) > 1e-3
 
 
@@ -333,7 +343,8 @@ def test_processes_share_the_reference(data: Path, tmp_path: Path) -> None:
     for done in processes(["-c", IN_PIECES, *words], 2):
         assert done.returncode == 0, done.stderr
     mine, theirs = weights(tmp_path / "two" / "step_000002"), weights(one)
-    assert_same_training(mine, theirs, path=0.015)
+    terms = forward_terms(SHAPE, 512)
+    assert tensors_apart(mine, theirs, terms=terms, path=path_of(kto)) == []
 
 
 def test_sft_on_preferences_leaves_out_bad_answers(data: Path, tmp_path: Path) -> None:

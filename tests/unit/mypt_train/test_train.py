@@ -25,7 +25,7 @@ import pytest
 import mypt_spec
 from tests.support.build import native, write
 from tests.support.children import child
-from tests.support.tolerance import assert_close, forward_terms
+from tests.support.tolerance import assert_close, forward_terms, is_close
 from tests.support.training import PHASES, ROOT, SHAPE, config, data, log, weights
 
 torch = pytest.importorskip("torch")
@@ -250,8 +250,11 @@ def test_other_ways_to_the_same_place(
         [entry["loss"] for entry in log(folder) if entry["event"] == "step"]
         for folder in (tmp_path / "r", run)
     )
-    dtype = torch.bfloat16 if "dtype" in change else np.float32
-    assert_close(mine, theirs, terms=forward_terms(SHAPE, 512), dtype=dtype)
+    allowed: dict[str, Any] = {"terms": forward_terms(SHAPE, 512), "dtype": np.float32}
+    if "dtype" in change:  # logits of about 1 are rounded some 20 times, and a step has 100 or more
+        allowed = {"terms": 20 / 100, "scale": 1.0, "dtype": torch.bfloat16}
+    assert_close(mine, theirs, **allowed)
+    assert not is_close(mine[1:], theirs[:-1], **allowed), "a step lost"
     assert change != {"dtype": "bfloat16"} or mine != theirs
 
 

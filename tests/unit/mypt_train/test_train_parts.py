@@ -92,8 +92,31 @@ def test_the_head_is_cross_entropy(count: int, vocabulary: int, seed: int, piece
         head._PIECE = before
 
 
+def test_faults_of_the_head_are_seen() -> None:
+    """The same limits as above; the plain statement has one target less, or another divisor."""
+    generator = torch.Generator().manual_seed(0)
+    hidden, weight = (torch.randn(n, 8, generator=generator) for n in (40, 90))
+    targets = torch.randint(0, 90, (40,), generator=generator)
+    h, w = hidden.clone().requires_grad_(), weight.clone().requires_grad_()
+    chunked_cross_entropy(h, w, targets)[0].backward()
+    limit = {"terms": 40 * 98, "scale": float((hidden @ weight.T).abs().max() * weight.abs().max())}
+    slopes = torch.ones(40)
+    for mine, theirs in zip(
+        (h.grad, w.grad), by_hand(hidden, weight, targets, slopes)[1:], strict=True
+    ):
+        assert_close(mine, theirs, **limit)
+    slopes[7] = 0.0
+    for wrong in (slopes, torch.full((40,), 40 / 39)):
+        for mine, theirs in zip(
+            (h.grad, w.grad), by_hand(hidden, weight, targets, wrong)[1:], strict=True
+        ):
+            assert not is_close(mine, theirs, **limit)
+
+
 def test_the_head_in_bfloat16_and_far_from_zero() -> None:
-    hidden, weight, targets = torch.randn(9, 8) * 2, torch.randn(50, 8), torch.arange(9)
+    generator = torch.Generator().manual_seed(0)
+    hidden, weight = (torch.randn(n, 8, generator=generator) * 2 for n in (9, 50))
+    targets = torch.arange(9)
     losses, by_h, _ = by_hand(hidden, weight, targets, torch.ones(9))
     for function in (
         lambda h, w: chunked_cross_entropy(h, w, targets)[0],
@@ -103,10 +126,12 @@ def test_the_head_in_bfloat16_and_far_from_zero() -> None:
         with torch.autocast("cpu", torch.bfloat16):
             total = function(h, w)
         total.backward()
-        assert_close(
-            total, losses.sum(), terms=9 * 58, scale=float(losses.max()), dtype=torch.bfloat16
-        )
-        assert_close(h.grad, by_h, terms=58, dtype=torch.bfloat16)
+        # Each product is rounded to bfloat16, the sums of them are not.
+        narrow = {"terms": 9, "scale": float(losses.max()), "dtype": torch.bfloat16}
+        assert_close(total, losses.sum(), **narrow)
+        assert_close(h.grad, by_h, terms=1, dtype=torch.bfloat16)
+        assert not is_close(losses.sum() - losses.max(), losses.sum(), **narrow), "one target lost"
+        assert not is_close(0.9 * by_h, by_h, terms=1, dtype=torch.bfloat16), "another divisor"
     total, each, _ = chunked_cross_entropy(
         torch.full((1, 1), 1.0), torch.tensor([[500.0], [-500.0]]), torch.tensor([1])
     )
@@ -135,19 +160,21 @@ def test_the_ways_of_attention_agree(made: tuple[list[list[int]], int], groups: 
     )
     real = torch.arange(width) < torch.tensor([sum(row) for row in lengths])[:, None]
     kept = real[:, None, :, None].expand(len(lengths), 2, width, 8)
+    largest = max(float(t.detach().abs().max()) for t in (q, k, v))
     found = {}
     for backend in ("mask", "slices"):
         out = attend(backend, lengths, width, CPU)(0, q, k, v)[kept]
         found[backend] = (out, *torch.autograd.grad(out.sin().sum(), (q, k, v)))
     for mine, theirs in zip(found["slices"], found["mask"], strict=True):
-        assert_close(mine, theirs, terms=width + 8)
+        assert_close(mine, theirs, terms=width + 8, scale=largest**2)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_flex_attention_agrees_in_its_forward_pass() -> None:
     """On a CPU it has no other; its backward pass needs a GPU."""
     lengths, width = [[5, 3, 40], [60]], 64
-    q, k, v = (torch.randn(2, heads, width, 16) for heads in (4, 2, 2))
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, heads, width, 16, generator=generator) for heads in (4, 2, 2))
     kept = torch.arange(width) < torch.tensor([48, 60])[:, None]
     with torch.no_grad():
         plain, flex = (
@@ -155,6 +182,9 @@ def test_flex_attention_agrees_in_its_forward_pass() -> None:
             for backend in ("mask", "flex")
         )
     assert_close(plain, flex, terms=width + 16)
+    with torch.no_grad():
+        mixed = attend("mask", [[8, 40], [60]], width, CPU)(0, q, k, v).transpose(1, 2)[kept]
+    assert not is_close(mixed, flex, terms=width + 16), "an episode sees its neighbour"
     with pytest.raises(ValueError, match="attention is 'x'"):
         attend("x", lengths, width, CPU)
 
