@@ -12,6 +12,7 @@ import pytest
 
 import mypt_spec
 from mypt_spec.tokenizer import bpe, tokenizer
+from mypt_spec.tokenizer.runs import encode_run
 from mypt_spec.tokenizer.tokenizer import FILES, VocabularyError, gpt2, gpt2_letters, gpt2_ranks
 
 
@@ -66,6 +67,32 @@ def test_long_white_space_is_cut_as_tiktoken_cuts_it(
 def test_a_megabyte_of_white_space(mypt: mypt_spec.Tokenizer) -> None:
     text = "a" + " " * 1_000_000 + "b"
     assert mypt.decode(mypt.encode(text)) == text
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["Grüße", "\n", "x"],
+        ["\n", "\n", "é", "\n", "\n", "a"],
+        ["a", "世界 🙂", "\n\n", "b" * 40],
+        ["b" * 40, "\n", "🙂🙂", " c"],
+        ["alone"],
+    ],
+)
+def test_a_token_belongs_to_the_text_in_which_it_begins(
+    mypt: mypt_spec.Tokenizer, texts: list[str]
+) -> None:
+    """Texts that are encoded as one run: bytes are counted, not characters."""
+    joined, owners = b"", list[int]()
+    for number, text in enumerate(texts):
+        joined += text.encode()
+        owners += [number] * len(text.encode())
+    expected, at = list[tuple[int, int]](), 0
+    for token in mypt.encode(joined.decode()):
+        expected.append((owners[at], token))
+        at += len(mypt.decode_bytes([token]))
+    runs = encode_run([*enumerate(texts)], mypt)
+    assert [(number, token) for number, ids in runs for token in ids] == expected
 
 
 def test_both_files_of_gpt2_follow_from_the_one_that_is_kept() -> None:
