@@ -385,6 +385,18 @@ def test_white_space_of_a_tag(
     assert d.parse(d.serialize(episode)) == (episode, [])
 
 
+def test_white_space_after_a_tag_that_ends_in_some_is_content(tmp_path: Path) -> None:
+    """It is content too where the next tag takes white space before it, which is then missing."""
+    closing = '{ special = "</box>" }]\nid = 50258'
+    table = headed(exact=True).replace(closing, '{ space = "\\n" }, { special = "</box>" }]')
+    d = load(folder_with(tmp_path, HEADED, table), NoRecords())
+    spans = [(e.terminal, e.at.span) for e in d.lex("<box>box\n  </box><box>bagb\n</box>")]
+    assert spans == [
+        ("BOX_OPEN", (0, 9)), ("TEXT", (9, 11)), ("BOX_CLOSE", (11, 17)),
+        ("BAG_OPEN", (17, 25)), ("TEXT", (25, 26)), ("BOX_CLOSE", (26, 33)),
+    ]  # fmt: skip
+
+
 def test_a_word_of_a_tag_must_end(tmp_path: Path) -> None:
     d = load(folder_with(tmp_path, HEADED, headed(exact=True)), NoRecords())
     assert [e.terminal for e in d.lex("<box>boxa</box>")] == ["$STRAY", "TEXT", "BOX_CLOSE"]
