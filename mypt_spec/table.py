@@ -554,7 +554,8 @@ def pattern(
     out: list[str] = []
     for piece in terminal.spelling:
         if piece.kind == "attr":
-            out.append(f"(?P<{terminal.name}__{piece.value}>{piece.pattern})")
+            values = piece.pattern if special is None else _without_sentinels(piece.pattern)
+            out.append(f"(?P<{terminal.name}__{piece.value}>{values})")
         elif piece.kind == "space" and (core or not out):
             continue
         elif piece.kind == "space":
@@ -567,6 +568,30 @@ def pattern(
         else:
             out.append(re.escape(piece.value))
     return "".join(out)
+
+
+_SURROGATES = "\ud800-\udfff"
+# What may match a sentinel in a regular expression, and what must be skipped to find it.
+_CLASSES = re.compile(
+    r"\[(?P<not>\^?)(?P<rest>\]?(?:\\.|[^\]\\])*\])|\\(?P<kind>.)|(?P<any>\.)", re.DOTALL
+)
+
+
+def _without_sentinels(values: str) -> str:
+    """Returns a pattern that matches as `values` does, but for texts with a special id in them."""
+
+    def narrow(match: re.Match[str]) -> str:
+        if match["not"]:
+            # A bracket that comes first is one of the characters.
+            first = "\\" if len(match["rest"]) > 1 and match["rest"][0] == "]" else ""
+            return f"[^{_SURROGATES}{first}{match['rest']}"
+        if match["any"]:
+            return f"[^\\n{_SURROGATES}]"
+        if match["kind"] in ("S", "W", "D"):
+            return f"[^\\{match['kind'].lower()}{_SURROGATES}]"
+        return match[0]
+
+    return _CLASSES.sub(narrow, values)
 
 
 def padded(used: int, to: int) -> int:
