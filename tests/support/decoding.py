@@ -6,6 +6,7 @@ import random
 from collections.abc import Container, Iterator, Sequence
 from functools import cache
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from mypt_spec.lexer import lex_ids
 from mypt_spec.parser import messages_of
 from mypt_spec.states import calling_blocks
 from mypt_spec.validator import Run
+from tests.support.build import function
 from tests.support.dialects import DIALECTS
 
 # The dialects with calls of tools.
@@ -76,6 +78,11 @@ GUIDED_TOOLS = (
 )  # fmt: skip
 # <myPT_assistant><myPT_toolcall>, and </myPT_toolcall>.
 CALL, CALL_END = (50261, 50267), 50268
+
+
+def requiring(name: str = "t", /, **properties: Any) -> dict[str, Any]:
+    """Returns a tool whose arguments are all required."""
+    return function(name, properties, required=[*properties])
 
 
 def message(role: str, text: str = "Hi") -> Message:

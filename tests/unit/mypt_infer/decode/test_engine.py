@@ -29,6 +29,7 @@ from tests.support.decoding import (
     in_call,
     into_call,
     prompt,
+    requiring,
     walk,
 )
 from tests.support.examples import either
@@ -277,7 +278,7 @@ def test_which_engine() -> None:
 
 
 def tool(**schema: Any) -> list[dict[str, Any]]:
-    return [function("t", {"a": schema}, required=["a"])]
+    return [requiring(a=schema)]
 
 
 @pytest.mark.parametrize(

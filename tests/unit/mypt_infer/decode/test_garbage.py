@@ -16,8 +16,7 @@ from mypt_infer.decode import Decoder, tables
 from mypt_infer.decode.compile import pieces
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_spec.memo import Memo
-from tests.support.build import function
-from tests.support.decoding import in_call
+from tests.support.decoding import in_call, requiring
 from tests.support.large_tools import many_tools
 
 
@@ -45,7 +44,7 @@ def test_states_of_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that a long generation reaches, and what is known of each."""
     pytest.importorskip("llguidance")
     schema = {"type": "array", "items": {"type": "integer"}}
-    made = Decoder("mypt", [function("t", {"a": schema}, required=["a"])], engine="llguidance")
+    made = Decoder("mypt", [requiring(a=schema)], engine="llguidance")
     guided: Any = made.engine.guided  # type: ignore[attr-defined]
     for of, names in ((made, ("_free", "_sets")), (guided, ("_offered", "_texts", "_matchers"))):
         for name in names:

@@ -14,12 +14,13 @@ from mypt_infer.decode.compile import nfa, pieces
 from mypt_infer.generate.device import DeviceDecoder
 from mypt_spec.memo import Memo
 from tests.support.build import function
+from tests.support.decoding import requiring
 from tests.support.examples import either
 from tests.support.large_tools import listed, many_tools, nested, optional
 
 
 def decoder_of(schema: dict[str, Any]) -> Decoder:
-    return Decoder("mypt", [function("t", {"a": schema}, required=["a"])])
+    return Decoder("mypt", [requiring(a=schema)])
 
 
 @pytest.mark.parametrize(("schema", "small"), [(nested, 4), (listed, 200), (optional, 20)])

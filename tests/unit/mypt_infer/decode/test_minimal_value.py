@@ -17,7 +17,18 @@ import mypt_spec
 from mypt_infer.decode import Decoder, SchemaFault
 from mypt_infer.decode.llguidance.minimal_value import Unclear, minimal_value
 from mypt_spec.bodies.json_schema import misfits
-from tests.support.decoding import CALLERS, TOOLS, prompt
+from tests.support.build import function
+from tests.support.decoding import (
+    CALL,
+    CALL_END,
+    CALLERS,
+    TOOLS,
+    in_call,
+    prompt,
+    requiring,
+    walk,
+)
+from tests.support.examples import either, examples
 
 pytest.importorskip("llguidance")
 from mypt_infer.decode.compile.nfa import NO_BLOCK
@@ -27,87 +38,59 @@ from mypt_infer.decode.llguidance.grammar import matcher
 from mypt_infer.decode.llguidance.pattern_text import Unreadable, pattern_text
 from mypt_infer.decode.llguidance.tools import _Opening, calls_of
 from mypt_infer.decode.tables import DEAD_STATE
-from mypt_infer.decode.tools import ToolSpec, declare
+from mypt_infer.decode.tools import declare
 
 
 def size(value: Any) -> int:
     return len(json.dumps(value))
 
 
-def spec(properties: dict[str, Any], required: list[str]) -> ToolSpec:
-    return ToolSpec("t", {"type": "object", "properties": properties, "required": required})
+def least(schema: Any) -> Any:
+    return minimal_value(schema, size)
+
+
+VALUES = st.sampled_from(["", "a", "note", 1, 10, None, True, [], ["x"], {"k": 1}])
+KINDS = ["string", "integer", "number", "boolean", "null", "const", "enum", "any"]
+LENGTHS = [{}, {"minLength": 3}, {"maxLength": 2}, {"minLength": 7, "maxLength": 9}]
+BOUNDS = [{}, {"minimum": 3}, {"maximum": -17}, {"exclusiveMinimum": 9, "maximum": 40}, {"exclusiveMaximum": 0}, {"minimum": 5, "multipleOf": 4}]  # fmt: skip
 
 
 @st.composite
 def schemas(draw: st.DrawFn, depth: int = 2) -> dict[str, Any]:
     """Schemas whose values can be read off them."""
-    kind = draw(
-        st.sampled_from(
-            [
-                "string",
-                "integer",
-                "number",
-                "boolean",
-                "null",
-                "const",
-                "enum",
-                "any",
-                *(["array", "object"] if depth else []),
-            ]
-        )
-    )
-    values = st.sampled_from(["", "a", "note", 1, 10, None, True, [], ["x"], {"k": 1}])
+    kind = draw(st.sampled_from([*KINDS, *(["array", "object"] if depth else [])]))
     if kind == "const":
-        return {"const": draw(values)}
+        return {"const": draw(VALUES)}
     if kind == "enum":
-        return {"enum": draw(st.lists(values, min_size=1, max_size=3))}
+        return {"enum": draw(st.lists(VALUES, min_size=1, max_size=3))}
     if kind == "any":
         return {"anyOf": draw(st.lists(schemas(depth=0), min_size=1, max_size=2))}
-    out: dict[str, Any] = {
-        "type": draw(st.sampled_from([kind, [kind], [kind, "null"]])) if kind != "null" else kind
-    }
+    types = [kind, [kind], [kind, "null"]] if kind != "null" else [kind]
+    out: dict[str, Any] = {"type": draw(st.sampled_from(types))}
     if kind == "string":
-        out |= draw(
-            st.sampled_from(
-                [{}, {"minLength": 3}, {"maxLength": 2}, {"minLength": 7, "maxLength": 9}]
-            )
-        )
+        out |= draw(st.sampled_from(LENGTHS))
     if kind in ("integer", "number"):
-        out |= draw(
-            st.sampled_from(
-                [
-                    {},
-                    {"minimum": 3},
-                    {"maximum": -17},
-                    {"exclusiveMinimum": 9, "maximum": 40},
-                    {"exclusiveMaximum": 0},
-                    {"minimum": 5, "multipleOf": 4},
-                ]
-            )
-        )
+        out |= draw(st.sampled_from(BOUNDS))
     if kind == "array":
-        low = draw(st.integers(0, 2))
-        out |= {"items": draw(schemas(depth=depth - 1)), "minItems": low}
+        out |= {"items": draw(schemas(depth=depth - 1)), "minItems": draw(st.integers(0, 2))}
     if kind == "object":
         keys = draw(st.lists(st.sampled_from(["a", "day", "k_2"]), unique=True, max_size=3))
         out |= {
             "properties": {k: draw(schemas(depth=depth - 1)) for k in keys},
             "required": draw(st.permutations(keys))[: draw(st.integers(0, 3))],
+            "additionalProperties": False,
         }
-        out["additionalProperties"] = False
     return out
 
 
-@settings(max_examples=40)
+@settings(max_examples=either(12, 40))
 @given(st.lists(schemas(), min_size=1, max_size=3), st.sampled_from(CALLERS))
 def test_what_is_read_off_is_proved_and_about_as_short_as_what_a_search_finds(
     parts: list[dict[str, Any]], name: str
 ) -> None:
     dialect = mypt_spec.dialect(name)
-    tool = spec(
-        {f"a{i}": part for i, part in enumerate(parts)}, [f"a{i}" for i in range(len(parts))]
-    )
-    assert misfits(minimal_value(tool.schema, size), dict(tool.schema)) == []
+    (tool,) = declare([requiring(**{f"a{i}": part for i, part in enumerate(parts)})])
+    assert misfits(least(tool.schema), dict(tool.schema)) == []
     opening = _Opening(dialect)
     first = matcher(dialect, opening.end, opening.kind, [tool])
     read, searched = opening.read_off(first, tool), opening.searched(first, tool)
@@ -115,9 +98,8 @@ def test_what_is_read_off_is_proved_and_about_as_short_as_what_a_search_finds(
     assert opening.ground.proved(first, read, opening.end), dialect.tokenizer.decode(read)
     # A bracket may be one token with the value behind it: which values, is not read off.
     merged = dialect.tokenizer.decode(read).count("[")
-    assert searched is None or len(read) <= len(searched) + merged, dialect.tokenizer.decode(
-        searched
-    )
+    text = dialect.tokenizer.decode(searched or ())
+    assert searched is None or len(read) <= len(searched) + merged, text
 
 
 @pytest.mark.parametrize("name", CALLERS)
@@ -125,11 +107,11 @@ def test_the_least_is_that_of_the_tables(name: str) -> None:
     """In flat schemas the tables count exactly, over all ways to write a call."""
     for tool in declare(TOOLS):
         table, other = (Decoder(name, [tool], engine=engine) for engine in ("table", "llguidance"))
-        least = [
+        one, two = (
             min(int(of.tables.to_close[s]) for s in entries_of(of.tables, 2))
             for of in (table, other)
-        ]
-        assert least[0] == least[1]
+        )
+        assert one == two
 
 
 @pytest.mark.parametrize(
@@ -141,16 +123,15 @@ def test_the_least_is_that_of_the_tables(name: str) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_tell(schema: Any) -> None:
+    root = {"type": "object", "properties": {"a": schema}, "required": ["a"], "$defs": {}}
     with pytest.raises(Unclear):
-        minimal_value(
-            {"type": "object", "properties": {"a": schema}, "required": ["a"], "$defs": {}}, size
-        )
+        least(root)
 
 
 def test_a_pattern_without_operators_is_its_own_value() -> None:
     """A search cannot see it: after each byte, any other may follow."""
-    tool = spec({"a": {"type": "string", "pattern": "wifi"}}, ["a"])
-    assert minimal_value(tool.schema, size) == {"a": "wifi"}
+    tool = requiring(a={"type": "string", "pattern": "wifi"})
+    assert least(tool["function"]["parameters"]) == {"a": "wifi"}
     assert Decoder("mypt", [tool], engine="llguidance")
 
 
@@ -167,7 +148,7 @@ PARTS = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(PARTS, st.booleans())
 def test_the_text_of_a_pattern_matches_it(pattern: str, bound: bool) -> None:
     whole = f"^{pattern}$" if bound else pattern
@@ -184,137 +165,77 @@ def test_a_pattern_that_does_not_tell(pattern: str) -> None:
 
 def test_what_two_schemas_bind_together() -> None:
     """`anyOf` beside other keywords, as in lists of tools with either of two arguments."""
-    either = [{"required": ["path", "b"]}, {"required": ["a"]}]
-    schema = {
-        "properties": {"a": {"const": 1}, "path": {"const": 2}, "b": {"const": 3}},
-        "type": "object",
-    }
-    assert minimal_value({**schema, "anyOf": either}, size) == {"a": 1}
-    assert minimal_value({**schema, "allOf": either}, size) == {"a": 1, "path": 2, "b": 3}
+    ways = [{"required": ["path", "b"]}, {"required": ["a"]}]
+    properties = {"a": {"const": 1}, "path": {"const": 2}, "b": {"const": 3}}
+    schema = {"properties": properties, "type": "object"}
+    assert least({**schema, "anyOf": ways}) == {"a": 1}
+    assert least({**schema, "allOf": ways}) == {"a": 1, "path": 2, "b": 3}
 
 
 def test_references_are_followed_and_circles_are_not() -> None:
-    node = {
-        "type": "object",
-        "properties": {"label": {"type": "string"}, "below": {"$ref": "#/$defs/node"}},
-        "required": ["label"],
-    }
-    root = {
-        "type": "object",
-        "properties": {"root": {"$ref": "#/$defs/node"}},
-        "required": ["root"],
-        "$defs": {"node": node},
-    }
-    assert minimal_value(root, size) == {"root": {"label": ""}}
+    here = {"$ref": "#/$defs/node"}
+    node = {"type": "object", "properties": {"label": {"type": "string"}, "below": here}}
+    root = {"type": "object", "properties": {"root": here}, "required": ["root"]}
+    assert least({**root, "$defs": {"node": {**node, "required": ["label"]}}}) == {"root": {"label": ""}}  # fmt: skip
     with pytest.raises(Unclear):
-        minimal_value({**root, "$defs": {"node": {**node, "required": ["below"]}}}, size)
+        least({**root, "$defs": {"node": {**node, "required": ["below"]}}})
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"],
-)
+FORMATS = ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FORMATS)
 def test_formats(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some of them no search has found an ending for."""
     monkeypatch.setattr(_Opening, "searched", lambda *_: None)
-    tools = [
-        {
-            "name": "t",
-            "parameters": {
-                "type": "object",
-                "properties": {"a": {"type": "string", "format": kind}},
-                "required": ["a"],
-            },
-        }
-    ]
-    decoder = Decoder("mypt", tools, engine="llguidance")
-    if kind not in ("date-time", "ipv6", "email"):  # that it was made is enough
+    tool = requiring(a={"type": "string", "format": kind})
+    decoder = Decoder("mypt", [tool], engine="llguidance")
+    if kind not in ("date-time", "ipv6", "email"):  # that there is a decoder is enough
         return
-    begin = [50261, 50267, *decoder.dialect.tokenizer.encode('{"name": "t", "a": "')]
-    least = decoder.minimum(decoder.run(decoder.start(prompt("mypt")), begin))
+    begin = [*CALL, *decoder.dialect.tokenizer.encode('{"name": "t", "a": "')]
+    shortest = decoder.minimum(in_call(decoder, '{"name": "t", "a": "'))
     for slack in (0,) if kind == "email" else (0, 4):
-        choose, budget = random.Random(f"{kind} {slack}"), len(begin) + least + slack
-        state, out = decoder.run(decoder.start(prompt("mypt"), max_new_tokens=budget), begin), []
-        while not decoder.final(state):
-            out.append(int(choose.choice(decoder.ids(state))))
-            state = decoder.next(state, out[-1])
-        value = json.loads('{"a": "' + decoder.dialect.tokenizer.decode(out[: out.index(50268)]))
-        assert misfits(value, dict(decoder.tools[0].schema)) == []
+        budget = len(begin) + shortest + slack
+        state = decoder.run(decoder.start(prompt("mypt"), max_new_tokens=budget), begin)
+        ids = walk(decoder, state, random.Random(f"{kind} {slack}"), bold=0)
+        value = '{"a": "' + decoder.dialect.tokenizer.decode(ids[: ids.index(CALL_END)])
+        assert misfits(json.loads(value), tool["function"]["parameters"]) == []
 
 
 def test_a_search_helps_where_reading_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[str] = []
-    real = _Opening.searched
-    monkeypatch.setattr(
-        _Opening,
-        "searched",
-        lambda self, first, tool: looked.append(tool.name) or real(self, first, tool),
-    )
-    bound = {"type": "string", "pattern": r"^\p{Lu}-7$"}
-    decoder = Decoder(
-        "mypt",
-        [
-            {"name": "free_x1", "parameters": {}},
-            {
-                "name": "bound_x1",
-                "parameters": {"type": "object", "properties": {"a": bound}, "required": ["a"]},
-            },
-        ],
-        engine="llguidance",
-    )
-    assert looked == ["bound_x1"]
+    names, search = list[str](), _Opening.searched
+    monkeypatch.setattr(_Opening, "searched", lambda self, first, tool: names.append(tool.name) or search(self, first, tool))  # type: ignore[func-returns-value]  # fmt: skip
+    bound = requiring("bound_x1", a={"type": "string", "pattern": r"^\p{Lu}-7$"})
+    decoder = Decoder("mypt", [function("free_x1"), bound], engine="llguidance")
+    assert names == ["bound_x1"]
     body = decoder.dialect.tokenizer.decode(decoder.engine.guided.endings[2])  # type: ignore[attr-defined]
     assert re.fullmatch("[A-Z]-7", json.loads(body)["a"])
-    looked.clear()
-    monkeypatch.setattr(
-        _Opening,
-        "read_off",
-        lambda self, first, tool: self.ground.search.tokens(b'{"name": "free_x2", "no": 1}'),
-    )
-    assert (
-        Decoder(
-            "mypt", [{"name": "free_x2", "parameters": {}}], engine="llguidance"
-        ).engine.guided.least_of(0)
-        < 12
-    )  # type: ignore[attr-defined]
-    assert looked == ["free_x2"], "a guess that does not fit is not taken"
+    names.clear()
+    guess = b'{"name": "free_x2", "no": 1}'
+    monkeypatch.setattr(_Opening, "read_off", lambda self, *_: self.ground.search.tokens(guess))
+    decoder = Decoder("mypt", [function("free_x2")], engine="llguidance")
+    assert decoder.engine.guided.least_of(0) < 12  # type: ignore[attr-defined]
+    assert names == ["free_x2"], "a guess that does not fit is not taken"
 
 
 def test_a_known_list_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    tools = [
-        {
-            "name": "known_once",
-            "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}},
-        }
-    ]
+    tools = [function("known_once", {"a": {"type": "integer"}})]
     first = Decoder("mypt", tools, engine="llguidance")
     monkeypatch.setattr(calls_module, "matcher", lambda *_: pytest.fail("compiled again"))
     again = Decoder("mypt", tools, engine="llguidance")
-    assert again.engine.guided is not first.engine.guided, "states are numbered anew"  # type: ignore[attr-defined]
+    assert again.engine.guided is not first.engine.guided, "states have numbers of their decoder"  # type: ignore[attr-defined]
     assert again.tables is first.tables
     monkeypatch.undo()
+    other = function("known_once", {"a": {"uniqueItems": True, "type": "array"}})
     with pytest.raises(SchemaFault):
-        calls_of(
-            first.dialect,
-            declare(
-                [
-                    {
-                        "name": "known_once",
-                        "parameters": {
-                            "type": "object",
-                            "properties": {"a": {"uniqueItems": True, "type": "array"}},
-                        },
-                    }
-                ]
-            ),
-        )
+        calls_of(first.dialect, declare([other]))
 
 
 @pytest.mark.parametrize("name", CALLERS)
 def test_filled_holes_are_measured_as_if_all_were_measured_anew(name: str) -> None:
     made = Decoder(name, TOOLS, engine="llguidance").tables
-    for least in ([1, 1, 1, 1], [40, 3, 90, 7], [5, 0, 0, 2000]):
-        filled = made.with_holes([9] * 4).with_holes(least)
+    for lengths in ([1, 1, 1, 1], [40, 3, 90, 7], [5, 0, 0, 2000]):
+        filled = made.with_holes([9] * 4).with_holes(lengths)
         assert filled.distance.tolist() == filled.measure(filled.final).tolist()
         goal = filled.block == NO_BLOCK
         goal[DEAD_STATE] = False

@@ -31,6 +31,7 @@ from tests.support.decoding import (
     in_call,
     into_call,
     prompt,
+    requiring,
 )
 from tests.support.examples import either
 
@@ -393,7 +394,7 @@ def test_what_begins_a_dead_end_is_not_offered(
     name: str, part: dict[str, Any], begun: str, dead: str
 ) -> None:
     """Though the schema and the dialect take it, each by itself."""
-    of = Decoder(name, [function("t", {"a": part}, required=["a"])], engine="llguidance")
+    of = Decoder(name, [requiring(a=part)], engine="llguidance")
     encode = of.dialect.tokenizer.encode
     body = call_text("t", {"a": 0}, of.dialect.table.literals, call_ends(of.dialect)[0])
     _, state = into_call(of, of.start(prompt(name)))
