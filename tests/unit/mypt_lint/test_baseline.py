@@ -134,24 +134,6 @@ def test_what_is_no_baseline_is_refused(
     assert str(file) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--baseline", "none"],
-        ["--prune-baseline"],
-        ["--write-baseline", "x.jsonl", "--fix"],
-        ["--write-baseline", "x.jsonl/y"],
-        ["--kind", "text", "--baseline", "x.jsonl"],
-    ],
-)
-def test_what_does_not_go_together(
-    folder: Path, options: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "x.jsonl").write_bytes(b"\n")
-    assert main([*options, "x.jsonl"]) == 2
-    assert capsys.readouterr().err.startswith("mypt-lint: error: ")
-
-
 @settings(max_examples=examples(80))
 @given(st.data())
 def test_keys_do_not_depend_on_spelling(data: st.DataObject) -> None:

@@ -158,22 +158,47 @@ def test_a_text_after_a_byte_order_mark_is_checked(lint: Linter, kind: str, faul
     assert (status, codes(findings)) == (1, ["MYP906"]), "what cannot be read is not clean"
 
 
-def test_exit_status(lint: Linter, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_status(lint: Linter) -> None:
     assert lint.of(GOOD)[0] == 0
     warning = GOOD.replace("Yo", "  ")
     assert lint.of(warning)[0] == 0
     assert lint.of(warning, "--fail-on", "warning")[0] == 1
     assert lint.of(GOOD.rstrip(), "--fail-on", "info")[0] == 1
-    for arguments in (
-        ["none.jsonl"], ["--select", "MYP9999", "x"], ["--dialect", "none", "x"], ["--phase", "9", "x"], [],
-    ):  # fmt: skip
-        assert main(arguments) == 2
-        message = capsys.readouterr()
-        assert message.err.startswith("mypt-lint: error: ")
-        assert message.out == ""
     with pytest.raises(SystemExit) as stop:
         main(["--no-such-option"])
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("none.jsonl", "none.jsonl: no such file"),
+        ("--select MYP9999 x.jsonl", "MYP9999"),
+        ("--dialect none x.jsonl", "no dialect 'none'"),
+        ("--phase 9 x.jsonl", "phase"),
+        ("", "nothing to check"),
+        ("--format txt x.jsonl", "did you mean text?"),
+        ("--format json --format text x.jsonl", "2 formats go to standard output"),
+        ("-o x.jsonl x.jsonl", "is read from"),
+        ("-o none/x x.jsonl", "cannot be written"),
+        ("--baseline none x.jsonl", "none"),
+        ("--prune-baseline x.jsonl", "--prune-baseline needs --baseline FILE"),
+        ("--write-baseline x.jsonl --fix x.jsonl", "--write-baseline stands alone"),
+        ("--write-baseline x.jsonl/y x.jsonl", "x.jsonl/y"),
+        ("--kind text --baseline x.jsonl x.jsonl", "a baseline knows records"),
+        ("--watch -", "--watch only looks"),
+        ("--watch --fix x.jsonl", "--watch only looks"),
+        ("--unsafe-fixes x.jsonl", "--unsafe-fixes needs --fix"),
+    ],
+)
+def test_usage(command: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("x.jsonl").write_text("{\n")
+    assert main(command.split()) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("mypt-lint: error: ")
+    assert message in err
+    assert out == ""
+    assert Path("x.jsonl").read_text() == "{\n"
 
 
 def test_an_internal_error_is_status_2_and_no_traceback(

@@ -103,9 +103,3 @@ def test_watch(tmp_path: Path) -> None:
             rounds += "watching" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=120) == 130
-
-
-def test_what_cannot_be_watched(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--watch", "-"]) == 2
-    assert main(["--watch", "--fix", "x.jsonl"]) == 2
-    assert "--watch only looks" in capsys.readouterr().err

@@ -98,21 +98,3 @@ def test_several_formats_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-q", "--format", "concise", "-o", "log.txt", "x.jsonl"]) == 1
     assert capsys.readouterr().out == ""
     assert len(Path("log.txt").read_text().splitlines()) == 5
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--format", "txt"], "did you mean text?"),
-        (["--format", "json", "--format", "text"], "2 formats go to standard output"),
-        (["-o", "x.jsonl"], "is read from"),
-        (["-o", "none/x"], "cannot be written"),
-    ],
-)
-def test_outputs_that_cannot_be(
-    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("x.jsonl").write_text("{\n")
-    assert main([*options, "x.jsonl"]) == 2
-    assert message in capsys.readouterr().err
-    assert Path("x.jsonl").read_text() == "{\n"

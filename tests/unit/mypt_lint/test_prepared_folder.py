@@ -39,19 +39,11 @@ def data(prepared: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(prepared, tmp_path / "set"))
 
 
-Places = tuple[int, list[tuple[str, int, int]]]
-
-
-@pytest.fixture
-def check(data: Path, lint: Linter) -> Callable[[], Places]:
-    """Lints the folder; returns the exit status, and (code, row, column) of each finding."""
-
-    def run() -> Places:
-        status, findings, _ = lint("-q", data)
-        places = [(f["location"]["row"], f["location"]["column"]) for f in findings]
-        return status, [(f["code"], *place) for f, place in zip(findings, places, strict=True)]
-
-    return run
+def check(lint: Linter, data: Path) -> tuple[int, list[tuple[str, int, int]]]:
+    """Lints a folder; returns the exit status, and (code, row, column) of each finding."""
+    status, findings, _ = lint("-q", data)
+    places = [(f["code"], f["location"]) for f in findings]
+    return status, [(code, place["row"], place["column"]) for code, place in places]
 
 
 def sign(folder: Path, name: str) -> None:
@@ -96,7 +88,7 @@ def test_a_clean_folder(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "26 episodes clean (2 files)\n"
 
 
-def test_contents_that_are_wrong(data: Path, check: Callable[[], Places]) -> None:
+def test_contents_that_are_wrong(data: Path, lint: Linter) -> None:
     index = np.load(data / INDEX)
     second, length = int(index[1]["start"]), int(index[1]["length"])
     mask = np.fromfile(data / MASK, np.uint8)
@@ -113,30 +105,30 @@ def test_contents_that_are_wrong(data: Path, check: Callable[[], Places]) -> Non
     ]:
         before = {path: (data / path).read_bytes() for path in (name, MANIFEST)}
         array(data, name, change)
-        status, places = check()
+        status, places = check(lint, data)
         assert status == 1
         assert [place for place in expected if place not in places] == [], (name, expected, places)
         for path, content in before.items():
             (data / path).write_bytes(content)
-    assert check() == (0, [])
+    assert check(lint, data) == (0, [])
 
 
-def test_files_that_are_wrong(data: Path, check: Callable[[], Places]) -> None:
+def test_files_that_are_wrong(data: Path, lint: Linter) -> None:
     copy = data / "train" / "shard_00009.bin"
     copy.write_bytes((data / IDS).read_bytes())
-    assert check() == (1, [("MYP508", 1, 1)])
+    assert check(lint, data) == (1, [("MYP508", 1, 1)])
     copy.unlink()
     array(data, INDEX, lambda data: data)
     manifest = json.loads((data / MANIFEST).read_bytes())
     manifest["splits"]["train"]["shards"][0]["rows"] += 1
     (data / MANIFEST).write_text(json.dumps(manifest))
-    assert check() == (1, [("MYP508", 1, 1)] * 2), "of the shard, and the sum"
+    assert check(lint, data) == (1, [("MYP508", 1, 1)] * 2), "of the shard, and the sum"
     (data / IDS).write_bytes((data / IDS).read_bytes()[:-2] + b"\x00\x00")
-    assert check() == (1, [("MYP505", 1, 1)])
+    assert check(lint, data) == (1, [("MYP505", 1, 1)])
     (data / MANIFEST).unlink()
     (data / ".work").mkdir()
     (data / ".work" / "plan.json").write_text("{}")
-    assert check() == (1, [("MYP505", 1, 1)])
+    assert check(lint, data) == (1, [("MYP505", 1, 1)])
 
 
 def test_selection_and_other_files_beside(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,9 +242,7 @@ def pickled(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("name", ALTERED)
-def test_an_altered_folder_is_one_clear_line(
-    name: str, data: Path, check: Callable[[], Places], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_altered_folder_is_one_clear_line(name: str, data: Path, lint: Linter) -> None:
     """Of the reader, the trainer, and the linter."""
     change, message = ALTERED[name]
     change(data)
@@ -262,11 +252,11 @@ def test_an_altered_folder_is_one_clear_line(
     assert len(str(refused.value)) < 500
     run = data / "r"
     assert train(["--data", str(data), "--config", "tiny", "--out", str(run), "-q"]) == 2
-    err = capsys.readouterr().err
+    err = lint.capsys.readouterr().err
     assert err.startswith("mypt-train: error: ")
     assert err.count("\n") == 1
     assert not run.exists()
-    status, places = check()
+    status, places = check(lint, data)
     assert status == 1
     assert places
 

@@ -122,6 +122,8 @@ OPENAI: list[Row] = [
     ("start of Gemma", o(u("<start_of_turn>user"), a()), [("MYP301", "/messages/0/content")]),
     ("a thought in the answer, others apart", o(u(), a("x", reasoning_content="y"), u(), a("<think>z</think> x")), [("MYP301", "/messages/3/content"), ("MYP301", "/messages/3/content")]),
     ("other thoughts twice", o(u(), a("x", reasoning_content="y", thinking="z")), [("MYP121", "/messages/1/thinking")]),
+    ("other thoughts twice, by other names", o(u(), a("x", thinking="y", reasoning="z")), [("MYP121", "/messages/1/reasoning")]),
+    ("a key beside the content", o(u(contents="Hi"), a()), [("MYP103", "/messages/0/contents")]),
     ("a name left", o(u("Dear {{name}}, how are you?"), a()), [("MYP358", "/messages/0/content")]),
     ("a name left in an answer", o(u(), a("I am {{name}}.")), [("MYP358", "/messages/1/content")]),
     ("a format field left", o(u("Answer this: {question}"), a()), [("MYP358", "/messages/0/content")]),
