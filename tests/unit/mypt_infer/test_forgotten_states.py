@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import mypt_spec
 from mypt_infer.controller.model_source import ModelSource
 from mypt_infer.decode import BatchDecoder, Decoder, Response
 from mypt_infer.generate.generate import generate
@@ -12,10 +13,13 @@ from mypt_infer.generate.huggingface import TagLogitsProcessor
 from mypt_infer.generate.loop import Model, plain
 from mypt_infer.generate.sample import Sampling
 from tests.support.decoding import complete, prompt
+from tests.support.examples import either
+from tests.support.vocabulary import small
 
 pytest.importorskip("llguidance")
 from mypt_infer.decode.llguidance import numbered
 
+GABGPT = either(small, mypt_spec.dialect)("gabgpt")
 FORM = Response(regex="[a-z ]{50,60}[0-9]")
 
 
@@ -41,7 +45,7 @@ def source(decoder: Decoder, seed: int) -> ModelSource:
 
 def test_conversations_that_share_a_decoder(few: int) -> None:
     """One waits within its answer while others draw theirs, and goes on as if it were alone."""
-    decoder, alone = Decoder("gabgpt", response=FORM), Decoder("gabgpt", response=FORM)
+    decoder, alone = Decoder(GABGPT, response=FORM), Decoder(GABGPT, response=FORM)
     slow, other = source(decoder, 1), source(alone, 1)
     for n in range(5):
         assert slow.next(90 - n) == other.next(90 - n)
@@ -52,7 +56,7 @@ def test_conversations_that_share_a_decoder(few: int) -> None:
 
 def test_rows_of_a_batch(few: int) -> None:
     """More rows than states that are kept, and rows that wait while others are answered."""
-    decoder, alone = Decoder("gabgpt", response=FORM), Decoder("gabgpt", response=FORM)
+    decoder, alone = Decoder(GABGPT, response=FORM), Decoder(GABGPT, response=FORM)
     ask = [prompt("gabgpt")] * 6
     made = model(decoder.tables.vocabulary)
     found = generate(made, ask, decoder=decoder, max_new_tokens=90, seed=3)
@@ -65,11 +69,11 @@ def test_rows_of_a_batch(few: int) -> None:
 
 
 def test_rows_in_transformers(few: int) -> None:
-    decoder, rows = Decoder("gabgpt", response=FORM), 3
+    decoder, rows, most = Decoder(GABGPT, response=FORM), 3, either(80, 40)
     first = decoder.ids_of(prompt("gabgpt"))
-    processor = TagLogitsProcessor(decoder, max_new_tokens=40)
+    processor = TagLogitsProcessor(decoder, max_new_tokens=most)
     ids, chances = torch.tensor([first] * rows), torch.Generator().manual_seed(1)
-    for _ in range(41):
+    for _ in range(most + 1):
         scores = torch.randn(rows, decoder.tables.vocabulary, generator=chances)
         ids = torch.cat([ids, processor(ids, scores).argmax(1, keepdim=True)], 1)
     assert decoder.epoch > 0
@@ -77,7 +81,7 @@ def test_rows_in_transformers(few: int) -> None:
 
 
 def test_any_loop_over_a_batch(few: int) -> None:
-    one, two = Decoder("gabgpt", response=FORM), Decoder("gabgpt", response=Response(regex="a{40}"))
+    one, two = Decoder(GABGPT, response=FORM), Decoder(GABGPT, response=Response(regex="a{40}"))
     batch = BatchDecoder([one, two, one])
     states = batch.start([prompt("gabgpt")] * 3)
     with batch.hold(states):

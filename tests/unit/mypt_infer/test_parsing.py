@@ -29,9 +29,8 @@ BODIES = {
 @pytest.mark.parametrize("name", sorted(BODIES))
 def test_the_last_call_of_a_text(name: str) -> None:
     block = BODIES[name]
-    call = find_last_toolcall(
-        f"words {block.replace('}{', 'first')} words {block} <tin> words", name
-    )
+    first = block.replace("}{", "first")
+    call = find_last_toolcall(f"words {first} words {block} <tin> words", name)
     assert call is not None
     assert (call.name, call.arguments, call.raw_block) == ("f", {"q": "}{"}, block.strip("\n"))
 
@@ -59,9 +58,8 @@ def test_a_body_ends_where_its_json_does(name: str) -> None:
     """
     block = BODIES[name]
     table = mypt_spec.dialect(name).table
-    tags = "".join(
-        t.shown for t in [*table.closers.values(), *table.openers.values()] if '"' not in t.shown
-    )
+    every = [t.shown for t in [*table.closers.values(), *table.openers.values()]]
+    tags = "".join(tag for tag in every if '"' not in tag)
     assert "</toolcall>" in tags or name != "mypt-3b"
     held = block.replace('"}{"', json.dumps(f"a {tags} b"))
     for text in (held, f"{block} words {held} words", held + "words <tin> {"):
@@ -86,42 +84,42 @@ def test_a_rendered_result_is_read_back(name: str, value: Any) -> None:
 def test_a_quotation_is_no_call() -> None:
     quoted = '<myPT_system>Format: <myPT_toolcall>{"name": "f"}</myPT_toolcall></myPT_system><myPT_user>Hi</myPT_user>'
     assert find_last_toolcall(quoted) is None
-    assert (
-        find_last_toolcall('<user>\n<toolcall name="f">\n{}\n</toolcall>\n</user>', "mypt-3b")
-        is None
-    )
+    quoted = '<user>\n<toolcall name="f">\n{}\n</toolcall>\n</user>'
+    assert find_last_toolcall(quoted, "mypt-3b") is None
     assert find_last_toolcall("anything", "gabgpt") is None
     with pytest.raises(KeyError, match="known are"):
         find_last_toolcall("", "none")
 
 
 def last_call(episode: Episode) -> tuple[str, Any] | None:
-    """The last call of an episode, found another way."""
-    found = None
+    """Returns the last call of an episode, read in another way."""
+    last = None
     for message in episode.messages:
         if message.role == "system":
             continue
         # A call is a block inside of a message, or a message by itself.
+        whole = (message.role, message.attrs, message.parts[0] if message.parts else None)
         for kind, attrs, part in [
-            (message.role, message.attrs, message.parts[0] if message.parts else None),
+            whole,
             *((part.kind, part.attrs, part) for part in message.parts),
         ]:
-            if part is not None and kind in format_of(episode.dialect).calls:
-                value = json.loads(part.text)
-                if isinstance(value, list):
-                    value = value[-1].get("function", value[-1])
-                if attrs:
-                    found = dict(attrs)["name"], value
-                elif episode.dialect == "mypt":
-                    # An argument called "name" has one "_" more in the text.
-                    own = {
-                        re.sub("^(name_*)_$", r"\1", k): v for k, v in value.items() if k != "name"
-                    }
-                    found = value["name"], own
-                else:
-                    kept = "parameters" if episode.dialect == "llama3" else "arguments"
-                    found = value["name"], value[kept]
-    return found
+            if part is None or kind not in format_of(episode.dialect).calls:
+                continue
+            value = json.loads(part.text)
+            if isinstance(value, list):
+                value = value[-1].get("function", value[-1])
+            if attrs:
+                last = dict(attrs)["name"], value
+            elif episode.dialect == "mypt":
+                # An argument called "name" has one "_" more in the text.
+                pairs = {
+                    re.sub("^(name_*)_$", r"\1", k): v for k, v in value.items() if k != "name"
+                }
+                last = value["name"], pairs
+            else:
+                key = "parameters" if episode.dialect == "llama3" else "arguments"
+                last = value["name"], value[key]
+    return last
 
 
 @given(data=st.data(), name=st.sampled_from(WITH_CALLS))
@@ -152,23 +150,18 @@ def test_a_rendered_result_is_one_block(value: Any, name: str) -> None:
     assert result is not None
     events = fmt.dialect.lex(render_toolresult("f", value, name, call_id="c1"))
     first = next(iter(fmt.around), result)
-    assert [events[0].terminal, events[-1].terminal] == [
-        first.name,
-        fmt.dialect.table.closers[first.opens].name,
-    ]
+    assert events[0].terminal == first.name
+    assert events[-1].terminal == fmt.dialect.table.closers[first.opens].name
     assert [e.terminal for e in events].count(result.name) == 1
-    assert len(events) == len(fmt.result_events("f", value, "c1")), (
-        "nothing in the value became a tag"
-    )
+    # Nothing in the value became a tag.
+    assert len(events) == len(fmt.result_events("f", value, "c1"))
     if result.body == "json":
         assert json.loads(events[1].text) == value
 
 
 def test_the_seeds_form() -> None:
-    assert (
-        render_toolresult("workspace.search", {"documents": []}, "mypt-3b")
-        == '<toolresult name="workspace.search">\n{"documents": []}\n</toolresult>'
-    )
+    text = render_toolresult("workspace.search", {"documents": []}, "mypt-3b")
+    assert text == '<toolresult name="workspace.search">\n{"documents": []}\n</toolresult>'
     assert render_toolresult("calc", "4", "praxis") == "<tout>4</tout>"
     with pytest.raises(ValueError, match="no tool calls"):
         render_toolresult("f", {}, "gabgpt")

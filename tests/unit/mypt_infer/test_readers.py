@@ -15,12 +15,7 @@ from mypt_infer.workspace.readers import Unreadable, read
     ("name", "head", "text", "encoding"),
     [
         ("a.html", '<meta charset="iso-8859-1">', "Größe – “x”", "cp1252"),
-        (
-            "a.html",
-            '<META http-equiv="Content-Type" content="text/html; charset=windows-1252">',
-            "naïve €",
-            "cp1252",
-        ),
+        ("a.html", '<META http-equiv="Content-Type" content="text/html; charset=windows-1252">', "naïve €", "cp1252"),
         ("a.html", "<meta charset=Shift_JIS>", "有給休暇", "shift_jis"),
         ("a.html", "<meta charset='EUC-JP'>", "有給休暇", "euc_jp"),
         ("a.html", "<meta charset=iso-2022-jp>", "有給休暇", "iso2022_jp"),
@@ -31,7 +26,7 @@ from mypt_infer.workspace.readers import Unreadable, read
         ("a.txt", "# vim: set fileencoding=cp1251 :\n", "пароль", "cp1251"),
         ("a.txt", "\ufeff", "größe", "utf-16-le"),
     ],
-)
+)  # fmt: skip
 def test_what_a_file_declares_is_read(name: str, head: str, text: str, encoding: str) -> None:
     assert read(name, f"{head}\n{text}\n".encode(encoding)).text.strip().endswith(text)
 
@@ -60,16 +55,13 @@ def test_what_is_not_declared_is_named(data: bytes, reason: str) -> None:
     ("name", "text", "title"),
     [
         ("a.md", "A line alone\n\nMore.\n", "A line alone"),
-        ("a.md", "A line alone\n \t\nMore.\n", "A line alone"),
-        ("a.md", "A line\n\n# Heading\n", "Heading"),
+        ("a.md", "A line alone\n \t\nMore.\n", "A line alone"), ("a.md", "A line\n\n# Heading\n", "Heading"),
         ("a.md", "---\ntitle: 'Named'\n---\n# Heading\n", "Named"),
         ("a.md", "---\nlang: en\n---\n\nA line alone\n\nMore.\n", "A line alone"),
-        ("a.md", "```\n# no heading\n```\n\nMore.\n", "a"),
-        ("a.txt", "A line alone\n\nMore.\n", "A line alone"),
-        ("a.txt", "Two lines\nof one paragraph.\n\nMore.\n", "a"),
-        ("a.txt", "Nothing follows\n\n", "a"),
+        ("a.md", "```\n# no heading\n```\n\nMore.\n", "a"), ("a.txt", "A line alone\n\nMore.\n", "A line alone"),
+        ("a.txt", "Two lines\nof one paragraph.\n\nMore.\n", "a"), ("a.txt", "Nothing follows\n\n", "a"),
     ],
-)
+)  # fmt: skip
 def test_titles(name: str, text: str, title: str) -> None:
     assert read(name, text.encode()).title == title
 

@@ -14,6 +14,7 @@ from mypt_infer.toolbox import FAULTS
 from mypt_infer.workspace import MAX_TOP_K
 from mypt_infer.workspace.store import META, SQLITE, VECTORS, default_index
 from mypt_infer.workspace.tools import SCHEMAS
+from tests.support.build import assistant, chat, user
 
 PAGE = (Path(__file__).parents[3] / "docs" / "workspace_api.md").read_text(encoding="utf-8")
 
@@ -31,13 +32,8 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(block, names)
     assert names["text"] == "The password policy\n\nTwelve characters.\n"
     assert names["chunk"] == names["chunks"][0]  # type: ignore[index]
-    assert {p.name for p in default_index(tmp_path / "docs").rglob("*") if p.is_file()} == {
-        "current",
-        "lock",
-        META,
-        VECTORS,
-        SQLITE,
-    }
+    files = {p.name for p in default_index(tmp_path / "docs").rglob("*") if p.is_file()}
+    assert files == {"current", "lock", META, VECTORS, SQLITE}
 
 
 def test_the_tables_name_every_tool_argument_and_error() -> None:
@@ -52,23 +48,14 @@ def test_the_tables_name_every_tool_argument_and_error() -> None:
 
 def test_the_example_of_training_data() -> None:
     d = mypt_spec.dialect("mypt")
-    call, result = map(
-        json.loads, next(b for b in blocks("json") if "assistant_toolcall" in b).splitlines()
-    )
+    block = next(b for b in blocks("json") if "assistant_toolcall" in b)
+    call, result = map(json.loads, block.splitlines())
     text = blocks("text")[0].strip()
-    record = {
-        "system": "S",
-        "messages": [
-            {"role": "user", "content": "x"},
-            call,
-            result,
-            {"role": "assistant", "content": "y"},
-        ],
-    }
+    record = {"system": "S", **chat(user("x"), call, result, assistant("y"))}
     episode, findings = d.read(record)
     assert episode is not None
     assert not findings
     assert text in d.serialize(episode)
-    found = find_last_toolcall(text)
-    assert found is not None
-    assert (found.name, found.arguments) == (call["name"], call["arguments"])
+    last = find_last_toolcall(text)
+    assert last is not None
+    assert (last.name, last.arguments) == (call["name"], call["arguments"])
