@@ -15,8 +15,9 @@ import mypt_spec
 from fuzz.driver import run
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.patch import apply
+from tests.support.broken_records import FAULTS
 from tests.support.dialects import ALL
-from tests.support.strategies import FAULTS, broken_records, episodes, layouts, records
+from tests.support.strategies import broken_records, episodes, layouts, records
 
 
 @st.composite

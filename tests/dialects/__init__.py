@@ -1,1 +1,1 @@
-"""Strategies for legal records, one module a dialect."""
+"""Legal records, one module a dialect: `record` makes one of random choices."""

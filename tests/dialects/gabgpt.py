@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
+from random import Random
 
-from tests.support.strategies import Record, any_text, clean_text, json_values, with_notes
+from tests.support.build import assistant, chat, user
+from tests.support.maker import Maker, Record
 
 NAME = "gabgpt"
 
 
-@st.composite
-def records(draw: st.DrawFn, clean: bool = True) -> Record:
-    """`clean` records have no finding at all; the others may have warnings."""
-    text = clean_text(NAME, blank=not clean)
-    values = json_values(any_text(NAME))
+def record(random: Random, clean: bool = True) -> Record:
+    make = Maker(random, NAME, clean=clean)
     messages: list[Record] = []
-    for _ in range(draw(st.integers(1, 4))):
-        messages.append({"role": "user", "content": draw(text | st.just(""))})
-        answer: Record = {"role": "assistant", "content": draw(text | st.just(""))}
-        if draw(st.booleans()):
-            answer["think"] = draw(text | st.just(""))
-        messages.append(answer)
-    return with_notes(draw, messages, values)
+    for _ in make.some(1, 4):
+        thought = {"think": make.text(empty=5)} if make.one_in(2) else {}
+        messages += [user(make.text(empty=5)), assistant(make.text(empty=5), **thought)]
+    return make.note(chat(*messages))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
+from dataclasses import replace
 
-from tests.dialects.mistral import tool_chats
-from tests.support.strategies import Record
+from tests.dialects import mistral
 
 NAME = "mistral-v13"
-
-
-def records(clean: bool = True) -> st.SearchStrategy[Record]:
-    return tool_chats(NAME, clean, thoughts=True)
+SHAPE = replace(mistral.SHAPE, name=NAME, thoughts=("reasoning_content",))
+record = SHAPE.record

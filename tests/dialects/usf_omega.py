@@ -1,202 +1,151 @@
-"""Hypothesis strategies for USF Omega: legal records, definitions of functions, and JSON Schemas."""
+"""Legal records of USF Omega, definitions of functions, and JSON Schemas."""
 
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
-from hypothesis import strategies as st
-
-from tests.support.strategies import Record, any_text, clean_text, json_values
+from tests.support.build import call, message, user
+from tests.support.maker import Maker, Record
 
 NAME = "usf-omega"
-IDENTIFIERS = st.sampled_from(
-    ["search", "calculate", "get_weather", "a-b", "x.y", "größe", "$f", "type", "string", 'q"uote']
-)
+IDENTIFIERS = ["search", "calculate", "get_weather", "a-b", "x.y", "größe", "$f", "type", "string", 'q"uote']  # fmt: skip
+_WORDS = ["string", "number", "integer", "boolean", "null", "object", "array"]
 
 
-def _strings(clean: bool) -> st.SearchStrategy[str]:
-    """Strings inside JSON: without tags where the record is to be clean."""
-    return (clean_text(NAME) if clean else any_text(NAME)) | st.just("")
+def schema(make: Maker, depth: int = 2) -> Any:
+    """Returns a JSON Schema that anything fits, in what TypeScript can say and what it cannot."""
+    kind = make.random.randrange(10 if depth else 7)
+    if kind == 7:
+        return {"type": "array", "items": schema(make, depth - 1)}
+    if kind == 8:
+        return {"anyOf": [schema(make, depth - 1) for _ in make.some(1, 2)]}
+    if kind == 9:
+        return _object(make, depth - 1)
+    words = make.sample(_WORDS, 1, 3)
+    choices = [make.string() for _ in make.some(1, 3)]
+    leaves: list[Any] = [
+        {}, {"type": words[0]}, {"type": words}, {"type": "string", "enum": choices}, {"enum": choices},
+        {"type": "integer", "enum": [1, 2], "minimum": 0}, make.one_in(2),
+    ]  # fmt: skip
+    if isinstance(leaves[kind], bool):
+        return leaves[kind]
+    notes = [("description", make.string()), ("title", make.string()), ("default", make.value(1)), ("x-*/", "*/")]  # fmt: skip
+    return leaves[kind] | dict(make.sample(notes))
 
 
-def schemas(clean: bool = True) -> st.SearchStrategy[Any]:
-    """JSON Schemas that anything fits, in what TypeScript can say and what it cannot."""
-    words = st.sampled_from(["string", "number", "integer", "boolean", "null", "object", "array"])
-    notes = st.fixed_dictionaries(
-        {},
-        optional={
-            "description": _strings(clean),
-            "title": _strings(clean),
-            "default": json_values(_strings(clean), leaves=3),
-            "x-*/": st.just("*/"),
-        },
-    )
-    choices = st.lists(_strings(clean), min_size=1, max_size=3)
-    leaves = st.one_of(
-        st.just({}),
-        words.map(lambda w: {"type": w}),
-        st.lists(words, min_size=1, max_size=3, unique=True).map(lambda w: {"type": w}),
-        choices.map(lambda c: {"type": "string", "enum": c}),
-        choices.map(lambda c: {"enum": c}),
-        st.just({"type": "integer", "enum": [1, 2], "minimum": 0}),
-        st.booleans(),
-    )
-
-    def deeper(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-        return st.one_of(
-            inner.map(lambda s: {"type": "array", "items": s}),
-            st.lists(inner, min_size=1, max_size=2).map(lambda s: {"anyOf": s}),
-            objects(inner, clean),
-        )
-
-    noted = st.tuples(leaves, notes).map(
-        lambda pair: pair[0] | pair[1] if isinstance(pair[0], dict) else pair[0]
-    )
-    return st.recursive(noted, deeper, max_leaves=6)
+def _object(make: Maker, depth: int = 2) -> Record:
+    fields = {_name(make): schema(make, depth) for _ in make.some(0, 3)}
+    required = {} if make.one_in(2) else {"required": make.sample([*fields, "other"], 0, 3)}
+    return {"type": "object", "properties": fields, **required}
 
 
-@st.composite
-def objects(draw: st.DrawFn, inner: st.SearchStrategy[Any], clean: bool = True) -> dict[str, Any]:
-    fields = draw(st.dictionaries(IDENTIFIERS | _strings(clean), inner, max_size=3))
-    out: dict[str, Any] = {"type": "object", "properties": fields}
-    required = draw(
-        st.none() | st.lists(st.sampled_from([*fields, "other"]), max_size=3, unique=True)
-    )
-    return out if required is None else out | {"required": required}
+def _name(make: Maker) -> str:
+    return make.string() if make.one_in(2) else make.choice(IDENTIFIERS)
 
 
-@st.composite
-def tools(draw: st.DrawFn, clean: bool = True) -> list[Record]:
-    """Definitions of functions under different names."""
-    names = draw(
-        st.lists(IDENTIFIERS | _strings(clean).filter(bool), min_size=1, max_size=3, unique=True)
-    )
+def tools(make: Maker) -> list[Record]:
+    """Returns definitions of functions under different names."""
     out = []
-    for name in names:
+    for name in dict.fromkeys(_name(make) or "f" for _ in make.some(1, 3)):
         function: Record = {"name": name}
-        if draw(st.booleans()):
-            function["description"] = draw(_strings(clean))
-        if draw(st.booleans()):
-            function["parameters"] = draw(objects(schemas(clean), clean))
-        if draw(st.integers(0, 4)) == 0:
-            function["strict"] = draw(st.booleans())
+        if make.one_in(2):
+            function["description"] = make.string()
+        if make.one_in(2):
+            function["parameters"] = _object(make)
+        if make.one_in(5):
+            function["strict"] = make.one_in(2)
         out.append({"type": "function", "function": function})
     return out
 
 
-@st.composite
-def records(draw: st.DrawFn, clean: bool = True) -> Record:
-    """Records in every training shape.
+class _Calls:
+    """Makes calls that fit the definitions of a record."""
 
-    Not all are clean: contents may join into what a rule names.
-    """
-    text = clean_text(NAME, blank=not clean)
-    values = json_values(_strings(clean), leaves=4)
-    record: Record = {}
-    if draw(st.booleans()):
-        record["model_identity"] = draw(text)
-    roles = draw(st.lists(st.sampled_from(["system", "developer"]), max_size=2))
-    messages = [{"role": role, "content": draw(text)} for role in roles]
-    defined = draw(tools(clean)) if draw(st.booleans()) else []
+    def __init__(self, make: Maker, defined: list[Record]) -> None:
+        functions = [tool["function"] for tool in defined]
+        free = [f["name"] for f in functions if not f.get("parameters", {}).get("required")]
+        self.make, self.defined = make, bool(defined)
+        self.possible, self.names = not defined or bool(free), free or IDENTIFIERS
+
+    def some(self, most: int, *, identified: bool = True) -> list[Record]:
+        arguments = [{} if self.defined else self.make.arguments() for _ in self.make.some(1, most)]
+        return [
+            ({"id": f"c{i}"} if identified or len(arguments) > 1 else {})
+            | call(self.make.choice(self.names), given)
+            for i, given in enumerate(arguments)
+        ]
+
+
+def record(random: Random, clean: bool = True) -> Record:
+    """Returns a record in any of the training shapes."""
+    make = Maker(random, NAME, clean=clean)
+    out: Record = {"model_identity": make.text()} if make.one_in(2) else {}
+    messages = [message(make.choice(("system", "developer")), make.text()) for _ in make.some(0, 2)]
+    defined = tools(make) if make.one_in(2) else []
     if defined:
-        bare = draw(st.booleans())
-        record |= {"functions": [t["function"] for t in defined]} if bare else {"tools": defined}
-    free = [
-        t["function"]["name"]
-        for t in defined
-        if not t["function"].get("parameters", {}).get("required")
-    ]
-    names = st.sampled_from(free) if free else IDENTIFIERS
-    arguments = st.just({}) if defined else st.dictionaries(_strings(clean), values, max_size=2)
-    may_call = not defined or bool(free)
-    for _ in range(draw(st.integers(0, 2))):
-        messages.append({"role": "user", "content": draw(text)})
-        if may_call and draw(st.booleans()):
-            messages += draw(_exchange(text, names, arguments))
-        messages.append({"role": "assistant", **draw(_answer(text, names, arguments, calls=False))})
-    messages.append({"role": "user", "content": draw(text)})
-    if draw(st.integers(0, 4)) == 0:
-        messages[-1]["_note"] = draw(values)
-    last = draw(_answer(text, names, arguments, calls=may_call))
-    shape = draw(st.sampled_from(["messages", "messages", "top", "preference", "prompt"]))
+        bare = {"functions": [tool["function"] for tool in defined]}
+        out |= bare if make.one_in(2) else {"tools": defined}
+    calls = _Calls(make, defined)
+    for _ in make.some(0, 2):
+        messages.append(user(make.text()))
+        if calls.possible and make.one_in(2):
+            messages += _exchange(make, calls)
+        messages.append({"role": "assistant", **_answer(make)})
+    messages.append(user(make.text()))
+    last = _answer(make, calls if calls.possible else None)
+    shape = make.choice(("messages", "messages", "top", "preference", "prompt"))
     mixed = any(m["role"] == "assistant" for m in messages)
     if shape == "top" and not (clean and mixed):
-        record |= {"assistant" if key == "content" else key: value for key, value in last.items()}
+        out |= {"assistant" if key == "content" else key: value for key, value in last.items()}
     elif shape == "preference":
-        record |= {
+        out |= {
             "chosen": {"role": "assistant", **last},
-            "rejected": {"role": "assistant", "content": draw(text) + "?"},
+            "rejected": {"role": "assistant", "content": make.text() + "?"},
         }
     elif shape != "prompt" or clean:
         messages.append({"role": "assistant", **last})
-    record["messages"] = messages
-    return record | draw(_flags(json.dumps(record)))
+    return _flags(make, make.note(out | {"messages": messages}, language=("en", "pt-BR")))
 
 
-@st.composite
-def _flags(draw: st.DrawFn, said: str) -> Record:
-    efforts = ["minimal", "low", "medium", "high", "max"] + (
-        [] if '"reasoning"' in said else ["none"]
+def _flags(make: Maker, record: Record) -> Record:
+    spelled = json.dumps(record)
+    efforts = ["minimal", "low", "medium", "high", "max"]
+    flags = [
+        ("response_format", {"type": "text"}), ("search_enabled", make.one_in(2)), ("citations_enabled", make.one_in(2)),
+        ("json_mode", False), ("thinking_budget", make.random.randint(2000, 4000)), ("label", make.one_in(2)),
+        ("reasoning_effort", make.choice(efforts + ["none"] * ('"reasoning"' not in spelled))),
+    ]  # fmt: skip
+    reflects = {"self_reflection_enabled": True} if '"self_reflection"' in spelled else {}
+    return record | dict(make.sample(flags)) | reflects
+
+
+def _exchange(make: Maker, calls: _Calls) -> list[Record]:
+    """Returns an assistant's message that calls, and the results, in any order."""
+    asked = calls.some(3, identified=make.one_in(2))
+    optional = {key: make.text() for key in ("content", "self_reflection") if make.one_in(2)}
+    results = [
+        {"role": "tool", **({"tool_call_id": one["id"]} if "id" in one else {}),
+         **({"name": one["function"]["name"]} if make.one_in(2) else {}), "content": make.text()}
+        for one in make.sample(asked, len(asked))
+    ]  # fmt: skip
+    return [{"role": "assistant", "tool_calls": asked, **optional}, *results]
+
+
+def _answer(make: Maker, calls: _Calls | None = None) -> Record:
+    """Returns what an assistant's message says, as plain fields or as `contents`."""
+    asked = (
+        [{"type": "tool_calls", "tool_calls": calls.some(2)}] if calls and make.one_in(2) else []
     )
-    flags = {
-        "response_format": st.just({"type": "text"}), "search_enabled": st.booleans(), "citations_enabled": st.booleans(), "json_mode": st.just(False),
-        "reasoning_effort": st.sampled_from(efforts), "thinking_budget": st.integers(2000, 4000), "label": st.booleans(), "language": st.sampled_from(["en", "pt-BR"]), "_meta": st.none() | st.text(max_size=3),
-    }  # fmt: skip
-    chosen = draw(st.fixed_dictionaries({}, optional=flags))
-    return chosen | ({"self_reflection_enabled": True} if '"self_reflection"' in said else {})
-
-
-def call(name: str, arguments: Record, number: int | None) -> Record:
-    own = {} if number is None else {"id": f"c{number}"}
-    return own | {"type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-@st.composite
-def _exchange(draw: st.DrawFn, text: Any, names: Any, arguments: Any) -> list[Record]:
-    """An assistant message that calls, and the results, in any order."""
-    count = draw(st.integers(1, 3))
-    ids = draw(st.booleans()) or count > 1
-    calls = [call(draw(names), draw(arguments), i if ids else None) for i in range(count)]
-    message: Record = {"role": "assistant", "tool_calls": calls}
-    if draw(st.booleans()):
-        message["content"] = draw(text)
-    if draw(st.booleans()):
-        message["self_reflection"] = draw(text)
-    results = []
-    for one in draw(st.permutations(calls)):
-        name = {"name": one["function"]["name"]} if draw(st.booleans()) else {}
-        own = {"tool_call_id": one["id"]} if ids else {}
-        results.append({"role": "tool", **own, **name, "content": draw(text)})
-    return [message, *results]
-
-
-@st.composite
-def _answer(draw: st.DrawFn, text: Any, names: Any, arguments: Any, *, calls: bool) -> Record:
-    """What an assistant message says, as plain fields or as `contents`."""
-    some = (
-        [call(draw(names), draw(arguments), i) for i in range(draw(st.integers(1, 2)))]
-        if calls
-        else []
-    )
-    if draw(st.booleans()):
-        out: Record = {"content": draw(text)}
-        if some and draw(st.booleans()):
-            out["tool_calls"] = some
-        return out | draw(
-            st.fixed_dictionaries({}, optional={"self_reflection": text, "reasoning": text})
-        )
-    items: list[Record] = (
-        [{"type": "reasoning", "reasoning": draw(text)}] if draw(st.booleans()) else []
-    )
-    for _ in range(draw(st.integers(1, 3))):
-        if some and draw(st.booleans()):
-            items.append({"type": "tool_calls", "tool_calls": some})
-            some = []
-        else:
-            items.append({"type": "text", "text": draw(text)})
-        if draw(st.booleans()):
-            items.append({"type": "self_reflection", "self_reflection": draw(text)})
-    if not calls and items[-1]["type"] == "tool_calls":
-        items.append({"type": "text", "text": draw(text)})
+    if make.one_in(2):
+        optional = {k: make.text() for k in ("self_reflection", "reasoning") if make.one_in(3)}
+        plain = {"tool_calls": asked[0]["tool_calls"]} if asked else {}
+        return {"content": make.text(), **plain, **optional}
+    items = [{"type": "reasoning", "reasoning": make.text()}] if make.one_in(2) else []
+    for _ in make.some(1, 3):
+        one_of_them = asked.pop() if asked and make.one_in(2) else None
+        items.append(one_of_them or {"type": "text", "text": make.text()})
+        if make.one_in(2):
+            items.append({"type": "self_reflection", "self_reflection": make.text()})
     return {"contents": items}

@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from tests.support.conversations import CHATML as CHATS
-from tests.support.conversations import LLAMA3 as WITH_TOOLS
-from tests.support.conversations import LLAMA3_CHAT, conversations
+from tests.dialects import chatml, llama3
+from tests.support.conversations import conversations
 from tests.support.strategies import Record
 
 rendering = pytest.importorskip("transformers.utils.chat_template_utils")
@@ -64,7 +63,7 @@ HERE = {
     "written here: llama3": LLAMA3,
     "written here: llama3_1": LLAMA31,
 }
-SHAPES = {"chatml": CHATS, "llama3": LLAMA3_CHAT}
+SHAPES = {"chatml": chatml.SHAPE, "llama3": llama3.WITHOUT_TOOLS}
 OFFICIAL = {"qwen2_5": "chatml", "qwen3_instruct_2507": "chatml", "llama3": "llama3"}
 SPECIAL = {
     "chatml": ["<|im_start|>", "<|im_end|>"],
@@ -149,7 +148,7 @@ def test_tools_are_those_of_llama_3_1(name: str) -> None:
     """But for the tags of calls, which the template leaves out, and results, which it quotes."""
     template(name)
     d = mypt_spec.dialect("llama3")
-    for number, record in conversations(WITH_TOOLS, tags=False):
+    for number, record in conversations(llama3.SHAPE, tags=False):
         for place, message in enumerate(record["messages"]):
             for call in message.get("tool_calls", ()):
                 given = call["function"]["arguments"]

@@ -26,7 +26,8 @@ from mypt_spec.episode import events_of
 from mypt_spec.patch import apply
 from mypt_spec.table import TEXT
 from tests.support.examples import examples
-from tests.support.strategies import DIALECTS, episodes, fragments, lines_of, records
+from tests.support.maker import fragments
+from tests.support.strategies import DIALECTS, episodes, lines_of, records
 
 CHECKERS = {name: Checker(mypt_spec.dialect(name)) for name in mypt_spec.dialects()}
 

@@ -19,7 +19,8 @@ from mypt_infer.decode.prompt import opening
 from mypt_infer.stream_parser import StreamParser
 from mypt_spec import patch
 from mypt_train.export import endings
-from tests.support.conversations import HARMONY, conversations
+from tests.dialects.harmony import SHAPE
+from tests.support.conversations import conversations
 from tests.support.decoding import decoder, generated
 from tests.support.harmony import library, ours, theirs
 from tests.support.strategies import episodes
@@ -43,7 +44,7 @@ def test_ids_are_those_of_the_library() -> None:
     import openai_harmony as harmony
 
     keep = harmony.RenderConversationConfig(auto_drop_analysis=False)
-    for number, record in conversations(HARMONY):
+    for number, record in conversations(SHAPE):
         conversation = harmony.Conversation.from_messages(theirs(record))
         episode, _ = d.read(record)
         assert episode is not None

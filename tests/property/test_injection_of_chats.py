@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
 
 import mypt_spec
+from tests.dialects import harmony as harmony_records
+from tests.dialects import llama3, mistral, mistral_v13, qwen3
 from tests.support import harmony
-from tests.support.conversations import HARMONY, LLAMA3, MISTRAL, MISTRAL_V13, QWEN3, Maker, Shape
+from tests.support.chat_shapes import Shape
+from tests.support.maker import Maker
 from tests.support.mistral import on_tekken
 from tests.support.oracles import EXAMPLES
 from tests.support.strategies import Record
 from tests.unit.mypt_spec.test_published_ids import llama, qwen
 
-SHAPES = {shape.name: shape for shape in (QWEN3, LLAMA3, MISTRAL, MISTRAL_V13, HARMONY)}
+SHAPES = {
+    shape.name: shape
+    for shape in (m.SHAPE for m in (qwen3, llama3, mistral, mistral_v13, harmony_records))
+}
 MODELS: dict[str, Callable[[], mypt_spec.Dialect]] = {
     "qwen3": qwen,
     "llama3": llama,
@@ -120,12 +127,12 @@ def test_no_field_makes_a_special_id(name: str, on: str) -> None:
     usual = specials(d, chat(shape))
     assert usual
     known = d.vocabulary.special if d.vocabulary is not None else d.table.special
-    made = Maker(shape, 0, tags=True)
+    make = Maker(Random(name), name, tags=True)
     fields = [field for field in FIELDS if put(chat(shape), field, "a")]
     taken = 0
     for number in range(2 * EXAMPLES):
-        text = made.random.choice(made.random.choice(([*known], made.strings)))
-        text, field = text + made.random.choice(("", ".")), fields[number % len(fields)]
+        text = make.choice(sorted(known)) if make.one_in(2) else make.any_text()
+        text, field = text + make.choice(("", ".")), fields[number % len(fields)]
         record = copy.deepcopy(chat(shape))
         put(record, field, text)
         found = specials(d, record)

@@ -9,14 +9,15 @@ import pytest
 import mypt_spec
 from mypt_infer.decode.prompt import opening
 from mypt_lint.own.check import check
-from tests.support.conversations import MISTRAL, MISTRAL_V13, conversations
+from tests.dialects import mistral, mistral_v13
+from tests.support.conversations import conversations
 from tests.support.mistral import V11, VERSIONS, on_tekken, their_ids
 from tests.support.vocabulary import texts
 
 # The tags that mistral-common knows, and that a text may spell.
 SPELLED = ("</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "<SPECIAL_40>", "[TOOL_CALLS]", "<pad>")
 SPELLED += ("[ARGS]", "[/THINK]", "[CALL_ID]")
-SHAPES = {shape.name: shape for shape in (MISTRAL, MISTRAL_V13)}
+SHAPES = {shape.name: shape for shape in (mistral.SHAPE, mistral_v13.SHAPE)}
 
 
 def ids_of(d: mypt_spec.Dialect, record: dict[str, Any]) -> list[int]:
@@ -55,7 +56,7 @@ def test_ids_of_chats(name: str) -> None:
     JSON spells no tag, which is escaped here, and not there.
     """
     d = on_tekken(name)
-    for number, record in conversations(SHAPES.get(name, MISTRAL), tags=False):
+    for number, record in conversations(SHAPES.get(name, mistral.SHAPE), tags=False):
         for message in record["messages"]:
             if (
                 "content" in message and message["role"] == "assistant"

@@ -40,8 +40,8 @@ from tests.support.decoding import (
     walk,
 )
 from tests.support.examples import either
+from tests.support.maker import NAMED_ARGUMENTS
 from tests.support.scripted import ids_of
-from tests.support.strategies import NAMED_ARGUMENTS
 
 KEYS = st.sampled_from([*NAMED_ARGUMENTS, "names", "_name", "na", ""]) | st.from_regex(
     r"\A_?name_{0,4}x?\Z"

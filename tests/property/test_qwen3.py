@@ -20,8 +20,9 @@ import pytest
 
 import mypt_spec
 from mypt_spec import Dialect, Episode
+from tests.dialects.qwen3 import SHAPE
 from tests.property.test_chat_templates import PATTERN, TEXTS
-from tests.support.conversations import QWEN3, conversations
+from tests.support.conversations import conversations
 from tests.support.strategies import Record
 
 OPEN = (
@@ -125,7 +126,7 @@ def comparable(name: str, record: Record) -> Record:
 def test_text_is_that_of_the_template(name: str) -> None:
     d = dialect()
     template(name)
-    for number, made in conversations(QWEN3, clean=True):
+    for number, made in conversations(SHAPE, clean=True):
         record = comparable(name, made)
         episode, _ = d.read(record)
         assert episode is not None
@@ -262,7 +263,7 @@ def answers(text: str, *, given: str) -> str:
 def test_ids_are_those_of_the_rendered_text(folder: Path) -> None:
     pytest.importorskip("tokenizers")
     library, d = trained(str(folder))
-    for _, record in conversations(QWEN3):
+    for _, record in conversations(SHAPE):
         agree(library, d, without_leading_space(record))
 
 
@@ -270,7 +271,7 @@ def test_ids_on_the_vocabulary_of_qwen() -> None:
     pytest.importorskip("tokenizers")
     if find_spec("dashscope") is None:
         pytest.skip("dashscope is not installed: it holds the vocabulary")
-    for _, record in conversations(QWEN3):
+    for _, record in conversations(SHAPE):
         agree(*real(), without_leading_space(record))
 
 

@@ -28,9 +28,11 @@ from mypt_lint.template.lint import lint_template
 from mypt_spec import Dialect
 from mypt_spec.bodies import tagged
 from mypt_train.data.encode_line import Encoder, Options
+from tests.dialects import qwen3
 from tests.property.test_qwen3 import real, trained
 from tests.property.test_stream_parser import merged
-from tests.support.conversations import QWEN3, Shape, conversations, typed_tools
+from tests.support.chat_shapes import Shape, typed_tools
+from tests.support.conversations import conversations
 from tests.support.examples import examples
 from tests.support.oracles import EXAMPLES
 from tests.support.strategies import Record
@@ -38,7 +40,7 @@ from tests.support.strategies import Record
 FOLDER = Path(__file__).parents[2] / "examples/qwen3_coder"
 # Texts of Qwen3, whose tags are more, in calls of tools whose schemas have each type.
 SHAPE = Shape(
-    name=QWEN3.name, calls=2, ids="call_{}", names=("city", "n", "unit_2", "q"), quoted=True, tools=typed_tools
+    name=qwen3.NAME, calls=2, ids="call_{}", keys=("city", "n", "unit_2", "q"), quoted=True, tools=typed_tools
 )  # fmt: skip
 DEFAULT = "You are Qwen, a helpful AI assistant that can interact with a computer to solve tasks."
 HERE = (

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec import Event
 from mypt_spec.table import TEXT
+from tests.support.broken_records import FAULTS
 from tests.support.examples import examples
-from tests.support.strategies import FAULTS, broken_records
+from tests.support.strategies import broken_records
 
 D = mypt_spec.dialect("mypt")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from hypothesis import given, settings
@@ -11,15 +12,33 @@ import mypt_spec
 from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import compact, lost, write_signatures
 from mypt_spec.bodies.typescript import NamespaceError
-from tests.dialects.harmony import tools
+from tests.support.chat_shapes import typed_tools
 from tests.support.harmony import library, theirs
+from tests.support.maker import Maker, drawn
 from tests.support.oracles import EXAMPLES
 
 D = mypt_spec.dialect("harmony")
 TURN = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
-SAID = st.sampled_from(
-    ["Where.", "two\nlines", " a ", 'See "x".', "default: 3", "note: it", "// c"]
-)
+
+
+class Speaker(Maker):
+    """Says in definitions what TypeScript could take for more than a text."""
+
+    def text(self, *, empty: int = 0) -> str:
+        return self.choice(("Where.", "two\nlines", " a ", 'See "x".', "default: 3", "note: it", "// c"))  # fmt: skip
+
+
+def tools(*, clean: bool) -> st.SearchStrategy[list[Any]]:
+    return drawn(lambda random: readable_tools(Speaker(random, "harmony", clean=clean)))
+
+
+def readable_tools(make: Maker) -> list[Any]:
+    """Returns definitions whose text can be read."""
+    while True:
+        made = typed_tools(make)
+        with suppress(NamespaceError):
+            read_signatures(write_signatures(made))
+            return made
 
 
 def function(schema: Any, name: str = "f") -> dict[str, Any]:
@@ -31,7 +50,7 @@ def field(schema: Any) -> dict[str, Any]:
 
 
 @settings(max_examples=EXAMPLES)
-@given(tools(SAID, clean=False))
+@given(tools(clean=False))
 def test_text_is_that_of_the_library(given: list[Any]) -> None:
     (message, *_) = theirs({"messages": [], "tools": given})
     text = library().decode(library().render(message)[3:-1])
@@ -39,13 +58,13 @@ def test_text_is_that_of_the_library(given: list[Any]) -> None:
     assert head + write_signatures(given) == text
 
 
-@given(tools(SAID, clean=True))
+@given(tools(clean=True))
 def test_all_comes_back_that_types_say(given: list[Any]) -> None:
     read = read_signatures(write_signatures(given))
     assert lost(given, read) == lost(read, given) == []
 
 
-@given(tools(SAID, clean=False), st.text(alphabet='{}[]|/:?,\n ab"', max_size=3), st.data())
+@given(tools(clean=False), st.text(alphabet='{}[]|/:?,\n ab"', max_size=3), st.data())
 def test_what_is_read_is_written_so(given: list[Any], piece: str, data: st.DataObject) -> None:
     text = write_signatures(given)
     at, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
@@ -75,7 +94,7 @@ def test_what_is_lost_is_said() -> None:
     assert lost([{"name": "f", "strict": True}], [{"name": "f"}]) == ['"strict"']
 
 
-@given(tools(SAID, clean=False))
+@given(tools(clean=False))
 def test_definitions_return_to_the_record(given: list[Any]) -> None:
     record = {"messages": TURN, "tools": given}
     episode, _ = D.check(record)

@@ -22,8 +22,9 @@ from mypt_spec.dialect import grammar_root
 from mypt_spec.table_file import load_table
 from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.export import endings
-from tests.dialects.chatml import chats
+from tests.support.chat_shapes import Shape
 from tests.support.decoding import decoder, generated
+from tests.support.maker import drawn
 from tests.support.strategies import episodes
 
 STOPS = {"chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
@@ -33,7 +34,7 @@ END = gpt2().encode_ordinary("\n")
 
 def chat(name: str) -> st.SearchStrategy[mypt_spec.Episode]:
     """Conversations without tools."""
-    return chats(name, True).map(lambda record: mypt_spec.dialect(name).read(record)[0])  # type: ignore[return-value]
+    return drawn(Shape(name=name).record).map(lambda r: mypt_spec.dialect(name).read(r)[0])
 
 
 @NAMES

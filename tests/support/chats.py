@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from functools import cache
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -20,15 +22,18 @@ from mypt_spec.episode import events_of
 from mypt_spec.table import LISTS, TEXT
 from mypt_train.export.chat_layout import chat_layout
 from mypt_train.export.tokenizer_file import tag_pieces
-from tests.dialects.qwen3 import tool_chats
+from tests.dialects import qwen3
 from tests.dialects.usf_omega import tools
+from tests.support.chat_shapes import chat
 from tests.support.dialects import ALL, DIALECTS
 from tests.support.examples import examples
-from tests.support.strategies import Record, records
+from tests.support.maker import Maker, Record, drawn
+from tests.support.strategies import legal
 
 # `nox -s exports` names more examples, and takes all dialects.
 EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", examples(8)))
 NAMES = ALL if "EXPORT_EXAMPLES" in os.environ else DIALECTS
+WITH_TOOLS = replace(qwen3.SHAPE, options=())
 
 
 @cache
@@ -41,24 +46,27 @@ def read_by_messages(d: Dialect) -> bool:
     return isinstance(d.adapter, Messages | Declared)
 
 
-@st.composite
-def chats(draw: st.DrawFn, name: str, clean: bool = True) -> tuple[Record, Episode] | None:
-    """A record of messages and tools, and its Episode; None where the dialect cannot hold it."""
+def chats(name: str, clean: bool = True) -> st.SearchStrategy[tuple[Record, Episode] | None]:
+    """Records of messages and tools with their Episodes; None where the dialect cannot hold one."""
+    return drawn(lambda random: _chat(random, name, clean))
+
+
+def _chat(random: Random, name: str, clean: bool) -> tuple[Record, Episode] | None:
     d = mypt_spec.dialect(name)
     if read_by_messages(d):
-        record = shown(draw(records(name, clean=clean)))
+        record = shown(legal(random, name, clean=clean))
         if not writes_tools(d):
             record.pop("tools", None)
         episode = d.read(record)[0]
     else:
-        given = shown(draw(tool_chats(name, clean)))
-        record = _fitting(d, given)
+        make = Maker(random, name, clean=clean)
+        record = _fitting(d, shown(chat(make, WITH_TOOLS)))
         if writes_tools(d):
             calls = [c for m in record["messages"] for c in m.get("tool_calls", ())]
             known = {c["function"]["name"]: {"name": c["function"]["name"]} for c in calls}
-            known |= {t["function"]["name"]: t["function"] for t in draw(tools(clean))} | known
+            known |= {t["function"]["name"]: t["function"] for t in tools(make)} | known
             defined = [{"type": "function", "function": f} for f in known.values()]
-            record |= draw(st.sampled_from([{}, {"tools": defined}, {"tools": defined}]))
+            record |= make.choice(({}, {"tools": defined}, {"tools": defined}))
         converted = _converter(name).record(record)
         if converted.record is None or converted.losses:
             return None

@@ -105,7 +105,7 @@ def theirs(record: dict[str, Any]) -> list[Any]:
                 thought = message(role.ASSISTANT, said["reasoning_content"])
                 out.append(thought.with_channel("analysis"))
             for call in said.get("tool_calls", ()):
-                if "content" in said:
+                if said.get("content") is not None:
                     out.append(message(role.ASSISTANT, said["content"]).with_channel("commentary"))
                 function = call["function"]
                 literals = mypt_spec.dialect("harmony").table.literals  # tags are escaped in JSON

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from random import Random
 
 from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_spec import Limits
 from mypt_spec.rules.context import ToolSchema
-from tests.support.strategies import (
-    ANY_JSON,
-    FAULTS,
-    almost_records,
-    broken_records,
-    clean_text,
-    lines_of,
-    mutated,
-    records,
-)
+from tests.support.broken_records import FAULTS, broken
+from tests.support.maker import Maker, any_json, drawn, line
+from tests.support.strategies import almost_record, legal, mutate
 
 LIMITS = st.sampled_from(
     [
@@ -30,60 +23,53 @@ LIMITS = st.sampled_from(
 
 
 def any_lines(name: str) -> st.SearchStrategy[bytes]:
-    """Lines of any kind: legal records, broken ones, other JSON, and bytes."""
-    legal = records(name).flatmap(lines_of)
-    warned = records(name, clean=False).flatmap(lines_of)
-    broken = (
-        broken_records(name).flatmap(lambda pair: lines_of(pair[0]))
-        if name in FAULTS
-        else st.nothing()
-    )
-    almost = almost_records(name).flatmap(lines_of)
-    return st.one_of(
-        legal,
-        warned,
-        broken,
-        almost,
-        mutated(legal),
-        mutated(legal),
-        ANY_JSON.flatmap(lines_of),
-        st.binary(max_size=20),
-    )
+    """Lines of any kind: legal records, broken ones, tags in texts, other JSON, and bytes."""
+    return drawn(lambda random: _line(random, name))
 
 
-@st.composite
-def tagged_lines(draw: st.DrawFn, name: str) -> bytes:
-    """Draws clean records with tags, pieces of tags and almost-tags in their texts: typed thoughts,
+def _line(random: Random, name: str) -> bytes:
+    kind = random.randrange(8)
+    if kind == 0:
+        return bytes(random.randrange(256) for _ in range(random.randrange(20))).replace(b"\n", b"")
+    if kind == 1:
+        return line(random, any_json(random))
+    if kind == 2:
+        return line(random, almost_record(random, name))
+    if kind == 3 and name in FAULTS:
+        return line(random, broken(random, name, legal(random, name))[0])
+    if kind == 4:
+        return tagged_line(random, name)
+    sound = line(random, legal(random, name, clean=random.choice((True, False))))
+    return sound if kind < 6 else mutate(random, sound)
+
+
+def tagged_lines(name: str) -> st.SearchStrategy[bytes]:
+    """Clean records with tags, pieces of tags and almost-tags in their texts: typed thoughts,
     calls, ends of turns.
     """
-    table = mypt_spec.dialect(name).table
-    shown = st.sampled_from(
-        [t.spell(tuple((key, "n") for key in t.patterns)) for t in table.terminals.values()]
-    )
-    pieces = (
-        shown
-        | shown.map(str.upper)
-        | shown.map(lambda tag: tag[:-1])
-        | clean_text(name)
-        | st.sampled_from([" ", "\n", '{"name": "n", "q": 1}', "{}"])
-    )
-    record = draw(lifted(name, json.loads(json.dumps(draw(records(name))))))
-    for _ in range(draw(st.integers(1, 2))):
-        message = draw(st.sampled_from([record, *record["messages"]]))
+    return drawn(lambda random: tagged_line(random, name))
+
+
+def tagged_line(random: Random, name: str) -> bytes:
+    """Returns a clean record in whose texts tags are typed, as a line."""
+    make, table = Maker(random, name), mypt_spec.dialect(name).table
+    tags = [t.spell(tuple((key, "n") for key in t.patterns)) for t in table.terminals.values()]
+    record = json.loads(json.dumps(legal(random, name)))
+    for role, key in mypt_spec.dialect(name).adapter.SCHEMA.lifted.items():
+        if isinstance(record.get(key), str) and make.one_in(2):
+            record["messages"].insert(0, {"role": role, "content": record.pop(key)})
+
+    def piece() -> str:
+        tag = make.choice(tags)
+        other = (" ", "\n", '{"name": "n", "q": 1}', "{}", make.text())
+        return make.choice((tag, tag, tag.upper(), tag[:-1], make.text(), make.choice(other)))
+
+    for _ in make.some(1, 2):
+        message = make.choice([record, *record["messages"]])
         keys = [key for key, value in message.items() if isinstance(value, str) and key != "role"]
         if keys:
-            text = "".join(draw(st.lists(pieces, min_size=1, max_size=5)))
-            message[draw(st.sampled_from(keys))] = text
-    return draw(lines_of(record))
-
-
-@st.composite
-def lifted(draw: st.DrawFn, name: str, record: Any) -> Any:
-    """Draws the record, or the same one with the text of a top-level key as its first message."""
-    for role, key in mypt_spec.dialect(name).adapter.SCHEMA.lifted.items():
-        if isinstance(record.get(key), str) and draw(st.booleans()):
-            record["messages"].insert(0, {"role": role, "content": record.pop(key)})
-    return record
+            message[make.choice(keys)] = "".join(piece() for _ in make.some(1, 5))
+    return line(random, record)
 
 
 USER = '{"role": "user", "content": "u"}'

@@ -107,7 +107,7 @@ FORMATS = {
             (r"<start>\w+\n", MASKED, MASKED),
             ("<functions_start>\n|\n<functions_end>\n", MASKED, MASKED),
             ("\n?<end>\n", SAME, MASKED),
-            (r"<\w+_end>\n", SAME, SAME),
+            (rf"<(?:{'|'.join(_OMEGA)})_end>\n", SAME, SAME),
             ("<eos>", TRAINED, MASKED),
         ),
     ),

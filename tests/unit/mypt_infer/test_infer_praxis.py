@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_infer import praxis
 from mypt_infer.praxis import ToolCall, fix_truncated_tags, pending_call, splice, stop_set
-from tests.dialects.praxis import naive_text, records
+from tests.dialects.praxis import naive_text
+from tests.support.strategies import records
 
 D = mypt_spec.dialect("praxis")
 PROMPT = "[BOS]system\nS\n[SEP]\n[BOS]user\nu\n[SEP]\n[BOS]assistant\n"
@@ -223,7 +224,7 @@ def test_other_text_is_left_alone(text: str, caplog: pytest.LogCaptureFixture) -
     assert not caplog.records
 
 
-@given(records(clean=False))
+@given(records("praxis", clean=False))
 def test_legal_conversations_are_left_alone(record: dict) -> None:
     episode, _ = D.read(record)
     try:
@@ -235,7 +236,7 @@ def test_legal_conversations_are_left_alone(record: dict) -> None:
     assert stop_set(text) == {"EOS", "SEP"}
 
 
-@given(records(), st.data())
+@given(records("praxis"), st.data())
 def test_every_cut_tag_of_a_conversation_is_found(record: dict, data: st.DataObject) -> None:
     """The damage of the seed, done to any call of any conversation: the repair returns the
     conversation.
