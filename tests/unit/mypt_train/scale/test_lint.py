@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import pairwise
@@ -18,8 +18,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import zstandard
 from hypothesis import given
@@ -39,7 +37,8 @@ from mypt_train.scale.launch.queue import Ended, Engine
 from mypt_train.scale.lint import job as jobs
 from mypt_train.scale.lint import launch
 from tests.support.packings import bgzf, seekable
-from tests.support.plans import LINES, inputs
+from tests.support.plans import HAS_PARQUET, LINES, inputs
+from tests.support.programs import python
 
 RECORD = json.loads(LINES[0])
 POOL = [
@@ -68,7 +67,8 @@ def _packed(draw: st.DrawFn, whole: bytes, packing: str) -> tuple[str, bytes]:
 @st.composite
 def files(draw: st.DrawFn) -> tuple[str, bytes]:
     """A file of records, of which some are faulty, and which may be damaged."""
-    packing = draw(st.sampled_from(["", "", "zst", "table", "bgzf", "gz", "array", "rows"]))
+    kinds = ["", "", "zst", "table", "bgzf", "gz", "array", *["rows"] * HAS_PARQUET]
+    packing = draw(st.sampled_from(kinds))
     lines = draw(SOME)
     whole = b"".join(lines)
     if draw(st.booleans()):
@@ -77,13 +77,15 @@ def files(draw: st.DrawFn) -> tuple[str, bytes]:
     if packing == "array":
         name, whole = "a.json", b"[" + b",\n".join(line.strip() for line in lines) + b"]"
     elif packing == "rows":
-        rows = [
-            {"system": "s", "messages": [{"role": r}]} for r in draw(st.text("uam", max_size=8))
-        ]
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        roles = draw(st.text("uam", max_size=8))
+        rows = [{"system": "s", "messages": [{"role": role}]} for role in roles]
         sink = pa.BufferOutputStream()
         schema = {"system": pa.string(), "messages": pa.list_(pa.struct({"role": pa.string()}))}
-        table = pa.Table.from_pylist(rows, pa.schema(schema))
-        pq.write_table(table, sink, row_group_size=draw(st.integers(1, 4)))
+        columns = pa.Table.from_pylist(rows, pa.schema(schema))
+        pq.write_table(columns, sink, row_group_size=draw(st.integers(1, 4)))
         name, whole = "a.parquet", sink.getvalue().to_pybytes()
     elif packing == "gz":
         name, whole = "a.jsonl.gz", gzip.compress(whole, mtime=0)
@@ -95,14 +97,21 @@ def files(draw: st.DrawFn) -> tuple[str, bytes]:
     return name, whole
 
 
-def said(chunks: list[Chunk]) -> tuple[list[Diagnostic], Summary, set[Any], Counter[str]]:
-    """Returns all that chunks say, whoever made them."""
-    total = Summary()
+Outcome = tuple[list[Diagnostic], Summary, set[Any], Counter[str]]
+
+
+def outcome_of(chunks: Iterable[Chunk]) -> Outcome:
+    """Returns all that chunks hold, whoever made them: findings, counts, keys and codes."""
+    total, items, keys = Summary(), list[Diagnostic](), set[Any]()
     for chunk in chunks:
         total.add(chunk.summary)
-    items = [item for chunk in chunks for item in chunk.found]
-    keys = {key for chunk in chunks for key in chunk.keys}
+        items += chunk.found
+        keys.update(chunk.keys)
     return items, total, keys, Counter(item.finding.code for item in items)
+
+
+def by_one_process(groups: list[Group]) -> Outcome:
+    return outcome_of(c for g in groups for c in run(g.checker, g.sources, g.kind))
 
 
 def groups_of(paths: list[str], known: frozenset[Any] | None) -> list[Group]:
@@ -120,18 +129,17 @@ def test_findings_are_those_of_one_process(
     for number, (name, content) in enumerate(data.draw(st.lists(files(), min_size=1, max_size=3))):
         paths.append(folder / f"{number}-{name}")
         paths[-1].write_bytes(content)
-    groups = groups_of(
-        [str(path) for path in paths], data.draw(st.sampled_from([None, frozenset()]))
-    )
+    known = data.draw(st.sampled_from([None, frozenset()]))
+    groups = groups_of([str(path) for path in paths], known)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jobs, "MAX_LINE", 1000)
         patch.setattr("mypt_lint.run.runner.MAX_LINE", 1000)
         patch.setattr(jobs, "MANY", data.draw(st.sampled_from([2, 1000])))
         patch.setattr(cut, "PACKED", 1)
-        want = [c for g in groups for c in run(g.checker, g.sources, g.kind)]
+        want = by_one_process(groups)
         size = data.draw(st.integers(1, 4000))
-        found = list(launch.merged(groups, partial(here, jobs=1), size=size))
-    assert said(found) == said(want)
+        merged = outcome_of(launch.merged(groups, partial(here, jobs=1), size=size))
+    assert merged == want
     shutil.rmtree(folder)
 
 
@@ -153,6 +161,9 @@ def frames(folder: Path) -> Path:
 
 def table(folder: Path) -> Path:
     """Returns a file of six row groups, the fourth of which is damaged."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     path = folder / "a.parquet"
     rows = [{"text": f"{n} " * 20} for n in range(60)]
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=10)
@@ -163,15 +174,15 @@ def table(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("make", [frames, table])
+@pytest.mark.parametrize("make", [frames, pytest.param(table, marks=pytest.mark.extra("pyarrow"))])
 def test_nothing_is_read_after_damage(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     path = make(tmp_path)
     groups = groups_of([str(path)], None)
-    want = said([c for g in groups for c in run(g.checker, g.sources, g.kind)])
+    want = by_one_process(groups)
     assert want[-1]["MYP003"] == 1
     assert want[1].units > 20
     for size in (1, path.stat().st_size // 2, 1 << 30):
-        assert said(list(launch.merged(groups, partial(here, jobs=1), size=size))) == want
+        assert outcome_of(launch.merged(groups, partial(here, jobs=1), size=size)) == want
 
 
 FORMATS = ("concise", "grouped", "json", "jsonl", "junit", "sarif")
@@ -226,14 +237,14 @@ def test_the_command_writes_the_same_by_processes_and_no_credentials(
     want = written(tmp_path, paths, "--data-set")
     assert want[0] == 1
     assert "MYP601" in want[1]
-    found = written(tmp_path, paths, "--data-set", "--launcher=local", "-j2")
+    launched = written(tmp_path, paths, "--data-set", "--launcher=local", "-j2")
     here = "checked here, by one process: <stdin>, what compares all records (--data-set)\n"
-    assert found[2] == f"--launcher local: {here}{want[2]}"
-    assert (*found[:2], *found[3:]) == (*want[:2], *want[3:])
+    assert launched[2] == f"--launcher local: {here}{want[2]}"
+    assert (*launched[:2], *launched[3:]) == (*want[:2], *want[3:])
     places = [*tmp_path.rglob("*"), *home.rglob("*")]
     files = [path.read_bytes() for path in places if path.is_file()]
-    said = [jobs.packed(launch._job(groups_of([f"{s3}/in"], None), 900)), *found[1:3], *files]
-    for text in (item if isinstance(item, bytes) else item.encode() for item in said):
+    job = jobs.packed(launch._job(groups_of([f"{s3}/in"], None), 900))
+    for text in (job, *(printed.encode() for printed in launched[1:3]), *files):
         assert KEY.encode() not in text
         assert SECRET.encode() not in text
 
@@ -276,8 +287,8 @@ def test_units_whose_process_dies_are_tried_again(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"".join(LINES + POOL))
     groups = groups_of([str(path)], None)
-    want = said([c for g in groups for c in run(g.checker, g.sources, g.kind)])
-    assert said(list(launch.merged(groups, lambda do: nullcontext(Dying(do)), size=900))) == want
+    merged = launch.merged(groups, lambda do: nullcontext(Dying(do)), size=900)
+    assert outcome_of(merged) == by_one_process(groups)
     with pytest.raises(UsageError, match=f"{path}: checking failed: no memory"):
         list(launch.merged(groups, lambda do: nullcontext(Broken(do)), size=900))
 
@@ -316,9 +327,9 @@ def test_a_file_that_goes_away_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_another_version_refuses_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = jobs.packed(jobs.Job("", (), (), ()))
+    job = jobs.packed(jobs.Job("", (), (), ()))
     monkeypatch.setattr("mypt_spec.__version__", "0.0.1")
-    refused = jobs.check_unit(made, 0)
+    refused = jobs.check_unit(job, 0)
     assert isinstance(refused, jobs.Refusal)
     assert "a machine has version 0.0.1 of mypt-tags" in refused.message
 
@@ -331,8 +342,4 @@ from mypt_lint.cli import main
 assert main([sys.argv[1], "-q"]) == 0
 print(*(name for name in sys.modules if name.startswith(("mypt_train", "ray", "obstore", "torch"))))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "a.jsonl")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == []
+    assert python(code, tmp_path / "a.jsonl", check=True).stdout.split() == []
