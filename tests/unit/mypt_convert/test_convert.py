@@ -27,13 +27,6 @@ from tests.support.linting import ROOT, write_texts
 PAGE = ROOT / "docs/conversion.md"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the current one."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def check_cell(source: str, target: str, cell: Outcome) -> None:
     converted = cell.converted
     if cell.word.startswith("refused"):

@@ -1,12 +1,11 @@
-"""Fixtures of the linter's tests."""
+"""Fixtures that tests of several packages share."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-
-from tests.support.linting import Linter
 
 
 @pytest.fixture
@@ -17,6 +16,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def lint(capsys: pytest.CaptureFixture[str]) -> Linter:
+def lint(capsys: pytest.CaptureFixture[str]) -> Any:
     """Runs `mypt-lint`."""
+    from tests.support.linting import Linter
+
     return Linter(capsys)
