@@ -10,8 +10,8 @@ import pytest
 import mypt_spec
 from mypt_spec import Dialect
 from mypt_spec.table import TEXT
-from tests.conformance import naive_gpt2
-from tests.conformance.vectors import (
+from tests.support import naive_gpt2
+from tests.support.vectors import (
     KINDS,
     Vector,
     cases,

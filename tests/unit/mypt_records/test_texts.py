@@ -14,8 +14,8 @@ from mypt_records.shapes import read, shape_of
 from mypt_spec.dialect import folder
 from mypt_train.commands.prepare import main as prepare
 from mypt_view.cli import main as view
-from tests.conformance.vectors import HERE, load
 from tests.support.build import write
+from tests.support.vectors import HERE, load
 
 CHATML = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n"
 

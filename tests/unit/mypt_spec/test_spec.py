@@ -21,7 +21,7 @@ from mypt_spec import Dialect
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import Finding
 from mypt_spec.table import END
-from tests.conformance.vectors import HERE, load
+from tests.support.vectors import HERE, load
 
 ROOT = grammar_root().parent
 TESTS = HERE.parent

@@ -14,10 +14,10 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec.bodies import json_schema
 from mypt_spec.bodies.json_schema import SchemaError, misfits
-from tests.conformance.vectors import HERE, Vector, load, shown
 from tests.support.build import assistant, call, calls, chat, message, system, tool, user
 from tests.support.examples import either
 from tests.support.growth import in_proportion
+from tests.support.vectors import HERE, Vector, load, shown
 
 D = mypt_spec.dialect("usf-omega")
 EXAMPLES = load(HERE / "usf_omega", "reference")

@@ -13,10 +13,10 @@ from mypt_lint.cli import main as lint
 from mypt_train import Options, ShardError, ShardReader
 from mypt_train.commands.prepare import main
 from mypt_train.data.formats import FORMATS, TRAINERS, in_parquet, trainer_of
-from tests.conformance.vectors import HERE, load
 from tests.support.build import read, write
 from tests.support.dialects import DIALECTS
 from tests.support.shards import manifest_of
+from tests.support.vectors import HERE, load
 
 PHASES = "examples/phase*.jsonl"
 FOR_TRAINERS = [form for form in FORMATS if trainer_of(form)]

@@ -1,7 +1,7 @@
 """The vectors of every dialect, as data: one folder a dialect, one array a file, each vector with a
 name and a doc.
 
-A new dialect adds a folder called like its grammar folder; the tests then run for it by themselves.
+A new dialect adds a folder to tests/conformance, named like its grammar folder; tests then find it.
 Files: `valid_records`, `valid_texts`, `invalid_records`, `invalid_texts`, `prefix`, and whatever
 has a test of its own (`reference`).
 """
@@ -19,7 +19,7 @@ import mypt_spec
 from mypt_spec.bodies.strict_json import loads
 from mypt_spec.findings import Finding
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "conformance"
 KINDS = ("valid_records", "valid_texts", "invalid_records", "invalid_texts", "prefix", "reference")
 Vector = dict[str, Any]
 
