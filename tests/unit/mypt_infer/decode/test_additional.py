@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -16,8 +15,17 @@ from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.schemas import opened
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec.bodies.json_schema import misfits
-from tests.support.decoding import complete, prompt
+from tests.support.decoding import (
+    CALL,
+    calls_in,
+    complete,
+    in_call,
+    prompt,
+    takes_body,
+    walk,
+)
 from tests.support.examples import examples
+from tests.support.scripted import ids_of
 
 pytest.importorskip("llguidance")
 
@@ -32,15 +40,12 @@ def of_tool(parameters: Any, *, name: str = "praxis", **options: Any) -> Decoder
 
 def takes(of: Decoder, arguments: dict[str, Any]) -> bool:
     """Whether a whole call can be written in mypt or praxis."""
-    table, tokenizer = of.dialect.table, of.dialect.tokenizer
-    kind = call_ends(of.dialect)[0]
+    table, (kind, _) = of.dialect.table, call_ends(of.dialect)
     body = body_of(kind, "t", arguments, table.literals)
     if of.dialect.name == "mypt":
-        opened = [tokenizer.special[t] for t in ("<myPT_assistant>", "<myPT_toolcall>")]
-        ids = [*opened, *tokenizer.encode(body), tokenizer.special["</myPT_toolcall>"]]
-    else:
-        opener = next(t for t in table.openers.values() if t.body == kind)
-        ids = tokenizer.encode(opener.spell() + body + table.closers[opener.opens].spell())
+        return takes_body(of, body)
+    opener = next(t for t in table.openers.values() if t.body == kind)
+    ids = of.dialect.tokenizer.encode(opener.spell() + body + table.closers[opener.opens].spell())
     return of.accepts(of.start(prompt(of.dialect.name)), ids) == len(ids)
 
 
@@ -77,9 +82,8 @@ def test_vectors(schema: Any, arguments: Any, refuse: bool, to_the_letter: bool)
 def test_answers_are_read_to_the_letter() -> None:
     for schema, fits in ((PLAIN, True), ({**PLAIN, "additionalProperties": False}, False)):
         of = Decoder("gabgpt", response=Response(schema=schema))
-        state = of.run(of.start(prompt("gabgpt")), [of.dialect.tokenizer.special["<|assistant|>"]])
-        ids = of.dialect.tokenizer.encode('{"a": "x", "b": 1}')
-        assert (of.accepts(state, ids) == len(ids)) == fits
+        ids = ids_of('<|assistant|>{"a": "x", "b": 1}', of.dialect)
+        assert (of.accepts(of.start(prompt("gabgpt")), ids) == len(ids)) == fits
 
 
 def test_tables_are_taken_only_where_no_more_members_are_meant() -> None:
@@ -105,6 +109,7 @@ def test_forbidding_keeps_it() -> None:
     assert takes(of, {"a": "x", "b": 1})
 
 
+ANY_OR_NONE = st.sampled_from([True, False, {"type": "integer"}])
 PARTS = st.recursive(
     st.sampled_from([STRING, {"type": "integer"}, {"enum": [{"a": 1}, 2]}]),
     lambda inner: (
@@ -113,7 +118,7 @@ PARTS = st.recursive(
                 "type": st.just("object"),
                 "properties": st.dictionaries(st.sampled_from("ab"), inner),
             },
-            optional={"additionalProperties": st.sampled_from([True, False, {"type": "integer"}])},
+            optional={"additionalProperties": ANY_OR_NONE},
         )
         | st.fixed_dictionaries({"type": st.just("array"), "items": inner})
     ),
@@ -121,7 +126,7 @@ PARTS = st.recursive(
 )
 OBJECTS = st.fixed_dictionaries(
     {"properties": st.dictionaries(st.sampled_from(["a", "b", "name"]), PARTS)},
-    optional={"additionalProperties": st.sampled_from([True, False])},
+    optional={"additionalProperties": st.booleans()},
 )
 VALUES = st.recursive(
     st.sampled_from([1, 2, "x"]),
@@ -131,7 +136,7 @@ VALUES = st.recursive(
 
 
 @given(OBJECTS, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
-def test_what_is_said_means_the_same(schema: Any, value: Any) -> None:
+def test_what_is_written_out_means_the_same(schema: Any, value: Any) -> None:
     """`opened` writes down what JSON Schema means where nothing is said."""
     made = opened(ToolSpec("t", schema)).schema
     assert (not misfits(value, schema)) == (not misfits(value, made))
@@ -142,17 +147,10 @@ def test_what_is_said_means_the_same(schema: Any, value: Any) -> None:
 @given(OBJECTS, st.integers(0, 30), st.integers(0, 2**32))
 def test_every_budget_ends_legal(schema: Any, slack: int, seed: int) -> None:
     of = of_tool(schema, name="mypt", additional_properties="schema")
-    before, choose = of.ids_of(prompt("mypt")), random.Random(seed)
-    first = [of.dialect.tokenizer.special[t] for t in ("<myPT_assistant>", "<myPT_toolcall>")]
-    budget = len(first) + of.minimum(of.run(of.start(before), first)) + slack
-    state, out = of.run(of.start(before, max_new_tokens=budget), first), list(first)
-    while not of.final(state):
-        token = int(choose.choice(of.ids(state)))
-        if of.takes(state, token):
-            out.append(token)
-            state = of.next(state, token)
+    before = of.ids_of(prompt("mypt"))
+    budget = len(CALL) + of.minimum(in_call(of)) + slack
+    out = [*CALL, *walk(of, in_call(of, budget=budget), random.Random(seed), bold=0)]
     assert len(out) <= budget
     assert complete(of, before + out), of.dialect.tokenizer.decode(out)
-    call = json.loads(of.dialect.tokenizer.decode(out[2:]).split("</myPT_toolcall>")[0])
-    arguments = {"name" if k == "name_" else k: v for k, v in call.items() if k != "name"}
-    assert misfits(arguments, schema) == []
+    (call,) = calls_in(of, before + out)
+    assert misfits(call.arguments, schema) == []

@@ -10,7 +10,6 @@ import warnings
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mypt_infer.decode import (
@@ -26,7 +25,9 @@ from mypt_infer.decode.tools import SchemaFault
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.lexer import lex_ids
 from mypt_spec.states import open_blocks
-from tests.support.decoding import DIALECTS, TOOLS, complete, prompt
+from tests.support.decoding import DIALECTS, TOOLS, complete, prompt, walk
+from tests.support.examples import either
+from tests.support.scripted import ids_of
 
 pytest.importorskip("llguidance")
 
@@ -51,7 +52,7 @@ WAYS: dict[str, tuple[Response, Any]] = {
 
 
 @cache
-def made(name: str, way: str, engine: str = "table") -> Decoder:
+def bound(name: str, way: str, engine: str = "table") -> Decoder:
     return Decoder(name, TOOLS[:2], response=WAYS[way][0], engine=engine)
 
 
@@ -70,20 +71,6 @@ def answers(of: Decoder, before: list[int], new: list[int]) -> list[str]:
     return out
 
 
-def walk(of: Decoder, state: int, choose: random.Random) -> list[int]:
-    out: list[int] = []
-    tags = np.array(sorted(of.dialect.tokenizer.special.values()))
-    while not of.final(state):
-        ids = of.ids(state)
-        assert len(ids), of.dialect.tokenizer.decode(out)
-        some = np.intersect1d(ids, tags) if choose.random() < 0.3 else ids
-        token = int(choose.choice(some if len(some) else ids))
-        if of.takes(state, token):
-            out.append(token)
-            state = of.next(state, token)
-    return out
-
-
 EACH = [
     *((name, "regex") for name in DIALECTS),
     *((name, way) for name in ("gabgpt", "mypt", "praxis") for way in ("schema", "lark", "any")),
@@ -92,22 +79,22 @@ EACH = [
 
 @pytest.mark.parametrize(("name", "way"), EACH)
 def test_each_answer_fits_within_its_budget(name: str, way: str) -> None:
-    of, fits = made(name, way), WAYS[way][1]
+    of, fits = bound(name, way), WAYS[way][1]
     before = of.ids_of(prompt(name))
-    least, said = of.minimum(of.start(before)), 0
+    least, count = of.minimum(of.start(before)), 0
     with pytest.raises(BudgetError, match=f"takes {least} tokens"):
         of.start(before, max_new_tokens=least - 1)
     for budget in (least, least + 2, 40):
         ids = walk(of, of.start(before, max_new_tokens=budget), random.Random(budget))
         assert len(ids) <= budget
         assert complete(of, before + ids), of.dialect.tokenizer.decode(ids)
-        found = answers(of, before, ids)
-        assert len(found) <= 1
-        assert all(map(fits, found)), found
+        texts = answers(of, before, ids)
+        assert len(texts) <= 1
+        assert all(map(fits, texts)), texts
         episode, _ = of.dialect.parse_ids(before + ids)
-        assert found or episode is None, "without an answer, a call ends the turn"
-        said += len(found)
-    assert said
+        assert texts or episode is None, "without an answer, a call ends the turn"
+        count += len(texts)
+    assert count
 
 
 @pytest.mark.parametrize("name", ["mypt", "usf-omega", "praxis"])
@@ -118,32 +105,31 @@ def test_calls_that_llguidance_reads_are_beside_the_answer(name: str) -> None:
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.loop import plain
 
-    of = made(name, "regex", "llguidance")
-    given, device = of.ids_of(prompt(name)), DeviceDecoder(of)
+    of = bound(name, "regex", "llguidance")
+    before, device = of.ids_of(prompt(name)), DeviceDecoder(of)
     ended = set()
-    for seed in range(6):
-        state = of.start(given, max_new_tokens=60)
+    for seed in range(either(3, 6)):
+        state = of.start(before, max_new_tokens=60)
         ids = walk(of, state, random.Random(seed))
         for token in ids:
             tensor = torch.tensor([state])
             assert (device.bias(tensor).numpy() == of.bias([state])).all()
             state = of.next(state, token)
             assert device.step(tensor, torch.tensor([token])).tolist() == [state]
-        texts = answers(of, given, ids)
+        texts = answers(of, before, ids)
         assert all(map(WAYS["regex"][1], texts))
         ended.add("answer" if texts else "call")
     assert "answer" in ended
-    one = generate(
-        plain(lambda ids: torch.zeros(1, ids.shape[1], 50304), 50304), given and [given], decoder=of,
-        max_new_tokens=40, seed=2,
-    )[0]  # fmt: skip
-    assert complete(of, given + one.ids)
-    assert all(map(WAYS["regex"][1], answers(of, given, one.ids)))
+    flat = torch.zeros(1, 1, 50304)
+    model = plain(lambda ids: flat.expand(1, ids.shape[1], -1), 50304)
+    (one,) = generate(model, [before], decoder=of, max_new_tokens=40, seed=2)
+    assert complete(of, before + one.ids)
+    assert all(map(WAYS["regex"][1], answers(of, before, one.ids)))
 
 
 @pytest.mark.parametrize("name", ["gabgpt", "mypt", "praxis", "mypt-3b"])
 def test_a_prompt_may_stop_within_the_answer(name: str) -> None:
-    of = made(name, "regex")
+    of = bound(name, "regex")
     first = of.ids_of(prompt(name))
     ids = walk(of, of.start(first), random.Random(1))
     while not answers(of, first, ids):
@@ -155,12 +141,10 @@ def test_a_prompt_may_stop_within_the_answer(name: str) -> None:
 
 
 def test_an_answer_that_was_begun_otherwise_is_refused() -> None:
-    of = made("gabgpt", "regex")
-    special = of.dialect.tokenizer.special
-    begun = [special["<|user|>"], *of.dialect.tokenizer.encode("Hi"), special["<|assistant|>"]]
-    of.start([*begun, *of.dialect.tokenizer.encode("ye")])
+    of = bound("gabgpt", "regex")
+    of.start(ids_of("<|user|>Hi<|assistant|>ye", of.dialect))
     with pytest.raises(PromptError, match="begun with 'maybe' cannot be ended as the response"):
-        of.start([*begun, *of.dialect.tokenizer.encode("maybe")])
+        of.start(ids_of("<|user|>Hi<|assistant|>maybe", of.dialect))
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -177,10 +161,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "why"), WRONG, ids=[str(i) for i in range(len(WRONG))])
-def test_what_is_no_response_is_refused(given: dict[str, Any], why: str) -> None:
+@pytest.mark.parametrize(("options", "why"), WRONG, ids=[str(i) for i in range(len(WRONG))])
+def test_what_is_no_response_is_refused(options: dict[str, Any], why: str) -> None:
     with pytest.raises(ResponseError, match=why):
-        Decoder("gabgpt", response=Response(**given))
+        Decoder("gabgpt", response=Response(**options))
 
 
 def test_a_bad_schema_is_refused_with_its_place() -> None:
@@ -190,14 +174,14 @@ def test_a_bad_schema_is_refused_with_its_place() -> None:
         Response(schema={"optional": True}, strict=True)
 
 
-def test_a_schema_is_read_as_it_was_found() -> None:
+def test_unknown_keywords_of_a_schema_say_nothing() -> None:
     """Annotations of other tools say nothing of a value, in a schema of the answer as in tools."""
     schema = {"type": "object", "properties": {"a": {"type": "integer", "x-order": 1}}, "x-kind": 2}
     with pytest.warns(SchemaWarning, match="read as nothing in the schema of the response: x-kind, x-order"):  # fmt: skip
-        found = Response(schema=schema)
+        response = Response(schema=schema)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "x-" not in found.grammar.replace("x-guidance", "")
+        assert "x-" not in response.grammar.replace("x-guidance", "")
     with pytest.raises(SchemaFault, match="'x-kind', 'x-order' would be read as nothing"):
         Response(schema=schema, strict=True)
 
@@ -236,7 +220,5 @@ def test_without_llguidance_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 def test_a_slash_a_line_and_anchors_in_a_regex() -> None:
     for regex, text in ((r"^a/b\/c$", "a/b/c"), ("a\nb", "a\nb"), (r"a\$", "a$"), ("a|bb", "a")):
         of = Decoder("gabgpt", response=Response(regex=regex))
-        ids = of.forced(of.start(prompt("gabgpt"), max_new_tokens=3 + len(text)))
-        state = of.run(of.start(prompt("gabgpt")), [of.dialect.tokenizer.special["<|assistant|>"]])
-        state = of.run(state, of.dialect.tokenizer.encode(text))
-        assert of.dialect.tokenizer.special["<|end|>"] in of.ids(state), (regex, ids)
+        state = of.run(of.start(prompt("gabgpt")), ids_of(f"<|assistant|>{text}", of.dialect))
+        assert of.dialect.tokenizer.special["<|end|>"] in of.ids(state), regex
