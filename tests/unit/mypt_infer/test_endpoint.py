@@ -18,6 +18,7 @@ from mypt_spec.encoder import encode_events
 
 pytest.importorskip("openai", reason="needs the extra endpoint")
 from mypt_infer.endpoint import Endpoint, EndpointError, EndpointSource
+from tests.support.dialects import DIALECTS
 from tests.support.endpoints import FOUND, completion, models, stand_in
 
 OPENED: list[Endpoint] = []
@@ -60,7 +61,7 @@ def demonstrated(demo: Demo, ids: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("speaks", ["text", "llama.cpp"])
-@pytest.mark.parametrize("name", mypt_spec.dialects())
+@pytest.mark.parametrize("name", DIALECTS)
 def test_a_server_says_what_a_source_says(name: str, speaks: str) -> None:
     """By its texts, and by the ids of llama.cpp's server: in every format, tools included."""
     d, tools = mypt_spec.dialect(name), format_of(name).result is not None

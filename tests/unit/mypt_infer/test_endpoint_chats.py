@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from mypt_infer.serve.answers import ChatAnswer
 from mypt_infer.serve.asked.names import Names
 from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.jobs import Ended, Taken
+from tests.support.dialects import DIALECTS
 from tests.support.endpoints import FOUND, chat_answer, models, stand_in
 
 Served = Callable[[dict[str, Any]], tuple[int, Any]]
@@ -78,7 +80,7 @@ def notices(events: list[Event]) -> list[str]:
 ALONE = "the server has chats alone: its messages are read"
 
 
-@pytest.mark.parametrize("name", mypt_spec.dialects())
+@pytest.mark.parametrize("name", DIALECTS)
 def test_a_chat_says_what_a_source_says(name: str) -> None:
     """Behind the chats is the format itself: prompts and answers as mypt-serve makes them."""
     d, form = mypt_spec.dialect(name), format_of(name)
@@ -144,7 +146,7 @@ def answered(
     return controller, events, bodies
 
 
-@pytest.mark.parametrize("name", mypt_spec.dialects())
+@pytest.mark.parametrize("name", DIALECTS)
 def test_several_calls_in_one_answer(name: str) -> None:
     """Together where the format has them together, else one after the other; all are made."""
     if format_of(name).result is None:
@@ -297,3 +299,17 @@ def test_chats_of_mypt_serve() -> None:
             endpoint.close()
             found.append(controller.history.ids)
     assert found[0] == found[1]
+
+
+def test_arguments_keep_their_types() -> None:
+    """Arguments of a server's messages become text, and text becomes arguments, with their types."""
+    folder = str(Path(__file__).parents[3] / "examples/qwen3_coder")
+    given = {"query": "5", "top_k": 3}
+    asks = {"content": "So.", "tool_calls": [call(text=json.dumps(given))]}
+    controller, events, bodies = answered(folder, asks, {"content": "Honey."})
+    assert [e.arguments for e in events if isinstance(e, CallParsed)] == [given]
+    text = mypt_spec.dialect(folder).tokenizer.decode(controller.history.ids)
+    assert "<parameter=query>\n5\n</parameter>" in text
+    (again,) = [c for m in bodies[1]["messages"] for c in m.get("tool_calls", [])]
+    assert json.loads(again["function"]["arguments"]) == given
+    assert not [m for m in notices(events) if "left out" in m]

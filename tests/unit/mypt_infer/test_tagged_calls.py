@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,16 +19,14 @@ from mypt_infer.serve.deltas import CALLED, SAID, DeltaReader
 from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec.bodies.tagged import read_tagged, typed, types_of, write_tagged
 from tests.support import scripted
+from tests.support.build import chat, function, user
 
 FOLDER = str(Path(__file__).parents[3] / "examples/qwen3_coder")
 D = mypt_spec.dialect(FOLDER)
-SCHEMA = {
-    "type": "object",
-    "properties": {"zip": {"type": "string"}, "n": {"type": "integer"}},
-    "required": ["zip", "n"],
-}
+SCHEMA = function("find", {"zip": {"type": "string"}, "n": {"type": "integer"}}, required=["zip", "n"])["function"]["parameters"]  # fmt: skip
 TOOLS = Toolbox([Tool("find", "Finds.", SCHEMA, lambda a: f"{a['zip']!r} {a['n']!r}")])
 CALL = "<tool_call>\n<function=find>\n<parameter=zip>\n12345\n</parameter>\n<parameter=n>\n5\n</parameter>\n</function>\n</tool_call>"  # fmt: skip
+ASKED = chat(user("Find it."), tools=TOOLS.schemas)
 ARGUMENTS = {"zip": "12345", "n": 5}
 
 
@@ -55,15 +52,14 @@ def test_a_conversation_runs_calls_with_typed_arguments() -> None:
 
 
 def test_a_client_is_told_arguments_one_by_one() -> None:
-    record = {"messages": [{"role": "user", "content": "Find it."}], "tools": TOOLS.schemas}
-    prompt = D.read(record)[0]
+    prompt = D.read(ASKED)[0]
     assert prompt is not None
     ids = [i for s in D.segments(prompt, partial=True) for i in s.ids]
     reader = DeltaReader(format_of(D), [*ids, *ids_of("<|im_start|>assistant\n")])
-    said = [d for i in ids_of(f"So.\n\n{CALL}<|im_end|>") for d in reader.push(i)]
-    said += reader.end()
-    assert "".join(d.text for d in said if d.kind == SAID) == "So."
-    called = [d for d in said if d.kind == CALLED]
+    deltas = [d for i in ids_of(f"So.\n\n{CALL}<|im_end|>") for d in reader.push(i)]
+    deltas += reader.end()
+    assert "".join(d.text for d in deltas if d.kind == SAID) == "So."
+    called = [d for d in deltas if d.kind == CALLED]
     assert [d.name for d in called if d.name] == ["find"]
     assert [d.text for d in called if d.text] == ['{"zip": "12345"', ', "n": 5', "}"]
     assert [d.ended for d in called] == [False] * (len(called) - 1) + [True]
@@ -77,37 +73,20 @@ def test_a_stream_of_a_call_is_the_whole(data: st.DataObject) -> None:
     arguments = data.draw(st.dictionaries(st.sampled_from(["zip", "n", "q"]), values, max_size=3))
     text = write_tagged("find", arguments, D.table.literals)
     types = types_of(TOOLS.schemas)
-    stream, told, at = TaggedStream(types), "", 0
+    stream, body, at = TaggedStream(types), "", 0
     while at < len(text):
         size = data.draw(st.integers(1, 20))
-        told += stream.push(text[at : at + size])
+        body += stream.push(text[at : at + size])
         at += size
-    assert (stream.name, json.loads(told)) == ("find", typed(*read_tagged(text), types))
+    assert (stream.name, json.loads(body)) == ("find", typed(*read_tagged(text), types))
 
 
 def test_the_last_call_of_a_text() -> None:
-    record = {"messages": [{"role": "user", "content": "Find it."}], "tools": TOOLS.schemas}
-    prompt = D.read(record)[0]
+    prompt = D.read(ASKED)[0]
     assert prompt is not None
-    begun = (
-        "".join(s.event.text for s in D.segments(prompt, partial=True)) + "<|im_start|>assistant\n"
-    )
+    begun = "".join(s.event.text for s in D.segments(prompt, partial=True))
+    begun += "<|im_start|>assistant\n"
     call = find_last_toolcall(f"{begun}{CALL.replace('12345', '1')}\n{CALL}", D)
     assert call is not None
     assert (call.name, call.arguments, call.raw_block) == ("find", ARGUMENTS, CALL)
     assert find_last_toolcall(begun + CALL.replace("\n</function>", ""), D) is None
-
-
-def test_a_server_that_has_chats_alone_keeps_types() -> None:
-    """Arguments of its messages become text, and text becomes arguments, with the same types."""
-    pytest.importorskip("openai", reason="needs the extra endpoint")
-    from tests.unit.mypt_infer.test_endpoint_chats import answered, call, notices
-
-    given = {"query": "5", "top_k": 3}
-    asks = {"content": "So.", "tool_calls": [call(text=json.dumps(given))]}
-    controller, events, bodies = answered(FOLDER, asks, {"content": "Honey."})
-    assert [e.arguments for e in events if isinstance(e, CallParsed)] == [given]
-    assert "<parameter=query>\n5\n</parameter>" in D.tokenizer.decode(controller.history.ids)
-    (again,) = [c for m in bodies[1]["messages"] for c in m.get("tool_calls", [])]
-    assert json.loads(again["function"]["arguments"]) == given
-    assert not [m for m in notices(events) if "left out" in m]
