@@ -114,7 +114,7 @@ def _draw(
             at = int(kept.argmax()) if greedy else _chosen(weights, chance)
             return Drawn(int(short[at]), math.nan)
     scaled = _scaled(logits, sampling)
-    if not measured and greedy:
+    if not measured and greedy and found.only is None:
         token = _likeliest(scaled, found)
         if token is not None:
             return Drawn(token, math.nan)
