@@ -9,6 +9,7 @@ import pytest
 
 from mypt_infer.workspace import Chunk, HashingEmbedder, WorkspaceEngine
 from mypt_infer.workspace.index.ranking import Word, lengths, rank
+from tests.support.tolerance import assert_close, is_close
 
 TEXTS = {
     "zh.txt": "员工手册\n\n所有员工必须每九十天更换一次密码。年假为十五天，请假需要提前申请。\n",
@@ -140,6 +141,7 @@ def test_the_scores_are_those_of_the_formula(tmp_path: Path) -> None:
     best = bm25(3, counts[0][0], sum(every) / len(every), 0.5)
     lead = 1.5 * bm25(3, leads[0], sum(leads) / 3, 0.3)
     expected = 0.5 * rarity * (bm25(4, whole, mean, 0.75) + lead + best) / (rarity * 3.5)
-    assert docs[0] == pytest.approx(expected, rel=1e-5)
-    assert chunks[0] == pytest.approx(0.5 * best / 3.5, rel=1e-5)
+    assert_close(docs[0], expected, terms=12)
+    assert not is_close(docs[0], expected * (1 + 1e-5), terms=12)
+    assert_close(chunks[0], 0.5 * best / 3.5, terms=12)
     assert docs[1] == docs[2] == 0

@@ -14,6 +14,7 @@ import pytest
 from mypt_infer.decode import BudgetError, Decoder, PromptError
 from mypt_infer.decode.decoder import machine
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
+from tests.support.tolerance import assert_close, forward_terms, is_close
 
 torch = pytest.importorskip("torch")
 from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
@@ -25,7 +26,6 @@ from mypt_infer.generate.sample import Sampling, draw  # noqa: E402
 
 @cache
 def model(vocab: int = 50304, seed: int = 0) -> Any:
-    torch.set_num_threads(1)
     config = LlamaConfig(vocab, 32, 48, 2, 4, 2, tie_word_embeddings=True)
     return random_model(config, seed, scale=0.5)
 
@@ -40,8 +40,12 @@ def test_a_chunk_is_the_same_as_its_tokens_and_as_all_at_once() -> None:
     chunks = llama.begin(3, 20)
     for first, after in ((0, 7), (7, 8), (8, 20)):
         chunk = llama(ids[:, first:after], torch.full((3,), after - first), chunks)
-    assert torch.allclose(whole, last, atol=1e-4)
-    assert torch.allclose(whole, chunk, atol=1e-4)
+    terms = forward_terms(llama.config, 20)
+    assert_close(last, whole, terms=terms)
+    assert_close(chunk, whole, terms=terms)
+    ids[:, 0] += 1 - 2 * (ids[:, 0] == 511)
+    other = llama(ids, torch.tensor([20, 20, 20]), llama.begin(3, 20))
+    assert not any(is_close(*rows, terms=terms) for rows in zip(other, whole, strict=True))
 
 
 def test_rows_may_be_at_different_places() -> None:
@@ -61,7 +65,7 @@ def test_rows_may_be_at_different_places() -> None:
             if n and at[r] == 12:
                 found[r] = logits[r]
     for mine, theirs in zip(found, alone, strict=True):
-        assert torch.allclose(mine, theirs, atol=1e-4)
+        assert_close(mine, theirs, terms=forward_terms(llama.config, 12))
 
 
 def test_it_is_the_llama_that_others_know(tmp_path: Path) -> None:
@@ -73,9 +77,9 @@ def test_it_is_the_llama_that_others_know(tmp_path: Path) -> None:
     mine = load(tmp_path)
     ids = torch.randint(0, 320, (2, 9))
     with torch.no_grad():
-        assert torch.allclose(
-            theirs(ids).logits[:, -1], mine(ids, torch.tensor([9, 9]), mine.begin(2, 9)), atol=1e-4
-        )
+        wanted = theirs(ids).logits[:, -1]
+    logits = mine(ids, torch.tensor([9, 9]), mine.begin(2, 9))
+    assert_close(logits, wanted, terms=forward_terms(config, 9))
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -169,14 +173,15 @@ def test_what_is_lost_is_reported() -> None:
     logits[int(refused[0])] = 12.0
     drawn = draw(logits, state, device, Sampling(), 0.5)
     weight = math.exp(12.0)
-    assert drawn.refused_mass == pytest.approx(
-        (weight + len(refused) - 1) / (weight + 50303), rel=1e-6
-    )
+    expected = (weight + len(refused) - 1) / (weight + 50303)
+    summed = {"terms": math.log2(50304), "dtype": np.float32}  # a tree of pairs
+    assert_close(drawn.refused_mass, expected, **summed)
+    one_less = (weight + len(refused) - 2) / (weight + 50303)
+    assert not is_close(drawn.refused_mass, one_less, **summed)
     call = made.run(state, [50267])
     only = made.ids(call)
-    assert draw(torch.zeros(50304), call, device, Sampling(), 0.5).refused_mass == pytest.approx(
-        1 - len(only) / 50304
-    )
+    mass = draw(torch.zeros(50304), call, device, Sampling(), 0.5).refused_mass
+    assert_close(mass, 1 - len(only) / 50304, **summed)
     g = generate(model(), prompt("mypt"), decoder=made, max_new_tokens=30, seed=1)[0]
     assert 0 < g.refused_mass < 1
     more = {"decoder": made, "max_new_tokens": 30, "seed": 1}
@@ -191,7 +196,7 @@ def test_what_is_lost_is_reported() -> None:
     assert set(by_state) == {machine(s.state) for s in drawn}
     assert list(by_state.values()) == sorted(by_state.values(), reverse=True)
     counted = [by_state[machine(s.state)] for s in drawn]
-    assert sum(counted) / len(counted) == pytest.approx(g.refused_mass)
+    assert_close(sum(counted) / len(counted), g.refused_mass, terms=len(counted))
 
 
 def test_calls_are_greedy_unless_told_otherwise() -> None:

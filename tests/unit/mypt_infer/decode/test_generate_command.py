@@ -23,7 +23,7 @@ RECORD = {"system": "You are MyPT.", "messages": [{"role": "user", "content": "H
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder with random weights."""
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     safetensors = pytest.importorskip("safetensors.torch")
     from mypt_infer.generate.llama import LlamaConfig, random_model
 
@@ -37,7 +37,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tie_word_embeddings": True,
     }
     (out / "config.json").write_text(json.dumps(shape))
-    torch.set_num_threads(1)
     safetensors.save_file(
         random_model(LlamaConfig(**shape, num_key_value_heads=2), scale=0.5).weights,
         out / "model.safetensors",
@@ -318,7 +317,6 @@ def test_in_the_loop_of_transformers(how: dict[str, Any]) -> None:
 
     made = decoder("mypt", think=5, call=64)
     torch.manual_seed(0)
-    torch.set_num_threads(1)
     config = transformers.LlamaConfig(vocab_size=50304, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, eos_token_id=50256, pad_token_id=50256, bos_token_id=None)  # fmt: skip
     llama = transformers.LlamaForCausalLM(config).eval()
     ids = made.ids_of(prompt("mypt"))

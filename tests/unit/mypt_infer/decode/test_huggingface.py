@@ -19,7 +19,6 @@ from mypt_infer.generate.huggingface import TagLogitsProcessor  # noqa: E402
 
 def llama(seed: int) -> Any:
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     config = transformers.LlamaConfig(vocab_size=50304, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, eos_token_id=50256, pad_token_id=50256, bos_token_id=None)  # fmt: skip
     return transformers.LlamaForCausalLM(config).eval()
 

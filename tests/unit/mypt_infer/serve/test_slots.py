@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-import torch
 
 from mypt_infer.generate.llama import LlamaConfig, random_model
 from mypt_infer.generate.loop import read
 from mypt_infer.serve.slots import Slots
+from tests.support.tolerance import assert_close, forward_terms, is_close
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -18,7 +18,7 @@ def test_rows_say_what_they_say_alone(seed: int) -> None:
     model = random_model(LlamaConfig(50, 16, 32, 2, 2, 1), seed)
     chance, slots = random.Random(seed), Slots(model, 4)
     rows: list[list[int]] = []
-    reused = 0
+    reused = seen = 0
     for _ in range(40):
         act = chance.random()
         if rows and (act < 0.25 or len(rows) == 4):
@@ -45,5 +45,10 @@ def test_rows_say_what_they_say_alone(seed: int) -> None:
             rows[at] = rows[at] + part
             if part:
                 alone = read(model, [rows[at]], model.begin(1, 99), "cpu")[0]
-                torch.testing.assert_close(found[at], alone, atol=1e-5, rtol=1e-4)
+                terms = forward_terms(model.config, len(rows[at]))
+                assert_close(found[at], alone, terms=terms)
+                if len(rows) > 1:
+                    mixed = read(model, [rows[at - 1] + rows[at]], model.begin(1, 99), "cpu")[0]
+                    seen += not is_close(found[at], mixed, terms=terms)
     assert reused > 10
+    assert seen > 10, "a row that reads another one is seen"
