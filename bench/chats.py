@@ -167,7 +167,7 @@ def qwen(folder: Path) -> tuple[Dialect, tiktoken.Encoding, Any] | None:
         return None
     from tokenizers import Tokenizer
 
-    from tests.unit.mypt_spec.test_real_vocabularies import RANKS, content, ranks
+    from tests.support.model_vocabularies import RANKS, content, ranks
 
     (folder / "tokenizer.json").write_text(json.dumps(content("qwen", every=True)))
     plain = tiktoken.Encoding(

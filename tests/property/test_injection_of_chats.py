@@ -23,7 +23,7 @@ from tests.support.maker import Maker
 from tests.support.mistral import on_tekken
 from tests.support.oracles import EXAMPLES
 from tests.support.strategies import Record
-from tests.unit.mypt_spec.test_published_ids import llama, qwen
+from tests.support.model_vocabularies import llama, qwen
 
 SHAPES = {
     shape.name: shape

@@ -282,7 +282,7 @@ def real() -> tuple[Any, Dialect]:
 
     from tokenizers import Tokenizer
 
-    from tests.unit.mypt_spec.test_real_vocabularies import content
+    from tests.support.model_vocabularies import content
 
     folder = Path(tempfile.mkdtemp())
     made = content("qwen", every=False)

@@ -30,7 +30,7 @@ from mypt_spec.dialect import (
 )
 from tests.support.own_folders import GABGPT_RECORDS, MYPT_RECORDS, TOY, TOY_RECORDS, write_folder
 from tests.toy.adapter import ADAPTER
-from tests.unit.mypt_spec.test_toy_dialect import RECORDS
+from tests.toy.records import RECORDS
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,38 +1,29 @@
 """Ids and masks that others have published: of three models, by the digest of their ids.
 
 They are those of one chat in `tests/golden_renderer_outputs.json` of PrimeIntellect-ai/renderers:
-what it renders with the tokenizers of Qwen3-8B, Llama-3.2-1B-Instruct and gpt-oss-20b. The ranks of
-Llama 3 are `models/llama3/tokenizer.model` of meta-llama/llama-models, which LLAMA3_RANKS names.
+what it renders with the tokenizers of Qwen3-8B, Llama-3.2-1B-Instruct and gpt-oss-20b.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import mypt_spec
 from tests.support import harmony
-from tests.support.foreign import LLAMA, QWEN
-from tests.support.ranks import on_ranks
-from tests.unit.mypt_spec.test_real_vocabularies import file_of
+from tests.support.build import assistant, system, user
+from tests.support.model_vocabularies import llama, qwen
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"name": "get_weather", "description": "Return the weather for a city.", "parameters": SCHEMA}  # fmt: skip
-ASKED = [
-    {"role": "system", "content": "You are concise."},
-    {"role": "user", "content": "What is 2+2?"},
-]
+ASKED = [system("You are concise."), user("What is 2+2?")]
 TOOLS = {"tools": [{"type": "function", "function": WEATHER}]}
-FOUR = {"role": "assistant", "content": "Four."}
+FOUR, PRIOR = assistant("Four."), assistant("Prior answer.")
 THOUGHT = {"reasoning_content": "Two plus two equals four."}
-PRIOR = {"role": "assistant", "content": "Prior answer."}
-AGAIN = [{"role": "user", "content": "And 3+3?"}, FOUR]
+AGAIN = [user("And 3+3?"), FOUR]
 DATE = {"chat_template_kwargs": {"date_string": "26 Jul 2024"}}
 START = {"chat_template_kwargs": {"conversation_start_date": "2025-01-15"}}
 
@@ -89,27 +80,6 @@ def digest(ids: list[int]) -> str:
     return hashlib.sha256(json.dumps(ids, separators=(",", ":")).encode()).hexdigest()
 
 
-def qwen() -> mypt_spec.Dialect:
-    tags = {
-        "<|endoftext|>": 151643, "<|im_start|>": 151644, "<|im_end|>": 151645, "<tool_call>": 151657,
-        "</tool_call>": 151658, "<tool_response>": 151665, "</tool_response>": 151666, "<think>": 151667,
-        "</think>": 151668,
-    }  # fmt: skip
-    ranks = file_of("dashscope", "resources/qwen.tiktoken").read_bytes()
-    return on_ranks("qwen3", ranks, pattern=QWEN, special=tags)
-
-
-def llama() -> mypt_spec.Dialect:
-    place = os.environ.get("LLAMA3_RANKS")
-    if not place:
-        pytest.skip("LLAMA3_RANKS names no file with the ranks of Llama 3")
-    tags = {
-        "<|begin_of_text|>": 128000, "<|end_of_text|>": 128001, "<|start_header_id|>": 128006,
-        "<|end_header_id|>": 128007, "<|eom_id|>": 128008, "<|eot_id|>": 128009, "<|python_tag|>": 128010,
-    }  # fmt: skip
-    return on_ranks("llama3", Path(place).read_bytes(), pattern=LLAMA, special=tags)
-
-
 DIALECTS = {"qwen3": qwen, "llama3": llama, "harmony": harmony.ours}
 
 
@@ -127,10 +97,8 @@ def test_ids_are_the_published_ones(name: str) -> None:
         if case.prompt:
             assert digest(ids[: case.first]) == case.prompt, (title, d.tokenizer.decode(ids))
         if case.sha256:
-            assert (len(ids), digest(ids)) == (case.whole, case.sha256), (
-                title,
-                d.serialize(episode),
-            )
+            found = len(ids), digest(ids)
+            assert found == (case.whole, case.sha256), (title, d.serialize(episode))
         if case.sha256 and case.first:
             learnt = case.whole - case.first - case.unlearnt
             mask = [0] * case.first + [1] * learnt + [0] * case.unlearnt

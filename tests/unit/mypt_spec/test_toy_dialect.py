@@ -5,42 +5,18 @@ are all it takes.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.texts import check_generation, check_text
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Episode
-from mypt_spec.damage.near_miss import near_miss
-from mypt_spec.dialect import load
-from mypt_spec.table import TEXT
-from tests.toy.adapter import ADAPTER
+from tests.support.build import lines
+from tests.toy.records import FOLDER, RECORDS, D
 
-FOLDER = Path(__file__).parents[2] / "toy"
-D = load(FOLDER, ADAPTER)
 CHECKER = Checker(D)
-
-
-def clean(text: str) -> bool:
-    return (
-        bool(text.strip())
-        and not D.table.literals.search(text)
-        and near_miss(text, D.table) is None
-    )
-
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(clean)
-ANSWERS = st.fixed_dictionaries(
-    {"role": st.just("answer"), "content": TEXTS}, optional={"work": TEXTS, "_note": st.integers()}
-)
-TURNS = st.tuples(st.fixed_dictionaries({"role": st.just("ask"), "content": TEXTS}), ANSWERS)
-RECORDS = st.lists(TURNS, min_size=1, max_size=3).map(
-    lambda turns: {"messages": [m for turn in turns for m in turn]}
-)
 
 
 def episode_of(record: dict[str, Any]) -> Episode:
@@ -68,21 +44,16 @@ def test_round_trips(record: dict[str, Any]) -> None:
 
 @given(RECORDS)
 def test_the_mask(record: dict[str, Any]) -> None:
-    episode = episode_of(record)
-    want = []
-    for event in D.lex(D.serialize(episode)):
-        trained = event.terminal not in ("ASK_OPEN", "ASK_CLOSE") and not (
-            event.terminal == TEXT and want and want[-1][0] == "ASK_OPEN"
-        )
-        want.append((event.terminal, trained))
-    encoded = D.encode(episode)
-    asked = [50257, 50258]
-    got, inside = [], False
-    for token, loss in zip(encoded.ids.tolist(), encoded.loss.tolist(), strict=True):
-        inside = token == asked[0] or (inside and token != asked[1])
-        got.append(bool(loss) == (not inside and token != asked[1]))
-    assert all(got)
-    assert {trained for _, trained in want} == {False, True}
+    """All is trained but the blocks of questions, with their tags."""
+    encoded = D.encode(episode_of(record))
+    opening, closing = (D.table.special[tag] for tag in ("<<ask>>", "<</ask>>"))
+    asked, expected = False, []
+    for token in encoded.ids.tolist():
+        asked = asked or token == opening
+        expected.append(int(not asked))
+        asked = asked and token != closing
+    assert encoded.loss.tolist() == expected
+    assert {*expected} == {0, 1}
 
 
 @given(RECORDS)
@@ -94,23 +65,17 @@ def test_lint(record: dict[str, Any]) -> None:
 
 
 def test_findings() -> None:
-    record = {
+    asked = {
         "messages": [{"role": "ask", "content": "<<stop>>"}, {"role": "anwser", "content": "x"}]
     }
-    found = CHECKER.line(json.dumps(record).encode(), row=1, filename="x")
-    assert [(f.finding.code, f.finding.pointer, f.finding.help) for f in found] == [
-        ("MYP105", "/messages/1/role", 'did you mean "answer"?')
-    ]
-    codes = [
-        f.finding.code
-        for f in check_text(CHECKER, "<<ask>>a<<answer>>{work}w{/work}b<</answer>><<stop>>")
-    ]
-    assert codes == ["MYP211"]
-    assert [
-        f.finding.code
-        for f in check_text(CHECKER, "<<ask>>a<</ask>><<answer>>b{work}w{/work}<</answer>><<stop>>")
-    ] == ["MYP220"]
-    assert [f.finding.code for f in check_generation(CHECKER, "<<answer>>b")] == ["MYP701"]
-    assert [
-        f.finding.code for f in check_generation(CHECKER, "<<answer>>b<</answer>><<stop>><<ask>>c")
-    ] == ["MYP703"]
+    (item,) = CHECKER.line(lines(asked)[0], row=1, filename="x")
+    finding = item.finding
+    assert (finding.code, finding.pointer) == ("MYP105", "/messages/1/role")
+    assert finding.help == 'did you mean "answer"?'
+    for check, text, code in (
+        (check_text, "<<ask>>a<<answer>>{work}w{/work}b<</answer>><<stop>>", "MYP211"),
+        (check_text, "<<ask>>a<</ask>><<answer>>b{work}w{/work}<</answer>><<stop>>", "MYP220"),
+        (check_generation, "<<answer>>b", "MYP701"),
+        (check_generation, "<<answer>>b<</answer>><<stop>><<ask>>c", "MYP703"),
+    ):
+        assert [item.finding.code for item in check(CHECKER, text)] == [code], text
