@@ -10,7 +10,7 @@ leaves out: values that grow on their way, and the worst of many elements. The l
 measured is about one tenth of the limit.
 
 A limit must also see a fault: a row left out, a wrong divisor, a lost step. Faults are planted in
-`tests/test_support.py`, and beside the comparisons themselves.
+`tests/test_tolerance.py`, and beside the comparisons themselves.
 """
 
 from __future__ import annotations
