@@ -21,6 +21,8 @@ from tests.support.tolerance import (
     tolerance,
 )
 
+pytestmark = pytest.mark.numeric
+
 Array = np.ndarray[Any, Any]
 RATES = [0.005, 0.01, 0.008, 0.004, 0.001]
 

@@ -20,6 +20,8 @@ torch = pytest.importorskip("torch")
 from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
 from mypt_infer.generate.sample import Drawn, Sampling, draw  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 BLOCK = 64
 SUMMED = math.log2(50304)  # a sum of as many weights is a tree of pairs
 

@@ -18,6 +18,8 @@ from mypt_infer.generate import kept_rows  # noqa: E402
 from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
 from mypt_infer.generate.kept_rows import KeptRows  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 ALWAYS = patch.object(kept_rows, "_LEAST", 0)  # also for rows that lie in a cache
 
 

@@ -16,6 +16,8 @@ from mypt_infer.decode import AllowSet, BatchDecoder
 from tests.support.decoding import DIALECTS, decoder, prompt, some_states
 from tests.support.examples import examples
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
 @settings(max_examples=examples(16) * 2, deadline=None)

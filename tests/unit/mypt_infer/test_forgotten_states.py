@@ -19,6 +19,8 @@ from tests.support.vocabulary import small
 pytest.importorskip("llguidance")
 from mypt_infer.decode.llguidance import numbered
 
+pytestmark = pytest.mark.numeric
+
 GABGPT = either(small, mypt_spec.dialect)("gabgpt")
 FORM = Response(regex="[a-z ]{50,60}[0-9]")
 

@@ -20,6 +20,8 @@ from mypt_train.training.distributed import ALONE  # noqa: E402
 from mypt_train.training.parts.optimizer import adamw  # noqa: E402
 from mypt_train.training.sharded.write import Saver  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 # The folder of the model to begin with, further keys of the shape, ids of the data.
 CASES: list[tuple[str, dict[str, Any], int]] = [
     ("", {}, 100),

@@ -22,6 +22,8 @@ from mypt_train.training.trainer import train
 from tests.support import gradients as one_step
 from tests.support.gradients import gradients
 
+pytestmark = pytest.mark.numeric
+
 # The tokens of four rows: a gradient sums over them.
 SUMMED = 4 * 512
 

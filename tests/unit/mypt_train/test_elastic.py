@@ -38,6 +38,8 @@ from mypt_train.training.objective import Objective  # noqa: E402
 from mypt_train.training.trainer import train  # noqa: E402
 from mypt_train.training.watch import HURRIED, SILENT, Watch, identity  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 STEPS, KILLED = 8, 5
 MADE = config(
     steps=STEPS, batch_rows=4, save_every=2, log_every=1, parallel="fsdp", checkpoint="sharded"

@@ -25,6 +25,8 @@ from tests.support.build import contents, write
 from tests.support.tolerance import assert_close, forward_terms, is_close, path_of, tensors_apart
 from tests.support.training import SHAPE, config, log, processes, weights
 
+pytestmark = pytest.mark.numeric
+
 D = mypt_spec.dialect("usf-omega")
 PAIRS = [
     {"messages": [{"role": "user", "content": f"Question {i}"}], "chosen": {"role": "assistant", "content": f"Good answer {i} " + "really " * i}, "rejected": {"role": "assistant", "content": "Bad"}}

@@ -39,6 +39,8 @@ from mypt_train.training.parts import lora  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, TrainError, train  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 SHAPE = {
     "vocab_size": 50257,
     "hidden_size": 16,

@@ -28,6 +28,8 @@ from mypt_train.training.config import Config, ConfigError  # noqa: E402
 from mypt_train.training.sharded import write  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, train  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 MADE = config(steps=4, save_every=2, checkpoint="sharded")
 LAST = "step_000004"
 

@@ -37,6 +37,8 @@ from mypt_train.training.parts.head import (  # noqa: E402
 )
 from mypt_train.training.trainer import rate  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 CPU = torch.device("cpu")
 
 

@@ -23,6 +23,8 @@ from mypt_infer.generate.llama import LlamaConfig, ModelError, load, random_mode
 from mypt_infer.generate.loop import plain  # noqa: E402
 from mypt_infer.generate.sample import Sampling, draw  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 
 @cache
 def model(vocab: int = 50304, seed: int = 0) -> Any:

@@ -16,6 +16,8 @@ transformers = pytest.importorskip("transformers")
 from mypt_infer.generate import kept_rows  # noqa: E402
 from mypt_infer.generate.huggingface import TagLogitsProcessor  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 
 def llama(seed: int) -> Any:
     torch.manual_seed(seed)

@@ -28,6 +28,8 @@ from mypt_infer.generate.llama import LlamaConfig, random_model  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
 from mypt_infer.generate.rollout import rollout  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 D = mypt_spec.dialect("mypt")
 
 

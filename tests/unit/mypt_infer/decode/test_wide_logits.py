@@ -15,6 +15,8 @@ from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.huggingface import TagLogitsProcessor  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 SIZE, WIDE = 50304, 50400
 
 

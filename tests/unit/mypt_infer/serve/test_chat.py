@@ -14,6 +14,8 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 
 from tests.support.serving import FIND, LIST, NAME, Running, running, service  # noqa: E402
 
+pytestmark = pytest.mark.numeric
+
 HI = [{"role": "system", "content": "S"}, {"role": "user", "content": "Hi"}]
 NAMED = {"type": "function", "function": {"name": "workspace_search"}}
 SCHEMA = {

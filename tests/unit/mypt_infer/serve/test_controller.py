@@ -21,6 +21,8 @@ from mypt_infer.endpoint import Endpoint, EndpointSource
 from mypt_infer.toolbox import Tool, Toolbox
 from tests.support.serving import running, service
 
+pytestmark = pytest.mark.numeric
+
 SCHEMA = {"type": "object", "properties": {"x": {"enum": ["a", "b"]}}, "required": ["x"]}
 TOOLS = Toolbox([Tool("look", "look it up", SCHEMA, lambda arguments: {"found": arguments})])
 

@@ -11,6 +11,8 @@ from mypt_infer.generate.loop import read
 from mypt_infer.serve.slots import Slots
 from tests.support.tolerance import assert_close, forward_terms, is_close
 
+pytestmark = pytest.mark.numeric
+
 
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_say_what_they_say_alone(seed: int) -> None:
