@@ -200,6 +200,7 @@ class Caller(Llama):
         return logits
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("dialect", OPENERS)
 def test_a_call_of_the_decoder_that_uses_its_budget_is_run(dialect: str) -> None:
     """The decoder closes a call at its budget; the turn counts as the decoder does."""

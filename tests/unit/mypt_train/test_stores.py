@@ -193,6 +193,7 @@ def test_what_a_kill_has_left_is_taken_away(url: str, local: Path, tmp_path: Pat
     assert not part.exists()
 
 
+@pytest.mark.numeric
 def test_a_model_is_trained_on_a_store(
     url: str, local: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

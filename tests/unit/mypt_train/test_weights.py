@@ -100,6 +100,7 @@ def test_weights_that_contradict_the_mask_are_refused(tmp_path: Path) -> None:
             list(ShardReader(tmp_path / "out").shards())
 
 
+@pytest.mark.numeric
 def test_the_loss_is_the_weighted_mean(tmp_path: Path) -> None:
     """Against autograd on dense logits; and a batch has the weights of its targets."""
     prepare_records(tmp_path / "out", *RECORDS)

@@ -107,6 +107,7 @@ def test_a_manifest_of_another_type_is_refused(tmp_path: Path) -> None:
         ShardReader(out)
 
 
+@pytest.mark.numeric
 def test_a_model_is_trained_and_exported(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -230,6 +230,7 @@ def test_a_prompt_may_stop_inside_a_call() -> None:
         of.start([*ids, *of.dialect.tokenizer.encode('", "other": 1}')])
 
 
+@pytest.mark.numeric
 def test_models_run_on_it() -> None:
     torch = pytest.importorskip("torch")
     from mypt_infer.generate.device import DeviceDecoder

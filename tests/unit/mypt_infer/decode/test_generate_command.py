@@ -49,6 +49,7 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
+@pytest.mark.numeric
 def test_the_three_outputs_say_the_same(
     folder: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -302,6 +303,7 @@ def _byte(d: Any, byte: int) -> list[int]:
     return [next(i for i in range(256) if d.tokenizer.decode_bytes([i]) == bytes([byte]))]
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize(
     "how",
     [

@@ -270,6 +270,7 @@ def test_a_large_answer_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None
     assert json.loads(body) == {"version": "0-0", "lists": []}
 
 
+@pytest.mark.numeric
 def test_refused_draws_are_counted() -> None:
     torch = pytest.importorskip("torch")
     from mypt_infer.generate.generate import generate

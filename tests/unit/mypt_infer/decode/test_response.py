@@ -97,6 +97,7 @@ def test_each_answer_fits_within_its_budget(name: str, way: str) -> None:
     assert count
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("name", ["mypt", "usf-omega", "praxis"])
 def test_calls_that_llguidance_reads_are_beside_the_answer(name: str) -> None:
     """The engine "llguidance" has holes for both; tensors and the loop of a model know them."""
