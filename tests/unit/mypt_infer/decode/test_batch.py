@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mypt_infer.decode import BatchDecoder, Decoder
+from tests.support.build import function
 from tests.support.decoding import CALLERS, TOOLS, complete, generated, prompt
+from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
 from mypt_infer.generate.device import DeviceBatch, DeviceDecoder  # noqa: E402
@@ -21,7 +23,7 @@ from mypt_infer.generate.huggingface import TagLogitsProcessor  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
 from mypt_infer.generate.rollout import rollout  # noqa: E402
 
-GUIDED = {"name": "g", "parameters": {"properties": {"a": {"type": "string", "pattern": "^x+$"}}}}
+GUIDED = function("g", {"a": {"type": "string", "pattern": "^x+$"}})
 
 
 @cache
@@ -36,15 +38,15 @@ def decoders(name: str) -> tuple[Decoder, ...]:
 
 
 @pytest.mark.parametrize("name", CALLERS)
-@settings(max_examples=6)
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(0, 1 << 30))
+@settings(max_examples=either(2, 6))
+@given(st.lists(st.integers(0, 3), min_size=either(3, 1), max_size=6), st.integers(0, 1 << 30))
 def test_each_row_is_masked_as_alone(name: str, which: list[int], seed: int) -> None:
     pytest.importorskip("llguidance")
     own = [decoders(name)[i % len(decoders(name))] for i in which]
     batch, choose = BatchDecoder(own), random.Random(seed)
     states = batch.start([prompt(name)] * len(own), max_new_tokens=120)
     for row, made in enumerate(own):
-        ids = list(generated(made, states[row], random.Random(seed + row)))
+        ids = list(generated(made, states[row], random.Random(seed + row), bold=0.5))
         for token in ids[: choose.randrange(len(ids))]:
             states[row] = made.next(states[row], token)
     alone = np.concatenate([d.bias([s]) for d, s in zip(own, states, strict=True)])
@@ -66,24 +68,11 @@ def test_rows_that_share_a_decoder_are_one_pass(monkeypatch: pytest.MonkeyPatch)
     one, other = decoders("mypt")[:2]
     batch = BatchDecoder([one, other, one, one])
     states = batch.start([prompt("mypt")] * 4)
-    seen: list[int] = []
-
-    def counting(kind: Any) -> None:
-        real = kind.bias
-
-        def bias(self: Any, states: Any) -> Any:
-            seen.append(len(states))
-            return real(self, states)
-
-        monkeypatch.setattr(kind, "bias", bias)
-
-    counting(Decoder)
-    batch.bias(states)
-    assert seen == [3, 1]
-    counting(DeviceDecoder)
-    seen.clear()
-    DeviceBatch(batch).bias(torch.tensor(states))
-    assert seen == [3, 1]
+    for kind, bias in ((Decoder, batch.bias), (DeviceDecoder, DeviceBatch(batch).bias)):
+        rows, real = list[int](), kind.bias
+        monkeypatch.setattr(kind, "bias", lambda self, s, *, rows=rows, real=real: rows.append(len(s)) or real(self, s))  # type: ignore[misc]  # fmt: skip
+        bias(torch.tensor(states))
+        assert rows == [3, 1]
 
 
 def test_what_does_not_fit_together_is_refused() -> None:
@@ -101,36 +90,38 @@ def test_what_does_not_fit_together_is_refused() -> None:
 
 
 def even(ids: Any) -> Any:
-    return torch.zeros(1, ids.shape[1], 50304)
+    return torch.zeros(1, 1, 50304).expand(1, ids.shape[1], -1)
 
 
+@pytest.mark.numeric
 @pytest.mark.parametrize("name", ["mypt", "praxis"])
 def test_one_generate_has_rows_with_tools_of_their_own(name: str) -> None:
     own = list(decoders(name)[:3])
-    given = [prompt(name)] * 3
-    together = generate(plain(even, 50304), given, decoder=own, max_new_tokens=80, seed=4)
+    prompts = [prompt(name)] * 3
+    together = generate(plain(even, 50304), prompts, decoder=own, max_new_tokens=60, seed=4)
     for made, row in zip(own, together, strict=True):
         assert complete(made, row.prompt + row.ids)
-        made.run(made.start(row.prompt, max_new_tokens=80), row.ids)
-    first = generate(plain(even, 50304), given[:1], decoder=own[0], max_new_tokens=80, seed=4)
+        made.run(made.start(row.prompt, max_new_tokens=60), row.ids)
+    first = generate(plain(even, 50304), prompts[:1], decoder=own[0], max_new_tokens=60, seed=4)
     assert first[0].ids == together[0].ids
     with pytest.raises(ValueError, match="3 decoders"):
-        generate(plain(even, 50304), given[:2], decoder=own)
-    rolled = rollout(plain(even, 50304), given, decoder=own, max_new_tokens=60, group=2, seed=1)
+        generate(plain(even, 50304), prompts[:2], decoder=own)
+    rolled = rollout(plain(even, 50304), prompts, decoder=own, max_new_tokens=40, group=2, seed=1)
     assert [complete(own[i // 2], r.ids.tolist()) for i, r in enumerate(rolled)] == [True] * 6
 
 
+@pytest.mark.numeric
 def test_a_processor_takes_a_decoder_for_each_prompt() -> None:
     own = decoders("mypt")[:3]
     ids = own[0].ids_of(prompt("mypt"))
     processor = TagLogitsProcessor(own, max_new_tokens=60)
     rows = torch.tensor([ids] * 6)  # two beams a prompt
     for _ in range(4):
-        found = processor(rows, torch.zeros(6, 50304))
+        scores = processor(rows, torch.zeros(6, 50304))
         for i in range(6):
             alone = TagLogitsProcessor(own[i // 2], max_new_tokens=60)
             alone(torch.tensor([ids]), torch.zeros(1, 50304))
-            assert torch.equal(found[i], alone(rows[i : i + 1], torch.zeros(1, 50304))[0])
-        rows = torch.cat([rows, torch.multinomial(found.softmax(-1), 1)], 1)
+            assert torch.equal(scores[i], alone(rows[i : i + 1], torch.zeros(1, 50304))[0])
+        rows = torch.cat([rows, torch.multinomial(scores.softmax(-1), 1)], 1)
     with pytest.raises(ValueError, match="4 rows for 3 decoders"):
         TagLogitsProcessor(own)(rows[:4], torch.zeros(4, 50304))

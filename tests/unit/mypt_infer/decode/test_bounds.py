@@ -9,7 +9,6 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import mypt_spec
@@ -17,7 +16,9 @@ from mypt_infer.decode import Decoder, ForgottenState, Response, decoder, limits
 from mypt_infer.decode.compile.vocab import vocabulary
 from mypt_infer.decode.decoder import machine
 from mypt_spec.memo import Memo
-from tests.support.decoding import prompt
+from tests.support.build import function
+from tests.support.decoding import in_call, into_call, prompt, requiring
+from tests.support.scripted import ids_of
 
 pytest.importorskip("llguidance")
 from mypt_infer.decode.llguidance import engine, numbered
@@ -31,14 +32,8 @@ def room_for(states: int, monkeypatch: pytest.MonkeyPatch) -> int:
 
 def request(made: Decoder, seed: int) -> list[int]:
     """States of one answer or call."""
-    choose, state = random.Random(seed), made.start(prompt(made.dialect.name))
-    goal = list(made.tables.holes)
-    near = made.tables.measure(np.isin(np.arange(made.tables.size), goal))
-    while machine(state) < made.tables.size:
-        ids = made.ids(state)
-        following = made.tables.following(machine(state))[made.tables.classes[ids]]
-        state = made.next(state, int(ids[near[following].argmin()]))
-    states = [state]
+    choose = random.Random(seed)
+    states = [into_call(made, made.start(prompt(made.dialect.name)))[1]]
     while machine(states[-1]) >= made.tables.size and len(states) < 12:
         token = int(choose.choice(made.ids(states[-1])))
         if made.takes(states[-1], token):
@@ -54,14 +49,7 @@ def places(made: Decoder) -> list[Any]:
 
 
 TAGGED = str(Path(__file__).parents[4] / "examples/qwen3_coder")
-SHORT = {
-    "name": "t",
-    "parameters": {
-        "type": "object",
-        "properties": {"a": {"type": "string", "minLength": 4, "maxLength": 20}},
-        "required": ["a"],
-    },
-}
+SHORT = requiring(a={"type": "string", "minLength": 4, "maxLength": 20})
 ANSWERS = ("gabgpt", {"response": Response(regex="[a-z ]{9,30}[0-9]")})
 CALLS = ("mypt", {"tools": [SHORT], "engine": "llguidance"})
 LISTS = ("usf-omega", {"tools": [SHORT], "engine": "llguidance"})
@@ -121,17 +109,13 @@ def resident() -> int:
 def test_matchers_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """One holds all that it has read, so those of long bodies are few."""
     notes = {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}}
-    tool = {"name": "t", "parameters": {"properties": {"notes": notes}, "required": ["notes"]}}
     room = 40 * (engine._MATCHER + 1000 * engine._BYTE)
     monkeypatch.setattr(engine, "_MATCHERS", room)
-    made = Decoder("mypt", [tool], engine="llguidance")
+    made = Decoder("mypt", [requiring(notes=notes)], engine="llguidance")
     guided: Any = made.engine.guided  # type: ignore[attr-defined]
     text = '{"name": "t", "notes": [' + ", ".join('{"k": "some words"}' for _ in range(90))
-    special, ids = made.dialect.tokenizer.special, made.dialect.tokenizer.encode(text)
-    opened = [special["<myPT_assistant>"], special["<myPT_toolcall>"]]
-    state = made.run(made.start(prompt("mypt")), opened)
-    sizes = []
-    for token in ids:
+    state, sizes = in_call(made), list[int]()
+    for token in made.dialect.tokenizer.encode(text):
         state = made.next(state, token)
         sizes.append(len(guided._matchers.known))
         assert guided._matchers.nbytes <= room
@@ -153,8 +137,7 @@ def test_calls_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """By what llguidance's grammars take, and the tables."""
 
     def made(i: int) -> Decoder:
-        properties = {f"a{i}": {"type": "string", "pattern": "^[a-f]+$"}}
-        tool = {"name": f"t{i}", "parameters": {"properties": properties}}
+        tool = function(f"t{i}", {f"a{i}": {"type": "string", "pattern": "^[a-f]+$"}})
         return Decoder("mypt", [tool], engine="llguidance")
 
     first = made(0)
@@ -176,18 +159,16 @@ def test_a_row_goes_on_while_others_come(monkeypatch: pytest.MonkeyPatch) -> Non
     room_for(20, monkeypatch)
     made = Decoder("gabgpt", response=Response(regex="[a-z ]{40,} [0-9]+"))
     alone = Decoder("gabgpt", response=Response(regex="[a-z ]{40,} [0-9]+"))
-    ids = [made.dialect.tokenizer.special["<|assistant|>"]]
-    ids += made.dialect.tokenizer.encode("some words and some more words then")
+    ids = ids_of("<|assistant|>some words and some more words then", "gabgpt")
     state, other = made.start(prompt("gabgpt")), alone.start(prompt("gabgpt"))
     first = None
     for n, token in enumerate(ids):
         state, other = made.next(state, token), alone.next(other, token)
         first = state if n == 2 else first
         assert (made.ids(state) == alone.ids(other)).all()
-        for seed in range(1):
-            begun = made.run(made.start(prompt("gabgpt")), ids[:1])
-            for more in random.Random(f"{n} {seed}").choices(ids[1:], k=8):
-                begun = made.next(begun, more) if more in made.ids(begun) else begun
+        begun = made.run(made.start(prompt("gabgpt")), ids[:1])
+        for more in random.Random(n).choices(ids[1:], k=8):
+            begun = made.next(begun, more) if more in made.ids(begun) else begun
     assert made.epoch > 0
     assert first is not None
     made.ids(first)
@@ -239,9 +220,8 @@ def test_what_is_kept_of_dialects_is_bounded_in_bytes() -> None:
 
     Caches of functions count entries alone; the automata of numbers and ids depend on no dialect.
     """
-    arguments = {"properties": {"a": {"type": "string"}}}
     for name in ("mypt", "praxis", TAGGED):
-        Decoder(mypt_spec.dialect(name), [{"name": "t", "parameters": arguments}])
+        Decoder(mypt_spec.dialect(name), [function("t", {"a": {"type": "string"}})])
     for name in ("mypt", "praxis"):
         Decoder(name, [SHORT], engine="llguidance")
         Decoder(name, response=Response(schema={"type": "integer"}))
@@ -252,11 +232,11 @@ def test_what_is_kept_of_dialects_is_bounded_in_bytes() -> None:
         for name, of in vars(loaded).items()
     }
     caches = [of for of in named.values() if hasattr(of, "cache_info")]
-    own = {of.__name__ for of in caches if of.__module__.startswith("mypt_infer.decode")}
-    assert own == {"ident_dfa", "number_dfa"}
-    found = {name: memo for name, memo in named.items() if isinstance(memo, Memo)}
-    assert len(found) >= 12
-    assert not {name for name, memo in found.items() if memo._room == sys.maxsize}
-    assert not {name for name, memo in found.items() if set(memo.known) - set(memo._sizes)}
+    functions = {of.__name__ for of in caches if of.__module__.startswith("mypt_infer.decode")}
+    assert functions == {"ident_dfa", "number_dfa"}
+    memos = {name: memo for name, memo in named.items() if isinstance(memo, Memo)}
+    assert len(memos) >= 12
+    assert not {name for name, memo in memos.items() if memo._room == sys.maxsize}
+    assert not {name for name, memo in memos.items() if set(memo.known) - set(memo._sizes)}
     words = vocabulary(mypt_spec.dialect("mypt").tokenizer, "gpt2")
     assert 4 << 20 < words.nbytes < 16 << 20

@@ -9,10 +9,13 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from tests.support.decoding import DIALECTS, decoder, generated, prompt
+from tests.support.decoding import DIALECTS, decoder, generated, in_call, prompt
+from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
 from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
+
+pytestmark = pytest.mark.numeric
 
 
 def states_of(name: str, budget: int | None) -> list[tuple[int, int]]:
@@ -26,13 +29,13 @@ def states_of(name: str, budget: int | None) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@pytest.mark.parametrize("budget", [None, 12, 60])
-def test_they_agree(name: str, budget: int | None) -> None:
+def test_they_agree(name: str) -> None:
     made = decoder(name, think=4, call=48)
     device = DeviceDecoder(made)
-    walk = states_of(name, budget)
-    states = torch.tensor([s for s, _ in walk])
-    ids = torch.tensor([t for _, t in walk])
+    steps = [step for budget in (None, 12, 60) for step in states_of(name, budget)]
+    steps = steps[:: either(3, 1)]
+    states = torch.tensor([s for s, _ in steps])
+    ids = torch.tensor([t for _, t in steps])
     bias = made.bias(states.tolist())
     logits = torch.from_numpy(np.random.default_rng(0).normal(size=bias.shape).astype(np.float32))
     assert (device.apply_(logits.clone(), states.tolist()).numpy() == (logits.numpy() + bias)).all()
@@ -53,8 +56,7 @@ def test_threads_write_what_one_does() -> None:
     rows = [call, call, text, call]
     logits = torch.randn(len(rows), made.tables.vocabulary)
     expected = DeviceDecoder(made).apply_(logits.clone(), rows)
-    found = DeviceDecoder(made, threads=True).apply_(logits.clone(), rows)
-    assert torch.equal(found, expected)
+    assert torch.equal(DeviceDecoder(made, threads=True).apply_(logits.clone(), rows), expected)
     assert expected.isfinite().sum(1).argmax() == 2
 
 
@@ -73,14 +75,14 @@ def test_walks_through_calls_agree(name: str, engine: str, budget: int | None) -
     first = made.start(prompt(name), max_new_tokens=budget)
     walks = [generated(made, first, choose, bold=0.6) for _ in range(rows)]
     states = torch.full((rows,), first)
-    for _ in range(120 if engine == "table" else 40):
+    for _ in range(either(40, 120) if engine == "table" else either(20, 40)):
         bias = made.bias(states.tolist())
         assert (device.bias(states).numpy() == bias).all()
         numbered += int((states >> 38 >= made.tables.size).sum())
         refused = torch.from_numpy(np.isinf(bias).argmax(axis=1))
         assert not device.step(states, refused).any()
         tokens = [next(walk, None) for walk in walks]
-        for row, token in enumerate(tokens):  # a walk that is over begins anew
+        for row, token in enumerate(tokens):  # a walk that is over begins again
             if token is None:
                 walks[row], states[row] = generated(made, first, choose, bold=0.6), first
                 tokens[row] = next(walks[row])
@@ -144,7 +146,7 @@ def test_one_row_is_masked_as_many_are(budget: int | None, dtype: torch.dtype) -
     """Row by row, twice each, where budgets bind and where they do not; other types in between."""
     made = decoder("mypt", think=4, call=48)
     device = DeviceDecoder(made)
-    states = [s for s, _ in states_of("mypt", budget)]
+    states = [s for s, _ in states_of("mypt", budget)][:: either(3, 1)]
     logits = torch.randn(
         len(states), made.tables.vocabulary, generator=torch.Generator().manual_seed(0)
     ).to(dtype)
@@ -167,15 +169,10 @@ def test_one_row_is_masked_as_many_are(budget: int | None, dtype: torch.dtype) -
 def test_rows_that_are_no_block_of_memory() -> None:
     made = decoder("mypt")
     device = DeviceDecoder(made)
-    text = made.next(made.start(prompt("mypt")), 50261)
-    name = made.run(text, [50267, *made.dialect.tokenizer.encode('{"name": "')])
+    text, name = made.next(made.start(prompt("mypt")), 50261), in_call(made, '{"name": "')
     wide = torch.randn(3, 2 * made.tables.vocabulary)
-    for rows, state in (
-        (slice(1, 2), text),
-        (slice(1, 2), name),
-        (slice(0, 3), text),
-        (slice(0, 3), name),
-    ):
+    one, three = slice(1, 2), slice(0, 3)
+    for rows, state in ((one, text), (one, name), (three, text), (three, name)):
         part = wide.clone()[rows, ::2]
         expected = part + torch.from_numpy(made.bias([state] * len(part)))
         for _ in range(2):

@@ -15,31 +15,28 @@ from mypt_infer.decode import Decoder
 from mypt_infer.decode.call_ids import LONGEST, Ids
 from mypt_infer.decode.decoder import machine
 from mypt_spec import Episode
+from tests.support import build
+from tests.support.build import chat, tool, user
 from tests.support.decoding import TOOLS, complete, decoder, distances, prompt
+from tests.support.examples import either
+from tests.support.scripted import ids_of
 
 NAME = "usf-omega"
 ENGINES = ("table", "llguidance")
 OPEN = "<tool_calls_start>"
-IDS = [
-    "c1",
-    "call_0af3",
-    "a",
-    "ab",
-    "abc",
-    "größe 😀",
-    '","',
-    ":",
-    'q"uo\\te\n',
-    "x" * LONGEST,
-    "9.",
-    "id",
-]
+IDS = ["c1", "call_0af3", "a", "ab", "abc", "größe 😀", '","', ":", 'q"uo\\te\n', "x" * LONGEST, "9.", "id"]  # fmt: skip
 
 
-def made(engine: str) -> Decoder:
+def decoder_by(engine: str) -> Decoder:
     if engine == "llguidance":
         pytest.importorskip("llguidance")
     return decoder(NAME, engine=engine)
+
+
+def item(number: str | None, name: str = "list_docs", arguments: Any = None) -> dict[str, Any]:
+    """A call as lists have it, with its id if it has one."""
+    identity = {} if number is None else {"id": number}
+    return {**identity, **build.call(name, arguments or {})}
 
 
 def call(number: str | None, choose: random.Random) -> dict[str, Any]:
@@ -51,8 +48,7 @@ def call(number: str | None, choose: random.Random) -> dict[str, Any]:
             ("list_docs", {}),
         ]
     )  # fmt: skip
-    own = {} if number is None else {"id": number}
-    return own | {"type": "function", "function": {"name": name, "arguments": arguments}}
+    return item(number, name, arguments)
 
 
 def record(choose: random.Random) -> dict[str, Any]:
@@ -68,32 +64,27 @@ def record(choose: random.Random) -> dict[str, Any]:
         if choose.random() < 0.5:
             contents.append({"type": "text", "text": "So."})
     tools = [{"type": "function", "function": t.get("function", t)} for t in TOOLS]
-    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "contents": contents}]
-    return {"messages": talk, "tools": tools}
+    return chat(user(), {"role": "assistant", "contents": contents}, tools=tools)
 
 
-def ids_of(of: Decoder, text: str) -> list[int]:
-    """The ids of a text that the model writes after an opening of a block."""
-    special = of.dialect.tokenizer.special
-    head, _, rest = text.partition(">")
-    if head + ">" in special:
-        return [special[head + ">"], *of.dialect.tokenizer.encode(rest)]
-    return list(of.dialect.tokenizer.encode(text))
+def listed(*ids: str | None, end: str = "]") -> str:
+    """The beginning of a list of calls, as text."""
+    return OPEN + json.dumps([item(i) for i in ids], ensure_ascii=False)[:-1] + end
 
 
-def listed(*ids: str | None, name: str = "list_docs", end: str = "]") -> str:
-    """A list of calls as text."""
-    calls = [
-        ({} if i is None else {"id": i})
-        | {"type": "function", "function": {"name": name, "arguments": {}}}
-        for i in ids
-    ]
-    return json.dumps(calls, ensure_ascii=False)[:-1] + end
+def after(of: Decoder, *texts: str) -> int:
+    """The state after the prompt and texts of the model."""
+    return of.run(of.start(prompt(NAME)), [i for text in texts for i in ids_of(text, NAME)])
+
+
+def next_id(of: Decoder, text: str) -> int:
+    """The first id of a text."""
+    return of.dialect.tokenizer.encode(text)[0]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_legal_record_can_be_written(engine: str) -> None:
-    of = made(engine)
+    of = decoder_by(engine)
     for seed in range(12 if engine == "table" else 2):
         episode, findings = of.dialect.read(record(random.Random(seed)))
         assert episode is not None
@@ -115,7 +106,7 @@ def test_a_legal_record_can_be_written(engine: str) -> None:
         (listed("a", end=', {"id": "a'), '",'),
         (listed("a", "b", end=', {"id": "a'), '"'),
         (listed("ab", end=', {"id": "a'), 'b",'),
-        ('[{"id": "', '"'),
+        (OPEN + '[{"id": "', '"'),
         (listed(None, end=""), ","),
         (listed(None, end=""), ", "),
         (listed("a", end=", {"), '"type'),
@@ -125,41 +116,38 @@ def test_a_legal_record_can_be_written(engine: str) -> None:
 def test_ids_are_distinct_and_stand_where_several_calls_do(
     engine: str, text: str, refused: str
 ) -> None:
-    of = made(engine)
-    state = of.run(of.start(prompt(NAME)), ids_of(of, OPEN + text))
+    of = decoder_by(engine)
+    state = after(of, text)
     with pytest.raises(ValueError, match="not allowed"):
         of.run(state, of.dialect.tokenizer.encode(refused))
     assert of.allow(state).count
 
 
 def test_ids_of_a_message_are_distinct_in_all_its_blocks() -> None:
-    of = made("table")
-    state = of.run(of.start(prompt(NAME)), ids_of(of, OPEN + listed("a", "b")))
+    of = decoder_by("table")
+    newline = of.dialect.tokenizer.encode("\n")  # which the model writes between two blocks
+    begun = [*ids_of(listed("a", "b") + "<tool_calls_end>", NAME), *newline]
+    again, before = ids_of(OPEN + '[{"id": "b', NAME), [*of.ids_of(prompt(NAME)), *begun]
+    for state in (
+        of.run(of.start(prompt(NAME)), [*begun, *again]),
+        of.run(of.start(before), again),
+        of.start([*before, *again]),
+    ):
+        assert not of.allowed(state)[next_id(of, '",')]
+        assert of.allowed(state)[next_id(of, "c")]
     special = of.dialect.tokenizer.special
-    behind = [special["<tool_calls_end>"], *of.dialect.tokenizer.encode("\n")]
-    again = ids_of(of, OPEN + '[{"id": "b')
-    state = of.run(state, [*behind, *again])
-    before = [*of.ids_of(prompt(NAME)), *ids_of(of, OPEN + listed("a", "b")), *behind]
-    for place in (state, of.start([*before, *again]), of.run(of.start(before), again)):
-        assert not of.allowed(place)[of.dialect.tokenizer.encode('",')[0]]
-        assert of.allowed(place)[of.dialect.tokenizer.encode("c")[0]]
-    later = [*before, special["<end>"], *of.dialect.tokenizer.encode("\n")]
-    episode, _ = of.dialect.parse_ids([*later, special["<eos>"]])
+    episode, _ = of.dialect.parse_ids([*before, special["<end>"], *newline, special["<eos>"]])
     assert episode is not None
 
 
 def test_a_later_message_may_use_an_id_again() -> None:
-    of = made("table")
-    talk = [
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "tool_calls": [call("a", random.Random(1))]},
-        {"role": "tool", "tool_call_id": "a", "content": "1"},
-    ]
-    episode, findings = of.dialect.read({"messages": talk})
+    of = decoder_by("table")
+    asked = {"role": "assistant", "tool_calls": [call("a", random.Random(1))]}
+    episode, findings = of.dialect.read(chat(user(), asked, tool("1", tool_call_id="a")))
     assert episode is not None
     assert not [f for f in findings if f.severity == "error"]
-    state = of.run(of.start(episode), ids_of(of, OPEN + '[{"id": "a'))
-    assert of.allowed(state)[of.dialect.tokenizer.encode('",')[0]]
+    state = of.run(of.start(episode), ids_of(OPEN + '[{"id": "a', NAME))
+    assert of.allowed(state)[next_id(of, '",')]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -167,14 +155,14 @@ def test_lists_end_within_every_budget(engine: str) -> None:
     """From everywhere in a list, at the least budget and a little more: ids that collide are gone
     around.
     """
-    of = made(engine)
+    of = decoder_by(engine)
     before = of.ids_of(prompt(NAME))
-    body = ids_of(of, OPEN + listed("0", "!", "00", ",", end=', {"id": "00"')[:-1])
-    for cut in range(2, len(body) + 1, 9) if engine == "table" else (5, len(body)):
+    body = ids_of(listed("0", "!", "00", ",", end=', {"id": "00'), NAME)
+    for cut in range(2, len(body) + 1, either(19, 9)) if engine == "table" else (5, len(body)):
         place = of.run(of.start(before), body[:cut])
         least = of.minimum(place)
         for more in (0, 1, 4):
-            for seed in range(2):
+            for seed in range(either(1 + (more == 1), 2)):
                 choose = random.Random(f"{cut} {more} {seed}")
                 state = of.at(machine(place), max_new_tokens=least + more)
                 out = list(body[:cut])
@@ -191,10 +179,10 @@ def test_lists_end_within_every_budget(engine: str) -> None:
 
 def test_what_is_offered_is_taken_and_nothing_else() -> None:
     """All ids, in places all over a list, with a tight budget and with none."""
-    of = made("table")
+    of = decoder_by("table")
     before, choose = of.ids_of(prompt(NAME)), random.Random(0)
-    body = ids_of(of, OPEN + listed("ab", "a", "abc", end=', {"id": "abcd", "type": "fun'))
-    for cut in range(1, len(body), 4):
+    body = ids_of(listed("ab", "a", "abc", end=', {"id": "abcd", "type": "fun'), NAME)
+    for cut in range(1, len(body), either(9, 4)):
         place = of.run(of.start(before), body[:cut])
         for budget in (None, of.minimum(place), of.minimum(place) + 2):
             state = of.at(machine(place), max_new_tokens=budget)
@@ -210,50 +198,48 @@ def test_what_is_offered_is_taken_and_nothing_else() -> None:
 
 
 def test_a_long_id_is_not_gone_on_with() -> None:
-    of = made("table")
-    state = of.run(of.start(prompt(NAME)), ids_of(of, OPEN + '[{"id": "' + "x" * LONGEST))
-    assert [of.dialect.tokenizer.decode([i])[0] for i in of.ids(state)] == ['"'] * of.allow(
-        state
-    ).count
-    half = of.run(of.start(prompt(NAME)), ids_of(of, OPEN + '[{"id": "' + "x" * (LONGEST - 1)))
+    of = decoder_by("table")
+    state = after(of, OPEN + '[{"id": "' + "x" * LONGEST)
+    assert {of.dialect.tokenizer.decode([i])[0] for i in of.ids(state)} == {'"'}
+    half = after(of, OPEN + '[{"id": "' + "x" * (LONGEST - 1))
     token = next(i for i in of.ids(half) if of.dialect.tokenizer.decode_bytes([int(i)]) == b"\xc3")
     assert not of.final(of.next(half, int(token)))
     assert of.allow(of.next(half, int(token))).count, "a character is completed"
 
 
 def test_where_a_list_stops() -> None:
-    text = listed("a", 'b"\\', end=', {"id": "c')
-    ids = Ids().read(text.encode())
+    def read(text: str) -> Ids | None:
+        return Ids().read(text.removeprefix(OPEN).encode())
+
+    ids, alone = read(listed("a", 'b"\\', end=', {"id": "c')), read(listed(None))
     assert ids is not None
     assert (ids.seen, ids.inside) == ({b"a", b'b\\"\\\\'}, b"c")
-    assert Ids().read(listed("a", "a").encode()) is None
-    alone = Ids().read(listed(None).encode())
+    assert read(listed("a", "a")) is None
     assert alone is not None
     assert (alone.seen, alone.depth) == (frozenset(), -1)
 
 
 def test_whatever_makes_no_list_has_the_tables_own_states() -> None:
-    of = made("table")
+    of = decoder_by("table")
     state = of.start(prompt(NAME))
-    for token in ids_of(of, "<message_start>Hi"):
+    for token in ids_of("<message_start>Hi", NAME):
         state = of.next(state, token)
         assert machine(state) < of.tables.size
-    state = of.run(of.start(prompt(NAME)), ids_of(of, OPEN + listed(None)[:-20]))
-    assert machine(state) < of.tables.size
+    assert machine(after(of, listed(None)[:-20])) < of.tables.size
 
 
 def test_text_behind_a_list_is_as_free_as_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    of = made("table")
-    special = of.dialect.tokenizer.special
-    written = [*ids_of(of, OPEN + listed("a")), special["<tool_calls_end>"], *ids_of(of, "\n")]
-    first = of.run(of.start(prompt(NAME)), ids_of(of, "<message_start>Hi"))
-    later = of.run(of.start(prompt(NAME)), [*written, *ids_of(of, "<message_start>Hi")])
+    of = decoder_by("table")
+    first = after(of, "<message_start>Hi")
+    newline = of.dialect.tokenizer.encode("\n")
+    later = of.run(after(of, listed("a") + "<tool_calls_end>"), newline)
+    later = of.run(later, ids_of("<message_start>Hi", NAME))
     assert machine(later) >= of.tables.size
     monkeypatch.setattr(Ids, "read", None)  # nothing of it is looked at as a list
     assert (of.allowed(later) == of.allowed(first)).all()
 
 
 def test_tables_stay_small() -> None:
-    of = made("table")
+    of = decoder_by("table")
     assert of.tables.size < 8000
     assert of.tables.after.size < 4_000_000

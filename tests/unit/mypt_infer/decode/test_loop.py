@@ -11,6 +11,7 @@ from mypt_infer.decode import Decoder
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 from tests.support.decoding import DIALECTS, decoder, prompt
+from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
 from mypt_infer.controller.model_source import ModelSource  # noqa: E402
@@ -27,15 +28,14 @@ from mypt_infer.generate.legality import (  # noqa: E402
 from mypt_infer.generate.loop import plain, read, run  # noqa: E402
 from mypt_infer.generate.sample import Sampling, draw, draw_free  # noqa: E402
 
-SIZE, BUDGET = 50304, 40
+SIZE, BUDGET = 50304, either(24, 40)
 
 
 def logits_of(ids: Any) -> Any:
     """Logits that depend on all ids, to the bit the same in each batch."""
-    out = torch.zeros(1, ids.shape[1], SIZE)
     seed = hash(tuple(ids[0].tolist())) % 2**40
-    out[0, -1] = torch.randn(SIZE, generator=torch.Generator().manual_seed(seed)) * 4
-    return out
+    last = torch.randn(SIZE, generator=torch.Generator().manual_seed(seed)) * 4
+    return last.expand(1, ids.shape[1], -1)
 
 
 def prompts_of(made: Decoder, name: str) -> list[list[int]]:
@@ -77,29 +77,21 @@ def test_every_reader_draws_the_same_tokens(name: str) -> None:
     made, model = decoder(name), plain(logits_of, SIZE)
     sampling = Sampling(temperature=0.8, top_k=400)
     prompts = prompts_of(made, name)
-    want = [naive(made, ids, f"7 {row}", sampling) for row, ids in enumerate(prompts)]
-    found = generate(
-        model,
-        prompts,
-        decoder=made,
-        max_new_tokens=BUDGET,
-        temperature=0.8,
-        top_k=400,
-        seed=7,
-        jump_forward=False,
-    )
-    assert [g.ids for g in found] == want
+    expected = [naive(made, ids, f"7 {row}", sampling) for row, ids in enumerate(prompts)]
+    options = {"max_new_tokens": BUDGET, "temperature": 0.8, "top_k": 400, "seed": 7}
+    answers = generate(model, prompts, decoder=made, jump_forward=False, **options)
+    assert [answer.ids for answer in answers] == expected
     for row, ids in enumerate(prompts):
         source = ModelSource(model, made, sampling=sampling, seed=f"7 {row}")  # type: ignore[arg-type]
         source.append(ids)
-        assert [source.next(BUDGET - n) for n in range(len(want[row]))] == want[row]
+        assert [source.next(BUDGET - n) for n in range(len(expected[row]))] == expected[row]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 def test_without_a_constraint(name: str, temperature: float) -> None:
     made, prompts = decoder(name), prompts_of(decoder(name), name)
-    want = []
+    expected = list[str]()
     for row, ids in enumerate(prompts):
         chance, state, out, result = random.Random(f"7 {row}"), made.start(ids), list(ids), ""
         for _ in range(BUDGET):
@@ -115,16 +107,9 @@ def test_without_a_constraint(name: str, temperature: float) -> None:
             if made.final(state):
                 result = judge(made.dialect, out)
                 break
-        want.append(result or UNFINISHED)
-    found = alone(
-        plain(logits_of, SIZE),
-        prompts,
-        made,
-        max_new_tokens=BUDGET,
-        temperature=temperature,
-        seed=7,
-    )
-    assert found == want
+        expected.append(result or UNFINISHED)
+    options = {"max_new_tokens": BUDGET, "temperature": temperature, "seed": 7}
+    assert alone(plain(logits_of, SIZE), prompts, made, **options) == expected
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -137,6 +122,7 @@ def test_a_beginning_is_unfinished(name: str) -> None:
         assert judge(d, ids) == UNFINISHED
 
 
+@pytest.mark.numeric
 def test_rows_end_one_by_one() -> None:
     """A row that ended is not read any more, and the others do not notice."""
     read_of: list[list[int]] = []
@@ -164,8 +150,9 @@ def test_no_rows_at_all() -> None:
     run(plain(logits_of, SIZE), [], 20, lambda row, logits: None)
 
 
+@pytest.mark.numeric
 def test_rows_of_different_lengths_are_filled_up() -> None:
     model = plain(logits_of, SIZE)
-    found = read(model, [[5, 6, 7], [], [8]], model.begin(3, 9), "cpu")
-    assert torch.equal(found[0], logits_of(torch.tensor([[5, 6, 7]]))[0, -1])
-    assert torch.equal(found[2], logits_of(torch.tensor([[8]]))[0, -1])
+    rows = read(model, [[5, 6, 7], [], [8]], model.begin(3, 9), "cpu")
+    assert torch.equal(rows[0], logits_of(torch.tensor([[5, 6, 7]]))[0, -1])
+    assert torch.equal(rows[2], logits_of(torch.tensor([[8]]))[0, -1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from functools import cache
 from typing import Any
 
 import pytest
@@ -18,7 +17,18 @@ from mypt_infer.generate.huggingface import TagLogitsProcessor
 from mypt_infer.generate.loop import plain
 from mypt_spec.encoder import run_ids
 from mypt_spec.table import CALLS, LISTS
-from tests.support.decoding import CALLERS, DIALECTS, TOOLS, complete, decoder, generated, prompt
+from tests.support.decoding import (
+    CALL,
+    CALLERS,
+    DIALECTS,
+    TOOLS,
+    complete,
+    decoder,
+    generated,
+    in_call,
+    prompt,
+)
+from tests.support.examples import either
 
 ARGUMENTS: list[tuple[str, dict[str, Any]]] = [
     ("search", {"query": "Zürich, it's 5 \"o'clock\"", "top_k": 5, "exact": True, "kind": "notes"}),
@@ -50,41 +60,35 @@ def call_ids(name: str, tool: str, arguments: dict[str, Any]) -> list[int]:
     return [i for ids in run_ids(d.lex(tags % text), (), d.table, d.tokenizer) for i in ids]
 
 
-@cache
-def read_by(name: str, engine: str) -> Decoder:
+@pytest.mark.parametrize("name", CALLERS)
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+def test_a_call_is_spelled_as_the_encoder_spells_it(name: str, engine: str) -> None:
+    """With the model's own tokens those of the encoder, so are those that it is not asked for."""
     if engine == "llguidance":
         pytest.importorskip("llguidance", reason="it reads the bodies of calls")
-    return Decoder(name, TOOLS, engine=engine)
-
-
-@pytest.mark.parametrize("name", CALLERS)
-@pytest.mark.parametrize(("tool", "arguments"), ARGUMENTS)
-@pytest.mark.parametrize("engine", ["table", "llguidance"])
-def test_a_call_is_spelled_as_the_encoder_spells_it(
-    name: str, tool: str, arguments: dict[str, Any], engine: str
-) -> None:
-    """With the model's own tokens those of the encoder, so are those that it is not asked for."""
-    made, ids = read_by(name, engine), call_ids(name, tool, arguments)
+    made = decoder(name, engine=engine)
     before = made.ids_of(prompt(name))
-    state, out, asked = made.start(before, max_new_tokens=300), list[int](), 0
-    while not made.final(state):
-        more = made.forced(state, [*before, *out])
-        if not more:
-            more, asked = [ids[len(out)]], asked + 1
-        out += more
-        assert ids[: len(out)] == out, made.dialect.tokenizer.decode(out)
-        state = made.run(state, more)
-    assert out == ids
-    assert asked < 0.8 * len(ids) or name in ("praxis", "mypt-3b")
+    for tool, arguments in ARGUMENTS:
+        ids, passes = call_ids(name, tool, arguments), 0
+        state, out = made.start(before, max_new_tokens=300), list[int]()
+        while not made.final(state):
+            more = made.forced(state, [*before, *out])
+            if not more:
+                more, passes = [ids[len(out)]], passes + 1
+            out += more
+            assert ids[: len(out)] == out, made.dialect.tokenizer.decode(out)
+            state = made.run(state, more)
+        assert out == ids
+        assert passes < 0.8 * len(ids) or name in ("praxis", "mypt-3b")
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_what_is_forced_has_no_alternative(name: str) -> None:
     """Each id that is allowed instead begins as the forced text does, or is the beginning of it."""
-    made, found = decoder(name), 0
+    made, alternatives = decoder(name), 0
     words = [made.dialect.tokenizer.decode_bytes([i]) for i in range(50256)]
     before = made.ids_of(prompt(name))
-    for seed in range(8):
+    for seed in range(either(3, 8)):
         choose, state = random.Random(seed), made.start(before)
         ids = list(before)
         for token in generated(made, made.start(before, max_new_tokens=80), choose):
@@ -95,16 +99,14 @@ def test_what_is_forced_has_no_alternative(name: str) -> None:
                 others = made.ids(here).tolist()
                 assert one in others
                 if one < 50256:
-                    found += len(others) > 1
-                    assert all(
-                        words[i].startswith(text) or text.startswith(words[i]) for i in others
-                    )
+                    alternatives += len(others) > 1
+                    assert all(words[i].startswith(text) or text.startswith(words[i]) for i in others)  # fmt: skip
                 else:
                     assert others == [one]
                 here = made.next(here, one)
             ids.append(token)
             state = made.next(state, token)
-    assert found or name not in CALLERS
+    assert alternatives or name not in CALLERS
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -113,12 +115,10 @@ def test_budgets_hold_with_jumps(name: str, engine: str) -> None:
     made = decoder(name, engine=engine)
     before = made.ids_of(prompt(name))
     least = made.minimum(made.start(before))
-    for budget in range(least, 48, 1 if engine == "table" else 7):
-        choose, ids, state = (
-            random.Random(budget),
-            list(before),
-            made.start(before, max_new_tokens=budget),
-        )
+    tables = either([*range(least, least + 8), *range(least + 8, 48, 9)], range(least, 48))
+    for budget in tables if engine == "table" else range(least, 48, either(14, 7)):
+        choose, ids = random.Random(budget), list(before)
+        state = made.start(before, max_new_tokens=budget)
         while not made.final(state):
             more = made.forced(state, ids)
             more = more or [next(generated(made, state, choose))]
@@ -136,11 +136,10 @@ class Scripted:
 
     def __call__(self, ids: torch.Tensor) -> torch.Tensor:
         self.passes += 1
-        logits = torch.zeros(1, ids.shape[1], self.vocabulary)
-        at = ids.shape[1] - self.skip
+        logits, at = torch.zeros(self.vocabulary), ids.shape[1] - self.skip
         if at < len(self.ids):
-            logits[0, -1, self.ids[at]] = 50.0
-        return logits
+            logits[self.ids[at]] = 50.0
+        return logits.expand(1, ids.shape[1], -1)
 
 
 @pytest.mark.parametrize("name", ["mypt", "usf-omega"])
@@ -148,7 +147,7 @@ def test_passes_are_saved_and_the_answer_is_the_same(name: str) -> None:
     made, total = decoder(name), {True: 0, False: 0}
     before = made.ids_of(prompt(name))
     for tool, arguments in ARGUMENTS:
-        ids, found = call_ids(name, tool, arguments), {}
+        ids, answers = call_ids(name, tool, arguments), {}
         for jump in total:
             model = Scripted(ids, len(before), made.tables.vocabulary)
             answer = generate(
@@ -160,9 +159,9 @@ def test_passes_are_saved_and_the_answer_is_the_same(name: str) -> None:
                 jump_forward=jump,
             )[0]
             total[jump] += model.passes
-            found[jump] = answer.ids
+            answers[jump] = answer.ids
             assert complete(made, before + answer.ids)
-        assert found[True] == found[False] == ids
+        assert answers[True] == answers[False] == ids
     assert total[True] < 0.75 * total[False]
 
 
@@ -183,6 +182,5 @@ def test_transformers_spells_as_the_encoder_does() -> None:
 
 def test_without_the_ids_before_only_one_id_is_forced() -> None:
     made = Decoder("mypt", TOOLS)
-    state = made.run(made.start(prompt("mypt")), [50261, 50267])
-    assert made.forced(state) == []
-    assert made.dialect.tokenizer.decode(made.forced(state, [50261, 50267])) == '{"name": "'
+    assert made.forced(in_call(made)) == []
+    assert made.dialect.tokenizer.decode(made.forced(in_call(made), CALL)) == '{"name": "'
