@@ -11,9 +11,7 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,11 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import mypt_spec
-from tests.support.build import native, write
-from tests.support.children import child
+from tests.support import forks
+from tests.support.build import contents, native, write
+from tests.support.shards import PHASES, ROOT, manifest_of
 from tests.support.tolerance import assert_close, forward_terms, is_close
-from tests.support.training import PHASES, ROOT, SHAPE, config, data, log, weights
+from tests.support.training import SHAPE, config, data, log, small_data, weights
+from tests.support.vocabulary import SIZE, small
 
 torch = pytest.importorskip("torch")
 from mypt_infer.generate.llama import load  # noqa: E402
@@ -35,61 +34,54 @@ from mypt_train.commands.train import main  # noqa: E402
 from mypt_train.training import checkpoint  # noqa: E402
 from mypt_train.training.config import Config, ConfigError, configs_folder  # noqa: E402
 from mypt_train.training.corpus import corpus, open_data  # noqa: E402
+from mypt_train.training.objective import Objective  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, ShardError, TrainError, train  # noqa: E402
+
+pytestmark = pytest.mark.numeric
+
+LAST = "step_000008"
 
 
 @pytest.fixture(scope="module")
 def sft(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return data(tmp_path_factory.mktemp("set") / "sft")
+    return small_data(tmp_path_factory.mktemp("set") / "sft")
 
 
 @pytest.fixture(scope="module")
 def run(sft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole run of 8 steps."""
     out = tmp_path_factory.mktemp("runs") / "whole"
-    report = train(
-        sft,
-        config(
-            save_every=4,
-            val_every=4,
-            legality_every=0,
-            legality_prompts=3,
-            legality_tokens=40,
-            log_every=1,
-        ),
-        out,
-    )
-    assert report.folder == out / "step_000008"
+    few = {"legality_every": 0, "legality_prompts": 3, "legality_tokens": 60}
+    report = train(sft, config(save_every=4, val_every=4, log_every=1, **few), out)
+    assert report.folder == out / LAST
     return out
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.name != "trainer.json"}
+def weights_and_state(folder: Path) -> dict[str, bytes]:
+    """Returns the files of a checkpoint but the one that has times."""
+    return {name: data for name, data in contents(folder).items() if name != "trainer.json"}
+
+
+def events(folder: Path, kind: str) -> list[dict[str, Any]]:
+    return [entry for entry in log(folder) if entry["event"] == kind]
 
 
 def test_it_learns_and_tells(run: Path) -> None:
-    told = log(run)
-    steps = [entry for entry in told if entry["event"] == "step"]
+    steps, validation = events(run, "step"), events(run, "validation")[-1]
     assert [entry["step"] for entry in steps] == list(range(1, 9))
     assert steps[-1]["loss"] < steps[0]["loss"] - 0.1
-    found = [entry for entry in told if entry["event"] == "validation"][-1]
-    assert (
-        found["tokens"]
-        == sum(tag["tokens"] for tag in found["tags"].values())
-        == sum(p["tokens"] for p in found["phases"].values())
-    )
-    by_tag = sum(t["loss"] * t["tokens"] for t in found["tags"].values()) / found["tokens"]
-    assert_close(found["loss"], by_tag, terms=found["tokens"], dtype=np.float32)
-    assert {"text", "<myPT_eot>", "<myPT_assistant>"} <= set(found["tags"])
-    legality = told[-1]
+    tags, total = validation["tags"], validation["tokens"]
+    assert total == sum(tag["tokens"] for tag in tags.values())
+    assert total == sum(phase["tokens"] for phase in validation["phases"].values())
+    by_tag = sum(tag["loss"] * tag["tokens"] for tag in tags.values()) / total
+    assert_close(validation["loss"], by_tag, terms=total, dtype=np.float32)
+    assert {"text", "<myPT_eot>", "<myPT_assistant>"} <= set(tags)
+    legality = log(run)[-1]
     assert legality["event"] == "legality"
     assert legality["constrained"]["legal"] == 1.0
-    assert (
-        legality["unconstrained"]["legal"]
-        + sum(legality["unconstrained"]["reasons"].values()) / legality["prompts"]
-        == 1.0
-    )
-    assert [p.name for p in checkpoints(run)] == ["step_000004", "step_000008"]
+    free = legality["unconstrained"]
+    assert free["legal"] + sum(free["reasons"].values()) / legality["prompts"] == 1.0
+    assert [p.name for p in checkpoints(run)] == ["step_000004", LAST]
 
 
 def test_validation_is_the_loss_of_each_episode_alone(run: Path, sft: Path) -> None:
@@ -98,24 +90,16 @@ def test_validation_is_the_loss_of_each_episode_alone(run: Path, sft: Path) -> N
     total, count = 0.0, 0
     for number in range(len(val.episodes)):
         ids, mask = val.tokens(number)
-        at = torch.arange(len(ids))[None]
+        ids, at = torch.tensor(ids.astype(np.int64)), torch.arange(len(ids))
         with torch.no_grad():
-            logits = model.net(
-                torch.tensor(ids.astype(np.int64))[None],
-                at,
-                _causal,
-                torch.arange(len(ids)),
-                torch.nn.functional.linear,
-            )
-        losses = torch.nn.functional.cross_entropy(
-            logits[:-1], torch.tensor(ids[1:].astype(np.int64)), reduction="none"
-        )
+            logits = model.net(ids[None], at[None], _causal, at, torch.nn.functional.linear)
+        losses = torch.nn.functional.cross_entropy(logits[:-1], ids[1:], reduction="none")
         total += float(losses[torch.tensor(mask[1:] == 1)].sum())
         count += int(mask.sum())
-    found = [entry for entry in log(run) if entry["event"] == "validation"][-1]
-    assert found["tokens"] == count
+    validation = events(run, "validation")[-1]
+    assert validation["tokens"] == count
     terms = forward_terms(SHAPE, 512)
-    assert_close(found["loss"], total / count, terms=terms, dtype=np.float32)
+    assert_close(validation["loss"], total / count, terms=terms, dtype=np.float32)
 
 
 def _causal(_: int, q: Any, k: Any, v: Any) -> Any:
@@ -126,60 +110,58 @@ def _causal(_: int, q: Any, k: Any, v: Any) -> Any:
 
 
 def test_resuming_is_exact(run: Path, sft: Path, tmp_path: Path) -> None:
-    made = config(save_every=4, val_every=4, legality_every=-1, log_every=1)
-    train(sft, made, tmp_path / "r", steps=3)
-    with (tmp_path / "r" / "log.jsonl").open("a") as out:
+    chosen, out = config(save_every=4, val_every=4, legality_every=-1, log_every=1), tmp_path / "r"
+    train(sft, chosen, out, steps=3)
+    with (out / "log.jsonl").open("a") as file:
         # Of a run that was killed behind its checkpoint.
-        out.write('{"event": "step", "step": 4}\n{"event": "st')
-    train(sft, made, tmp_path / "r", resume=True)
-    assert contents(tmp_path / "r" / "step_000008") == contents(run / "step_000008")
-    assert [entry["step"] for entry in log(tmp_path / "r") if entry["event"] == "step"] == list(
-        range(1, 9)
-    )
-    assert train(sft, made, tmp_path / "r", resume=True).step == 8, "there is nothing left to do"
+        file.write('{"event": "step", "step": 4}\n{"event": "st')
+    train(sft, chosen, out, resume=True)
+    assert weights_and_state(out / LAST) == weights_and_state(run / LAST)
+    assert [entry["step"] for entry in events(out, "step")] == list(range(1, 9))
+    assert train(sft, chosen, out, resume=True).step == 8, "there is nothing left to do"
+
+
+# Trains, and is killed when it has written the first file of its third checkpoint.
+KILLED = """
+import os, signal, sys
+from mypt_train.__main__ import main
+from mypt_train.training import checkpoint
+real, left = checkpoint.save_file, [5]
+
+def save_file(*args, **more):
+    real(*args, **more)
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+checkpoint.save_file = save_file
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def test_a_killed_run_goes_on_to_the_same_bytes(run: Path, sft: Path, tmp_path: Path) -> None:
-    (tmp_path / "c.json").write_text(
-        json.dumps(config(save_every=1, val_every=4, legality_every=-1, log_every=1))
-    )
     out = tmp_path / "r"
-    command = [
-        sys.executable,
-        "-m",
-        "mypt_train",
-        "--data",
-        str(sft),
-        "--config",
-        str(tmp_path / "c.json"),
-        "--out",
-        str(out),
-        "-q",
-    ]
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    deadline = time.monotonic() + 120
-    with child(command, env=env, stdout=subprocess.DEVNULL) as process:
-        while (
-            not any(out.glob("step_000003*"))
-            and process.poll() is None
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.002)  # while the third is being written
-        process.send_signal(signal.SIGKILL)
-    (out / "step_000099.part").mkdir()  # as it would be left of a checkpoint that was not finished
-    assert 1 <= len(checkpoints(out)) <= 2
-    assert main([*command[3:], "--resume"]) == 0
-    assert contents(out / "step_000008") == contents(run / "step_000008")
+    chosen = config(save_every=1, val_every=4, legality_every=-1, log_every=1)
+    words = ["--config", write(tmp_path / "c.json", chosen), "--out", str(out), "-q"]
+    words = ["--data", str(sft), *words]
+    (end,) = forks.run([(["-c", KILLED, *words], dict(os.environ))])
+    assert end.returncode == -signal.SIGKILL, end.stderr
+    assert [path.name for path in checkpoints(out)] == ["step_000001", "step_000002"]
+    (part,) = out.glob("*.part")
+    assert [path.name for path in part.iterdir()] == ["model.safetensors"]
+    assert main([*words, "--resume"]) == 0
+    assert weights_and_state(out / LAST) == weights_and_state(run / LAST)
+    assert not [*out.glob("*.part")]
 
 
 def test_others_read_the_checkpoint(run: Path) -> None:
     transformers = pytest.importorskip("transformers")
     theirs, info = transformers.AutoModelForCausalLM.from_pretrained(
-        run / "step_000008", output_loading_info=True
+        run / LAST, output_loading_info=True
     )
     assert not any(info[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     mine = load(run)
-    ids = torch.randint(0, 50276, (2, 30), generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(0, 400, (2, 30), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         logits = theirs.eval()(ids).logits[:, -1]
     ours = mine(ids, torch.tensor([30, 30]), mine.begin(2, 30))
@@ -188,54 +170,45 @@ def test_others_read_the_checkpoint(run: Path) -> None:
 
 def test_no_file_is_pickled() -> None:
     """The job of a linter's launcher is, but goes only to processes that this one has started."""
-    sent = ROOT / "mypt_train" / "scale" / "lint" / "job.py"
-    for path in [*(ROOT / "mypt_train").rglob("*.py"), *(ROOT / "mypt_model").rglob("*.py")]:
-        if path == sent:
-            continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        names = {
-            alias.name
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Import)
-            for alias in node.names
-        }
-        names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    job = ROOT / "mypt_train" / "scale" / "lint" / "job.py"
+    modules = [p for name in ("mypt_train", "mypt_model") for p in (ROOT / name).rglob("*.py")]
+    for path in {*modules} - {job}:
+        nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+        names = {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
+        names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
         assert not names & {"pickle", "torch.serialization", "cloudpickle", "dill", "joblib"}, path
-        called = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        assert not {"torch.save", "torch.load", "np.save"} & set(called) - {"np.save"}, path
+        functions = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+        assert not {"torch.save", "torch.load"} & functions, path
 
 
 def test_beginning_from_a_model(run: Path, sft: Path, tmp_path: Path) -> None:
     """Weights are taken over; new ids get embeddings; tags may begin as words."""
-    d = mypt_spec.dialect("mypt")
     from safetensors.torch import save_file
 
-    base = {k: torch.tensor(v) for k, v in weights(run / "step_000008").items()}
-    old = base | {"model.embed_tokens.weight": base["model.embed_tokens.weight"][:50257].clone()}
-    (tmp_path / "base").mkdir()
-    save_file(old, tmp_path / "base" / "model.safetensors")
-    shape = json.loads((run / "step_000008" / "config.json").read_text()) | {"vocab_size": 50257}
-    (tmp_path / "base" / "config.json").write_text(json.dumps(shape))
-    made = config(
-        lr=1e-9, steps=1, weight_decay=0.0, tag_words={"<myPT_user>": " user", "<myPT_eot>": " end"}
-    )
-    train(sft, made, tmp_path / "r", init_from=tmp_path / "base")
-    found = weights(tmp_path / "r" / "step_000001")["model.embed_tokens.weight"]
-    wanted = base["model.embed_tokens.weight"].numpy()
-    assert_close(found[:50257], wanted[:50257], terms=1)
-    for tag, word in (("<myPT_user>", " user"), ("<myPT_eot>", " end")):
-        mean = wanted[d.tokenizer.encode(word)].mean(0)
-        assert_close(found[d.tokenizer.special[tag]], mean, terms=4)
-    assert log(tmp_path / "r")[0]["fresh_ids"] == 47
+    tokenizer, name = small("mypt").tokenizer, "model.embed_tokens.weight"
+    base = {k: torch.tensor(v) for k, v in weights(run / LAST).items()}
+    folder = tmp_path / "base"
+    shape = json.loads((run / LAST / "config.json").read_text()) | {"vocab_size": SIZE}
+    write(folder / "config.json", shape)
+    save_file(base | {name: base[name][:SIZE].clone()}, folder / "model.safetensors")
+    words = {"<myPT_user>": " user", "<myPT_eot>": " end"}
+    chosen = config(lr=1e-9, steps=1, weight_decay=0.0, tag_words=words)
+    train(sft, chosen, tmp_path / "r", init_from=folder)
+    embedding = weights(tmp_path / "r" / "step_000001")[name]
+    assert_close(embedding[:SIZE], base[name][:SIZE], terms=1)
+    for tag, word in words.items():
+        mean = base[name][tokenizer.encode(word)].mean(0)
+        assert_close(embedding[tokenizer.special[tag]], mean, terms=4)
+    assert log(tmp_path / "r")[0]["fresh_ids"] == tokenizer.vocab_size - SIZE
     with pytest.raises(ConfigError, match=r"'<user>' is no tag of mypt"):
         train(sft, config(tag_words={"<user>": "x"}), tmp_path / "x")
+    wide = {"model": SHAPE | {"hidden_size": 32}, "train": {"steps": 1}}
     with pytest.raises(CheckpointError, match="hidden_size is 16, the config has 32"):
-        train(
-            sft,
-            {"model": SHAPE | {"hidden_size": 32}, "train": {"steps": 1}},
-            tmp_path / "x",
-            init_from=run,
-        )
+        train(sft, wide, tmp_path / "x", init_from=run)
+
+
+def losses(folder: Path) -> list[float]:
+    return [entry["loss"] for entry in events(folder, "step")]
 
 
 @pytest.mark.parametrize(
@@ -246,10 +219,7 @@ def test_other_ways_to_the_same_place(
 ) -> None:
     """In bfloat16 about, by another kernel or in larger pieces nearly."""
     train(sft, config(log_every=1, **change), tmp_path / "r")
-    mine, theirs = (
-        [entry["loss"] for entry in log(folder) if entry["event"] == "step"]
-        for folder in (tmp_path / "r", run)
-    )
+    mine, theirs = losses(tmp_path / "r"), losses(run)
     allowed: dict[str, Any] = {"terms": forward_terms(SHAPE, 512), "dtype": np.float32}
     if "dtype" in change:  # logits of about 1 are rounded some 20 times, and a step has 100 or more
         allowed = {"terms": 20 / 100, "scale": 1.0, "dtype": torch.bfloat16}
@@ -267,10 +237,7 @@ def test_compiled(run: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.Monk
     train(sft, made, tmp_path / "r", steps=6)
     assert 0 < torch._dynamo.utils.counters["stats"]["unique_graphs"] < 12, "not one for each batch"
     train(sft, config(log_every=1), tmp_path / "r", resume=True)
-    mine, theirs = (
-        [entry["loss"] for entry in log(folder) if entry["event"] == "step"]
-        for folder in (tmp_path / "r", run)
-    )
+    mine, theirs = losses(tmp_path / "r"), losses(run)
     assert_close(mine, theirs, terms=forward_terms(SHAPE, 512), dtype=np.float32)
 
 
@@ -291,84 +258,28 @@ def test_where_nothing_can_be_compiled(
 def test_the_curriculum_in_order(
     sft: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "c.json").write_text(json.dumps(config(steps=5)))
-    assert (
-        main(
-            [
-                "--data",
-                str(sft),
-                "--config",
-                str(tmp_path / "c.json"),
-                "--out",
-                str(tmp_path / "r"),
-                "--phases",
-                "1-5",
-                "-q",
-            ]
-        )
-        == 0
-    )
-    assert json.loads(capsys.readouterr().out)["step"] == 5
-    assert json.loads((tmp_path / "r" / "step_000005" / "trainer.json").read_text())["phases"] == [
-        1,
-        3,
-        4,
-        5,
-    ]
+    chosen = ["--config", write(tmp_path / "c.json", config(steps=5))]
+
+    def phases_of(folder: Path, name: str) -> list[int]:
+        words = ["--data", str(folder), *chosen, "--out", str(tmp_path / name), "--phases", "1-5"]
+        assert main([*words, "-q"]) == 0
+        assert json.loads(capsys.readouterr().out)["step"] == 5
+        facts = json.loads((tmp_path / name / "step_000005" / "trainer.json").read_text())
+        return list(facts["phases"])
+
+    assert phases_of(sft, "r") == [1, 3, 4, 5]
     assert "phase 2: no tag distinguishes it" in log(tmp_path / "r")[0]["notes"][0]
     for i, path in enumerate(PHASES, 1):
-        data(
-            tmp_path / "all" / f"phase{i}",
-            [path],
-            phase=i,
-            val_fraction=0.0,
-            context_length=400 + i,
-        )
-    assert (
-        main(
-            [
-                "--data",
-                str(tmp_path / "all"),
-                "--config",
-                str(tmp_path / "c.json"),
-                "--out",
-                str(tmp_path / "r2"),
-                "--phases",
-                "1-5",
-            ]
-        )
-        == 0
-    )
-    assert json.loads(capsys.readouterr().out)["step"] == 5
-    assert json.loads((tmp_path / "r2" / "step_000005" / "trainer.json").read_text())["phases"] == [
-        1,
-        2,
-        3,
-        4,
-        5,
-    ]
+        apart = {"phase": i, "val_fraction": 0.0, "context_length": 400 + i}
+        data(tmp_path / "all" / f"phase{i}", [path], **apart)
+    assert phases_of(tmp_path / "all", "r2") == [1, 2, 3, 4, 5]
     for phases, says in (
         ("1-7", "no episodes of phase 6.*it has 1, 3, 4, 5"),
         ("x", "expected phases as"),
         ("1,1", "one twice"),
     ):
-        assert (
-            main(
-                [
-                    "--data",
-                    str(sft),
-                    "--config",
-                    str(tmp_path / "c.json"),
-                    "--out",
-                    str(tmp_path / "x"),
-                    "--phases",
-                    phases,
-                    "--set",
-                    "train.steps=9",
-                ]
-            )
-            == 2
-        )
+        words = ["--data", str(sft), *chosen, "--out", str(tmp_path / "x"), "--phases", phases]
+        assert main([*words, "--set", "train.steps=9"]) == 2
         assert re.search(says, capsys.readouterr().err)
 
 
@@ -398,14 +309,11 @@ def test_configs_that_cannot_be(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=says):
             Config.of(tmp_path / "c.json")
     (tmp_path / "c.json").write_text("{")
-    for given, says in (
-        (tmp_path / "c.json", "is not JSON"),
-        (tmp_path / "no.json", "cannot read"),
-        ("tinny", "did you mean 'tiny'"),
-        ([], "expected an object"),
-    ):
+    sources = {"is not JSON": tmp_path / "c.json", "cannot read": tmp_path / "no.json"}
+    sources |= {"did you mean 'tiny'": "tinny", "expected an object": []}
+    for says, source in sources.items():
         with pytest.raises(ConfigError, match=says):
-            Config.of(given)  # type: ignore[arg-type]
+            Config.of(source)  # type: ignore[arg-type]
     for text, says in (
         ("train.lr", "expected train.KEY=VALUE"),
         ("train.lrr=1", "did you mean 'lr'"),
@@ -414,9 +322,8 @@ def test_configs_that_cannot_be(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=says):
             Config.of("tiny").set([text])
     assert Config.of("tiny").set(["train.lr=0.5", "train.schedule=wsd"]).train.schedule == "wsd"
-    given = {"lr": 1, "final_lr": 0}
-    kept = Config.of({"model": SHAPE, "train": given}).as_dict()["train"]
-    assert json.dumps([kept["lr"], kept["final_lr"]]) == "[1, 0]", "as it is given"
+    rates = Config.of({"model": SHAPE, "train": {"lr": 1, "final_lr": 0}}).as_dict()["train"]
+    assert json.dumps([rates["lr"], rates["final_lr"]]) == "[1, 0]", "as in the config"
 
 
 @pytest.mark.parametrize("path", sorted(configs_folder().glob("*.json")), ids=lambda p: p.stem)
@@ -427,98 +334,78 @@ def test_the_configs_that_come_with_the_package(path: Path) -> None:
         return  # begins with the model of --init-from
     shape = Config.of(path.stem).shape(50304)
     size = sum(int(np.prod(s)) for s in shapes(shape).values())
-    sizes = {
-        "tiny": (7e6, 8e6),
-        "small": (15e6, 20e6),
-        "medium": (45e6, 60e6),
-        "toolchat_150M": (145e6, 155e6),
-    }
-    assert sizes[path.stem][0] < size < sizes[path.stem][1]
+    millions = {"tiny": (7, 8), "small": (15, 20), "medium": (45, 60), "toolchat_150M": (145, 155)}
+    low, high = millions[path.stem]
+    assert low * 1e6 < size < high * 1e6
 
 
 def test_data_that_cannot_be_trained_on(sft: Path, run: Path, tmp_path: Path) -> None:
-    bad = data(tmp_path / "bad")
-    name = bad / "train" / "shard_00000.bin"
-    raw = bytearray(name.read_bytes())
+    def refuse(says: str, folder: Path, out: Path = tmp_path / "r", **more: Any) -> None:
+        with pytest.raises((ShardError, TrainError, ConfigError), match=says):
+            train(folder, config(), out, **more)
+
+    bad = Path(shutil.copytree(sft, tmp_path / "bad"))
+    shard = bad / "train" / "shard_00000.bin"
+    raw = bytearray(shard.read_bytes())
     raw[10] ^= 1
-    name.write_bytes(raw)
-    with pytest.raises(ShardError, match=r"shard_00000.bin: was altered \(SHA-256"):
-        train(bad, config(), tmp_path / "r")
-    name.write_bytes(raw[:-2])
-    with pytest.raises(ShardError, match="bytes, expected"):
-        train(bad, config(), tmp_path / "r")
-    manifest = json.loads((sft / "dataset_metadata.json").read_text())
-
-    def changed(folder: str, **change: Any) -> Path:
-        shutil.copytree(sft, tmp_path / folder)
-        (tmp_path / folder / "dataset_metadata.json").write_text(json.dumps(manifest | change))
-        return tmp_path / folder
-
-    with pytest.raises(
-        ShardError,
-        match=f"another grammar of mypt .*abcabcabcabc, installed is {mypt_spec.dialect('mypt').fingerprint[:12]}",
-    ):
-        train(changed("grammar", spec_fingerprint="abc" * 22), config(), tmp_path / "r")
-    with pytest.raises(ShardError, match=r"vocab_size is 50262, mypt has 50304"):
-        train(changed("vocabulary", vocab_size=50262), config(), tmp_path / "r")
-    splits = json.loads(json.dumps(manifest["splits"]))
-    splits["train"]["trained_tokens"] = 0
-    with pytest.raises(ShardError, match="no token of the data is a target"):
-        train(changed("masked", splits=splits), config(), tmp_path / "r")
+    shard.write_bytes(raw)
+    refuse(r"shard_00000.bin: was altered \(SHA-256", bad)
+    shard.write_bytes(raw[:-2])
+    refuse("bytes, expected", bad)
+    manifest = manifest_of(sft)
+    masked = json.loads(json.dumps(manifest["splits"]))
+    masked["train"]["trained_tokens"] = 0
+    installed = small("mypt").fingerprint[:12]
+    for change, says in (
+        ({"spec_fingerprint": "abc" * 22}, f"another grammar of mypt .*cabc, installed is {installed}"),
+        ({"vocab_size": 50262}, r"vocab_size is 50262, mypt has 448"),
+        ({"splits": masked}, "no token of the data is a target"),
+    ):  # fmt: skip
+        folder = Path(shutil.copytree(sft, tmp_path / next(iter(change))))
+        write(folder / "dataset_metadata.json", manifest | change)
+        refuse(says, folder)
     assert not (tmp_path / "r").exists(), "nothing was written"
-    with pytest.raises(TrainError, match="is not empty, and holds no checkpoint"):
-        train(sft, config(), tmp_path)
-    with pytest.raises(
-        TrainError, match="holds step_000008 of an earlier run; go on with --resume"
-    ):
-        train(sft, config(), run)
-    with pytest.raises(ConfigError, match="the schedule of the config has 8 steps"):
-        train(sft, config(), tmp_path / "r", steps=9)
+    refuse("is not empty, and holds no checkpoint", sft, tmp_path)
+    refuse("holds step_000008 of an earlier run; go on with --resume", sft, run)
+    refuse("the schedule of the config has 8 steps", sft, steps=9)
 
 
 def test_a_checkpoint_of_something_else(run: Path, sft: Path, tmp_path: Path) -> None:
-    other = data(tmp_path / "other", seed=5)
-    with pytest.raises(CheckpointError, match="was trained on other data"):
-        train(other, config(), run, resume=True)
-    with pytest.raises(
-        CheckpointError, match=r"train.lr was 0.01, now it is 0.5; resume with the same config"
-    ):
-        train(sft, config(lr=0.5), run, resume=True)
-    with pytest.raises(CheckpointError, match="the phases were"):
-        train(sft, config(), run, resume=True, phases=[1, 3])
-    shutil.copytree(run, tmp_path / "run")
-    last = tmp_path / "run" / "step_000008"
-    facts = json.loads((last / "trainer.json").read_text())
-    now = facts["data"]["spec_fingerprint"]
+    def refuse(says: str, folder: Path = sft, out: Path = run, **more: Any) -> None:
+        options = {"resume": True} if "init_from" not in more else {}
+        with pytest.raises(CheckpointError, match=says):
+            train(folder, config(**more.pop("train", {})), out, **options, **more)
+
+    refuse("was trained on other data", small_data(tmp_path / "other", seed=5))
+    refuse("train.lr was 0.01, now it is 0.5; resume with the same config", train={"lr": 0.5})
+    refuse("the phases were", phases=[1, 3])
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    facts = json.loads((copy / LAST / "trainer.json").read_text())
+    installed = facts["data"]["spec_fingerprint"]
     facts["data"]["spec_fingerprint"] = "f" * 64
-    (last / "trainer.json").write_text(json.dumps(facts))
-    for how in ({"resume": True}, {"init_from": last}):
-        with pytest.raises(
-            CheckpointError, match=f"another grammar .ffffffffffff, the data has {now[:12]}"
-        ):
-            train(sft, config(), tmp_path / ("run" if "resume" in how else "x"), **how)  # type: ignore[arg-type]
-    (last / "model.safetensors").write_bytes(b"x")
-    with pytest.raises(
-        CheckpointError,
-        match=r"model.safetensors: is missing or was altered; delete .* to go on from the checkpoint before",
-    ):
-        train(sft, config(), tmp_path / "run", resume=True)
-    shutil.rmtree(last)
-    assert train(sft, config(log_every=1), tmp_path / "run", resume=True).step == 8
+    write(copy / LAST / "trainer.json", facts)
+    says = f"another grammar .ffffffffffff, the data has {installed[:12]}"
+    refuse(says, out=copy)
+    refuse(says, out=tmp_path / "x", init_from=copy / LAST)
+    (copy / LAST / "model.safetensors").write_bytes(b"x")
+    refuse(
+        r"model.safetensors: is missing or was altered; delete .* to go on from the checkpoint before",
+        out=copy,
+    )
+    shutil.rmtree(copy / LAST)
+    assert train(sft, config(log_every=1), copy, resume=True).step == 8
 
 
 def test_a_loss_that_is_no_number(
     sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run stops in front of the update, names the rows that fail alone, and keeps what it had."""
-    from mypt_train.training.objective import Objective
-
     real, poisoned = Objective.tell, 3
     train_set = corpus(open_data([sft]), "train")
 
-    def tell(self: Any, model: Any, found: Any) -> Any:
-        total, losses, right = real(self, model, found)
-        bad = any(poisoned in row.tolist() for row in found.rows)
+    def tell(self: Any, model: Any, batch: Any) -> Any:
+        total, losses, right = real(self, model, batch)
+        bad = any(poisoned in row.tolist() for row in batch.rows)
         return (total * float("nan") if bad else total), losses, right
 
     monkeypatch.setattr(Objective, "tell", tell)
@@ -529,9 +416,9 @@ def test_a_loss_that_is_no_number(
     assert "has loss nan" in message
     assert all(train_set.place(n) in message for n in row.tolist())
     assert message.count("examples/phase") == len(row)
-    kept = checkpoints(tmp_path / "r")
-    assert not kept or str(kept[-1]) in message
-    for folder in kept:
+    folders = checkpoints(tmp_path / "r")
+    assert not folders or str(folders[-1]) in message
+    for folder in folders:
         assert all(np.isfinite(w).all() for w in weights(folder).values())
 
 
@@ -539,10 +426,8 @@ def test_weights_that_are_no_numbers_are_not_kept(
     sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mypt_train.training.trainer.rate", lambda step, _: float("nan"))
-    with pytest.raises(
-        CheckpointError,
-        match=r"after step 1 \d+ weights are not finite.*there is no checkpoint yet",
-    ):
+    says = r"after step 1 \d+ weights are not finite.*there is no checkpoint yet"
+    with pytest.raises(CheckpointError, match=says):
         train(sft, config(save_every=1), tmp_path / "r")
     assert not checkpoints(tmp_path / "r")
 
@@ -561,38 +446,31 @@ def test_a_full_disk(sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         real(*args, **more)
 
     monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(
-        CheckpointError,
-        match=r"No space left.*the last checkpoint is .*step_000002. Free some space and go on with --resume",
-    ):
+    says = "No space left.*the last checkpoint is .*step_000002. Free some space and go on with --resume"
+    with pytest.raises(CheckpointError, match=says):
         train(sft, config(save_every=2), tmp_path / "r2")
     assert [p.name for p in (tmp_path / "r2").glob("step*")] == ["step_000002"]
     monkeypatch.undo()
     train(sft, config(save_every=2), tmp_path / "r2", resume=True)
     train(sft, config(save_every=2), tmp_path / "whole")
-    assert contents(tmp_path / "r2" / "step_000008") == contents(tmp_path / "whole" / "step_000008")
+    mine, theirs = (weights_and_state(tmp_path / name / LAST) for name in ("r2", "whole"))
+    assert mine == theirs
 
 
 def test_a_step_without_a_trained_token(tmp_path: Path) -> None:
-    lines = [native(f"Question {i} " + "word " * 80) for i in range(3)]
-    sft = data(
-        tmp_path / "sft",
-        [write(tmp_path / "in.jsonl", *lines)],
-        context_length=128,
-        val_fraction=0.0,
-    )
+    long = [native(f"Question {i} " + "word " * 80) for i in range(3)]
+    path = write(tmp_path / "in.jsonl", *long)
+    sft = data(tmp_path / "sft", [path], context_length=128, val_fraction=0.0)
     path = sft / "train" / "shard_00000_mask.bin"
     mask = np.fromfile(path, np.uint8)
     mask[:128] = 0
     mask.tofile(path)
-    manifest = json.loads((sft / "dataset_metadata.json").read_text())
-    train_split = manifest["splits"]["train"]
-    train_split["trained_tokens"] = train_split["shards"][0]["trained_tokens"] = int(mask.sum())
-    (sft / "dataset_metadata.json").write_text(json.dumps(manifest))
-    with pytest.raises(
-        TrainError,
-        match=r"step [123] has no trained token; there is no checkpoint yet. Its batch holds .*in.jsonl:\d\.",
-    ):
+    manifest = manifest_of(sft)
+    split = manifest["splits"]["train"]
+    split["trained_tokens"] = split["shards"][0]["trained_tokens"] = int(mask.sum())
+    write(sft / "dataset_metadata.json", manifest)
+    says = r"step [123] has no trained token; there is no checkpoint yet. Its batch holds .*in.jsonl:\d\."
+    with pytest.raises(TrainError, match=says):
         train(sft, config(batch_rows=1), tmp_path / "r", verify=False)
 
 
@@ -601,15 +479,10 @@ def test_legality_that_cannot_be_measured(sft: Path, tmp_path: Path) -> None:
 
     A budget that is too small costs the measurement, not the training.
     """
-    with pytest.raises(
-        ConfigError, match="tool 'f' at /type: the arguments of a tool are an object"
-    ):
-        train(
-            sft,
-            config(legality_every=0),
-            tmp_path / "r",
-            tools=[{"name": "f", "parameters": {"type": "string"}}],
-        )
+    tools = [{"name": "f", "parameters": {"type": "string"}}]
+    says = "tool 'f' at /type: the arguments of a tool are an object"
+    with pytest.raises(ConfigError, match=says):
+        train(sft, config(legality_every=0), tmp_path / "r", tools=tools)
     assert not (tmp_path / "r").exists()
     report = train(sft, config(legality_every=0, legality_tokens=1, steps=1), tmp_path / "r")
     assert "the shortest legal ending" in report.legality["failed"]
@@ -627,26 +500,10 @@ def test_tensorboard_is_asked_for_and_missing(
 def test_the_command_says_what_is_wrong(
     sft: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (
-        main(["--data", str(tmp_path / "no"), "--config", "tiny", "--out", str(tmp_path / "r")])
-        == 2
-    )
+    words = ["--config", "tiny", "--out", str(tmp_path / "r")]
+    assert main(["--data", str(tmp_path / "no"), *words]) == 2
     assert "mypt-train: error:" in capsys.readouterr().err
-    assert (
-        main(
-            [
-                "--data",
-                str(sft),
-                "--config",
-                "tiny",
-                "--out",
-                str(tmp_path / "r"),
-                "--set",
-                "train.batch_row=3",
-            ]
-        )
-        == 2
-    )
+    assert main(["--data", str(sft), *words, "--set", "train.batch_row=3"]) == 2
     assert "did you mean 'batch_rows'" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--help"])
