@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,9 @@ from tests.support.tolerance import (
 pytestmark = pytest.mark.numeric
 
 Array = np.ndarray[Any, Any]
+# The scores that the authors of a model print have four digits.
+LIMITED = "unit/mypt_infer/test_embedders.py"
+HERE = Path(__file__).parent
 RATES = [0.005, 0.01, 0.008, 0.004, 0.001]
 
 
@@ -142,3 +147,17 @@ def test_what_limits_are_made_of() -> None:
     pytest.importorskip("torch")
     constant = {"train": {"steps": 4, "lr": 0.5, "warmup": 1, "schedule": "constant"}}
     assert path_of(constant) == 2.0
+
+
+def test_comparisons_of_floats_have_a_limit_that_follows() -> None:
+    """No other file has limits; who compares floats has the mark that `nox -s machines` runs."""
+    limits = re.compile(r"allclose\(|isclose\(|\batol=|\brtol=|approx\([^\n]*\b(abs|rel)=")
+    files = {
+        path.relative_to(HERE).as_posix(): path.read_text(encoding="utf-8")
+        for path in HERE.rglob("*.py")
+        if not path.is_relative_to(HERE / "browser") and path != Path(__file__)
+    }
+    assert sorted(name for name, text in files.items() if limits.search(text)) == [LIMITED]
+    users = {name for name, text in files.items() if "support.tolerance import" in text}
+    assert len(users) > 10
+    assert {name for name in users if "pytest.mark.numeric" not in files[name]} == set()
