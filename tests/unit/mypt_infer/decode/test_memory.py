@@ -13,7 +13,8 @@ import pytest
 from mypt_infer.decode import Decoder, tables
 from mypt_infer.decode.compile import pieces
 from mypt_spec.memo import Memo
-from tests.support.decoding import prompt
+from tests.support.build import function
+from tests.support.decoding import in_call
 
 GROWTH = """
 import sys
@@ -54,17 +55,17 @@ def test_requests_with_changing_tools_leave_nothing(monkeypatch: pytest.MonkeyPa
 
     def alive() -> int:
         gc.collect()
-        return sum(isinstance(found, Decoder) for found in gc.get_objects())
+        return sum(isinstance(item, Decoder) for item in gc.get_objects())
 
     chance, before = random.Random(0), alive()
     for n in range(12):
         bound = {"type": "string", **({"pattern": f"^[a-f]{{{n}}}$"} if n % 3 == 0 else {})}
         properties = {"a": {"enum": [f"{n} {i}" for i in range(40)]}, "b": bound}
-        made = Decoder("mypt", [{"name": f"t{n}", "parameters": {"properties": properties}}], engine="auto")  # fmt: skip
-        state = made.run(made.start(prompt("mypt"), max_new_tokens=40), [50261, 50267])
+        made = Decoder("mypt", [function(f"t{n}", properties)], engine="auto")
+        state = in_call(made, budget=40)
         for _ in range(5):
             state = made.next(state, int(chance.choice(made.near_ids(state))))
-    for memo in (found for found in gc.get_objects() if isinstance(found, Memo)):
+    for memo in (item for item in gc.get_objects() if isinstance(item, Memo)):
         assert memo.nbytes <= memo._room
         assert len(memo.known) <= memo._entries
     assert all(memo.known for memo in small)

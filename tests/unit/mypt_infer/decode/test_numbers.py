@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from mypt_infer.decode import Decoder, SchemaFault
 from mypt_infer.decode.compile.byte_dfa import number_dfa
-from tests.support.decoding import prompt
+from tests.support.build import function
+from tests.support.decoding import requiring, takes_body
+from tests.support.examples import examples
 
 
 def reads(text: str, *, fraction: bool = True) -> bool:
@@ -47,7 +49,7 @@ def test_what_json_writes_is_read(digits: int, exponent: int, minus: bool) -> No
     assert reads(text) == (sum(map(str.isdigit, mantissa)) <= 15 and len(power) <= 3)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32))
 def test_what_is_read_is_what_json_writes(seed: int) -> None:
     step, choose, state, text = number_dfa(fraction=True).step, random.Random(seed), 0, b""
@@ -66,13 +68,9 @@ BOUNDS = [
     ({"type": "integer", "minimum": 1}, ["1", "10", "990"], ["0", "-1", "1.5"]),
     ({"type": "integer", "minimum": 0}, ["0", "1", "90"], ["-1", "00", "-0"]),
     ({"type": "number", "minimum": 0}, ["0", "0.5", "3", "3.25"], ["-1", "-0.5"]),
-    (
-        {"type": "number", "minimum": 1},
-        ["1", "1.5", "10.25", "1.0", "12345678901234"],
-        ["0.5", "0", "-1", "1e-05"],
-    ),
+    ({"type": "number", "minimum": 1}, ["1", "1.5", "10.25", "1.0", "12345678901234"], ["0.5", "0", "-1", "1e-05"]),
     ({"type": ["integer", "null"], "minimum": 1}, ["null", "7"], ["0", "-7"]),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("schema", "fit", "unfit"), BOUNDS, ids=str)
@@ -80,33 +78,26 @@ def test_tables_hold_lower_bounds_that_a_byte_shows(
     schema: dict[str, Any], fit: list[str], unfit: list[str]
 ) -> None:
     """`"minimum": 1` is the commonest bound of real tools: pages are counted from 1."""
-    tool = {"name": "t", "parameters": {"properties": {"a": schema}, "required": ["a"]}}
-    made = [Decoder("mypt", [tool])]
-    assert made[0].engine.whole
+    tool = requiring(a=schema)
+    decoders = [Decoder("mypt", [tool])]
+    assert decoders[0].engine.whole
     if find_spec("llguidance"):
-        made.append(Decoder("mypt", [tool], engine="llguidance"))
-    for of in made:
-        state = of.run(of.start(prompt("mypt")), [50261, 50267])
+        decoders.append(Decoder("mypt", [tool], engine="llguidance"))
+    for decoder in decoders:
         for text in [*fit, *unfit]:
-            ids = [*of.dialect.tokenizer.encode(f'{{"name": "t", "a": {text}}}'), 50268]
-            assert (of.accepts(state, ids) == len(ids)) == (text in fit), text
+            assert takes_body(decoder, f'{{"name": "t", "a": {text}}}') == (text in fit), text
 
 
 @pytest.mark.parametrize("schema", [{"type": "integer", "minimum": 2}, {"type": "number", "minimum": 0.5}, {"type": "number", "minimum": 0, "maximum": 1}, {"type": "integer", "minimum": True}])  # fmt: skip
 def test_tables_hold_no_other_open_bounds(schema: dict[str, Any]) -> None:
     with pytest.raises(SchemaFault, match="minimum"):
-        Decoder("mypt", [{"name": "t", "parameters": {"properties": {"a": schema}}}])
+        Decoder("mypt", [function("t", {"a": schema})])
 
 
 @pytest.mark.parametrize("engine", ["table", "llguidance"])
 def test_calls_hold_exponents(engine: str) -> None:
     if engine == "llguidance":
         pytest.importorskip("llguidance")
-    tool = {"name": "t", "parameters": {"properties": {"lr": {"type": "number"}}}}
-    of = Decoder("mypt", [tool], engine=engine)
-    state = of.run(of.start(prompt("mypt")), [50261, 50267])
-    for value in ("3e-05", "1.5e+20"):
-        ids = of.dialect.tokenizer.encode(f'{{"name": "t", "lr": {value}}}')
-        assert of.accepts(state, [*ids, 50268]) == len(ids) + 1
-    ids = of.dialect.tokenizer.encode('{"name": "t", "lr": 3e-04}')
-    assert of.accepts(state, ids) < len(ids)
+    of = Decoder("mypt", [function("t", {"lr": {"type": "number"}})], engine=engine)
+    for value, fits in (("3e-05", True), ("1.5e+20", True), ("3e-04", False)):
+        assert takes_body(of, f'{{"name": "t", "lr": {value}}}') == fits

@@ -17,6 +17,7 @@ from mypt_infer.decode.tools import SchemaFault
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.bodies.tagged import TAGS, read_tagged, typed, types_of
 from mypt_spec.episode import Episode, Message, Part
+from tests.support.build import assistant, call, function, user
 from tests.support.decoding import complete, generated
 from tests.support.examples import examples
 
@@ -57,12 +58,10 @@ def decoder(**options: int) -> Decoder:
     return Decoder(mypt_spec.load(FOLDER), TOOLS, engine="table", **options)
 
 
-def calls(made: Decoder, text: str) -> list[tuple[str, dict[str, object]]]:
-    found = []
-    for part in text.split("<tool_call>\n")[1:]:
-        name, texts = read_tagged(part.split("\n</tool_call>")[0])
-        found.append((name, typed(name, texts, TYPES)))
-    return found
+def calls_of(text: str) -> list[tuple[str, dict[str, object]]]:
+    """The calls in a text, without the parser."""
+    bodies = [part.split("\n</tool_call>")[0] for part in text.split("<tool_call>\n")[1:]]
+    return [(name, typed(name, texts, TYPES)) for name, texts in map(read_tagged, bodies)]
 
 
 @pytest.mark.parametrize("call", [None, 40])
@@ -77,7 +76,7 @@ def test_every_budget_ends_legal(call: int | None) -> None:
         out = list(generated(made, made.start(ids, max_new_tokens=budget), choose, bold=0.7))
         assert len(out) <= budget
         assert complete(made, [*ids, *out]), made.dialect.tokenizer.decode(out)
-        for name, arguments in calls(made, made.dialect.tokenizer.decode(out)):
+        for name, arguments in calls_of(made.dialect.tokenizer.decode(out)):
             assert misfits(arguments, schemas[name]) == []
             known = list(dict(schemas[name]).get("properties", {}))
             assert [k for k in known if k in arguments] == list(arguments)
@@ -97,7 +96,7 @@ def argument(key: str, value: str, *, needed: bool = False) -> str:
     return rf"(?:<parameter={key}>\n{value})" + ("" if needed else "?")
 
 
-FOUND = regex.compile(
+WRITTEN = regex.compile(
     r"<function=find>\n"
     + argument("zip", TEXT, needed=True)
     + argument("n", INTEGER)
@@ -116,28 +115,23 @@ def test_allow_sets_are_those_of_a_regular_expression() -> None:
     opened = d.table.special["<tool_call>"]
     words = {i: w for i in range(made.tables.vocabulary) if (w := word(d, i))}
     for _ in range(examples(3)):
-        state = made.run(
-            made.start(made.ids_of(PROMPT)), [*opening(d, made.ids_of(PROMPT)), opened]
-        )
-        said = ""
-        state = made.run(state, d.tokenizer.encode("\n<function=find>\n"))
-        said = "<function=find>\n"
-        while made.calling(state) and len(said) < 400:
+        before, text = made.ids_of(PROMPT), "<function=find>\n"
+        begun = [*opening(d, before), opened, *d.tokenizer.encode(f"\n{text}")]
+        state = made.run(made.start(before), begun)
+        while made.calling(state) and len(text) < 400:
             allowed = {i for i in made.ids(state).tolist() if i in words}
-            drawn = {
-                *choose.sample(sorted(allowed), min(len(allowed), 12)),
-                *choose.sample(sorted(words), 40),
-            }
+            drawn = choose.sample(sorted(allowed), min(len(allowed), 12))
+            drawn += choose.sample(sorted(words), 40)
             for i in drawn:
-                fits = FOUND.fullmatch(said + words[i], partial=True) is not None
-                over = FOUND.fullmatch((said + words[i]).removesuffix("\n")) is not None
-                assert (i in allowed) == (fits or over), (said, words[i])
+                fits = WRITTEN.fullmatch(text + words[i], partial=True) is not None
+                over = WRITTEN.fullmatch((text + words[i]).removesuffix("\n")) is not None
+                assert (i in allowed) == (fits or over), (text, words[i])
                 checked, refused = checked + 1, refused + (i not in allowed)
-            if said.endswith("</function>"):
+            if text.endswith("</function>"):
                 break
             near = made.near_ids(state).tolist() if choose.random() < 0.3 else sorted(allowed)
             token = choose.choice([i for i in near if i in words])
-            state, said = made.next(state, token), said + words[token]
+            state, text = made.next(state, token), text + words[token]
     assert checked > 500
     assert refused > 100
 
@@ -165,14 +159,12 @@ RECORDS = [
 @pytest.mark.parametrize(("name", "arguments"), RECORDS)
 def test_what_the_serialiser_writes_is_allowed(name: str, arguments: dict[str, object]) -> None:
     made = decoder()
-    call = {"type": "function", "function": {"name": name, "arguments": arguments}}
-    user = {"role": "user", "content": "Hi"}
-    said = {"role": "assistant", "content": "So.", "tool_calls": [call, call]}
-    record = {"messages": [user, said], "tools": TOOLS}
+    answer = assistant("So.", tool_calls=[call(name, arguments)] * 2)
+    record = {"messages": [user(), answer], "tools": TOOLS}
     episode, findings = made.dialect.check(record)
     assert episode is not None
     assert [f.code for f in findings if f.severity != "info"] == []
-    assert made.dialect.write(episode) == {"messages": [user, said], "tools": TOOLS}
+    assert made.dialect.write(episode) == record
     encoded = made.dialect.encode(episode)
     first = int(np.flatnonzero(encoded.loss)[0])
     state = made.start(encoded.ids[:first].tolist())
@@ -200,8 +192,6 @@ def test_a_schema_that_no_table_holds_is_refused_by_name(
     """The other engine reads no such calls, whatever their schema."""
     if engine != "table":
         pytest.importorskip("llguidance")
-    tool = {"name": "f", "parameters": {"type": "object", "properties": properties}}
-    with pytest.raises(
-        SchemaFault, match="no arguments between tags" if engine == "llguidance" else why
-    ):
-        Decoder(mypt_spec.load(FOLDER), [tool], engine=engine)
+    says = "no arguments between tags" if engine == "llguidance" else why
+    with pytest.raises(SchemaFault, match=says):
+        Decoder(mypt_spec.load(FOLDER), [function("f", properties)], engine=engine)
