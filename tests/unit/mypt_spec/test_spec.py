@@ -20,6 +20,7 @@ from mypt_lint.check.texts import check_generation
 from mypt_spec import Dialect
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import Finding
+from mypt_spec.lexer import lex_ids
 from mypt_spec.table import END
 from tests.support.vectors import HERE, load
 
@@ -226,6 +227,15 @@ def test_ids_that_stand_for_nothing() -> None:
     ]:
         found = [f for f in d.parse_ids(ids)[1] if f.code == "MYP503"]  # type: ignore[arg-type]
         assert [f.span for f in found] == spans
+
+
+def test_places_among_ids_count_tokens() -> None:
+    d = mypt_spec.dialect("mypt")
+    special, tokens = d.tokenizer.special, d.tokenizer
+    ids = [special["<myPT_user>"], *tokens.encode("Say it"), special["</myPT_user>"], 50275]
+    events, findings = lex_ids(ids, d.table, tokens.decode_bytes, tokens.ordinary)
+    assert findings == []
+    assert [event.at.span for event in events] == [(0, 1), (1, 3), (3, 4), (4, 5)]
 
 
 @pytest.mark.parametrize(
