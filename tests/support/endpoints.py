@@ -24,23 +24,26 @@ FOUND = Tool(
 )
 
 
-Answer = tuple[int, dict[str, Any]]
+Answer = tuple[int, Any]
 
 
 @contextmanager
 def stand_in(answer: Callable[[str, dict[str, Any]], Answer]) -> Iterator[str]:
     """Runs a server on 127.0.0.1; yields its address.
 
-    `answer` takes the path and the body of a request, and returns a status and a JSON value.
+    `answer` takes the path and the body of a request, and returns a status and a JSON value, or
+    bytes. A redirection leads nowhere.
     """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             size = int(self.headers.get("content-length") or 0)
             status, value = answer(self.path, json.loads(self.rfile.read(size) or b"{}"))
-            body = json.dumps(value).encode()
+            body = value if isinstance(value, bytes) else json.dumps(value).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
+            if status == 302:
+                self.send_header("location", "http://localhost:1/")
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
 import importlib.util
-import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +15,7 @@ from mypt_infer.workspace import Called, EmbedderError, HashingEmbedder, Workspa
 from mypt_infer.workspace.cli import main
 from mypt_infer.workspace.embed import named, vectors_for
 from mypt_infer.workspace.service import Service
+from tests.support.endpoints import stand_in
 from tests.support.tolerance import assert_close
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "embedder_minilm.py"
@@ -34,44 +32,25 @@ class Stand:
     """A stand-in for a service: what it is asked, and what it answers."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.answer: Callable[[dict[str, Any]], tuple[int, Any]] = self.right
-        stand = self
+        self.requests: list[tuple[str, dict[str, Any]]] = []
+        self.answer, self.url = self.vectors, ""
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                stand.asked.append((self.path, asked))
-                status, answer = stand.answer(asked)
-                data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Location", "http://localhost:1/")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+    def __call__(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        self.requests.append((path, body))
+        return self.answer(body)
 
     @staticmethod
-    def right(asked: dict[str, Any]) -> tuple[int, Any]:
-        vectors = meaning(asked["input"]).tolist()
+    def vectors(body: dict[str, Any]) -> tuple[int, Any]:
+        vectors = meaning(body["input"]).tolist()
         rows = [{"index": i, "embedding": v} for i, v in enumerate(vectors)]
         return 200, {"data": rows[::-1], "model": "stand-in"}
 
 
 @pytest.fixture
 def stand() -> Iterator[Stand]:
-    out = Stand()
-    thread = threading.Thread(target=out.server.serve_forever)
-    thread.start()
-    yield out
-    out.server.shutdown()
-    thread.join()
-    out.server.server_close()
+    stand = Stand()
+    with stand_in(stand) as stand.url:
+        yield stand
 
 
 @pytest.fixture
@@ -89,18 +68,16 @@ def test_a_service_finds_by_meaning(
     args = [str(base), "--quiet", "--index-dir", str(tmp_path / "index")]
     assert main([*args, "--search", "kitten"]) == 0
     assert capsys.readouterr().err == "mypt-index: nothing found\n"
-    assert main([*args, "--embedder", f"{stand.url}/v1#tiny", "--search", "kitten"]) == 0
+    assert main([*args, "--embedder", f"{stand.url}#tiny", "--search", "kitten"]) == 0
     assert "The cat sleeps." in capsys.readouterr().out
-    assert {path for path, _ in stand.asked} == {"/v1/embeddings"}
-    assert all(asked["model"] == "tiny" for _, asked in stand.asked)
+    assert {path for path, _ in stand.requests} == {"/v1/embeddings"}
+    assert all(body["model"] == "tiny" for _, body in stand.requests)
     (base / "c.txt").write_text("The engine is loud.\n")
-    stand.asked.clear()
+    stand.requests.clear()
     assert main([*args, "--search", "vehicle"]) == 0, "the index remembers its embedder"
     assert "A car drives" in capsys.readouterr().out
-    assert [asked["input"] for _, asked in stand.asked] == [
-        ["c\nThe engine is loud.\n"],
-        ["vehicle"],
-    ]
+    texts = [body["input"] for _, body in stand.requests]
+    assert texts == [["c\nThe engine is loud.\n"], ["vehicle"]]
     assert main([*args, "--embedder", "none", "--search", "vehicle"]) == 0
     assert "nothing found" in capsys.readouterr().err
 
@@ -129,7 +106,7 @@ def test_what_is_wrong_with_a_service_is_said(
         vectors_for(Service(stand.url), ["text"], 3)
     assert message in str(error.value)
     assert stand.url in str(error.value)
-    assert len(stand.asked) == 1
+    assert len(stand.requests) == 1
 
 
 def test_a_service_that_is_not_there(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,10 +134,8 @@ def test_vectors_are_unit_vectors_and_zeros_stay() -> None:
 def test_any_function_is_an_embedder(base: Path, tmp_path: Path) -> None:
     engine = WorkspaceEngine(base, tmp_path / "index", embedder=meaning)
     assert [c.text for c in engine.search("kitten")] == ["The cat sleeps.\n"]
-    assert [c.text for c in engine.search("feline engine")] == [
-        "The cat sleeps.\n",
-        "A car drives.\n",
-    ]
+    both = ["The cat sleeps.\n", "A car drives.\n"]
+    assert [c.text for c in engine.search("feline engine")] == both
     assert not engine.search("secret")
     with pytest.raises(ValueError, match="given to WorkspaceEngine again"):
         WorkspaceEngine(base, tmp_path / "index")

@@ -32,10 +32,8 @@ def test_it_indexes_and_says_what_it_left_out(
 ) -> None:
     assert main([str(base)]) == 0
     out, err = capsys.readouterr()
-    assert (
-        out
-        == f"{default_index(base)}: 1 documents in 1 chunks: 1 added, 0 changed, 0 removed, 2 files left out\n"
-    )
+    numbers = "1 documents in 1 chunks: 1 added, 0 changed, 0 removed, 2 files left out"
+    assert out == f"{default_index(base)}: {numbers}\n"
     assert err == "left out: 1 x a link\nleft out: 1 x not text: it holds zero bytes\n"
     (base / "new.md").write_text("# [b]New[/b]\n\nPassword managers.\n")
     assert main([str(base), "--verbose"]) == 0
@@ -69,10 +67,7 @@ def test_a_text_is_one_hit_and_nothing_is_said_to_be_nothing(
 
 
 def test_where_the_index_is(
-    base: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for named, expected in (("relative", tmp_path / ".cache"), (f"{tmp_path}/x", tmp_path / "x")):
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -111,13 +106,8 @@ def test_progress_only_on_a_terminal(base: Path) -> None:
     command = [sys.executable, "-c", run]
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
-        subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=theirs,
-            check=True,
-            env=os.environ | {"TERM": "xterm"},
-        )
+        env = os.environ | {"TERM": "xterm"}
+        subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, check=True, env=env)
         os.close(theirs)
         shown = terminal.read(100_000)
         assert b"reading" in shown

@@ -62,19 +62,8 @@ def test_found(engine: WorkspaceEngine, query: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    [
-        "qzxqv wvvkj",
-        "Fahrradschlauch",
-        "xylophone",
-        "kubernetes",
-        "鲸鱼",
-        "ぎょうざ",
-        "кит",
-        "",
-        "?!",
-        "𝔷𝔷𝔷",
-    ],
-)
+    ["qzxqv wvvkj", "Fahrradschlauch", "xylophone", "kubernetes", "鲸鱼", "ぎょうざ", "кит", "", "?!", "𝔷𝔷𝔷"],
+)  # fmt: skip
 def test_nothing_is_found_where_nothing_is(engine: WorkspaceEngine, query: str) -> None:
     assert engine.search(query, 50) == []
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -22,22 +21,25 @@ from mypt_infer.workspace import (
 )
 from mypt_infer.workspace import build as building
 from mypt_infer.workspace.store import META, SQLITE, VECTORS, current, locked
+from tests.support.build import contents
 from tests.support.tolerance import assert_close
 
 POLICY = "Security Policy v2\n\nPasswords:\n- Minimum 12 characters\n- Rotate every 90 days\n"
+
+
+FILES = {
+    "policy.txt": POLICY,
+    "deep/ml.md": "# Intro to ML\n\nMachine learning is the study of algorithms that improve by experience.\n",
+    "page.html": "<html><head><title>Größen &amp; Maße</title><script>var secret</script></head><body><p>Ein Kilogramm</p></body></html>",
+}  # fmt: skip
 
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
     folder = tmp_path / "docs"
     (folder / "deep").mkdir(parents=True)
-    (folder / "policy.txt").write_text(POLICY)
-    (folder / "deep" / "ml.md").write_text(
-        "# Intro to ML\n\nMachine learning is the study of algorithms that improve by experience.\n"
-    )
-    (folder / "page.html").write_text(
-        "<html><head><title>Größen &amp; Maße</title><script>var secret</script></head><body><p>Ein Kilogramm</p></body></html>"
-    )
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
     return folder
 
 
@@ -52,19 +54,11 @@ def ids(engine: WorkspaceEngine) -> dict[str, str]:
 
 def test_documents_as_the_seed_has_them(engine: WorkspaceEngine, base: Path) -> None:
     docs = engine.list_docs()
-    assert [(d.path, d.title) for d in docs] == [
-        ("deep/ml.md", "Intro to ML"),
-        ("page.html", "Größen & Maße"),
-        ("policy.txt", "Security Policy v2"),
-    ]
-    policy = docs[-1]
-    assert policy == Document(
-        policy.doc_id,
-        "Security Policy v2",
-        "policy.txt",
-        (base / "policy.txt").stat().st_mtime,
-        (base / "policy.txt").stat().st_mtime,
-    )
+    titles = {"deep/ml.md": "Intro to ML", "page.html": "Größen & Maße", "policy.txt": "Security Policy v2"}  # fmt: skip
+    assert {d.path: d.title for d in docs} == titles
+    assert [d.path for d in docs] == sorted(titles)
+    policy, changed = docs[-1], (base / "policy.txt").stat().st_mtime
+    assert policy == Document(policy.doc_id, "Security Policy v2", "policy.txt", changed, changed)
     assert engine.get_doc(policy.doc_id) == policy
     assert engine.get_doc_text(policy.doc_id) == POLICY
     assert engine.find_docs("security  policy V2") == [policy]
@@ -74,75 +68,36 @@ def test_documents_as_the_seed_has_them(engine: WorkspaceEngine, base: Path) -> 
     assert "secret" not in str(engine.get_doc_text(ids(engine)["page.html"]))
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "",
-        "nothing",
-        "../policy.txt",
-        "policy.txt",
-        "/etc/passwd",
-        "#0",
-        "x#1",
-        "\0",
-        "\ud800",
-        "%",
-        "' OR 1=1 --",
-    ],
-)
-def test_ids_are_keys_not_paths(engine: WorkspaceEngine, key: str) -> None:
-    assert engine.get_doc(key) is None
-    assert engine.get_doc_text(key) is None
-    assert engine.get_chunk(key) is None
-    assert engine.get_chunk(f"{engine.list_docs()[0].doc_id}#{key}") is None
-
-
-@pytest.mark.parametrize("position", ["00", "+0", " 0", "٠", "0 ", "9999999999999999999999"])
-def test_a_chunk_has_one_id(engine: WorkspaceEngine, position: str) -> None:
-    assert engine.get_chunk(f"{engine.list_docs()[0].doc_id}#{position}") is None
+def test_ids_are_keys_not_paths(engine: WorkspaceEngine) -> None:
+    document = engine.list_docs()[0].doc_id
+    for key in ("", "nothing", "../policy.txt", "policy.txt", "/etc/passwd", "#0", "x#1", "\0", "\ud800", "%", "' OR 1=1 --"):  # fmt: skip
+        assert engine.get_doc(key) is None
+        assert engine.get_doc_text(key) is None
+        assert engine.get_chunk(key) is None
+        assert engine.get_chunk(f"{document}#{key}") is None
+    for position in ("00", "+0", " 0", "٠", "0 ", "9999999999999999999999"):
+        assert engine.get_chunk(f"{document}#{position}") is None, "a chunk has one id"
 
 
 def test_search_falls_back_to_pieces_of_words(engine: WorkspaceEngine) -> None:
-    found = ids(engine)
-    assert engine.search("pasword minmum", 1)[0].doc_id == found["policy.txt"]
-    assert engine.search("ilogram", 1)[0].doc_id == found["page.html"]
+    def first(query: str) -> str:
+        return engine.search(query, 1)[0].doc_id
+
+    documents = ids(engine)
+    assert first("pasword minmum") == documents["policy.txt"]
+    assert first("ilogram") == first("größen") == first("GROSSEN") == documents["page.html"]
     assert engine.search("grossen masse") == engine.search("grossen masse"), "the same every time"
-    assert (
-        engine.search("größen", 1)[0].doc_id
-        == engine.search("GROSSEN", 1)[0].doc_id
-        == found["page.html"]
-    )
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "",
-        " ",
-        '"',
-        "*",
-        "AND",
-        "a OR",
-        "NEAR(a b)",
-        "title:x",
-        "^x",
-        "(",
-        "-",
-        "_",
-        "\0",
-        "\ud800",
-        "x" * 100_000,
-        "a " * 50_000,
-    ],
-)
-def test_a_query_has_no_syntax(engine: WorkspaceEngine, query: str) -> None:
-    assert len(engine.search(query, 50)) <= 50
+def test_a_query_has_no_syntax(engine: WorkspaceEngine) -> None:
+    for query in ("", " ", '"', "*", "AND", "a OR", "NEAR(a b)", "title:x", "^x", "(", "-", "_", "\0", "\ud800", "x" * 100_000, "a " * 50_000):  # fmt: skip
+        assert len(engine.search(query, 50)) <= 50
 
 
-@pytest.mark.parametrize("top_k", [0, -1, 51])
-def test_top_k_is_bounded(engine: WorkspaceEngine, top_k: int) -> None:
-    with pytest.raises(ValueError, match="1 to 50"):
-        engine.search("x", top_k)
+def test_top_k_is_bounded(engine: WorkspaceEngine) -> None:
+    for top_k in (0, -1, 51):
+        with pytest.raises(ValueError, match="1 to 50"):
+            engine.search("x", top_k)
 
 
 def test_links_devices_and_odd_names_are_never_read(base: Path, tmp_path: Path) -> None:
@@ -164,24 +119,18 @@ def test_links_devices_and_odd_names_are_never_read(base: Path, tmp_path: Path) 
     engine = WorkspaceEngine(base, tmp_path / "index")
     assert len(engine.list_docs()) == 3
     assert all("topsecret" not in c.text for c in engine.search("topsecret", 50))
-    assert b"topsecret" not in b"".join(
-        p.read_bytes() for p in (tmp_path / "index").rglob("*") if p.is_file()
-    )
+    assert b"topsecret" not in b"".join(contents(tmp_path / "index").values())
     reasons = {s.path: s.reason for s in engine.refresh().skipped}
-    assert (
-        reasons["link.txt"] == reasons["linked"] == reasons["up.txt"] == reasons["loop"] == "a link"
-    )
-    assert reasons["pipe.txt"] == "no regular file"
-    assert (
-        reasons["a\\nb.txt"]
-        == reasons["\\udcff.txt"]
-        == reasons["\\u202egnp.txt"]
-        == "a name with characters that cannot be shown"
-    )
-    assert "UTF-8" in reasons["latin.txt"]
-    assert "zero" in reasons["binary.txt"]
-    assert reasons["empty.txt"] == "empty"
-    assert len(reasons) == 11
+    odd = "a name with characters that cannot be shown"
+    assert [reasons.pop(name) for name in ("link.txt", "linked", "up.txt", "loop")] == [
+        "a link"
+    ] * 4
+    assert reasons.pop("pipe.txt") == "no regular file"
+    names = ("a\\nb.txt", "\\udcff.txt", "\\u202egnp.txt")
+    assert [reasons.pop(name) for name in names] == [odd] * 3
+    assert "UTF-8" in reasons.pop("latin.txt")
+    assert "zero" in reasons.pop("binary.txt")
+    assert reasons == {"empty.txt": "empty"}
 
 
 def test_a_folder_that_becomes_a_link_is_not_followed(
@@ -263,11 +212,8 @@ def rows(engine: WorkspaceEngine) -> dict[str, tuple[Any, ...]]:
     lines = [json.loads(line) for line in (folder / META).read_text().splitlines()]
     vectors = np.load(folder / VECTORS)
     assert len(vectors) == len(lines)
-    return {
-        line["chunk_id"]: (line, *vector.tolist())
-        for line, vector in zip(lines, vectors, strict=True)
-        if line
-    }
+    pairs = zip(lines, vectors, strict=True)
+    return {line["chunk_id"]: (line, *vector.tolist()) for line, vector in pairs if line}
 
 
 @pytest.mark.parametrize("many", [0, 1000])
@@ -283,19 +229,15 @@ def test_an_updated_index_is_as_a_new_one(
     new = WorkspaceEngine(base, tmp_path / "other", embedder=HashingEmbedder())
     assert rows(engine) == rows(new)
     for query in ("password", "zeppelin", "machine learning", "pasword", "kilogramm"):
-        found, expected = engine.search(query, 10), new.search(query, 10)
-        assert found == expected
-        assert [c.score for c in found] == [c.score for c in expected]
+        hits, expected = engine.search(query, 10), new.search(query, 10)
+        assert [(c, c.score) for c in hits] == [(c, c.score) for c in expected]
 
 
-def test_ids_stay_when_the_folder_moves(
-    engine: WorkspaceEngine, base: Path, tmp_path: Path
-) -> None:
+def test_ids_stay_when_the_folder_moves(engine: WorkspaceEngine, base: Path) -> None:
     before = ids(engine)
-    moved = tmp_path / "elsewhere"
-    shutil.move(base, moved)
+    moved = base.rename(base.with_name("elsewhere"))
     assert ids(WorkspaceEngine(moved, engine.index_dir)) == before
-    assert ids(WorkspaceEngine(moved, tmp_path / "fresh")) == before
+    assert ids(WorkspaceEngine(moved, base.with_name("fresh"))) == before
     assert WorkspaceEngine(moved, engine.index_dir).refresh() == building.Report(3, 3)
 
 
@@ -386,12 +328,11 @@ def test_an_index_that_is_damaged_is_made_anew(
     folder = current(engine.index_dir)
     assert folder is not None
     before = ids(engine)
-    if damage == "current":
-        (engine.index_dir / "current").write_text("../../etc\n")
-    elif damage == SQLITE:
-        (folder / SQLITE).write_bytes(b"nonsense" * 1000)
+    path = engine.index_dir / "current" if damage == "current" else folder / damage
+    if damage == VECTORS:
+        path.unlink()
     else:
-        (folder / VECTORS).unlink()
+        path.write_bytes(b"../../etc\n" if damage == "current" else b"nonsense" * 1000)
     assert ids(WorkspaceEngine(base, engine.index_dir)) == before
 
 
