@@ -37,6 +37,38 @@ def thorough(session: nox.Session) -> None:
     session.run("pytest", "-n", "auto", seed, *session.posargs, env=env)
 
 
+# The instruction sets of torch's own kernels and of oneDNN, and the number of threads.
+MACHINES = (
+    ("default", "SSE41", 1),
+    ("default", "SSE41", 2),
+    ("avx2", "AVX2", 1),
+    ("avx2", "AVX2", 2),
+    (None, None, 2),
+)
+
+
+@nox.session
+def machines(session: nox.Session) -> None:
+    """Run the numeric tests as older processors do, and all tests with SIGINT ignored.
+
+    The numeric tests run with the plain kernels, with those of AVX2 and with those of this
+    processor, on one thread and on two. This processor's on one thread are part of the last run,
+    which is that of every test. Arguments go to pytest.
+    """
+    session.install(".[test-all]")
+    for kernels, onednn, threads in MACHINES:
+        session.run(
+            "pytest", "-n", "auto", "-m", "numeric", *session.posargs,
+            env={
+                "ATEN_CPU_CAPABILITY": kernels,
+                "ONEDNN_MAX_CPU_ISA": onednn,
+                "OMP_NUM_THREADS": str(threads),
+            },
+        )  # fmt: skip
+    ignored = "trap '' INT; exec \"$@\""
+    session.run("sh", "-c", ignored, "sh", "pytest", "-n", "auto", *session.posargs, external=True)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style with ruff and types with mypy --strict."""
