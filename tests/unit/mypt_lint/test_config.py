@@ -84,15 +84,15 @@ def test_kinds_and_dialects_by_file(lint: Any) -> None:
         "data/c.text": "not named\n",
         "chat/d.jsonl": '{"messages": [{"role": "user", "content": "Q"}]}\n',
     }
-    status, found, _ = lint(settings, files)
+    status, lines, _ = lint(settings, files)
     assert status == 1
-    assert {row for row in found if "chat" not in row} == {
+    assert {row for row in lines if "chat" not in row} == {
         "data/b.txt MYP216 error",
         "data/c.text MYP001 error",
     }
     assert main(["-q", "data"]) == 1
     assert main(["-q", "data/a.jsonl", "data/b.txt", "--ignore", "MYP216"]) == 0
-    assert not any("MYP208" in row for row in found if "chat" in row)
+    assert not any("MYP208" in row for row in lines if "chat" in row)
 
 
 def test_tools_and_tokens(lint: Any) -> None:

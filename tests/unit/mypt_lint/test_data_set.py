@@ -85,9 +85,9 @@ def test_sources(lint: Any) -> None:
         result = {"role": "toolresult", "name": "get", "content": "x"}
         return {"system": "S", "messages": [user(question), call, result, assistant("A")]}
 
-    asked = [("see D-17", "d-17"), ("see D-18", "D-19"), ("id 5", 5), ("id 6", 7)]
+    pairs = [("see D-17", "d-17"), ("see D-18", "D-19"), ("id 5", 5), ("id 6", 7)]
     cited = chat("Q", "A <myPT_cite>Guide</myPT_cite>, b")
-    write("a.jsonl", *(calling(*pair) for pair in asked), cited)
+    write("a.jsonl", *(calling(*pair) for pair in pairs), cited)
     assert lint()[0] == ["a.jsonl:2 MYP604", "a.jsonl:4 MYP604", "a.jsonl:5 MYP604"]
 
 

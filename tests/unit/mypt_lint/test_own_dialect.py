@@ -75,8 +75,8 @@ def test_on_another_vocabulary(begun: Path, check: Check) -> None:
     assert (status, marks(results)) == (0, {"ok"})
     table = begun / "tokens.toml"
     own = re.sub("base_vocabulary.*\nfirst_special_id.*\n", "", table.read_text())
-    wanted = own.replace("[[terminal]]", '[vocabulary]\nkind = "tekken"\n\n[[terminal]]', 1)
-    table.write_text(wanted)
+    with_kind = own.replace("[[terminal]]", '[vocabulary]\nkind = "tekken"\n\n[[terminal]]', 1)
+    table.write_text(with_kind)
     assert "name one with --vocab" in check(begun)[1]["ids"]
     status, results = check(*with_vocabulary)
     assert status == 0

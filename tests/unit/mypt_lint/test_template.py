@@ -262,7 +262,7 @@ def test_tokens_of_a_template() -> None:
     [("qwen3", ["user", "assistant"]), ("mypt", ["system", "user", "assistant"])],
 )
 def test_no_prompt_is_put_in_where_the_format_needs_none(name: str, roles: list[str]) -> None:
-    written = Format(mypt_spec.dialect(name))
-    record = written.record(chat(user(), assistant()))
+    format_ = Format(mypt_spec.dialect(name))
+    record = format_.record(chat(user(), assistant()))
     assert record is not None
-    assert [message["role"] for message in written.messages(record)] == roles
+    assert [message["role"] for message in format_.messages(record)] == roles

@@ -126,8 +126,8 @@ def test_rows_of_any_episodes_are_right_and_one_wrong_label_is_found(data: st.Da
     encoded = dialect.encode(data.draw(episodes(name)))
     ids = encoded.ids.tolist()
     labels = labels_of(encoded)
-    shown = list(check_row(dialect, {"input_ids": ids, "labels": labels}))
-    assert not {f.code for f in shown} & {"MYP506", "MYP510", "MYP511", "MYP512"}
+    findings = list(check_row(dialect, {"input_ids": ids, "labels": labels}))
+    assert not {f.code for f in findings} & {"MYP506", "MYP510", "MYP511", "MYP512"}
     at = data.draw(st.integers(1, len(ids) - 1))
     labels[at] = ids[at] if labels[at] == IGNORED else IGNORED
     wrong = [f.pointer for f in check_row(dialect, {"input_ids": ids, "labels": labels})
