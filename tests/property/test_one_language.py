@@ -20,12 +20,13 @@ from mypt_spec.findings import Finding
 from mypt_spec.rules import check_episode
 from mypt_spec.states import open_blocks, told_apart
 from mypt_spec.table import END, TEXT, SpecError
-from tests.support.examples import examples
+from tests.support.examples import either, examples
 from tests.support.language import BODY, feed, grammar, parser, spelled, walk
 from tests.support.strategies import DIALECTS, any_episodes
 
 ALL = mypt_spec.dialects()
-LENGTH = 8
+LENGTH = either(6, 8)
+FEW = either(100, 800)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -36,7 +37,7 @@ def test_every_configuration_and_every_terminal(name: str) -> None:
     first = parser(name)
     seen = {tuple(first.parser_state.state_stack): d.automaton.start}
     queue = deque([first])
-    edges = set()
+    edges, refused = set(), set()
     while queue:
         here = queue.popleft()
         state = seen[tuple(here.parser_state.state_stack)]
@@ -48,8 +49,7 @@ def test_every_configuration_and_every_terminal(name: str) -> None:
                 terminal,
             )
             if following is None:
-                with pytest.raises(ValueError, match="is not allowed"):
-                    d.automaton.step(state, terminal)
+                refused.add((state, terminal))
                 continue
             step = d.automaton.step(state, terminal)
             edges.add((state, terminal))
@@ -60,6 +60,9 @@ def test_every_configuration_and_every_terminal(name: str) -> None:
             assert seen[key] == step, "one configuration is one state"
     assert set(seen.values()) == set(d.automaton.states), "every state is reached"
     assert edges == {(s, t) for s in d.automaton.states for t in d.automaton.allowed(s)}
+    for state, terminal in refused:
+        with pytest.raises(ValueError, match="is not allowed"):
+            d.automaton.step(state, terminal)
     assert len(seen) < MAX_CONFIGURATIONS
 
 
@@ -67,24 +70,45 @@ def test_every_configuration_and_every_terminal(name: str) -> None:
 def test_all_strings_up_to_a_length(name: str) -> None:
     """All strings of at most `LENGTH` terminals, and longer ones while there are few enough.
 
-    Where a prefix is refused, both sides refuse it, and so every string that goes on from it.
+    Where a prefix is refused, both sides refuse it, and so every string that goes on from it. While
+    there are few, the parser of texts reads them, too.
     """
     d = mypt_spec.dialect(name)
     terminals = [TEXT, *d.table.terminals]
-    level: list[tuple[tuple[str, ...], Any]] = [((), parser(name))]
+    level: list[tuple[list[str], int, Any]] = [([], d.automaton.start, parser(name))]
     length = 0
-    while level and (length < LENGTH or len(level) < 800):
+    while level and (length < LENGTH or len(level) < FEW):
         longer = []
-        for prefix, here in level:
-            state = d.automaton.run(prefix)
-            assert state is not None
+        for prefix, state, here in level:
             assert d.automaton.accepting(state) == (feed(here, END) is not None)
+            if len(level) < FEW:
+                hold_as_text(d, prefix, state)
             for terminal in terminals:
                 following = feed(here, terminal)
-                assert (following is None) == (d.automaton.run((*prefix, terminal)) is None)
-                if following is not None:
-                    longer.append(((*prefix, terminal), following))
+                step = d.automaton.run([*prefix, terminal])
+                assert (following is None) == (step is None)
+                if step is not None:
+                    longer.append(([*prefix, terminal], step, following))
         level, length = longer, length + 1
+
+
+def hold_as_text(d: mypt_spec.Dialect, string: list[str], state: int | None) -> None:
+    """Asserts that a text of these terminals is read as the automaton reads them."""
+    accepted = state is not None and d.automaton.accepting(state)
+    text = spelled(d, string)
+    episode, findings = d.parse(text)
+    assert (episode is not None and not findings) == accepted
+    assert episode is None or accepted or not any(f.severity == "error" for f in findings)
+    assert bool(findings) != accepted
+    prefix = d.check_prefix(text)
+    assert (not prefix.findings) == (state is not None)
+    if not accepted:
+        return
+    assert prefix.state == state
+    assert not errors_of(d, episode)
+    assert d.serialize(episode) == text
+    assert d.parse_ids(d.encode(episode).ids) == (episode, [])
+    assert d.read(d.write(episode))[0] == episode
 
 
 def test_the_reference_read_by_hand() -> None:
@@ -190,17 +214,7 @@ def test_random_long_strings_in_every_reading(name: str, data: st.DataObject) ->
     assert (here is not None) == (state is not None)
     accepted = state is not None and d.automaton.accepting(state)
     assert accepted == (here is not None and feed(here, END) is not None)
-    text = spelled(d, string)
-    episode, findings = d.parse(text)
-    assert (episode is not None and not findings) == accepted
-    assert episode is None or accepted or not any(f.severity == "error" for f in findings)
-    assert bool(findings) != accepted
-    assert (not d.check_prefix(text).findings) == (state is not None)
-    if accepted:
-        assert d.check_prefix(text).state == state
-        assert not errors_of(d, episode)
-        assert d.serialize(episode) == text
-        assert d.parse_ids(d.encode(episode).ids) == (episode, [])
+    hold_as_text(d, string, state)
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -26,18 +26,21 @@ def grammar(name: str) -> str:
 
 def parser(name: str) -> Any:
     """Returns Lark's parser before the first terminal."""
-    return make_parser(grammar(name)).parse_interactive([]).as_immutable()
+    return make_parser(grammar(name)).parse_interactive([])
 
 
 def feed(state: Any, terminal: str) -> Any:
     """Returns the parser after one terminal, or None where it refuses it.
 
-    It is fed, not asked: `accepts()` is what extraction used.
+    It is fed, not asked: `accepts()` is what extraction used. The trees that it builds are shared by
+    all copies, and nobody looks at them.
     """
+    following = state.copy(deepcopy_values=False)
     try:
-        return state.feed_token(Token(terminal, ""))
+        following.feed_token(Token(terminal, ""))
     except Exception:
         return None
+    return following
 
 
 def walk(d: mypt_spec.Dialect, data: st.DataObject, size: int) -> list[str]:

@@ -23,7 +23,7 @@ from mypt_spec import Episode, Message, Part
 from mypt_spec.table import TokenTable
 from tests.support import dialects
 from tests.support.broken_records import Fault, broken
-from tests.support.maker import RANDOMS, Maker, Record, any_json, drawn, line
+from tests.support.maker import RANDOMS, Maker, Record, any_json, drawn, fragments, line
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 RECORDS: dict[str, Callable[..., Record]] = {
@@ -108,6 +108,26 @@ def any_episodes(name: str) -> st.SearchStrategy[Episode]:
         return Episode(name, tuple(block(make) for _ in make.some(0, make.choice((3, 8)))))
 
     return drawn(episode)
+
+
+@cache
+def tag_texts(name: str) -> st.SearchStrategy[str]:
+    """Tags, pieces of tags and contents in any order, some of them after a legal beginning."""
+    d = mypt_spec.dialect(name)
+    tags = [t.spell(tuple((key, "n") for key in t.patterns)) for t in d.table.terminals.values()]
+    bodies = [body(d.table, kind) for kind in d.table.openers]
+
+    def text(random: Random) -> str:
+        make = Maker(random, name)
+        start = ""
+        if make.one_in(2):
+            episode = d.read(legal(random, name))[0]
+            events = list(d.lex(d.serialize(episode)))
+            start = "".join(e.text for e in events[: random.randrange(len(events))])
+        pieces = (tags, tags, fragments(name), bodies, ["a", " ", "\n", "", "<", '"'])
+        return start + "".join(make.choice(make.choice(pieces)) for _ in make.some(0, 14))
+
+    return drawn(text)
 
 
 BODIES = {
