@@ -1,5 +1,5 @@
-"""Drafted tokens in `transformers`: assisted generation and prompt lookup take tokens back, and
-budgets and legality hold.
+"""The decoder in the loop of `transformers`: whatever is sampled, searched or drafted, and taken
+back, budgets and legality hold.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mypt_infer.decode import Decoder
-from tests.support.decoding import TOOLS, complete, decoder, prompt
+from tests.support.decoding import CALL, CALL_END, TOOLS, complete, decoder, prompt, requiring
+from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -35,38 +36,75 @@ class Counting(TagLogitsProcessor):
         return super()._start(*row)
 
 
+def answer(model: Any, before: list[list[int]], processor: TagLogitsProcessor, **how: Any) -> Any:
+    """The rows that a model makes of prompts, which are filled up on the left."""
+    width = max(map(len, before))
+    rows = torch.tensor([[50256] * (width - len(ids)) + ids for ids in before])
+    return model.generate(
+        rows,
+        attention_mask=(rows != 50256).long(),
+        max_new_tokens=(processor.budget or 0) + 1,
+        logits_processor=[processor],
+        **how,
+    )
+
+
+def check_rows(rows: Any, before: list[list[int]], processor: TagLogitsProcessor) -> None:
+    """Each row is complete, within the budget."""
+    (decoder,) = processor.batch.decoders
+    for row, ids in zip(rows, before, strict=True):
+        new = processor.generated(row)
+        assert len(new) <= (processor.budget or 0)
+        assert complete(decoder, ids + new), decoder.dialect.tokenizer.decode(new)
+
+
+SAMPLED, BEAMS = {"do_sample": True, "temperature": 3.0}, {"num_beams": 3}
+
+
+@pytest.mark.parametrize("how", [SAMPLED, BEAMS, BEAMS | {"do_sample": True}])
+def test_rows_and_beams_keep_the_budget(how: dict[str, Any]) -> None:
+    made = decoder("mypt", think=5, call=64)
+    ids, model = made.ids_of(prompt("mypt")), llama(0)
+    longer = [*ids[:-1], *made.dialect.tokenizer.encode(" there"), ids[-1]]
+    before = [ids, longer, ids]
+    for budget in either((4, 12), (4, 9, 24)):
+        processor = TagLogitsProcessor(made, max_new_tokens=budget)
+        check_rows(answer(model, before, processor, **how), before, processor)
+
+
 @pytest.mark.parametrize("how", ["assistant", "lookup"])
 @pytest.mark.parametrize("sample", [False, True])
 def test_drafts_keep_the_budget(how: str, sample: bool) -> None:
     made = decoder("mypt", think=5, call=64)
-    ids = made.ids_of(prompt("mypt"))
-    rows = torch.tensor([ids])
-    target = llama(0)
-    for budget in (4, 9, 40):
-        more: dict[str, Any] = {"do_sample": sample}
+    before, target = [made.ids_of(prompt("mypt"))], llama(0)
+    for budget in either((4, 9, 24), (4, 9, 40)):
+        drafts: Any = {"prompt_lookup_num_tokens": 3}
         if how == "assistant":
-            more["assistant_model"] = llama(1 if budget == 9 else 0)
-        else:
-            more["prompt_lookup_num_tokens"] = 3
+            drafts = {"assistant_model": llama(1 if budget == 9 else 0)}
         processor = Counting(made, max_new_tokens=budget)
-        out = target.generate(
-            rows,
-            attention_mask=torch.ones_like(rows),
-            max_new_tokens=budget + 1,
-            logits_processor=[processor],
-            **more,
-        )
-        new = processor.generated(out[0])
+        rows = answer(target, before, processor, do_sample=sample, **drafts)
+        check_rows(rows, before, processor)
         assert processor.starts == 1
-        assert len(new) <= budget
-        assert complete(made, ids + new), made.dialect.tokenizer.decode(new)
-    plain = target.generate(
-        rows,
-        attention_mask=torch.ones_like(rows),
-        max_new_tokens=41,
-        logits_processor=[TagLogitsProcessor(made, max_new_tokens=40)],
-    )
-    assert sample or plain.tolist() == out.tolist(), "drafts change nothing but the time"
+    plain = answer(target, before, TagLogitsProcessor(made, max_new_tokens=budget))
+    assert sample or plain.tolist() == rows.tolist(), "drafts change nothing but the time"
+
+
+@pytest.mark.parametrize("how", ["beams", "sampled beams", "assistant", "lookup"])
+def test_searches_inside_bodies_that_llguidance_reads(how: str) -> None:
+    """Beams that are left and drafts that are taken back keep budget and legality there, too."""
+    pytest.importorskip("llguidance")
+    bounds = {"q": {"type": "string", "minLength": 3}, "n": {"type": "integer", "minimum": 5}}
+    made = Decoder("mypt", [requiring("find", **bounds)], engine="llguidance")
+    before, target = [[*made.ids_of(prompt("mypt")), *CALL]], llama(3)
+    more: dict[str, Any] = {
+        "beams": BEAMS,
+        "sampled beams": BEAMS | {"do_sample": True},
+        "assistant": {"assistant_model": target},
+        "lookup": {"prompt_lookup_num_tokens": 3},
+    }[how]
+    processor = Counting(made, max_new_tokens=made.minimum(made.start(before[0])) + 7)
+    check_rows(answer(target, before, processor, **more), before, processor)
+    assert processor.starts == (3 if "beams" in how else 1)
 
 
 def test_a_processor_serves_the_next_prompt_too() -> None:
@@ -90,9 +128,9 @@ def test_how_many_of_a_draft_hold(engine: str) -> None:
     of = Decoder("mypt", TOOLS, engine=engine)
     encode = of.dialect.tokenizer.encode
     state = of.start(prompt("mypt"), max_new_tokens=60)
-    good = [50261, 50267, *encode('{"name": "search", "query": "x"}'), 50268]
+    good = [*CALL, *encode('{"name": "search", "query": "x"}'), CALL_END]
     assert of.accepts(state, good) == len(good)
-    assert of.accepts(state, [*good[:7], 50268, *good[7:]]) == 7
+    assert of.accepts(state, [*good[:7], CALL_END, *good[7:]]) == 7
     assert of.accepts(state, []) == of.accepts(state, [50257]) == of.accepts(state, [10**9]) == 0
     short = of.start(prompt("mypt"), max_new_tokens=of.minimum(state))
     count = of.accepts(short, good)
@@ -104,10 +142,9 @@ def test_where_the_caller_cannot_draw_again() -> None:
     """In a string that a pattern binds, all that the processor leaves is taken."""
     pytest.importorskip("llguidance")
     schema = {"type": "string", "pattern": "^(x|[^<]+<myPT_user>|[^<]+y)$"}
-    tool = {"name": "t", "parameters": {"properties": {"a": schema}, "required": ["a"]}}
-    of = Decoder("mypt", [tool], engine="llguidance")
-    ids = [*of.ids_of(prompt("mypt")), 50261, 50267]
-    ids += of.dialect.tokenizer.encode('{"name": "t", "a": "k')
+    of = Decoder("mypt", [requiring(a=schema)], engine="llguidance")
+    begun = of.dialect.tokenizer.encode('{"name": "t", "a": "k')
+    ids = [*of.ids_of(prompt("mypt")), *CALL, *begun]
     state = of.start(ids)
     assert of.unproved(state)
     processor = TagLogitsProcessor(of)
@@ -115,34 +152,6 @@ def test_where_the_caller_cannot_draw_again() -> None:
     left = torch.isfinite(kept).nonzero().flatten().tolist()
     assert 0 < len(left) <= 64
     assert all(of.takes(state, i) for i in left)
-
-
-@pytest.mark.parametrize("how", ["beams", "sampled beams", "assistant", "lookup"])
-def test_searches_inside_bodies_that_llguidance_reads(how: str) -> None:
-    """Beams that are left and drafts that are taken back keep budget and legality there, too."""
-    pytest.importorskip("llguidance")
-    schema = {"type": "object", "properties": {"q": {"type": "string", "minLength": 3}, "n": {"type": "integer", "minimum": 5}}, "required": ["q", "n"]}  # fmt: skip
-    made = Decoder("mypt", [{"name": "find", "parameters": schema}], engine="llguidance")
-    ids = [*made.ids_of(prompt("mypt")), 50261, 50267]
-    rows, target, budget = torch.tensor([ids]), llama(3), made.minimum(made.start(ids)) + 7
-    more: dict[str, Any] = {
-        "beams": {"num_beams": 3},
-        "sampled beams": {"num_beams": 3, "do_sample": True},
-        "assistant": {"assistant_model": target},
-        "lookup": {"prompt_lookup_num_tokens": 3},
-    }[how]
-    processor = Counting(made, max_new_tokens=budget)
-    out = target.generate(
-        rows,
-        attention_mask=torch.ones_like(rows),
-        max_new_tokens=budget + 1,
-        logits_processor=[processor],
-        **more,
-    )
-    new = processor.generated(out[0])
-    assert processor.starts == (3 if "beams" in how else 1)
-    assert len(new) <= budget
-    assert complete(made, ids + new), made.dialect.tokenizer.decode(new)
 
 
 def test_rows_that_go_on_together_are_masked_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,10 +165,13 @@ def test_rows_that_go_on_together_are_masked_as_alone(monkeypatch: pytest.Monkey
     for step in range(15):
         scores = torch.rand(2, 50304, generator=torch.Generator().manual_seed(step))
         scores[0, 50267] += 3.0  # the first row calls
-        found = together(rows, scores)
+        masked = together(rows, scores)
         for i, own in enumerate(alone):
-            assert torch.equal(found[i : i + 1], own(rows[i : i + 1], scores[i : i + 1])), (step, i)
-        rows = torch.cat([rows, found.argmax(-1, keepdim=True)], 1)
+            assert torch.equal(masked[i : i + 1], own(rows[i : i + 1], scores[i : i + 1])), (
+                step,
+                i,
+            )
+        rows = torch.cat([rows, masked.argmax(-1, keepdim=True)], 1)
     for row in rows:
         assert complete(made, first + together.generated(row))
 
