@@ -37,13 +37,13 @@ def thorough(session: nox.Session) -> None:
     session.run("pytest", "-n", "auto", seed, *session.posargs, env=env)
 
 
-# The instruction sets of torch's own kernels and of oneDNN, and the number of threads.
+# The instruction sets of torch's own kernels, of oneDNN and of MKL, and the number of threads.
 MACHINES = (
-    ("default", "SSE41", 1),
-    ("default", "SSE41", 2),
-    ("avx2", "AVX2", 1),
-    ("avx2", "AVX2", 2),
-    (None, None, 2),
+    ("default", "SSE41", "COMPATIBLE", 1),
+    ("default", "SSE41", "COMPATIBLE", 2),
+    ("avx2", "AVX2", "AVX2", 1),
+    ("avx2", "AVX2", "AVX2", 2),
+    (None, None, None, 2),
 )
 
 
@@ -56,12 +56,13 @@ def machines(session: nox.Session) -> None:
     which is that of every test. Arguments go to pytest.
     """
     session.install(".[test-all]")
-    for kernels, onednn, threads in MACHINES:
+    for kernels, onednn, mkl, threads in MACHINES:
         session.run(
             "pytest", "-n", "auto", "-m", "numeric", *session.posargs,
             env={
                 "ATEN_CPU_CAPABILITY": kernels,
                 "ONEDNN_MAX_CPU_ISA": onednn,
+                "MKL_CBWR": mkl,
                 "OMP_NUM_THREADS": str(threads),
             },
         )  # fmt: skip
