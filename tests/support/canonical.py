@@ -1,17 +1,26 @@
-"""What a canonical record may still have findings about."""
+"""State what a canonical record may still have findings about, for its property test and its fuzzer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from mypt_spec import Finding
 
 LASTING = {
     "MYP111",  # a language that is no BCP 47 tag is kept: nobody knows which one was meant
     "MYP360",  # what the text of tools leaves out is in the record, which says it again
+    "MYP361",  # so is an option of another template
 }
+# An empty text before the tools is left out, unless its message has a note or another role's name.
+AT_TIMES = "MYP314"
 
 
-def lasting(findings: Iterable[Finding]) -> list[Finding]:
-    """Returns the findings about a record that its canonical form has, too: it repairs all others."""
-    return [finding for finding in findings if finding.code in LASTING]
+def only_lasting(remaining: Sequence[Finding], findings: Sequence[Finding]) -> bool:
+    """Returns whether `remaining`, about a canonical record, are the lasting ones of `findings`.
+
+    `findings` are about the record that it was made of: all others are repaired.
+    """
+    certain = [finding for finding in remaining if finding.code != AT_TIMES]
+    return certain == [finding for finding in findings if finding.code in LASTING] and all(
+        finding in findings for finding in remaining
+    )
