@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import shlex
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,25 @@ from typing import Any
 import pytest
 
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl import parquet
 from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.layout import layout_of
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.jsonl.records import has_lines, record_blocks
+from tests.support.build import chat, user, write
 
-CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
+CHAT = chat(user())
+
+
+def dumped(value: Any, **options: Any) -> bytes:
+    return json.dumps(value, **options).encode()
 
 
 def read(data: bytes, **options: Any) -> list[Block]:
     return list(record_blocks(Source("memory", stream=io.BytesIO(data)), **options))
+
+
+def blocks_of(path: Path, **options: Any) -> list[Block]:
+    return list(record_blocks(expand([str(path)])[0], **options))
 
 
 def faults(data: bytes) -> list[tuple[str, int, int]]:
@@ -47,35 +56,27 @@ def records(data: bytes) -> list[bytes]:
         (b"[1, 2]\n", "lines", ""),
         (b"[]\n", "lines", ""),
         (b"{\n{\n", "lines", ""),
-        (json.dumps(CHAT).encode() + b"\n", "lines", ""),
+        (dumped(CHAT) + b"\n", "lines", ""),
         (b'{"messages": [{"role": "user", "text": "x"}]}\n', "lines", ""),
         (b'[{"a": 1', "array", ""),
         (b"[", "array", ""),
         (b'\xef\xbb\xbf \r\n\t[ \n {"a": 1}]', "array", ""),
-        (json.dumps({"data": [CHAT]}).encode(), "object", "data"),
-        (json.dumps({"conversations": [CHAT]}, indent=1).encode(), "object", "conversations"),
-        (
-            json.dumps({"d": [{"id": 1, "messages": [{"role": "x" * 99999}]}]}).encode(),
-            "object",
-            "d",
-        ),
-        (json.dumps({"train": [{"instruction": "x", "output": "y"}]}).encode(), "object", "train"),
-        (json.dumps(CHAT, indent=2).encode(), "object", ""),
+        (dumped({"data": [CHAT]}), "object", "data"),
+        (dumped({"conversations": [CHAT]}, indent=1), "object", "conversations"),
+        (dumped({"d": [{"id": 1, "messages": [{"role": "x" * 99999}]}]}), "object", "d"),
+        (dumped({"train": [{"instruction": "x", "output": "y"}]}), "object", "train"),
+        (dumped(CHAT, indent=2), "object", ""),
         (b'{"a":\n  1\n}', "lines", ""),
-        (json.dumps({"name": "x", "n": 1, "data": [CHAT]}, indent=1).encode(), "object", "data"),
-        (json.dumps({"id": "x", "messages": CHAT["messages"]}).encode(), "lines", ""),
-        (
-            (json.dumps({"id": "x", "answers": [{"completion": "x"}]}) + "\n").encode() * 2,
-            "lines",
-            "",
-        ),
+        (dumped({"name": "x", "n": 1, "data": [CHAT]}, indent=1), "object", "data"),
+        (dumped({"id": "x", "messages": CHAT["messages"]}), "lines", ""),
+        ((dumped({"id": "x", "answers": [{"completion": "x"}]}) + b"\n") * 2, "lines", ""),
         (b"PAR1...", "parquet", ""),
     ],
 )
-def test_the_layout_is_found_from_the_first_bytes(data: bytes, kind: str, key: str) -> None:
-    found = layout_of(data, ended=True)
-    assert found is not None
-    assert (found.kind, found.key) == (kind, key)
+def test_the_layout_is_known_from_the_first_bytes(data: bytes, kind: str, key: str) -> None:
+    layout = layout_of(data, ended=True)
+    assert layout is not None
+    assert (layout.kind, layout.key) == (kind, key)
 
 
 def test_a_layout_waits_for_the_byte_that_decides() -> None:
@@ -103,8 +104,8 @@ def test_a_layout_waits_for_the_byte_that_decides() -> None:
 def test_what_is_wrong_with_an_array_is_said_once_and_nothing_is_lost(
     data: bytes, message: str, row: int, column: int, count: int
 ) -> None:
-    ((said, *place),) = faults(data)
-    assert message in said
+    ((words, *place),) = faults(data)
+    assert message in words
     assert place == [row, column]
     assert len(records(data)) == count
 
@@ -114,9 +115,9 @@ def test_records_are_cut_alike_in_pieces_of_any_size() -> None:
     whole = [(o.row, o.column, o.raw) for b in read(data) for o in b.origins]
     assert [raw for *_, raw in whole][2:] == [b"12", b'"s"', b"null", b"[1, [2]]"]
     for size in range(1, len(data)):
-        found = read(data, block_size=size)
-        assert not any(block.fault for block in found)
-        assert [(o.row, o.column, o.raw) for b in found for o in b.origins] == whole
+        pieces = read(data, block_size=size)
+        assert not any(block.fault for block in pieces)
+        assert [(o.row, o.column, o.raw) for b in pieces for o in b.origins] == whole
 
 
 def test_a_missing_quote_spoils_one_record() -> None:
@@ -138,25 +139,24 @@ def test_a_long_record_is_counted_and_the_next_one_read() -> None:
 
 def test_a_large_array_is_read_in_constant_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    record = json.dumps(CHAT | {"text": "x" * 900})
-    with path.open("w") as out:
-        out.write("[" + ", ".join([record] * 40_000) + "]")
+    record, number = json.dumps(CHAT | {"text": "x" * 9000}), 2500
+    path.write_text("[" + ", ".join([record] * number) + "]")
     tracemalloc.start()
     count = sum(len(block.origins) for block in record_blocks(expand([str(path)])[0]))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 40_000
+    assert count == number
     assert peak < 12 << 20 < path.stat().st_size
 
 
 def test_a_damaged_archive_of_an_array_is_read_up_to_the_damage(tmp_path: Path) -> None:
     path = tmp_path / "a.json.gz"
-    noise = json.dumps([CHAT | {"text": str(hash(i) * 7919)} for i in range(2000)], indent=1)
-    data = gzip.compress(noise.encode())
+    noise = dumped([CHAT | {"text": str(hash(i) * 7919)} for i in range(2000)], indent=1)
+    data = gzip.compress(noise)
     path.write_bytes(data[: len(data) // 2])
-    found = list(record_blocks(expand([str(path)])[0]))
-    assert found[-1].finding().code == "MYP003"
-    assert 100 < sum(len(b.origins) for b in found[:-1]) < 2000
+    *whole, last = blocks_of(path)
+    assert last.finding().code == "MYP003"
+    assert 100 < sum(len(b.origins) for b in whole) < 2000
 
 
 def test_folders_hold_arrays_of_records_and_no_other_json(tmp_path: Path) -> None:
@@ -171,35 +171,34 @@ def test_folders_hold_arrays_of_records_and_no_other_json(tmp_path: Path) -> Non
 
 
 def test_only_jsonl_is_divided_into_ranges(tmp_path: Path) -> None:
-    lines, array = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    lines.write_text(json.dumps(CHAT) + "\n")
-    array.write_text(json.dumps([CHAT]))
-    assert [has_lines(source) for source in expand([str(lines), str(array)])] == [True, False]
+    lines, array = write(tmp_path / "a.jsonl", CHAT), write(tmp_path / "b.jsonl", [CHAT])
+    assert [has_lines(source) for source in expand([lines, array])] == [True, False]
 
 
 @pytest.mark.parametrize("key", ["data", 'it\'s "data"'])
 def test_the_help_is_a_command_that_gets_at_the_records(tmp_path: Path, key: str) -> None:
     path = tmp_path / "my data.json"
     path.write_text(json.dumps({key: [CHAT, CHAT]}))
-    (block,) = record_blocks(expand([str(path)])[0])
+    (block,) = blocks_of(path)
     command = block.finding().help.partition(": ")[2]
     assert shlex.split(command)[:4] == ["jq", "-c", f".[{json.dumps(key)}][]", str(path)]
 
 
+@pytest.mark.extra("pyarrow")
 class TestParquet:
     """Rows as records."""
 
     @pytest.fixture
     def table(self, tmp_path: Path) -> Any:
-        arrow = pytest.importorskip("pyarrow")
-        write = pytest.importorskip("pyarrow.parquet").write_table
+        import pyarrow as arrow
+        from pyarrow import parquet
 
-        def made(rows: list[Any], **options: Any) -> Source:
+        def write_rows(rows: list[Any], **options: Any) -> Source:
             path = tmp_path / "a.parquet"
-            write(arrow.Table.from_pylist(rows), path, **options)
+            parquet.write_table(arrow.Table.from_pylist(rows), path, **options)
             return expand([str(path)])[0]
 
-        return made
+        return write_rows
 
     def test_a_key_that_is_null_is_absent(self, table: Any) -> None:
         rows = [
@@ -224,12 +223,11 @@ class TestParquet:
 
     def test_large_groups_are_read_in_pieces(self, table: Any) -> None:
         source = table([{"text": "x" * 1000}] * 3000)
-        found = list(record_blocks(source, block_size=100_000))
-        assert max(len(block.data) for block in found) < 110_000
-        assert sum(len(block.lines()) for block in found) == 3000
-        assert [b.first_row for b in found[1:]] == [
-            b.first_row + len(b.lines()) for b in found[:-1]
-        ]
+        pieces = list(record_blocks(source, block_size=100_000))
+        assert max(len(block.data) for block in pieces) < 110_000
+        assert sum(len(block.lines()) for block in pieces) == 3000
+        ends = [block.first_row + len(block.lines()) for block in pieces]
+        assert [block.first_row for block in pieces[1:]] == ends[:-1]
 
     def test_wherever_it_is_cut_there_is_one_finding(self, table: Any) -> None:
         source = table([{"text": "x" * i} for i in range(20)], row_group_size=5)
@@ -245,20 +243,20 @@ class TestParquet:
             read(data)
 
     def test_a_column_that_is_there_twice_is_said(self, tmp_path: Path) -> None:
-        arrow = pytest.importorskip("pyarrow")
-        path = tmp_path / "a.parquet"
+        import pyarrow as arrow
+        from pyarrow import parquet
+
         twice = arrow.Table.from_arrays([arrow.array([1]), arrow.array([2])], names=["a", "a"])
-        pytest.importorskip("pyarrow.parquet").write_table(twice, path)
-        (block,) = record_blocks(expand([str(path)])[0])
+        parquet.write_table(twice, tmp_path / "a.parquet")
+        (block,) = blocks_of(tmp_path / "a.parquet")
         assert "the column 'a' is there twice" in block.broken
 
-    def test_without_pyarrow_the_extra_is_named(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
-        def missing(name: str) -> Any:
-            raise ImportError(name)
 
-        monkeypatch.setattr(parquet.importlib, "import_module", missing)
-        (tmp_path / "a.parquet").write_bytes(b"PAR1")
-        with pytest.raises(UsageError, match=r"pip install 'mypt-tags\[parquet\]'"):
-            expand([str(tmp_path)])
+def test_without_pyarrow_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match=r"pip install 'mypt-tags\[parquet\]'"):
+        expand([str(tmp_path)])
