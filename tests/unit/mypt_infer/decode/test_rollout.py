@@ -10,7 +10,9 @@ import pytest
 
 import mypt_spec
 from mypt_infer.decode import Decoder
+from tests.support.build import assistant, chat, user
 from tests.support.decoding import DIALECTS, complete, decoder, prompt
+from tests.support.scripted import ids_of
 from tests.support.tolerance import assert_close, forward_terms, is_close
 
 torch = pytest.importorskip("torch")
@@ -38,61 +40,43 @@ def model() -> Any:
     return random_model(LlamaConfig(50304, 32, 48, 1, 4, 2, tie_word_embeddings=True), 1, scale=0.5)
 
 
-def ids_of(text: str) -> list[int]:
-    """The ids of a text, its tags by their ids."""
-    return [
-        int(i)
-        for e in D.lex(text)
-        for i in (
-            D.tokenizer.encode(e.text) if e.terminal == "TEXT" else [D.tokenizer.special[e.text]]
-        )
-    ]
-
-
 def writes(text: str) -> Any:
     """A model that is sure of its text after the prompt."""
     start, coming = len(decoder("mypt").ids_of(prompt("mypt"))), ids_of(text)
 
     def read(ids: Any) -> Any:
-        out = torch.zeros(1, ids.shape[1], 50304)
-        out[0, -1, coming[min(ids.shape[1] - start, len(coming) - 1)]] = 100.0
-        return out
+        logits = torch.zeros(50304)
+        logits[coming[min(ids.shape[1] - start, len(coming) - 1)]] = 100.0
+        return logits.expand(1, ids.shape[1], -1)
 
     return plain(read, 50304)
 
 
 A, E = "<myPT_assistant>", "</myPT_assistant>"
-CALL = '<myPT_toolcall>{{"name": "{}", {}}}</myPT_toolcall>'
+
+
+def call(body: str) -> str:
+    return f"{A}<myPT_toolcall>{body}</myPT_toolcall>{E}"
 
 
 @pytest.mark.parametrize(
     ("text", "result"),
     [
         (f"{A}Yes.{E}<myPT_eot>", LEGAL),
-        (
-            f"{A}{CALL.format('search', chr(34) + 'query' + chr(34) + ': ' + chr(34) + 'x' + chr(34))}{E}",
-            LEGAL,
-        ),
+        (call('{"name": "search", "query": "x"}'), LEGAL),
         (f"{A}Yes." + " and" * 60, UNFINISHED),
         (f"{A}Yes.{E}<myPT_user>", "missing-eot"),
         ("Yes.", "text-between-blocks"),
         (f"{A}<myPT_toolresult>", "toolresult-inside-assistant"),
-        (f"{A}{CALL.format('unknown', chr(34) + 'x' + chr(34) + ': 1')}{E}", NOT_DECLARED),
-        (f"{A}{CALL.format('search', chr(34) + 'query' + chr(34) + ': 1')}{E}", NOT_DECLARED),
+        (call('{"name": "unknown", "x": 1}'), NOT_DECLARED),
+        (call('{"name": "search", "query": 1}'), NOT_DECLARED),
     ],
 )
 def test_why_an_answer_is_not_legal(text: str, result: str) -> None:
-    prompts = [decoder("mypt").ids_of(prompt("mypt"))]
+    made, prompts = decoder("mypt"), [decoder("mypt").ids_of(prompt("mypt"))]
     for temperature in (0.0, 1.0):
-        (found,) = alone(
-            writes(text),
-            prompts,
-            decoder("mypt"),
-            max_new_tokens=50,
-            temperature=temperature,
-            seed=1,
-        )
-        assert found == result
+        how: dict[str, Any] = {"max_new_tokens": 50, "temperature": temperature, "seed": 1}
+        assert alone(writes(text), prompts, made, **how) == [result]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -107,14 +91,8 @@ def test_random_weights_are_legal_only_under_the_constraint(name: str) -> None:
 
 def test_the_judge_is_the_validator() -> None:
     begun = decoder("mypt").ids_of(prompt("mypt"))
-    for text in (
-        f"{A}Yes.{E}<myPT_eot>",
-        f"{A}Yes.{E}",
-        f"{A}Yes",
-        f"{A}{CALL.format('a', chr(34) + 'b' + chr(34) + ': 1')}{E}",
-        f"{A}{E}",
-        f"{A}<myPT_toolcall>no</myPT_toolcall>{E}",
-    ):
+    answers = (f"{A}Yes.{E}<myPT_eot>", f"{A}Yes.{E}", f"{A}Yes", f"{A}{E}")
+    for text in (*answers, call('{"name": "a", "b": 1}'), call("no")):
         ids = begun + ids_of(text)
         assert (judge(D, ids) == LEGAL) == complete(decoder("mypt"), ids), text
 
@@ -127,8 +105,9 @@ def test_tools_are_told_from_their_calls() -> None:
     ]
     episodes = []
     for arguments in calls:
-        messages = [{"role": "user", "content": "Q"}, {"role": "assistant_toolcall", "name": "t", "arguments": arguments}, {"role": "toolresult", "name": "t", "content": 1}, {"role": "assistant", "content": "A"}]  # fmt: skip
-        episode, _ = D.read({"system": "S", "messages": messages})
+        asked = {"role": "assistant_toolcall", "name": "t", "arguments": arguments}
+        result = {"role": "toolresult", "name": "t", "content": 1}
+        episode, _ = D.read(chat(user(), asked, result, assistant(), system="S"))
         assert episode is not None
         episodes.append(episode)
     (tool,) = observed_tools(episodes, D)
@@ -149,12 +128,9 @@ def test_rollouts_are_what_was_drawn_and_what_a_trainer_computes(temperature: fl
     every state.
     """
     made = decoder("mypt", think=5, call=64)
-    longer = [
-        *made.ids_of(prompt("mypt"))[:-1],
-        *D.tokenizer.encode(" there"),
-        D.tokenizer.special["</myPT_user>"],
-    ]
-    found = rollout(
+    first = made.ids_of(prompt("mypt"))
+    longer = [*first[:-1], *D.tokenizer.encode(" there"), D.tokenizer.special["</myPT_user>"]]
+    rows = rollout(
         model(),
         [prompt("mypt"), longer],
         decoder=made,
@@ -163,13 +139,12 @@ def test_rollouts_are_what_was_drawn_and_what_a_trainer_computes(temperature: fl
         group=2,
         seed=4,
     )
-    assert [len(r.generation.prompt) for r in found] == [len(made.ids_of(prompt("mypt")))] * 2 + [
-        len(longer)
-    ] * 2
-    assert found[0].ids.tolist() != found[1].ids.tolist()
+    sizes = [len(row.generation.prompt) for row in rows]
+    assert sizes == [len(first)] * 2 + [len(longer)] * 2
+    assert rows[0].ids.tolist() != rows[1].ids.tolist()
     terms = forward_terms(model().config, len(longer) + 40)
     drawn = refused = 0
-    for r in found:
+    for r in rows:
         assert complete(made, r.ids.tolist())
         state = made.start(r.generation.prompt, max_new_tokens=40)
         assert not r.mask[: len(r.generation.prompt)].any()
@@ -177,13 +152,11 @@ def test_rollouts_are_what_was_drawn_and_what_a_trainer_computes(temperature: fl
         for at in range(len(r.generation.prompt), len(r.ids)):
             token, allowed = int(r.ids[at]), torch.from_numpy(made.allowed(state))
             if r.mask[at]:
-                logits = model()(
-                    torch.tensor([r.ids[:at].tolist()]), torch.tensor([at]), model().begin(1, at)
-                )[0].double()
+                before = torch.tensor([r.ids[:at].tolist()])
+                logits = model()(before, torch.tensor([at]), model().begin(1, at))[0].double()
                 own = torch.log_softmax(logits, -1)[token]
-                tempered = torch.log_softmax(
-                    (logits / temperature).masked_fill(~allowed, -torch.inf), -1
-                )[token]
+                left = (logits / temperature).masked_fill(~allowed, -torch.inf)
+                tempered = torch.log_softmax(left, -1)[token]
                 computed = {"terms": terms, "scale": float(logits.abs().max()) / temperature}
                 assert_close(r.logprobs[at], own, **computed)
                 assert_close(r.drawn_logprobs[at], tempered, **computed)
@@ -194,13 +167,10 @@ def test_rollouts_are_what_was_drawn_and_what_a_trainer_computes(temperature: fl
             state = made.next(state, token)
     assert drawn > 20
     assert refused > drawn / 2, "logits of refused ids are seen"
-    assert found[0].ids.dtype == np.uint32
+    assert rows[0].ids.dtype == np.uint32
 
 
 def test_rollouts_that_cannot_be() -> None:
-    for options, says in (
-        ({"temperature": 0}, "drawn, above 0"),
-        ({"group": 0}, "1 or more answers"),
-    ):
+    for options, says in (({"temperature": 0}, "drawn, above 0"), ({"group": 0}, "1 or more answers")):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             rollout(model(), [prompt("mypt")], decoder=decoder("mypt"), **options)
