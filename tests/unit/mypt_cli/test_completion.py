@@ -16,6 +16,7 @@ from mypt_cli.main import MODULES
 from mypt_lint.cli import main
 from mypt_lint.commands import COMMANDS
 from tests.support.children import default_signals
+from tests.support.examples import either
 
 ROOT = Path(__file__).parents[3]
 
@@ -68,9 +69,8 @@ def test_bash(folder: Path) -> None:
             ["bash", "-c", code], capture_output=True, text=True, check=True, cwd=folder
         ).stdout.split()
 
-    assert {line: complete(line) for line in CASES} == {
-        line: [whole.split()[-1]] for line, whole in CASES.items()
-    }
+    for line, whole in [*CASES.items()][:: either(2, 1)]:
+        assert complete(line) == [whole.split()[-1]], line
     assert complete("--select MYP31")[:2] == ["MYP310", "MYP311"]
     assert complete("--long spl", "mypt prepare") == ["split-turns"]
     assert complete("--format = sar") == ["sarif"]
@@ -82,20 +82,15 @@ def test_fish(folder: Path) -> None:
     def complete(line: str) -> list[str]:
         code = f"source ../script.fish; complete -C 'mypt-lint {line}'"
         environment = {**os.environ, "HOME": str(folder.parent)}
+        run = ["fish", "--no-config", "-c", code]
         done = subprocess.run(
-            ["fish", "--no-config", "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=folder,
-            env=environment,
+            run, capture_output=True, text=True, check=True, cwd=folder, env=environment
         )
         assert not done.stderr
-        return [found.split("\t")[0] for found in done.stdout.splitlines()]
+        return [line.split("\t")[0] for line in done.stdout.splitlines()]
 
-    assert {line: complete(line) for line in CASES} == {
-        line: [whole.split()[-1]] for line, whole in CASES.items()
-    }
+    for line, whole in CASES.items():
+        assert complete(line) == [whole.split()[-1]], line
     assert complete("--select MYP301,MYP31")[:2] == ["MYP301,MYP310", "MYP301,MYP311"]
 
 
@@ -115,11 +110,8 @@ def test_zsh(folder: Path, before: str) -> None:
         shell, terminal = pty.fork()
         if shell == 0:
             os.chdir(folder)
-            os.execvpe(
-                "zsh",
-                ["zsh", "-i"],
-                {**os.environ, "ZDOTDIR": str(home), "HOME": str(home), "TERM": "dumb"},
-            )
+            env = {**os.environ, "ZDOTDIR": str(home), "HOME": str(home), "TERM": "dumb"}
+            os.execvpe("zsh", ["zsh", "-i"], env)
     os.set_blocking(terminal, False)
     screen = b""
 

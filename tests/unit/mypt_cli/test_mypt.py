@@ -15,10 +15,11 @@ from mypt_cli.completion import candidates
 from mypt_cli.main import GROUPS, MODULES, command, main
 from mypt_cli.parser import Parser, coloured, shown
 from mypt_cli.run import run
+from mypt_lint.cli import main as lint
+from tests.support.build import native, write
 from tests.support.children import child
 
 ROOT = Path(__file__).parents[3]
-GOOD = '{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n'
 
 
 class Terminal(io.StringIO):
@@ -35,23 +36,19 @@ def test_it_runs_every_command_that_is_installed() -> None:
 def test_a_command_by_either_name_is_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(GOOD + "{\n")
-    from mypt_lint.cli import main as lint
-
-    assert main(["lint", "--format", "concise", str(path)]) == 1
-    said = capsys.readouterr().out
-    assert lint(["--format", "concise", str(path)]) == 1
-    assert capsys.readouterr().out == said
+    path = write(tmp_path / "a.jsonl", native(), "{")
+    assert main(["lint", "--format", "concise", path]) == 1
+    out = capsys.readouterr().out
+    assert lint(["--format", "concise", path]) == 1
+    assert capsys.readouterr().out == out
 
 
 def test_help_and_what_is_mistyped(capsys: pytest.CaptureFixture[str]) -> None:
     for given in ([], ["help"], ["--help"], ["-h"]):
         assert main(given) == 0
         out = capsys.readouterr().out
-        assert [out.index(f"{title}:") for title in GROUPS] == sorted(
-            out.index(f"{title}:") for title in GROUPS
-        )
+        places = [out.index(f"{title}:") for title in GROUPS]
+        assert places == sorted(places)
         assert all(f"\n  {name} " in out for name in MODULES)
     with pytest.raises(SystemExit) as stop:
         main(["help", "convert"])
@@ -74,18 +71,6 @@ def test_a_mistyped_option_gets_one_line(capsys: pytest.CaptureFixture[str]) -> 
         "mypt-lint: error: unrecognized arguments: --fromat=json; did you mean --format?\n"
         "Try mypt-lint --help.\n"
     )
-
-
-def test_help_starts_without_the_engine() -> None:
-    code = "import sys; from mypt_cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
-    assert not {"mypt_spec", "numpy", "torch", "rich", "msgspec"} & set(done.stderr.split())
-
-
-def test_no_parser_needs_torch() -> None:
-    code = f"import sys, importlib\nfor m in {list(MODULES.values())}: importlib.import_module(m).main.parser()\nprint('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
-    assert done.stdout == "False\n"
 
 
 def test_help_is_coloured_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,19 +101,20 @@ class OurError(Exception):
 OurError.__module__ = "mypt_spec.anything"
 
 
-def test_what_stops_a_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_stops_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     def stopped(error: BaseException) -> int:
         def body() -> int:
             raise error
 
         return run("mypt-x", body, errors=(ValueError,), interrupted="interrupted; go on")
 
-    assert stopped(OurError("a.jsonl: too long")) == 2
-    assert capsys.readouterr().err == "mypt-x: error: a.jsonl: too long\n"
-    assert stopped(ValueError("no 99")) == 2
-    assert capsys.readouterr().err == "mypt-x: error: no 99\n"
-    assert stopped(FileNotFoundError(2, "No such file", "b.jsonl")) == 2
-    assert capsys.readouterr().err == "mypt-x: error: b.jsonl: No such file\n"
+    for error, words in (
+        (OurError("a.jsonl: too long"), "a.jsonl: too long"),
+        (ValueError("no 99"), "no 99"),
+        (FileNotFoundError(2, "No such file", "b.jsonl"), "b.jsonl: No such file"),
+    ):
+        assert stopped(error) == 2
+        assert capsys.readouterr().err == f"mypt-x: error: {words}\n"
     assert stopped(KeyboardInterrupt()) == 130
     assert capsys.readouterr().err == "mypt-x: interrupted; go on\n"
     assert stopped(TypeError("x")) == 2, "not 1, which says that there are findings"
@@ -149,28 +135,28 @@ def test_a_reader_that_goes_is_no_error(name: str, tmp_path: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr is not None
-        said = process.stderr.read().decode()
-        assert process.wait(timeout=60) == (1 if name == "lint" else 0), said
-    assert "Traceback" not in said
-    assert "Broken" not in said
+        errors = process.stderr.read().decode()
+        assert process.wait(timeout=60) == (1 if name == "lint" else 0), errors
+    assert "Traceback" not in errors
+    assert "Broken" not in errors
 
 
-def test_candidates() -> None:
-    assert [*candidates(["mypt", "pre"])[0]] == ["prepare"]
-    assert [*candidates(["mypt", "help", "ex"])[0]] == ["export"]
-    assert [*candidates(["mypt", "completion", "z"])[0]] == ["zsh"]
-    assert candidates(["mypt", "convert", ""]) == ({}, True)
-    words, files = candidates(["mypt", "prepare", ""])
-    assert ([*words], files) == (["plan", "run", "status", "resume", "commit"], True)
-    assert [*candidates(["mypt-prepare", "run", "--un"])[0]] == ["--units"]
-    assert [*candidates(["mypt", "prepare", "plan", "--long", "s"])[0]] == ["split-turns"]
-    assert [*candidates(["mypt", "prepare", "--long", "s"])[0]] == ["split-turns"]
-    assert [*candidates(["mypt-prepare", "--long", "=", "s"])[0]] == ["split-turns"]
-    assert [*candidates(["mypt-prepare", "--long=s"])[0]] == ["--long=split-turns"]
-    assert candidates(["mypt-prepare", "--seed", ""]) == ({}, False)
-    assert candidates(["mypt-prepare", "--vocab", ""]) == ({}, True)
-    assert [*candidates(["/bin/mypt-convert", "--from", "open"])[0]] == ["openai"]
-    assert candidates(["mypt", "nothing", ""]) == ({}, True)
+@pytest.mark.parametrize(
+    ("words", "expected", "files"),
+    [
+        ("mypt pre", ["prepare"], False), ("mypt help ex", ["export"], False), ("mypt completion z", ["zsh"], False), ("mypt convert ", [], True),
+        ("mypt prepare ", ["plan", "run", "status", "resume", "commit"], True), ("mypt-prepare run --un", ["--units"], False),
+        ("mypt prepare plan --long s", ["split-turns"], False), ("mypt prepare --long s", ["split-turns"], False),
+        ("mypt-prepare --long = s", ["split-turns"], False), ("mypt-prepare --long=s", ["--long=split-turns"], False),
+        ("mypt-prepare --seed ", [], False), ("mypt-prepare --vocab ", [], True), ("/bin/mypt-convert --from open", ["openai"], False), ("mypt nothing ", [], True),
+    ],
+)  # fmt: skip
+def test_candidates(words: str, expected: list[str], files: bool) -> None:
+    offered, with_files = candidates(words.split(" "))
+    assert ([*offered], with_files) == (expected, files)
+
+
+def test_candidates_of_options_and_rules() -> None:
     for name in MODULES:
         assert [*candidates(["mypt", name, "-"])[0]] == shown(command(name).parser())
     assert json.dumps(candidates(["mypt-lint", "--select", "MYP301,MYP31"])[0]).count("MYP301") > 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from mypt_cli.completion import candidates
 from mypt_cli.main import MODULES, command, main
 from mypt_cli.parser import Parser, shown
 from mypt_lint.commands import COMMANDS, subcommand
+from mypt_spec import __version__
 
 ROOT = Path(__file__).parents[3]
 WIDTH = 100  # cells that help takes at most
@@ -24,14 +26,18 @@ ENGINE = {"chat", "convert", "generate", "index"}
 
 def parsers() -> dict[str, Parser]:
     """Returns the parsers of all commands, by how they are called."""
-    found = {f"mypt-{name}": command(name).parser() for name in MODULES}
     own = [name for name in COMMANDS if name != "completion"]  # it takes a word and nothing else
-    return found | {f"mypt-lint {name}": subcommand(name).parser() for name in own}
+    return {f"mypt-{name}": command(name).parser() for name in MODULES} | {
+        f"mypt-lint {name}": subcommand(name).parser() for name in own
+    }
 
 
-@pytest.mark.parametrize("name", parsers())
+PARSERS = parsers()
+
+
+@pytest.mark.parametrize("name", PARSERS)
 def test_every_option_is_in_a_group_with_a_name(name: str) -> None:
-    made = parsers()[name]
+    made = PARSERS[name]
     titles = [group.title for group in made._action_groups]
     assert len(set(titles)) == len(titles)
     grouped = {id(a): g.title for g in made._action_groups for a in g._group_actions}
@@ -40,22 +46,21 @@ def test_every_option_is_in_a_group_with_a_name(name: str) -> None:
     assert "  -h, --help " in made.format_help().partition("\nother:\n")[2].partition("\n\n")[0]
 
 
-@pytest.mark.parametrize("name", parsers())
-@pytest.mark.parametrize("columns", ["80", "100", "300"])
-def test_help_fits_and_shows_all(name: str, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    made = parsers()[name]
-    said = made.format_help()
-    assert max(map(len, said.splitlines())) <= WIDTH
-    listed = said.partition("\n\n")[2]
-    assert all(option in listed for option in shown(made))
-    assert "options:" not in said
-    assert "positional arguments:" not in said
+@pytest.mark.parametrize("name", PARSERS)
+def test_help_fits_and_shows_all(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in ("80", "100", "300"):
+        monkeypatch.setenv("COLUMNS", columns)
+        text = PARSERS[name].format_help()
+        assert max(map(len, text.splitlines())) <= WIDTH
+        listed = text.partition("\n\n")[2]
+        assert all(option in listed for option in shown(PARSERS[name]))
+        assert "options:" not in text
+        assert "positional arguments:" not in text
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_usage_names_what_must_be_given(name: str) -> None:
-    made = command(name).parser()
+    made = PARSERS[f"mypt-{name}"]
     usage = made.format_usage()
     for action in made._actions:
         if action.required and action.option_strings:
@@ -67,76 +72,75 @@ def test_the_usage_names_what_must_be_given(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_completion_knows_every_option(name: str) -> None:
-    options = shown(command(name).parser())
+    options = shown(PARSERS[f"mypt-{name}"])
     assert [*candidates([f"mypt-{name}", "-"])[0]] == options
     assert {"-h", "--help", "--version"} <= set(options)
 
 
-@pytest.mark.parametrize("name", parsers())
+@pytest.mark.parametrize("name", PARSERS)
 def test_every_command_says_its_version(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from mypt_spec import __version__
-
     with pytest.raises(SystemExit) as stop:
-        parsers()[name].parse_args(["--version"])
+        PARSERS[name].parse_args(["--version"])
     assert stop.value.code == 0
     assert capsys.readouterr().out == f"{name} {__version__}\n"
 
 
 def test_one_wording_for_the_dialect() -> None:
-    found = {
+    wording = {
         name: action.help or ""
-        for name, made in parsers().items()
+        for name, made in PARSERS.items()
         for action in made._actions
         if "--dialect" in action.option_strings
     }
     words = "the format, a folder of your own, or auto to find out (default: "
-    own = found.pop("mypt-synth")  # has a curriculum for two formats only
+    own = wording.pop("mypt-synth")  # has a curriculum for two formats only
     assert own == "the format: mypt or mypt-3b (default: mypt)"
-    assert all(said.startswith(words) for said in found.values()), found
+    assert all(text.startswith(words) for text in wording.values()), wording
     without = {"mypt-convert", "mypt-index", "mypt-train", "mypt-lint explain", "mypt-lint rules"}
     without |= {"mypt-lint new-dialect", "mypt-lint check-dialect", "mypt-synth"}
-    assert set(parsers()) - set(found) == without
+    assert set(PARSERS) - set(wording) == without
 
 
-@pytest.mark.parametrize("name", ["", *MODULES])
-def test_help_loads_nothing_heavy(name: str) -> None:
-    code = (
-        "import sys\nfrom mypt_cli.main import main\n"
-        f"try: main({[name, '--help'] if name else ['--help']})\n"
-        "except SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
-    assert done.stdout.startswith("usage: mypt")
-    engine = set() if name in ENGINE else {"mypt_spec"}
-    unused = set() if name else {"dataclasses", "mypt_cli.command"}  # `mypt` alone does without
-    assert not (HEAVY | engine | unused) & set(done.stderr.split())
+# Runs each command in a fork of a bare process, and prints which modules its help has loaded.
+LOADED = """
+import os, sys
+for name in sys.argv[1:]:
+    if not os.fork():
+        out, sys.stdout = sys.stdout, open(os.devnull, "w")
+        from mypt_cli.main import main
+        for option in ("--help", "--version"):
+            try: main([name, option] if name else [option])
+            except SystemExit as stop: assert not stop.code
+            print(repr(name), option, *sys.modules, file=out, flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0, name
+"""
 
 
-@pytest.mark.parametrize("name", ["", *MODULES])
-def test_the_version_loads_nothing_heavy(name: str) -> None:
-    code = (
-        "import sys\nfrom mypt_cli.main import main\n"
-        f"try: main({[name, '--version'] if name else ['--version']})\n"
-        "except SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)  # fmt: skip
-    assert not HEAVY & set(done.stderr.split())
-
-
-@pytest.mark.parametrize(
-    ("package", "prog"),
-    [
-        ("mypt_cli", "mypt"),
-        ("mypt_lint", "mypt-lint"),
-        ("mypt_convert", "mypt-convert"),
-        ("mypt_view", "mypt-view"),
-        ("mypt_train", "mypt-train"),
-    ],
-)
-def test_a_package_runs_as_its_command(package: str, prog: str) -> None:
-    run = [sys.executable, "-m", package, "--version"]
+def test_help_and_version_load_nothing_heavy() -> None:
+    run = [sys.executable, "-c", LOADED, "", *MODULES]
     done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.startswith(f"{prog} ")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) == 2 * (len(MODULES) + 1)
+    for shown_name, option, *modules in lines:
+        name = shown_name.strip("'")
+        unwanted = set(HEAVY)
+        if option == "--help":
+            unwanted |= set() if name in ENGINE else {"mypt_spec"}
+            unwanted |= set() if name else {"dataclasses", "mypt_cli.command"}
+        assert not unwanted & set(modules), (name, option)
+
+
+@pytest.mark.parametrize("name", ["cli", "lint", "convert", "view", "train"])
+def test_a_package_runs_as_its_command(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["python -m", "--version"])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module(f"mypt_{name}", run_name="__main__", alter_sys=True)
+    assert not stop.value.code
+    command = "mypt" if name == "cli" else f"mypt-{name}"
+    assert capsys.readouterr().out.startswith(f"{command} ")
 
 
 def test_an_option_is_written_as_the_help_shows_it() -> None:
@@ -154,12 +158,12 @@ def test_an_option_is_written_as_the_help_shows_it() -> None:
         "paths": ["p"], "number": 4, "kind": None, "all": False, "size": 0, "this": True,
         "that": False,
     }  # fmt: skip
-    said = made.format_help()
-    assert "usage: x [OPTION ...] (--this | --that) [PATH ...]\n" in said
-    assert "-n, --number N" in said
-    assert "how many (default: 3)" in said
-    assert "0 is any (default)\n" in said
-    assert "--n " not in said
+    text = made.format_help()
+    assert "usage: x [OPTION ...] (--this | --that) [PATH ...]\n" in text
+    assert "-n, --number N" in text
+    assert "how many (default: 3)" in text
+    assert "0 is any (default)\n" in text
+    assert "--n " not in text
     assert isinstance(made, argparse.ArgumentParser)
 
 
