@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import mypt_spec
+from tests.support.build import chat, system, user, write
+from tests.support.examples import either
 from tests.support.foreign import path as foreign
 from tests.support.tolerance import (
     assert_close,
@@ -21,7 +23,8 @@ from tests.support.tolerance import (
     path_of,
     tensors_apart,
 )
-from tests.support.training import TRAIN, data, log, processes, weights
+from tests.support.training import TRAIN, data, log, processes, small_data, weights
+from tests.support.vocabulary import SIZE, small
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -42,7 +45,7 @@ from mypt_train.training.trainer import CheckpointError, TrainError, train  # no
 pytestmark = pytest.mark.numeric
 
 SHAPE = {
-    "vocab_size": 50257,
+    "vocab_size": SIZE,
     "hidden_size": 16,
     "intermediate_size": 24,
     "num_hidden_layers": 2,
@@ -62,6 +65,9 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 CONFIG = {"train": TRAIN | {"micro_rows": 2, "log_every": 1}}
 
 
+IDS = 448  # of text, padding and tags
+
+
 def pretrained(kind: str, out: Path, **more: Any) -> Path:
     """Writes a model of random weights, as people have one on disk."""
     name, facts = KINDS[kind]
@@ -71,9 +77,15 @@ def pretrained(kind: str, out: Path, **more: Any) -> Path:
     return out
 
 
+def adapters(test: Any) -> Any:
+    """Marks a test of adapters, which are those of peft."""
+    of_peft = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
+    return pytest.mark.extra("peft")(of_peft(test))
+
+
 @pytest.fixture(scope="module")
 def sft(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return data(tmp_path_factory.mktemp("set") / "sft")
+    return small_data(tmp_path_factory.mktemp("set") / "sft")
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -124,19 +136,21 @@ def test_it_learns_and_runs(folder: Path, sft: Path, tmp_path: Path) -> None:
     report = train(sft, CONFIG, tmp_path / "r", init_from=folder)
     told = log(tmp_path / "r")
     steps = [entry for entry in told if entry["event"] == "step"]
-    assert told[0]["fresh_ids"] == 47
+    assert told[0]["fresh_ids"] == IDS - SIZE
     assert 0 < steps[-1]["trained"] < 1
     assert steps[-1]["loss"] < steps[0]["loss"] - 0.05
     theirs = transformers.AutoModelForCausalLM.from_pretrained(report.folder)
-    assert theirs.config.vocab_size == 50304
+    assert theirs.config.vocab_size == IDS
     ids = torch.arange(20)
     with torch.no_grad():
         wanted = theirs(input_ids=ids[None]).logits[0]
     own = logits(open_model(report.folder), ids, [20])
     assert_close(own, wanted, terms=forward_terms(SHAPE, 20))
-    asked = json.dumps({"messages": [{"role": "user", "content": "Hi"}], "system": "Be brief."})
-    rows = [read_prompt(mypt_spec.dialect("mypt"), asked)]
-    (answer,) = generate(load(report.folder), rows, dialect="mypt", max_new_tokens=40, seed=1)
+    prompt = json.dumps({"system": "Be brief.", **chat(user())})
+    rows = [read_prompt(small("mypt"), prompt)]
+    (answer,) = generate(
+        load(report.folder), rows, dialect=small("mypt"), max_new_tokens=40, seed=1
+    )
     assert answer.ids, "the decoder runs it"
 
 
@@ -148,7 +162,7 @@ def test_it_is_exported(qwen: Path, sft: Path, tmp_path: Path) -> None:
     theirs = transformers.AutoModelForCausalLM.from_pretrained(out)
     assert type(theirs).__name__ == "Qwen3ForCausalLM"
     ids = transformers.AutoTokenizer.from_pretrained(out).apply_chat_template(
-        [{"role": "system", "content": "S."}, {"role": "user", "content": "Hi"}],
+        [system("S."), user()],
         add_generation_prompt=True,
         return_dict=False,
     )
@@ -173,7 +187,9 @@ def test_resuming_is_exact(qwen: Path, sft: Path, tmp_path: Path) -> None:
 def test_other_ways_to_the_same_place(
     ways: dict[str, bool], qwen: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    monkeypatch.setattr(
+        torch, "compile", partial(torch.compile, backend=either("eager", "aot_eager"))
+    )
     for name, keys in (("plain", {}), ("other", ways)):
         made = {"train": CONFIG["train"] | {"steps": 2, "save_every": 1} | keys}
         train(sft, made, tmp_path / name, init_from=qwen)
@@ -191,12 +207,12 @@ def test_tags_begin_as_words(tmp_path: Path, sft: Path) -> None:
     made = {"train": CONFIG["train"] | {"lr": 1e-9, "steps": 1, "weight_decay": 0.0}}
     made["train"]["tag_words"] = words
     report = train(sft, made, tmp_path / "r", init_from=folder)
-    t = mypt_spec.dialect("mypt").tokenizer
+    t = small("mypt").tokenizer
     before, after = weights(folder), weights(report.folder)
     for name in ("model.embed_tokens.weight", "lm_head.weight"):
         wanted = before[name][t.encode(" user")].mean(0)
         assert_close(after[name][t.special["<myPT_user>"]], wanted, terms=4)
-        assert_close(after[name][:50257], before[name], terms=1)
+        assert_close(after[name][:SIZE], before[name], terms=1)
 
 
 def test_the_best_checkpoint_is_kept(qwen: Path, sft: Path, tmp_path: Path) -> None:
@@ -213,11 +229,12 @@ def test_the_best_checkpoint_is_kept(qwen: Path, sft: Path, tmp_path: Path) -> N
         train(sft, {"train": TRAIN | {"patience": 1}}, tmp_path / "x", init_from=qwen)
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # used by peft
+@adapters
 @pytest.mark.parametrize("kind", ["qwen3", "mistral"])
 def test_adapters(kind: str, sft: Path, tmp_path: Path) -> None:
     """Text keeps its embedding; the merged weights are what peft makes of base and adapter."""
-    peft = pytest.importorskip("peft")
+    import peft
+
     base = pretrained(kind, tmp_path / "base")
     made = {"train": CONFIG["train"] | {"lora_rank": 4, "lr": 0.01, "steps": 6, "save_every": 3}}
     report = train(sft, made, tmp_path / "r", init_from=base)
@@ -225,15 +242,16 @@ def test_adapters(kind: str, sft: Path, tmp_path: Path) -> None:
     assert steps == []
     before, after = weights(base), weights(report.folder)
     name = "model.embed_tokens.weight"
-    assert np.array_equal(after[name][:50257], before[name])
-    assert not np.array_equal(after[name][50257], after[name][50258]), "tags are trained"
+    first = small("mypt").table.special["<myPT_user>"]
+    assert np.array_equal(after[name][:SIZE], before[name])
+    assert not np.array_equal(after[name][first], after[name][first + 1]), "tags are trained"
     q = "model.layers.0.self_attn.q_proj.weight"
     assert not np.array_equal(before[q], after[q])
     assert np.array_equal(before["model.norm.weight"], after["model.norm.weight"])
     theirs = transformers.AutoModelForCausalLM.from_pretrained(base)
-    theirs.resize_token_embeddings(50304, mean_resizing=False)
+    theirs.resize_token_embeddings(IDS, mean_resizing=False)
     theirs = peft.PeftModel.from_pretrained(theirs, report.folder / "adapter")
-    ids = torch.arange(50200, 50304)
+    ids = torch.arange(IDS - 104, IDS)
     with torch.no_grad():
         wanted = theirs(input_ids=ids[None]).logits[0]
     own = logits(open_model(report.folder), ids, [104])
@@ -262,18 +280,21 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # used by peft
+@adapters
 def test_adapters_of_shared_weights(sft: Path, tmp_path: Path) -> None:
     """Two processes, whole checkpoints and pieces: the steps of one, and its files for peft."""
-    pytest.importorskip("peft")
     base = pretrained("qwen3", tmp_path / "base")
     made = {"train": CONFIG["train"] | {"lora_rank": 4, "steps": 3}}
-    (tmp_path / "c.json").write_text(json.dumps(made))
+    chosen = write(tmp_path / "c.json", made)
     one = train(sft, made, tmp_path / "one", init_from=base)
-    words = ["--data", str(sft), "--config", str(tmp_path / "c.json"), "--init-from", str(base)]
+    words = ["--data", str(sft), "--config", chosen, "--init-from", str(base)]
     words += ["--set", "train.parallel=fsdp", "--out", str(tmp_path / "two"), "-q"]
     for way in (["--steps", "2", "--set", "train.checkpoint=sharded"], ["--resume"]):
-        for done in processes(["-c", SECOND, *words, *way], 2):
+        for done in processes(
+            ["-c", SECOND, *words, *way],
+            2,
+            modules=["transformers.models.qwen3.modeling_qwen3", "peft"],
+        ):
             assert done.returncode == 0, done.stderr
     kept, ended = tmp_path / "two" / "step_000002", tmp_path / "two" / "step_000003"
     assert not (kept / "model.safetensors").exists(), "in pieces"
@@ -286,12 +307,11 @@ def test_adapters_of_shared_weights(sft: Path, tmp_path: Path) -> None:
         assert tensors_apart(mine, theirs, terms=terms, path=path_of(made)) == []
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # used by peft
+@adapters
 def test_frozen_weights_are_narrow(
     sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Products in bfloat16 read weights of bfloat16 as they are: to the same bits, in half."""
-    pytest.importorskip("peft")
     base = pretrained("qwen3", tmp_path / "base")
     keys = CONFIG["train"] | {"lora_rank": 4, "steps": 2, "dtype": "bfloat16"}
     kinds, narrow = [], lora.narrow
@@ -330,7 +350,7 @@ def test_what_cannot_be_trained_is_refused(qwen: Path, sft: Path, tmp_path: Path
     short = pretrained("qwen2", tmp_path / "short", max_position_embeddings=100)
     with pytest.raises(ModelError, match="reads at most 100 tokens"):
         train(sft, CONFIG, out, init_from=short)
-    wide = pretrained("qwen2", tmp_path / "wide", vocab_size=60000)
+    wide = pretrained("qwen2", tmp_path / "wide", vocab_size=600)
     with pytest.raises(CheckpointError, match="different vocabularies"):
         train(sft, CONFIG, out, init_from=wide)
     assert not out.exists()
@@ -356,9 +376,8 @@ def test_models_that_run_in_another_way(
 
 
 def test_a_folder_with_code_runs_none(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(
-        json.dumps({"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine"}})
-    )
+    shape = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine"}}
+    write(tmp_path / "config.json", shape)
     (tmp_path / "mine.py").write_text("raise SystemExit('ran')")
     with pytest.raises(ModelError, match="transformers cannot read this model"):
         open_pretrained(tmp_path)
@@ -388,10 +407,9 @@ def test_checkpoints_in_pieces(qwen: Path, sft: Path, tmp_path: Path) -> None:
     assert all(torch.equal(weight, theirs[name]) for name, weight in mine.items())
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # used by peft
+@adapters
 def test_adapters_train_tags_with_words(tmp_path: Path) -> None:
     """A special token that the vocabulary has, and the model has never seen: a reserved one."""
-    pytest.importorskip("peft")
     pytest.importorskip("tokenizers")
     vocabulary = foreign("own")
     sft = data(tmp_path / "sft", vocabulary=str(vocabulary))

@@ -22,6 +22,7 @@ import pytest
 
 from tests.support import forks
 from tests.support.build import contents, native, write
+from tests.support.examples import either
 from tests.support.shards import PHASES, ROOT, manifest_of
 from tests.support.tolerance import assert_close, forward_terms, is_close
 from tests.support.training import SHAPE, config, data, log, small_data, weights
@@ -40,6 +41,8 @@ from mypt_train.training.trainer import CheckpointError, ShardError, TrainError,
 pytestmark = pytest.mark.numeric
 
 LAST = "step_000008"
+# Both trace the layers; the second traces their gradients, too.
+COMPILER = either("eager", "aot_eager")
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +234,7 @@ def test_other_ways_to_the_same_place(
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch looks at all
 def test_compiled(run: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same losses, and the same weights where a run is resumed without it."""
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=COMPILER))
     made = config(log_every=1, compile=True, recompute=True)
     torch._dynamo.utils.counters.clear()
     train(sft, made, tmp_path / "r", steps=6)
