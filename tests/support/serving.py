@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,28 +16,26 @@ from mypt_infer.generate.llama import Cache, Llama, LlamaConfig, random_model
 from mypt_infer.serve.app import app
 from mypt_infer.serve.cli import settings
 from mypt_infer.serve.service import Limits, Service
+from tests.support.build import function, system, user
 
 NAME = "tiny"
-FIND = {
-    "type": "function",
-    "function": {
-        "name": "workspace_search",
-        "description": "find documents",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "query": {"enum": ["bees", "wasps"]},
-                "top_k": {"type": "integer", "minimum": 1, "maximum": 5},
-            },
-            "required": ["query", "top_k"],
-            "additionalProperties": False,
-        },
-    },
-}
-LIST = {
-    "type": "function",
-    "function": {"name": "list_docs", "parameters": {"type": "object", "properties": {}}},
-}
+HI = [system(), user()]
+QUERY = {"query": {"enum": ["bees", "wasps"]}, "top_k": {"type": "integer", "minimum": 1, "maximum": 5}}  # fmt: skip
+FIND = function("workspace_search", QUERY, required=[*QUERY], additionalProperties=False)
+LIST = function("list_docs")
+
+
+def ask(client: Any, **more: Any) -> Any:
+    """Asks for an answer to HI, unless other messages are named."""
+    return client.chat.completions.create(**({"model": NAME, "messages": HI} | more))
+
+
+def until(reached: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Waits until something is so; `seconds` are what only a hang takes."""
+    end = time.monotonic() + seconds
+    while not reached():
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.005)
 
 
 class Fond(Llama):
@@ -66,13 +64,13 @@ def service(
     **limits: Any,
 ) -> Service:
     """Returns a service of a tiny random model in a dialect."""
-    found = mypt_spec.dialect(dialect)
-    size = found.tokenizer.vocab_size
+    d = mypt_spec.dialect(dialect)
+    size = d.tokenizer.vocab_size
     shape = {"tie_word_embeddings": True, "max_position_embeddings": positions}
     config = LlamaConfig(size, 8, 16, 1, 2, 1, **shape)
-    tags = list(found.table.special.values()) if fond else []
+    tags = list(d.table.special.values()) if fond else []
     model = Fond(random_model(config, seed), tags, pause)
-    return Service(model, found, name=NAME, tools=["workspace.search"], limits=Limits(**limits))
+    return Service(model, d, name=NAME, tools=["workspace.search"], limits=Limits(**limits))
 
 
 class Running:
@@ -101,9 +99,8 @@ def running(made: Service, *, grace: int = 10, **options: Any) -> Iterator[Runni
     while not server.started:
         assert thread.is_alive(), "the server did not start"
         time.sleep(0.01)
-    found = Running(made, server, thread)
     try:
-        yield found
+        yield Running(made, server, thread)
     finally:
         server.should_exit = True
         thread.join(30)

@@ -12,11 +12,11 @@ openai = pytest.importorskip("openai", reason="needs the extra test")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 pytest.importorskip("prometheus_client", reason="needs the extra serve")
 
-from tests.support.serving import FIND, LIST, NAME, Running, running, service  # noqa: E402
+from tests.support.build import tool, user  # noqa: E402
+from tests.support.serving import FIND, HI, LIST, NAME, Running, ask, running, service  # noqa: E402
 
 pytestmark = pytest.mark.numeric
 
-HI = [{"role": "system", "content": "S"}, {"role": "user", "content": "Hi"}]
 NAMED = {"type": "function", "function": {"name": "workspace_search"}}
 SCHEMA = {
     "type": "object",
@@ -28,18 +28,14 @@ SCHEMA = {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    with running(service("mypt", new_tokens=48)) as found:
-        yield found
+    with running(service("mypt", new_tokens=48)) as server:
+        yield server
 
 
 @pytest.fixture
 def client(server: Running) -> Iterator[Any]:
-    with server.client() as made:
-        yield made
-
-
-def ask(client: Any, **more: Any) -> Any:
-    return client.chat.completions.create(**({"model": NAME, "messages": HI} | more))
+    with server.client() as client:
+        yield client
 
 
 def test_models(client: Any) -> None:
@@ -53,13 +49,13 @@ def test_an_answer_is_what_its_ids_say(server: Running, client: Any) -> None:
     """Prompt and answer together are a legal episode, and its text is the content."""
     d = server.service.dialect
     for seed in range(6):
-        said = ask(client, seed=seed, extra_body={"return_token_ids": True})
-        choice = said.choices[0]
-        ids = said.prompt_token_ids + choice.token_ids
+        answer = ask(client, seed=seed, extra_body={"return_token_ids": True})
+        choice = answer.choices[0]
+        ids = answer.prompt_token_ids + choice.token_ids
         episode, findings = d.parse_ids(ids)
         assert episode is not None, findings
-        assert said.usage.prompt_tokens == len(said.prompt_token_ids)
-        assert said.usage.completion_tokens == len(choice.token_ids)
+        assert answer.usage.prompt_tokens == len(answer.prompt_token_ids)
+        assert answer.usage.completion_tokens == len(choice.token_ids)
         answers = [m for m in episode.messages if m.role == "assistant"]
         text = "".join(p.text for m in answers for p in m.parts if p.kind == "text")
         assert choice.message.content == text
@@ -77,33 +73,31 @@ def test_the_same_seed_says_the_same(client: Any) -> None:
 @pytest.mark.parametrize("choice", ["required", NAMED])
 def test_a_call_that_is_required(client: Any, choice: Any) -> None:
     """The name is the client's, the arguments fit the schema, and the result is read."""
-    said = ask(client, tools=[FIND, LIST], tool_choice=choice, seed=1).choices[0]
-    assert said.finish_reason == "tool_calls"
-    call = said.message.tool_calls[0]
+    answer = ask(client, tools=[FIND, LIST], tool_choice=choice, seed=1).choices[0]
+    assert answer.finish_reason == "tool_calls"
+    call = answer.message.tool_calls[0]
     if choice == NAMED:
         assert call.function.name == "workspace_search"
-        found = json.loads(call.function.arguments)
-        assert found["query"] in ("bees", "wasps")
-        assert 1 <= found["top_k"] <= 5
-    result = {"role": "tool", "tool_call_id": call.id, "content": '{"hits": []}'}
-    turn = [*HI, said.message.model_dump(exclude_none=True), result]
+        arguments = json.loads(call.function.arguments)
+        assert arguments["query"] in ("bees", "wasps")
+        assert 1 <= arguments["top_k"] <= 5
+    result = tool('{"hits": []}', tool_call_id=call.id)
+    turn = [*HI, answer.message.model_dump(exclude_none=True), result]
     for more in ({"tools": [FIND, LIST]}, {"tools": [FIND], "tool_choice": "none"}, {}):
         assert ask(client, messages=turn, **more).choices[0].finish_reason
 
 
 def test_tools_are_mapped_for_the_model(server: Running, client: Any) -> None:
-    said = ask(
-        client, tools=[FIND], tool_choice="required", extra_body={"return_token_ids": True}
-    ).choices[0]
-    text = server.service.dialect.tokenizer.decode(said.token_ids)
-    assert '"workspace.search"' in text
-    assert said.message.tool_calls[0].function.name == "workspace_search"
+    ids = {"return_token_ids": True}
+    answer = ask(client, tools=[FIND], tool_choice="required", extra_body=ids).choices[0]
+    assert '"workspace.search"' in server.service.dialect.tokenizer.decode(answer.token_ids)
+    assert answer.message.tool_calls[0].function.name == "workspace_search"
 
 
 def test_none_calls_nothing(client: Any) -> None:
     for seed in range(4):
-        said = ask(client, tools=[FIND], tool_choice="none", seed=seed).choices[0]
-        assert said.message.tool_calls is None
+        answer = ask(client, tools=[FIND], tool_choice="none", seed=seed).choices[0]
+        assert answer.message.tool_calls is None
 
 
 @pytest.mark.parametrize("tools", [(), (FIND,)])
@@ -111,14 +105,14 @@ def test_an_answer_fits_a_schema(client: Any, tools: Any) -> None:
     shape = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
     more = {"tools": list(tools)} if tools else {}
     for seed in range(3):
-        said = ask(client, response_format=shape, seed=seed, reasoning_effort="none", **more)
-        message = said.choices[0].message
+        answer = ask(client, response_format=shape, seed=seed, reasoning_effort="none", **more)
+        message = answer.choices[0].message
         if message.tool_calls is None:
             assert set(json.loads(message.content)) == {"a", "b"}
     assert not hasattr(message, "reasoning_content")
 
 
-def test_a_stop_is_not_said(client: Any) -> None:
+def test_a_stop_is_no_part_of_the_answer(client: Any) -> None:
     whole = ask(client, seed=3, reasoning_effort="none").choices[0].message.content
     assert len(whole) > 4
     stop = whole[len(whole) // 2 :][:3]
@@ -132,9 +126,9 @@ def test_a_stop_is_not_said(client: Any) -> None:
 def test_log_probabilities(client: Any) -> None:
     """They belong to the tokens of the content, and do not change what is drawn."""
     plain = ask(client, seed=2, reasoning_effort="none").choices[0]
-    said = ask(client, seed=2, reasoning_effort="none", logprobs=True, top_logprobs=3).choices[0]
-    assert said.message.content == plain.message.content
-    entries = said.logprobs.content
+    full = ask(client, seed=2, reasoning_effort="none", logprobs=True, top_logprobs=3).choices[0]
+    assert full.message.content == plain.message.content
+    entries = full.logprobs.content
     assert b"".join(bytes(e.bytes) for e in entries).decode() == plain.message.content
     for entry in entries:
         assert len(entry.top_logprobs) == 3
@@ -142,10 +136,10 @@ def test_log_probabilities(client: Any) -> None:
 
 
 def test_several_answers(client: Any) -> None:
-    said = ask(client, n=3, seed=1)
-    assert [choice.index for choice in said.choices] == [0, 1, 2]
-    assert len({choice.message.content for choice in said.choices}) > 1
-    assert said.choices[0].message == ask(client, seed=1).choices[0].message
+    choices = ask(client, n=3, seed=1).choices
+    assert [choice.index for choice in choices] == [0, 1, 2]
+    assert len({choice.message.content for choice in choices}) > 1
+    assert choices[0].message == ask(client, seed=1).choices[0].message
 
 
 @pytest.mark.parametrize("more", [
@@ -156,15 +150,14 @@ def test_several_answers(client: Any) -> None:
 def test_a_stream_says_what_the_whole_answer_says(client: Any, more: dict[str, Any]) -> None:
     more = more | {"seed": 4}
     whole = ask(client, **more)
-    found: list[dict[str, Any]] = [{"content": "", "reasoning_content": ""} for _ in whole.choices]
-    calls: list[Any] = []
-    pieces = 0
+    texts: list[dict[str, Any]] = [{"content": "", "reasoning_content": ""} for _ in whole.choices]
+    calls, pieces = list[Any](), 0
     ends, usage, logged = {}, None, [0, 0]
     for chunk in ask(client, stream=True, stream_options={"include_usage": True}, **more):
         usage = chunk.usage or usage
         for choice in chunk.choices:
-            for key in found[choice.index]:
-                found[choice.index][key] += getattr(choice.delta, key, None) or ""
+            for key in texts[choice.index]:
+                texts[choice.index][key] += getattr(choice.delta, key, None) or ""
             for piece in choice.delta.tool_calls or ():
                 if piece.id:
                     assert piece.index == len(calls)
@@ -178,16 +171,16 @@ def test_a_stream_says_what_the_whole_answer_says(client: Any, more: dict[str, A
     assert usage == whole.usage
     for at, choice in enumerate(whole.choices):
         message = choice.message
-        assert found[at]["content"] == (message.content or "")
-        assert found[at]["reasoning_content"] == getattr(message, "reasoning_content", "")
+        assert texts[at]["content"] == (message.content or "")
+        assert texts[at]["reasoning_content"] == getattr(message, "reasoning_content", "")
         assert ends[at] == choice.finish_reason
         assert logged[at] == (len(choice.logprobs.content) if choice.logprobs else 0)
-    wanted = whole.choices[0].message.tool_calls or []
-    assert (pieces > len(calls)) == bool(wanted)  # the name first, then the arguments
-    for call in wanted:
+    expected = whole.choices[0].message.tool_calls or []
+    assert (pieces > len(calls)) == bool(expected)  # the name first, then the arguments
+    for call in expected:
         json.loads(call.function.arguments)
     assert [(c.function.name, c.function.arguments) for c in calls] == [
-        (c.function.name, c.function.arguments) for c in wanted
+        (c.function.name, c.function.arguments) for c in expected
     ]
 
 
@@ -203,20 +196,21 @@ def test_the_client_reads_a_stream_into_a_message(client: Any) -> None:
 def test_completions_of_ids_and_of_text(server: Running, client: Any) -> None:
     d = server.service.dialect
     text = "<myPT_system>S</myPT_system><myPT_user>Hi</myPT_user>"
-    ids = [int(i) for i in d.encode(d.read({"system": "S", "messages": [{"role": "user", "content": "Hi"}]})[0], partial=True).ids]  # fmt: skip
+    ids = d.encode(d.read({"system": "S", "messages": [user()]})[0], partial=True).ids.tolist()
     more = {"model": NAME, "seed": 1, "max_tokens": 24, "extra_body": {"return_token_ids": True}}
     first = client.completions.create(prompt=ids, **more)
     second = client.completions.create(prompt=text, logprobs=2, **more)
     assert first.prompt_token_ids[: len(ids)] == ids
-    for said in (first, second):
-        assert d.parse_ids(said.prompt_token_ids + said.choices[0].token_ids)[0] is not None
+    for answer in (first, second):
+        assert d.parse_ids(answer.prompt_token_ids + answer.choices[0].token_ids)[0] is not None
     one = second.choices[0]
     assert len(one.logprobs.tokens) == len(one.token_ids)
     assert d.tokenizer.decode(first.choices[0].token_ids) == first.choices[0].text
     both = client.completions.create(prompt=[ids, ids], n=2, stream=True, **more)
-    said = {}
+    texts = dict.fromkeys(range(4), "")
     for chunk in both:
         for choice in chunk.choices:
-            said[choice.index] = said.get(choice.index, "") + choice.text
-    assert set(said) == {0, 1, 2, 3}
-    assert said[0] == first.choices[0].text
+            texts[choice.index] += choice.text
+    assert set(texts) == {0, 1, 2, 3}
+    assert all(texts.values())
+    assert texts[0] == first.choices[0].text

@@ -44,15 +44,15 @@ def test_a_served_model_calls_and_answers(name: str) -> None:
     ):
         assert (endpoint.dialect, endpoint.grammar) == (name, made.dialect.fingerprint)
 
-        def said(tools: Toolbox) -> tuple[Controller, list[Any]]:
+        def turn(tools: Toolbox) -> tuple[Controller, list[Any]]:
             sampling = {"temperature": 0}
             source = EndpointSource(endpoint, made.dialect, tools=tools.schemas, sampling=sampling)
             made_of = {"dialect": name, "system": "S", "options": options}
             controller = Controller(source, tools, **made_of)
             return controller, list(controller.say("Hi"))
 
-        controller, events = said(TOOLS)
-        _, plain = said(Toolbox())
+        controller, events = turn(TOOLS)
+        _, plain = turn(Toolbox())
     assert made.dialect.parse_ids(controller.history.ids)[0] is not None
     calls = [e for e in events if isinstance(e, CallParsed)]
     assert calls

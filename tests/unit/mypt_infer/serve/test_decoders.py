@@ -13,19 +13,15 @@ pytest.importorskip("openai", reason="needs the extra test")
 import mypt_spec
 from mypt_infer.serve.asked import decoders
 from mypt_infer.serve.asked.decoders import Choice, Decoders, Wanted
-from tests.support.decoding import prompt
+from tests.support.decoding import in_call, requiring
 
 
 def wanted(name: str, *, engine: str = "table") -> Wanted:
-    bound = {"type": "string"} | (
-        {"minLength": 2, "pattern": "^[a-z]+$"} if engine != "table" else {}
-    )
-    parameters = {"type": "object", "properties": {"a": bound}, "required": ["a"]}
-    function = {"name": name, "parameters": parameters}
-    return Wanted([{"type": "function", "function": function}], Choice())
+    bound = {"minLength": 2, "pattern": "^[a-z]+$"} if engine != "table" else {}
+    return Wanted([requiring(name, a={"type": "string", **bound})], Choice())
 
 
-def kept(of: Decoders) -> list[str]:
+def names(of: Decoders) -> list[str]:
     return [ready.decoder.tools[0].name for ready in of._made.values()]
 
 
@@ -39,19 +35,18 @@ def test_decoders_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None
     for name in ("t1", "t2", "t0", "t3", "t4"):
         of.get(wanted(name, engine="llguidance"))
         assert of.nbytes <= 4 * one
-    assert kept(of)[-3:] == ["t0", "t3", "t4"]
-    before = kept(of)
-    made, special = first.decoder, first.decoder.dialect.tokenizer.special
-    opened = [special["<myPT_assistant>"], special["<myPT_toolcall>"]]
-    state = made.run(made.start(prompt("mypt")), opened)
-    for token in made.dialect.tokenizer.encode('{"name": "t0", "a": "' + "some" * 300):
+    assert names(of)[-3:] == ["t0", "t3", "t4"]
+    before = names(of)
+    made, text = first.decoder, '{"name": "t0", "a": "' + "some" * 300
+    state = in_call(made)
+    for token in made.dialect.tokenizer.encode(text):
         made.allow(state)
         state = made.next(state, token)
     assert first.nbytes > 1.4 * one
     of.get(wanted("t4", engine="llguidance"))
     assert of.nbytes <= 4 * one
-    assert kept(of) != before
-    assert kept(of)[-1] == "t4"
+    assert names(of) != before
+    assert names(of)[-1] == "t4"
 
 
 def test_a_decoder_larger_than_the_room_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +54,7 @@ def test_a_decoder_larger_than_the_room_is_used(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(decoders, "_ROOM", 1)
     for name in ("t0", "t1"):
         assert of.get(wanted(name)).decoder.tools[0].name == name
-        assert kept(of) == [name]
+        assert names(of) == [name]
 
 
 def test_decoders_are_kept_within_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,5 +62,5 @@ def test_decoders_are_kept_within_a_number(monkeypatch: pytest.MonkeyPatch) -> N
     of: Any = Decoders(mypt_spec.dialect("mypt"))
     for name in ("t0", "t1", "t0", "t2"):
         assert of.get(wanted(name)) is of.known(wanted(name))
-    assert kept(of) == ["t0", "t2"]
+    assert names(of) == ["t0", "t2"]
     assert of.known(wanted("t1")) is None
