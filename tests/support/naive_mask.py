@@ -165,11 +165,8 @@ FORMATS = {
         (
             (r"<\|end\|>(?!<\|start\|>assistant)", MASKED, MASKED),  # an earlier answer's
             (r"<\|start\|>(?:system|developer|user|functions\.)", MASKED, MASKED),
-            (
-                r"<\|start\|>assistant",
-                SAME,
-                TRAINED,
-            ),  # masked after the user, trained after a thought
+            # Masked after the user, trained after a thought.
+            (r"<\|start\|>assistant", SAME, TRAINED),
             (r"<\|(?:return|call)\|>", SAME, MASKED),
         ),
         joined=True,
@@ -204,8 +201,8 @@ def naive_mask(
 
 def _pieces(form: Format, text: str, options: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Yields tags and the texts between them, each with its loss."""
-    given = [rule for (key, value), rule in form.prompted.items() if options.get(key) is value]
-    named = (*given, *form.rules)
+    prompted = [rule for (key, value), rule in form.prompted.items() if options.get(key) is value]
+    named = (*prompted, *form.rules)
     others = "|".join(map(re.escape, form.special))
     rules: tuple[Rule, ...] = (*named, (others, SAME, SAME)) if others else named
     trained, at = MASKED, 0
