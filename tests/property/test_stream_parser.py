@@ -77,11 +77,11 @@ def test_a_text_without_tags_is_let_go_at_once(text: str, name: str) -> None:
     d = mypt_spec.dialect(name)
     parser = StreamParser(d)
     clean = "".join(c for c in text if c not in "<[\n")
-    said = ""
+    let_go = ""
     for token in d.tokenizer.encode(clean):
-        said += "".join(p.event.text for p in parser.push(token))
+        let_go += "".join(p.event.text for p in parser.push(token))
         assert parser.position == parser.pushed or not d.tokenizer.decode_bytes([token]).isascii()
-    assert said == clean
+    assert let_go == clean
 
 
 def test_what_is_held_back() -> None:

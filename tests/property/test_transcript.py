@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.controller import Controller, Options, Script, TranscriptError, replay
-from mypt_infer.toolbox import Tool, Toolbox
 from tests.support.examples import examples
 from tests.support.faults import DIALECTS, Chaos
+from tests.support.scripted import tools_of
 
 OLD = Path(__file__).parents[1] / "unit" / "mypt_infer"
 
 
-def whole() -> list[tuple[str, dict[str, Any]]]:
+def transcripts() -> list[tuple[str, dict[str, Any]]]:
     """Transcripts of all versions, with their dialects."""
     names = {mypt_spec.dialect(name).fingerprint: name for name in mypt_spec.dialects()}
     out = []
@@ -34,21 +34,21 @@ def whole() -> list[tuple[str, dict[str, Any]]]:
         chaos = Chaos(dialect, random.Random(1))
         controller = Controller(
             Script([*chaos.call("f"), *chaos.answer("Done. ") * 2, *chaos.call("f")[:4]]),
-            Toolbox([Tool("f", "", {"type": "object"}, lambda args: {"found": [1, "a"]})]),
+            tools_of(f=lambda _: {"found": [1, "a"]}),
             dialect=dialect,
             system=chaos.system,
             options=Options(context_length=500),
         )
-        for said in ("Hi", "And <myPT_user>?", "So?"):
+        for text in ("Hi", "And <myPT_user>?", "So?"):
             try:
-                list(controller.say(said))
+                list(controller.say(text))
             except RuntimeError:
                 break
         out.append((dialect, json.loads(json.dumps(controller.record()))))
     return out
 
 
-WHOLE = whole()
+TRANSCRIPTS = transcripts()
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8)
     | st.sampled_from(["stop", "value", "ToolResult", "Sample", "prompt", "sampled", "id", "error"]),
@@ -71,7 +71,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 
 def test_they_replay_unharmed() -> None:
-    for dialect, record in WHOLE:
+    for dialect, record in TRANSCRIPTS:
         replay(record, dialect)
 
 
@@ -84,41 +84,41 @@ def test_the_first_turns_are_what_was_there_after_them(
     dialect: str, seed: int, turns: int, length: int | None, fault: float
 ) -> None:
     chaos = Chaos(dialect, random.Random(seed), fault=fault)
-    tools = Toolbox([Tool("large", "", {"type": "object"}, lambda args: {"found": ["a"] * 40})])
+    tools = tools_of(large=lambda _: {"found": ["a"] * 40})
     options = Options(context_length=length, max_tokens=60)
     made = Controller(chaos, tools, dialect=dialect, system=chaos.system, options=options)
     chaos.controller = made
-    told: list[str] = []
-    for said in ("Hi", "And <myPT_user> </user>?", "So? " * 20, "Well"):
+    records: list[str] = []  # after each turn
+    for text in ("Hi", "And <myPT_user> </user>?", "So? " * 20, "Well"):
         chaos.coming = []
         with contextlib.suppress(RuntimeError, SystemExit, ValueError):
-            list(made.say(said))
-        if len(made.replies.turns) > len(told):
-            told.append(json.dumps(made.record()))
-    if not told:
+            list(made.say(text))
+        if len(made.replies.turns) > len(records):
+            records.append(json.dumps(made.record()))
+    if not records:
         return
-    record = json.loads(told[-1])
+    record = json.loads(records[-1])
     cut = Controller.from_record(record, Script([]), tools, dialect=dialect, turns=turns)
     if turns:
-        assert json.dumps(cut.record()) == told[min(turns, len(told)) - 1]
+        assert json.dumps(cut.record()) == records[min(turns, len(records)) - 1]
     else:
         assert not cut.history.ids
         assert not cut.replies.turns
 
 
 @settings(max_examples=examples(500))
-@given(data=st.data(), which=st.integers(0, len(WHOLE) - 1))
+@given(data=st.data(), which=st.integers(0, len(TRANSCRIPTS) - 1))
 def test_any_damage_is_a_transcript_error(data: st.DataObject, which: int) -> None:
-    dialect, record = WHOLE[which]
+    dialect, record = TRANSCRIPTS[which]
     damaged = copy.deepcopy(record)
     for _ in range(data.draw(st.integers(1, 2))):
-        found = places(damaged["_transcript"]) if isinstance(damaged.get("_transcript"), dict) else []  # fmt: skip
-        found = [*found, (damaged, "_transcript")]
+        inner = damaged.get("_transcript")
+        spots = [*(places(inner) if isinstance(inner, dict) else ()), (damaged, "_transcript")]
         # The short lists come first: what is long is mostly ids.
-        shallow = [p for p in found if not isinstance(p[0], list) or len(p[0]) < 30]
+        shallow = [p for p in spots if not isinstance(p[0], list) or len(p[0]) < 30]
         container, key = data.draw(
             st.sampled_from(range(len(shallow))).map(lambda i, s=shallow: s[i])  # type: ignore[misc]
-            | st.sampled_from(range(len(found))).map(lambda i: found[i])  # noqa: B023
+            | st.sampled_from(range(len(spots))).map(lambda i: spots[i])  # noqa: B023
         )
         what = data.draw(st.sampled_from(["change", "drop", "twice", "cut"]))
         if what == "change" or container is damaged:
