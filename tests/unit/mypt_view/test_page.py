@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import json
 import re
-import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,22 +23,22 @@ from mypt_view import page as pages
 from mypt_view.blocks import line_breaks
 from mypt_view.cli import main
 from mypt_view.items import Item, record, tools_called
-from mypt_view.page import _offsets, collect, page
+from mypt_view.page import collect, page
+from tests.support.build import assistant, call, chat, native, read, user, write
+from tests.support.growth import in_proportion
 
 ROOT = Path(__file__).parents[3]
 PHASE5, BROKEN = (str(ROOT / "examples" / name) for name in ("phase5.jsonl", "broken.jsonl"))
 D = mypt_spec.dialect("mypt")
 
 
+def item_of(value: Any, name: str = "mypt") -> Item:
+    """Returns an item as the command shows it: a record, or a line."""
+    return record(Checker(mypt_spec.dialect(name)), json.dumps(value).encode(), 1, "f")
+
+
 def item(content: str = "Hi", **more: Any) -> Item:
-    value = {
-        "system": "S",
-        "messages": [
-            {"role": "user", "content": content},
-            {"role": "assistant", "content": "Yo", **more},
-        ],
-    }
-    return record(Checker(D), json.dumps(value).encode(), 1, "f")
+    return item_of({"system": "S", **chat(user(content), assistant("Yo", **more))})
 
 
 def made(*items: Item) -> bytes:
@@ -48,11 +47,10 @@ def made(*items: Item) -> bytes:
 
 def data(html: bytes) -> Any:
     """The contents of a page: the rows of its episodes, with those of their parts."""
-    found = re.findall(
+    (rows,) = re.findall(
         rb'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL
     )
-    assert len(found) == 1
-    held = json.loads(found[0])
+    held = json.loads(rows)
     parts = re.findall(rb'<script type="text/plain" id="part-(\d+)">([^<]*)</script>', html)
     assert [int(n) for n, _ in parts] == [*range(len(parts))]
     unpacked = [json.loads(zlib.decompress(base64.b64decode(part))) for _, part in parts]
@@ -98,10 +96,10 @@ def test_what_cannot_be_written(target: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_source_is_not_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "d.jsonl"
-    path.write_bytes(Path(PHASE5).read_bytes())
-    assert main([str(path), "--html", str(path)]) == 2
-    assert path.read_bytes() == Path(PHASE5).read_bytes()
+    path = write(tmp_path / "d.jsonl", native())
+    before = Path(path).read_bytes()
+    assert main([path, "--html", path]) == 2
+    assert Path(path).read_bytes() == before
 
 
 def test_a_failure_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,43 +114,30 @@ def test_a_failure_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.Monke
 def test_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_EPISODES", 3)
     assert len(collect([item()] * 3).rows) == 3
-    with pytest.raises(
-        UsageError, match=r"at most 3 episodes; show a part of the file with FILE:LINE and -n N"
-    ):
+    words = r"at most 3 episodes; show a part of the file with FILE:LINE and -n N"
+    with pytest.raises(UsageError, match=words):
         collect(item() for _ in iter(int, 1))
     monkeypatch.setattr(pages, "MAX_TEXT", 400)
-    with pytest.raises(
-        UsageError, match=r"at most 400 characters of text \(reached with episode 2\); show"
-    ):
+    words = r"at most 400 characters of text \(reached with episode 2\); show"
+    with pytest.raises(UsageError, match=words):
         collect([item("x" * 200)] * 3)
 
 
 HOSTILE = [
-    "</script><script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "<!--<script>",
-    "]]>",
-    "{{script}}",
-    "&lt;b&gt;",
-    "\u2028\u2029",
-    "\ud800",
-]
+    "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!--<script>", "]]>", "{{script}}", "&lt;b&gt;", "\u2028\u2029", "\ud800",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_data_is_no_markup(text: str) -> None:
     """Wherever it is: in texts, names of tools, languages, metadata, keys, places, the file's name."""
-    hostile = {
-        "system": text,
-        "messages": [
-            {"role": "user", "content": text},
-            {"role": "assistant_toolcall", "name": text, "arguments": {text: text}},
-            {"role": "toolresult", "name": text, "content": {text: text}},
-            {"role": "assistant", "content": "x", "think": text},
-        ],
-        "language": text,
-        "_" + text: {text: text},
-    }
+    messages = [
+        user(text),
+        {"role": "assistant_toolcall", "name": text, "arguments": {text: text}},
+        {"role": "toolresult", "name": text, "content": {text: text}},
+        assistant("x", think=text),
+    ]
+    hostile = {"system": text, "messages": messages, "language": text, "_" + text: {text: text}}
     line = json.dumps(hostile).encode()
     items = [
         record(Checker(D), raw, 1, text)
@@ -194,27 +179,19 @@ def test_hidden_characters_are_those_of_the_linter() -> None:
 def test_tokens_totals_and_findings() -> None:
     held = data(made(item("\U0001f469 x", think="t"), item("Hi <MyPT_user>")))
     first, second = held["episodes"]
-    assert (first["tokens"], first["phase"], second["phase"]) == (
-        len(D.encode(item("\U0001f469 x", think="t").episode)),
-        5,
-        1,
-    )
-    user = first["blocks"][1]["chunks"][1]
-    assert user["text"] == "\U0001f469 x"
-    assert isinstance(user["ids"][0], list), "ids that share a character"
-    assert sum(user["lengths"]) == len("\U0001f469 x") + 1, "in UTF-16 units"
-    assert (user["loss"], user["inside"]) == (0, "user")
+    assert first["tokens"] == len(D.encode(item("\U0001f469 x", think="t").episode))
+    assert (first["phase"], second["phase"]) == (5, 1)
+    text = first["blocks"][1]["chunks"][1]
+    assert text["text"] == "\U0001f469 x"
+    assert isinstance(text["ids"][0], list), "ids that share a character"
+    assert sum(text["lengths"]) == len("\U0001f469 x") + 1, "in UTF-16 units"
+    assert (text["loss"], text["inside"]) == (0, "user")
     assert second["blocks"][1]["chunks"][1]["marks"] == [[3, 14, "error"]]
     assert second["blocks"][1]["findings"][0]["code"] == "MYP303"
     assert second["counts"] == {"error": 1}
     assert sum(t["tokens"] for t in held["tags"]) == first["tokens"] + second["tokens"]
-    assert [t["tag"] for t in held["tags"]] == [
-        "<myPT_system>",
-        "<myPT_user>",
-        "<myPT_assistant>",
-        "<myPT_think>",
-        "<myPT_eot>",
-    ]
+    tags = [f"<myPT_{name}>" for name in ("system", "user", "assistant", "think", "eot")]
+    assert [t["tag"] for t in held["tags"]] == tags
     assert held["phases"] == list(D.table.phases)
 
 
@@ -232,37 +209,25 @@ def test_a_long_headline_is_cut() -> None:
 
 
 def test_what_the_overview_says() -> None:
-    held = data(
-        made(
-            item(language="en"),
-            item("Hi <MyPT_user> <MyPT_user>", foo=1),
-            record(Checker(D), Path(PHASE5).read_bytes().splitlines()[0], 1, "f"),
-        )
-    )
-    plain, wrong, calls = held["rows"]
+    wrong = item("Hi <MyPT_user> <MyPT_user>", foo=1)
+    held = data(made(item(language="en"), wrong, item_of(read(PHASE5)[0])))
+    plain, faulty, calls = held["rows"]
     assert (plain["rules"], plain["tools"], plain["language"]) == (["MYP103"], [], None)
-    assert wrong["rules"] == ["MYP103", "MYP303"]
+    assert faulty["rules"] == ["MYP103", "MYP303"]
     assert held["rules"]["MYP303"] == ["near-miss-tag", "error"]
     assert calls["tools"] == ["workspace.search", "workspace.get_doc"], "each once; quoted ones not"
     assert calls["language"] == "en"
 
 
-@pytest.mark.parametrize(("name", "value"), [
-    ("mypt-3b", {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant_toolcall", "name": "a", "arguments": {}}]}),
-    ("praxis", {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "contents": [{"type": "toolcall", "name": "a", "arguments": {}}]}]}),
-    ("usf-omega", {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [
-        {"id": "1", "type": "function", "function": {"name": "a", "arguments": {}}}]}]}),
+@pytest.mark.parametrize(("name", "message"), [
+    ("mypt-3b", {"role": "assistant_toolcall", "name": "a", "arguments": {}}),
+    ("praxis", {"role": "assistant", "contents": [{"type": "toolcall", "name": "a", "arguments": {}}]}),
+    ("usf-omega", {"role": "assistant", "tool_calls": [call("a", {}, id="1")]}),
+    # Only in an array of calls does "function" hold the call.
+    ("mypt", {"role": "assistant_toolcall", "name": "a", "arguments": {"function": {"name": "b"}}}),
 ])  # fmt: skip
-def test_tools_of_every_dialect(name: str, value: Any) -> None:
-    found = record(Checker(mypt_spec.dialect(name)), json.dumps(value).encode(), 1, "f")
-    assert tools_called(found) == ["a"]
-
-
-def test_an_argument_is_no_tool() -> None:
-    """Only in an array of calls does "function" hold the call."""
-    call = {"role": "assistant_toolcall", "name": "a", "arguments": {"function": {"name": "b"}}}
-    value = {"messages": [{"role": "user", "content": "Hi"}, call]}
-    assert tools_called(record(Checker(D), json.dumps(value).encode(), 1, "f")) == ["a"]
+def test_tools_of_every_dialect(name: str, message: Any) -> None:
+    assert tools_called(item_of(chat(user(), message), name)) == ["a"]
 
 
 def test_parts() -> None:
@@ -283,21 +248,15 @@ def test_parts() -> None:
 
 
 def test_metadata_and_fixes_are_there() -> None:
-    value = {
-        "messages": [
-            {"role": "system", "content": "S"},
-            {"role": "user", "content": "Hi", "_seen": [1]},
-            {"role": "assistant", "content": "Yo"},
-        ],
-        "language": "de",
-        "_metadata": {"from": "here", "more": ["word"] * 20},
-    }
-    held = data(made(record(Checker(D), json.dumps(value).encode(), 1, "f")))
+    messages = [{"role": "system", "content": "S"}, user(_seen=[1]), assistant("Yo")]
+    metadata = {"from": "here", "more": ["word"] * 20}
+    value = {"messages": messages, "language": "de", "_metadata": metadata}
+    held = data(made(item_of(value)))
     (episode,) = held["episodes"]
     (meta,) = [block for block in episode["blocks"] if block["look"] == "meta"]
     texts = [chunk["text"] for chunk in meta["chunks"]]
     assert texts[:3] == ["language: ", "de", "\n_metadata: "]
-    assert json.loads(texts[3]) == value["_metadata"]
+    assert json.loads(texts[3]) == metadata
     assert meta["chunks"][3]["breaks"][0] == [1, 1]
     assert texts[4:] == ["\nmessages/1/_seen: ", "[1]"]
     findings = [f for part in (episode, *episode["blocks"]) for f in part["findings"]]
@@ -310,10 +269,8 @@ def test_json_is_laid_out() -> None:
     result = {"documents": [{"id": "\U0001f469" * 60, "n": [1, 2]}, {"id": "b" * 40}], "total": 2}
     text = json.dumps(result, ensure_ascii=False)
     breaks = line_breaks(text)
-    laid = "".join(
-        text[a:b] + "\n" + "  " * depth
-        for (a, _), (b, depth) in itertools.pairwise([(0, 0), *breaks])
-    )
+    places = itertools.pairwise([(0, 0), *breaks])
+    laid = "".join(text[a:b] + "\n" + "  " * depth for (a, _), (b, depth) in places)
     laid += text[breaks[-1][0] :]
     rows = [row.strip() for row in laid.splitlines()]
     assert "".join(laid.split()) == "".join(text.split())
@@ -321,24 +278,17 @@ def test_json_is_laid_out() -> None:
     assert '"n": [1, 2]' in rows
     assert '{"id": "' + "b" * 40 + '"}' in rows
     assert [depth for _, depth in breaks][-1] == 0
-    short, torn, twice = '{"a": 1}', text[:-1], text + text
-    for other in (
-        short,
-        torn,
-        twice,
-        "[words] " * 20,
-        text.replace(", ", ",\n"),
-        "{" + "a," * 99 + "}",
-    ):
+    spaced, long = text.replace(", ", ",\n"), "{" + "a," * 99 + "}"
+    for other in ('{"a": 1}', text[:-1], text + text, "[words] " * 20, spaced, long):
         assert line_breaks(other) == []
     messages = [
-        {"role": "user", "content": "Hi " + text},
+        user("Hi " + text),
         {"role": "assistant_toolcall", "name": "t", "arguments": {}},
         {"role": "toolresult", "name": "t", "content": result},
-        {"role": "assistant", "content": text},
+        assistant(text),
     ]
     value = {"system": "S", "messages": messages}
-    held = data(made(record(Checker(D), json.dumps(value).encode(), 1, "f")))
+    held = data(made(item_of(value)))
     with_breaks = [
         (block["kind"], chunk["breaks"])
         for block in held["episodes"][0]["blocks"]
@@ -351,9 +301,14 @@ def test_json_is_laid_out() -> None:
     assert [at for at, _ in shown] == units
 
 
-def test_offsets_grow_in_line() -> None:
-    text = json.dumps(["\U0001f469", 1] * 40_000, ensure_ascii=False)
-    started = time.process_time()
-    breaks = line_breaks(text)
-    assert len(_offsets(text, [at for at, _ in breaks])) == len(breaks) > 80_000
-    assert time.process_time() - started < 20  # a search from the start each time takes minutes
+def test_the_time_of_a_page_grows_in_line() -> None:
+    """A search for the place of each line break from the start of the text takes minutes."""
+    items = {n: item_of({"system": "S", "messages": [user(), *answer_of(n)]}) for n in (2000, 8000)}
+    assert len(line_breaks(json.dumps(["\U0001f469", 1] * 2000, ensure_ascii=False))) > 4000
+    assert in_proportion(lambda n: made(items[n]), 2000)
+
+
+def answer_of(n: int) -> list[dict[str, Any]]:
+    call = {"role": "assistant_toolcall", "name": "t", "arguments": {}}
+    result = {"role": "toolresult", "name": "t", "content": ["\U0001f469", 1] * n}
+    return [call, result, assistant()]

@@ -10,6 +10,7 @@ import pty
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import zstandard
 
 import mypt_spec
 from mypt_cli.jsonl.blocks import Source
+from mypt_infer import gabgpt
 from mypt_lint.check.checker import Checker
 from mypt_lint.cli import main as lint
 from mypt_spec.tokenizer.tokenizer import Tokenizer, VocabularyError
@@ -25,29 +27,27 @@ from mypt_view.blocks import Block, blocks_of, inline_kinds
 from mypt_view.cli import main
 from mypt_view.items import read_items, record
 from mypt_view.terminal import Terminal, summary
+from tests.support.build import assistant, chat, lines, read, user, write
 from tests.support.children import child
 
 ROOT = Path(__file__).parents[3]
-PHASE5 = str(ROOT / "examples" / "phase5.jsonl")
-BROKEN = str(ROOT / "examples" / "broken.jsonl")
-GOOD = {
-    "system": "You are MyPT.",
-    "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}],
-}
+PHASE5, BROKEN = (str(ROOT / "examples" / f"{name}.jsonl") for name in ("phase5", "broken"))
+RECORDS = read(PHASE5)
 D = mypt_spec.dialect("mypt")
 
 
-def line(*messages: dict[str, Any], **top: Any) -> bytes:
-    return json.dumps({"system": "S", "messages": list(messages), **top}).encode() + b"\n"
+def good(**more: Any) -> bytes:
+    """Returns the line of a record without findings, with other keys."""
+    return lines({"system": "You are MyPT.", **chat()} | more)[0] + b"\n"
 
 
-def said(role: str, content: Any, **more: Any) -> dict[str, Any]:
-    return {"role": role, "content": content, **more}
+def talk(question: str, answer: str = "Hello.") -> bytes:
+    return lines({"system": "S", **chat(user(question), assistant(answer))})[0] + b"\n"
 
 
 @pytest.fixture
 def view(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run the command; its exit status, stdout and stderr."""
+    """Runs the command; returns its exit status, stdout and stderr."""
 
     def run(*args: str) -> tuple[int, str, str]:
         status = main(args)
@@ -58,15 +58,16 @@ def view(capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Any:
-    """Write bytes to a file; its path."""
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes bytes to a file in the current folder; returns its path."""
+    monkeypatch.chdir(tmp_path)
 
-    def write(content: bytes, name: str = "data.jsonl") -> str:
+    def put(content: bytes, name: str = "data.jsonl") -> str:
         path = tmp_path / name
         path.write_bytes(content)
         return str(path)
 
-    return write
+    return put
 
 
 def test_the_first_episode_as_a_chat(view: Any) -> None:
@@ -75,17 +76,8 @@ def test_the_first_episode_as_a_chat(view: Any) -> None:
     head, *rest = out.splitlines()
     assert head == f"{PHASE5}:1: mypt phase 5; 259 tokens, 86 trained (33 %); 1 turn; no findings"
     titles = re.findall(r"^ *[╭][─┄] (\w+) ", out, re.MULTILINE)
-    assert titles == [
-        "system",
-        "user",
-        "think",
-        "toolcall",
-        "toolresult",
-        "toolcall",
-        "toolresult",
-        "assistant",
-        "not",
-    ]
+    order = "system user think toolcall toolresult toolcall toolresult assistant not"
+    assert titles == order.split()
     assert re.search(r"╭─ not in the text ─*╮\n│ language: en +│\n", out)
     assert "<myPT_" not in out, "tags are not displayed"
     assert "\x1b" not in out
@@ -111,11 +103,9 @@ def test_which_episodes(view: Any, arguments: list[str], shown: list[int]) -> No
     assert [int(n) for n in re.findall(r"phase5\.jsonl:(\d+): ", out)] == shown
 
 
-@pytest.mark.parametrize(
-    ("name", "pack"), [("d.jsonl.gz", gzip.compress), ("d.jsonl.zst", zstandard.compress)]
-)
-def test_packed_files(view: Any, data: Any, name: str, pack: Any) -> None:
-    path = data(pack(Path(PHASE5).read_bytes()), name)
+@pytest.mark.parametrize(("kind", "pack"), [("gz", gzip.compress), ("zst", zstandard.compress)])
+def test_packed_files(view: Any, data: Any, kind: str, pack: Any) -> None:
+    path = data(pack(Path(PHASE5).read_bytes()), f"d.jsonl.{kind}")
     status, out, _ = view(f"{path}:2")
     assert status == 0
     assert f"{path}:2: mypt phase 5; 59 tokens" in out
@@ -130,9 +120,8 @@ def test_standard_input(view: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_whose_name_looks_like_a_line(view: Any, data: Any) -> None:
-    path = data(json.dumps(GOOD).encode() + b"\n", "data:7")
-    assert view(path)[0] == 0
-    assert view(f"{path}:1")[0] == 0
+    path = data(good(), "data:7")
+    assert view(path)[0] == view(f"{path}:1")[0] == 0
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -150,13 +139,12 @@ def test_a_file_whose_name_looks_like_a_line(view: Any, data: Any) -> None:
     (["{dir}/*.jsonl"], "matches 3 files; name one of them"),
 ])  # fmt: skip
 def test_failures(view: Any, data: Any, tmp_path: Path, arguments: list[str], message: str) -> None:
-    good = json.dumps(GOOD).encode() + b"\n"
     names = {
         "empty": data(b"", "empty.jsonl"),
-        "blank": data(good + b"\n" + good, "blank.jsonl"),
+        "blank": data(good() + b"\n" + good(), "blank.jsonl"),
         "dir": str(tmp_path),
     }
-    path = data(good * 2)
+    path = data(good() * 2)
     status, out, err = view(*(a.format(path, **names) for a in arguments))
     assert (status, out) == (2, "")
     assert err.startswith("mypt-view: error: ")
@@ -165,18 +153,11 @@ def test_failures(view: Any, data: Any, tmp_path: Path, arguments: list[str], me
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        [],
-        ["x", "-n", "0"],
-        ["x", "--mask", "--ids"],
-        ["x", "--html", "o", "--text"],
-        ["x", "-n", "1", "--all"],
-        ["x", "--kind", "generation"],
-    ],
+    ["", "x -n 0", "x --mask --ids", "x --html o --text", "x -n 1 --all", "x --kind generation"],
 )
-def test_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(arguments)
+        main(arguments.split())
     assert stop.value.code == 2
     assert "mypt-view" in capsys.readouterr().err
 
@@ -202,18 +183,15 @@ def test_the_mask_without_colour(view: Any) -> None:
     assert "trained tokens are marked ^" in out
     rows = [row.strip() for row in out.splitlines()]
     answer = next(i for i, row in enumerate(rows) if "<myPT_assistant>" in row)
-    assert (
-        rows[answer].rstrip("│ ")
-        == "│ <myPT_assistant>On weekdays from 8 to 16. <myPT_cite>Crane, chunk"
-    )
+    cited = "│ <myPT_assistant>On weekdays from 8 to 16. <myPT_cite>Crane, chunk"
+    assert rows[answer].rstrip("│ ") == cited
     assert re.fullmatch(r"╎ \^+", rows[answer + 1])
     user = next(i for i, row in enumerate(rows) if "<myPT_user>" in row)
     assert "^" not in rows[user + 1]
 
 
 def test_a_finding_about_what_has_no_text_is_shown_with_the_mask(view: Any, data: Any) -> None:
-    record = {"messages": [said("user", "u"), said("assistant", "a")], "response_format": {}}
-    path = data(json.dumps(record).encode())
+    path = data(lines(chat(user("u"), assistant("a"), response_format={}))[0])
     status, out, _ = view(path, "--dialect", "usf-omega", "--mask")
     assert status == 1
     assert "error[MYP102]" in out
@@ -223,7 +201,7 @@ def test_ids(view: Any) -> None:
     status, out, _ = view(PHASE5 + ":2", "--ids")
     assert status == 0
     rows = [row.split(None, 4) for row in out.splitlines()[1:]]
-    encoded = D.encode(D.read(json.loads(Path(PHASE5).read_bytes().splitlines()[1]))[0])
+    encoded = D.encode(D.read(RECORDS[1])[0])
     assert [int(row[0]) for row in rows] == list(range(len(encoded)))
     assert [int(row[1]) for row in rows] == encoded.ids.tolist()
     assert [int(row[2] == "trained") for row in rows] == encoded.loss.tolist()
@@ -231,7 +209,7 @@ def test_ids(view: Any) -> None:
 
 
 def test_half_characters_are_bytes(view: Any, data: Any) -> None:
-    path = data(line(said("user", "\U0001f469"), said("assistant", 'a"\\b\x1b')))
+    path = data(talk("\U0001f469", 'a"\\b\x1b'))
     _, out, _ = view(path, "--ids")
     assert r'"\xf0\x9f\x91"' in out or r'"\xf0\x9f"' in out
     assert r'"\x1b"' in out
@@ -262,11 +240,9 @@ def test_tree(view: Any) -> None:
 def test_text_is_the_text_alone(view: Any, layout: str | None) -> None:
     arguments = ["--layout", layout] if layout else []
     status, out, err = view(PHASE5, "--text", "--all", *arguments)
-    records = map(json.loads, Path(PHASE5).read_bytes().splitlines())
+    texts = [D.serialize(D.read(record)[0], layout=layout or "compact") for record in RECORDS]
     assert status == 0
-    assert out == "".join(
-        D.serialize(D.read(r)[0], layout=layout or "compact") + "\n" for r in records
-    )
+    assert out == "".join(f"{text}\n" for text in texts)
     assert err.count("no findings") == 5
 
 
@@ -298,55 +274,34 @@ def test_no_ids_without_a_legal_episode(view: Any, kind: str) -> None:
     ],
 )
 def test_the_settings_of_the_linter_hold(
-    view: Any,
-    data: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: str,
-    options: tuple[str, ...],
-    status: int,
+    view: Any, data: Any, settings: str, options: tuple[str, ...], status: int
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     data(settings.encode(), "mypt-lint.toml")
-    path = data(json.dumps(GOOD | {"note": 1}).encode())
-    found, out, _ = view(path, *options)
-    assert found == status
+    shown, out, _ = view(data(good(note=1)), *options)
+    assert shown == status
     assert ("error[MYP103]" in out) == bool(status)
 
 
-BLANK = {"system": "S.", "messages": [{"role": "user", "content": " "}, GOOD["messages"][-1]]}
+BLANK = {"system": "S.", **chat(user(" "), assistant())}
+MARK = b"\xef\xbb\xbf"
 
 
-@pytest.mark.parametrize("how", [(), ("--mask",), ("--text",), ("--html", "page.html")])
 @pytest.mark.parametrize(
     ("settings", "raw", "status"),
     [
-        ("", json.dumps(BLANK).encode(), 0),
-        ('fail-on = "warning"', json.dumps(BLANK).encode(), 1),
-        ('fail-on = "warning"', json.dumps(GOOD).encode(), 0),
-        ('fail-on = "warning"\nignore = ["MYP314"]', json.dumps(BLANK).encode(), 0),
-        ("", b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), 1),
-        ('ignore = ["MYP009"]', b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), 0),
-        ("", json.dumps(GOOD).encode() + b"\r", 0),
-        ('fail-on = "warning"', json.dumps(GOOD).encode() + b"\r", 1),
-        ('severity.MYP010 = "error"', json.dumps(GOOD).encode() + b"\r", 1),
+        ("", lines(BLANK)[0], 0), ('fail-on = "warning"', lines(BLANK)[0], 1), ('fail-on = "warning"', good(), 0),
+        ('fail-on = "warning"\nignore = ["MYP314"]', lines(BLANK)[0], 0), ("", MARK + good(), 1), ('ignore = ["MYP009"]', MARK + good(), 0),
+        ("", good()[:-1] + b"\r", 0), ('fail-on = "warning"', good()[:-1] + b"\r", 1), ('severity.MYP010 = "error"', good()[:-1] + b"\r", 1),
     ],
-)
+)  # fmt: skip
 def test_what_fails_the_linter_fails_what_is_shown(
-    view: Any,
-    data: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: str,
-    raw: bytes,
-    status: int,
-    how: tuple[str, ...],
+    view: Any, data: Any, settings: str, raw: bytes, status: int
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     data(settings.encode(), "mypt-lint.toml")
-    path = data(raw + b"\n")
+    path = data(raw.rstrip(b"\n") + b"\n")
     assert lint([path, "-q"]) == status
-    assert view(path, *how)[0] == status
+    for options in ([], ["--mask"], ["--text"], ["--html", "page.html"]):
+        assert view(path, *options)[0] == status, options
 
 
 @pytest.mark.parametrize(
@@ -359,18 +314,11 @@ def test_what_fails_the_linter_fails_what_is_shown(
     ],
 )
 def test_a_text_behind_a_byte_order_mark_is_shown(
-    view: Any,
-    data: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: str,
-    status: int,
-    shown: list[str],
+    view: Any, data: Any, settings: str, status: int, shown: list[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     data(settings.encode(), "mypt-lint.toml")
     text = D.serialize(D.read(BLANK)[0])
-    path = data(b"\xef\xbb\xbf" + text.encode(), "a.txt")
+    path = data(MARK + text.encode(), "a.txt")
     found, out, _ = view(path, "--kind", "text")
     assert found == status == lint([path, "-q", "--kind", "text"])
     assert re.findall(r"\w+\[MYP...\]", out) == shown
@@ -378,15 +326,12 @@ def test_a_text_behind_a_byte_order_mark_is_shown(
     assert again.endswith(f"\n{text}\n") or again == f"{text}\n"
 
 
-def test_the_settings_say_dialect_and_kind(
-    view: Any, data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_settings_say_dialect_and_kind(view: Any, data: Any) -> None:
     sections = '[files."*.txt"]\nkind = "text"\n[files."a.jsonl"]\ndialect = "gabgpt"'
     data(sections.encode(), "mypt-lint.toml")
-    text = D.serialize(D.read(GOOD)[0])
+    text = D.serialize(D.read(json.loads(good()))[0])
     assert view(data(text.encode(), "a.txt"), "--text")[:2] == (0, text + "\n")
-    path = data(json.dumps(GOOD).encode(), "a.jsonl")
+    path = data(good(), "a.jsonl")
     assert "error[MYP103]" in view(path)[1]
     assert view(path, "--dialect", "auto")[0] == 0
 
@@ -415,28 +360,21 @@ def test_broken_records_are_shown_as_far_as_can_be(view: Any, number: int) -> No
 @pytest.mark.parametrize(
     "raw",
     [
-        b"{",
-        b"[1]",
-        b"null",
-        b'"x"',
-        b"\xff",
-        b'{"messages": 1}',
-        b'{"messages": [1, {"role": 2}, {}]}',
-        b'{"a": "\\ud800"}',
-        b"[" * 999,
+        b"{", b"[1]", b"null", b'"x"', b"\xff", b'{"messages": 1}', b'{"messages": [1, {"role": 2}, {}]}', b'{"a": "\\ud800"}', b"[" * 999,
         b'{"messages": [{"role": "[/INST]", "content": "[b]"}]}',
     ],
-)
-@pytest.mark.parametrize("option", [[], ["--mask"], ["--ids"], ["--tree"], ["--text"]])
-def test_anything_can_be_viewed(view: Any, data: Any, raw: bytes, option: list[str]) -> None:
-    status, out, err = view(data(raw + b"\n"), "--dialect", "mypt", *option)
-    assert status == 1
-    assert "error[MYP" in out + err
+    ids=range(10),
+)  # fmt: skip
+def test_anything_can_be_viewed(view: Any, data: Any, raw: bytes) -> None:
+    path = data(raw + b"\n")
+    for option in ([], ["--mask"], ["--ids"], ["--tree"], ["--text"]):
+        status, out, err = view(path, "--dialect", "mypt", *option)
+        assert status == 1, option
+        assert "error[MYP" in out + err, option
 
 
 def test_blank_lines_are_shown_and_not_counted(view: Any, data: Any) -> None:
-    good = json.dumps(GOOD).encode() + b"\n"
-    path = data(b"\n" + good + b"\n" + good)
+    path = data((b"\n" + good()) * 2)
     _, out, _ = view(path)
     assert re.findall(r"data\.jsonl:(\d):", out) == ["1", "2"]
     assert "MYP011" in out
@@ -444,7 +382,7 @@ def test_blank_lines_are_shown_and_not_counted(view: Any, data: Any) -> None:
 
 
 def test_a_damaged_file(view: Any, data: Any) -> None:
-    packed = gzip.compress((json.dumps(GOOD).encode() + b"\n") * 2000)
+    packed = gzip.compress(good() * 2000)
     path = data(packed[: len(packed) // 2], "d.jsonl.gz")
     status, out, _ = view(path)
     assert status == 0, "what is shown is whole"
@@ -454,7 +392,7 @@ def test_a_damaged_file(view: Any, data: Any) -> None:
 
 
 def test_a_line_that_is_too_long(view: Any, data: Any) -> None:
-    path = data(b'{"x": "' + b"y" * (9 << 20) + b'"}\n' + json.dumps(GOOD).encode() + b"\n")
+    path = data(b'{"x": "' + b"y" * (9 << 20) + b'"}\n' + good())
     status, out, _ = view(path, "--dialect", "mypt")
     assert status == 1
     assert "MYP007" in out
@@ -481,8 +419,6 @@ def test_text_of_every_dialect(view: Any, data: Any, name: str) -> None:
 
 
 def test_bubbles_of_gabgpt(view: Any, data: Any) -> None:
-    from mypt_infer import gabgpt
-
     path = data(TEXTS["gabgpt"].encode(), "e.txt")
     item = next(read_items(Checker(mypt_spec.dialect("gabgpt")), Source(path), "text", None))
     blocks, _ = blocks_of(item)
@@ -522,12 +458,10 @@ LOOKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", LOOKS)
-def test_how_blocks_look(kind: str) -> None:
-    assert (
-        Block(kind, kind, model=LOOKS[kind] not in ("user", "system", "tool", "raw", "other")).look
-        == LOOKS[kind]
-    )
+def test_how_blocks_look() -> None:
+    others = ("user", "system", "tool", "raw", "other")
+    looks = {kind: Block(kind, kind, model=LOOKS[kind] not in others).look for kind in LOOKS}
+    assert looks == LOOKS
 
 
 def test_what_may_stand_inside_text() -> None:
@@ -536,12 +470,7 @@ def test_what_may_stand_inside_text() -> None:
 
 
 def test_nothing_is_markup_and_nothing_is_obeyed(view: Any, data: Any) -> None:
-    path = data(
-        line(
-            said("user", "[/INST] [b] \x1b[31m \u202e [link=x]y[/link] :smile:"),
-            said("assistant", "[/]"),
-        )
-    )
+    path = data(talk("[/INST] [b] \x1b[31m \u202e [link=x]y[/link] :smile:", "[/]"))
     _, out, _ = view(path)
     assert r"[/INST] [b] \x1b[31m \u202e [link=x]y[/link] :smile:" in out
     assert "│ [/]" in out
@@ -551,9 +480,7 @@ def test_nothing_is_markup_and_nothing_is_obeyed(view: Any, data: Any) -> None:
 def test_streams_that_lack_characters(encoding: str) -> None:
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding)
-    item = record(
-        Checker(D), line(said("user", "漢 \U0001f469"), said("assistant", "ü")).strip(), 1, "f"
-    )
+    item = record(Checker(D), talk("漢 \U0001f469", "ü").strip(), 1, "f")
     for name in ("chat", "mask", "ids", "tree"):
         Terminal(stream).show(item, name)
     stream.flush()
@@ -562,7 +489,7 @@ def test_streams_that_lack_characters(encoding: str) -> None:
 
 def test_colour_shows_the_mask_by_more_than_colour() -> None:
     stream = io.StringIO()
-    item = record(Checker(D), json.dumps(GOOD).encode(), 1, "f")
+    item = record(Checker(D), good().strip(), 1, "f")
     Terminal(stream, color=True, width=60).show(item, "mask")
     styles = re.findall(r"\x1b\[([\d;]+)m([^\x1b]*)", stream.getvalue())
     trained = [style for style, text in styles if "Hello." in text]
@@ -576,22 +503,15 @@ def run_on_a_terminal(environment: dict[str, str]) -> bytes:
     leader, follower = pty.openpty()
     base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     command = [sys.executable, "-m", "mypt_view.cli", PHASE5 + ":2"]
-    with child(
-        command, stdout=follower, cwd=ROOT, env=base | {"TERM": "xterm"} | environment
-    ) as process:
+    env = base | {"TERM": "xterm"} | environment
+    out = b""
+    with child(command, stdout=follower, cwd=ROOT, env=env) as process:
         os.close(follower)
-        out = b""
-        while True:
-            try:
-                piece = os.read(leader, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            out += piece
-        status = process.wait(timeout=60)
+        with suppress(OSError):  # the other end is closed
+            while piece := os.read(leader, 65536):
+                out += piece
+        assert process.wait(timeout=60) == 0
     os.close(leader)
-    assert status == 0
     return out
 
 
@@ -610,43 +530,31 @@ def test_a_reader_that_goes_away() -> None:
 
 
 def test_the_summary_of_an_episode() -> None:
-    item = record(Checker(D), json.dumps(GOOD).encode(), 3, "f")
+    item = record(Checker(D), good().strip(), 3, "f")
     assert summary(item) == "f:3: mypt phase 1; 15 tokens, 5 trained (33 %); 1 turn; no findings"
-    assert (item.ids, item.loss) == (
-        D.encode(item.episode).ids.tolist(),
-        D.encode(item.episode).loss.tolist(),
-    )
+    encoded = D.encode(item.episode)
+    assert (item.ids, item.loss) == (encoded.ids.tolist(), encoded.loss.tolist())
 
 
 @pytest.mark.parametrize("dialect", mypt_spec.dialects())
-def test_the_text_of_what_has_none(
-    dialect: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_text_of_what_has_none(dialect: str, view: Any, tmp_path: Path) -> None:
     """Content that spells a tag has ids, but no text: that is said, and raises nothing."""
     tags = "".join(mypt_spec.dialect(dialect).table.special)
-    path = tmp_path / "x.jsonl"
-    user, answer = {"role": "user", "content": f"{tags}x"}, {"role": "assistant", "content": "a"}
-    lines = [{"messages": [user, answer]}, {"system": "s", "messages": [user, answer]}]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    main(["--dialect", dialect, "--text", "--all", str(path)])
-    out, err = capsys.readouterr()
+    asked = chat(user(f"{tags}x"), assistant("a"))
+    path = write(tmp_path / "x.jsonl", asked, {"system": "s", **asked})
+    _, out, err = view("--dialect", dialect, "--text", "--all", path)
     if tags:
         assert out == ""
         assert err.count("no text: ") == 2
 
 
-def test_records_of_other_tools_are_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"instruction": "Add", "input": "1 and 2", "output": "3", "sauce": 1}\n')
-    assert main([str(path)]) == 1
-    out, err = capsys.readouterr()
-    assert "Add" in out
-    assert "1 and 2" in out
-    assert "error[MYP103]" in out
+def test_records_of_other_tools_are_shown(view: Any, data: Any) -> None:
+    path = data(b'{"instruction": "Add", "input": "1 and 2", "output": "3", "sauce": 1}\n')
+    status, out, err = view(path)
+    assert status == 1
+    assert all(words in out for words in ("Add", "1 and 2", "error[MYP103]"))
     assert "Alpaca records (instruction, input, output), shown as" in err
-    assert main([str(path), "--dialect", "praxis", "--records", "alpaca"]) == 1
-    out, err = capsys.readouterr()
+    status, out, err = view(path, "--dialect", "praxis", "--records", "alpaca")
+    assert status == 1
     assert "praxis" in out
     assert err == ""
