@@ -5,7 +5,6 @@ The run that is killed here is the one that is resumed, with one process and wit
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -20,9 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.build import write
 from tests.support.children import child
 from tests.support.tolerance import assert_close, forward_terms, is_close, path_of, tensors_apart
-from tests.support.training import SHAPE, config, data, log, processes
+from tests.support.training import SHAPE, config, log, processes, small_data
+from tests.support.vocabulary import small
 
 torch = pytest.importorskip("torch")
 from torch.distributed import HashStore  # noqa: E402
@@ -41,20 +42,21 @@ from mypt_train.training.watch import HURRIED, SILENT, Watch, identity  # noqa: 
 pytestmark = pytest.mark.numeric
 
 STEPS, KILLED = 8, 5
-MADE = config(
+CONFIG = config(
     steps=STEPS, batch_rows=4, save_every=2, log_every=1, parallel="fsdp", checkpoint="sharded"
 )
+# Trains; the second process is killed when it begins the step after KILLED.
 DIES = f"""
 import os, signal, sys
 from mypt_train.__main__ import main
-from mypt_train.training import begin, trainer
+from mypt_train.training import begin, watch
 begin.random_transformer = None  # no process makes the whole model
-real = trainer._Run._look
-def look(self, step, *given):
-    real(self, step, *given)
-    if step == {KILLED} and self.world.rank == 1:
+real = watch.Watch.note
+def note(self, step):
+    real(self, step)
+    if step == {KILLED + 1} and self.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-trainer._Run._look = look
+watch.Watch.note = note
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -72,9 +74,8 @@ class Run:
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("elastic")
-    sft = data(folder / "sft")
-    (folder / "c.json").write_text(json.dumps(MADE))
-    args = ["--data", str(sft), "--config", str(folder / "c.json"), "-q"]
+    sft = small_data(folder / "sft")
+    args = ["--data", str(sft), "--config", write(folder / "c.json", CONFIG), "-q"]
     ends = processes(["-c", DIES, *args, "--out", str(folder / "run")], 2)
     return Run(sft, folder / "run", args, ends)
 
@@ -82,32 +83,29 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.fixture(scope="module")
 def alone(killed: Run) -> Path:
     """The same run by one process, from its beginning to its end."""
-    train(killed.sft, MADE, killed.out.with_name("alone"))
+    train(killed.sft, CONFIG, killed.out.with_name("alone"))
     return killed.out.with_name("alone")
 
 
 def steps(folder: Path) -> list[dict[str, Any]]:
-    found = [entry for entry in log(folder) if entry["event"] == "step"]
-    assert [entry["step"] for entry in found] == list(range(1, STEPS + 1))
-    return found
+    entries = [entry for entry in log(folder) if entry["event"] == "step"]
+    assert [entry["step"] for entry in entries] == list(range(1, STEPS + 1))
+    return entries
 
 
 def test_the_others_say_who_was_killed(killed: Run) -> None:
     first, second = killed.ends
     assert second.returncode == -9
     assert first.returncode == 2, first.stderr
-    (said,) = (line for line in first.stderr.splitlines() if "mypt-train: error:" in line)
-    assert "process 1 of 2 (" in said
-    assert "is gone: it ended without saying why" in said
-    assert "go on from the last whole checkpoint with --resume" in said
-    left = checkpoints(killed.out)
-    assert left
-    assert int(left[-1].name[5:]) in (2, 4), "whole, as trainer.json says"
-    assert sorted(p.name for p in (left[-1] / "shards").iterdir()) == [
-        f"shard-0000{process}-model-0000{of}-of-00002.safetensors"
-        for process in (1, 2)
-        for of in (1, 2)
-    ]
+    (error,) = (line for line in first.stderr.splitlines() if "mypt-train: error:" in line)
+    assert "process 1 of 2 (" in error
+    assert "is gone: it ended without saying why" in error
+    assert "go on from the last whole checkpoint with --resume" in error
+    folder = checkpoints(killed.out)[-1]
+    assert int(folder.name[5:]) in (2, 4), "whole, as trainer.json says"
+    pieces = [(process, of) for process in (1, 2) for of in (1, 2)]
+    names = [f"shard-0000{process}-model-0000{of}-of-00002.safetensors" for process, of in pieces]
+    assert sorted(path.name for path in (folder / "shards").iterdir()) == names
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -120,14 +118,14 @@ def test_any_number_of_processes_goes_on(
     """
     shutil.copytree(killed.out, tmp_path / "run")
     if count == 1:
-        train(killed.sft, MADE, tmp_path / "run", resume=True)
+        train(killed.sft, CONFIG, tmp_path / "run", resume=True)
     else:
         ends = processes([*killed.args, "--out", str(tmp_path / "run"), "--resume"], count)
         for end in ends:
             assert end.returncode == 0, end.stderr
     mine, theirs = steps(tmp_path / "run"), steps(alone)
     assert [e["counted"] for e in mine] == [e["counted"] for e in theirs]
-    losses = [[e["loss"] for e in told] for told in (mine, theirs)]
+    losses = [[entry["loss"] for entry in entries] for entries in (mine, theirs)]
     terms = forward_terms(SHAPE, 512)
     assert_close(*losses, terms=terms, dtype=np.float32)
     assert not is_close(losses[0][1:], losses[1][:-1], terms=terms, dtype=np.float32), "a step lost"
@@ -135,13 +133,14 @@ def test_any_number_of_processes_goes_on(
     assert log(tmp_path / "run")[-1] == {"event": "checkpoint", "step": STEPS, "folder": last}
     ours, wanted = (read_weights(run / last) for run in (tmp_path / "run", alone))
     assert set(ours) == set(wanted)
-    allowed = {"terms": terms, "path": path_of(MADE)}
+    allowed = {"terms": terms, "path": path_of(CONFIG)}
     assert tensors_apart(ours, wanted, **allowed) == []
     earlier = read_weights(alone / f"step_{STEPS - 2:06}")
     assert tensors_apart(earlier, wanted, **allowed) == list(wanted), "the last steps lost"
     table = "model.embed_tokens.weight"
     one_row = wanted | {table: wanted[table].clone()}
-    one_row[table][220] = earlier[table][220]
+    (space,) = small("mypt").tokenizer.encode(" ")
+    one_row[table][space] = earlier[table][space]
     assert tensors_apart(one_row, wanted, **allowed) == [table], "one row lost"
 
 
@@ -156,17 +155,17 @@ def test_each_row_is_read_once(count: int, size: int, micro: int) -> None:
     assert max(read) - min(read) <= 1
 
 
-@pytest.mark.parametrize("objective", ["sft", "orpo", "dpo", "kto"])
-def test_a_batch_without_rows_counts_for_nothing(objective: str, killed: Run) -> None:
+@pytest.mark.parametrize("name", ["sft", "orpo", "dpo", "kto"])
+def test_a_batch_without_rows_counts_for_nothing(name: str, killed: Run) -> None:
     """Its loss is 0, and so are all gradients; every weight has one."""
-    made = Config.of({"model": MADE["model"], "train": {"objective": objective}}).train
-    seen = corpus(open_data([killed.sft]), "train")
-    model = random_transformer(LlamaConfig(vocab_size=50304, **MADE["model"]), 1)
+    chosen = Config.of({"model": SHAPE, "train": {"objective": name}}).train
+    some = corpus(open_data([killed.sft]), "train")
+    model = random_transformer(LlamaConfig(vocab_size=448, **SHAPE), 1)
     frozen = random_transformer(model.config, 2).requires_grad_(False)
-    objective_ = Objective(made, seen, Ranks(0, 1, torch.device("cpu")), frozen)
-    nothing = idle(seen, seen.rows()[0])
-    assert objective_.count([nothing]) == nothing.tokens == 0
-    loss = objective_.step(model, [nothing], 1)
+    objective = Objective(chosen, some, Ranks(0, 1, torch.device("cpu")), frozen)
+    nothing = idle(some, some.rows()[0])
+    assert objective.count([nothing]) == nothing.tokens == 0
+    loss = objective.step(model, [nothing], 1)
     assert float(loss) == 0
     assert all(w.grad is not None and not w.grad.any() for w in model.parameters())
 
@@ -210,8 +209,8 @@ def test_two_processes_after_an_exchange_has_failed() -> None:
 def test_the_first_process_is_silent() -> None:
     world = World(2)
     world.after(2)
-    (said,) = world.after(SILENT + 2, 0)
-    assert said.startswith("process 0 of 2 (")
+    (verdict,) = world.after(SILENT + 2, 0)
+    assert verdict.startswith("process 0 of 2 (")
 
 
 def test_a_process_that_says_why_it_stops() -> None:
@@ -230,10 +229,9 @@ def test_nobody_is_silent_but_one_is_behind() -> None:
         watch.note(4 if watch.rank == 1 else 5)
     world.watches[0].store.set("hurry", b"1")
     assert world.after(2 * HURRIED) == ["", "", ""]
-    assert all(
-        said.startswith("process 1 of 3") and "did not come to step 5 in time" in said
-        for said in world.after(2 * HURRIED)
-    )
+    for verdict in world.after(2 * HURRIED):
+        assert verdict.startswith("process 1 of 3")
+        assert "did not come to step 5 in time" in verdict
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
