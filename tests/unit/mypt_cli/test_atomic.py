@@ -4,78 +4,80 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mypt_cli import atomic
-from tests.support.children import child
+from tests.support.build import contents
+from tests.support.victims import Victims, victims
 
 OLD, NEW = b"old\n", b"new\n" * 1000
 
-# Each writes half of what it has to write, and then waits to be killed.
+# Each writes half of what it has to write, and is killed there.
 WRITERS = {
-    "replacing": "with atomic.replacing(path) as out: out.write(half); out.flush(); wait()",
+    "replacing": "with atomic.replacing(path) as out: out.write(half); out.flush(); die()",
     "write": "atomic.write(path, pieces())",
-    "Output": "with Output(str(path), ()) as out: out.write_bytes(half); out._stream.flush(); wait()",
-    "packed": "with Output(f'{path}.gz', ()) as out: out.write_bytes(half); wait()",
-    "baseline": "os.fsync = lambda _: wait(); baseline.write(str(path), KEYS)",
+    "Output": "with Output(str(path), ()) as out: out.write_bytes(half); out._stream.flush(); die()",
+    "packed": "with Output(f'{path}.gz', ()) as out: out.write_bytes(half); die()",
+    "baseline": "os.fsync = lambda _: die(); baseline.write(str(path), KEYS)",
+    "folder": "with atomic.folder(path) as made: (made / 'a').write_bytes(half); die()",
 }
 SCRIPT = """
-import os, sys, time
+import os
 from pathlib import Path
 from mypt_cli import atomic
 from mypt_cli.jsonl.output import Output
 from mypt_lint.settings import baseline
 
-path, half = Path(sys.argv[1]), b"half" * 1000
+path, half = Path(name), b"half" * 1000
 
-def wait():
-    print("ready", flush=True)
-    time.sleep(60)
+def die():
+    os._exit(9)
 
 def pieces():
     yield half
-    wait()
+    die()
 
 KEYS = [baseline.Key("e", "MYP201", "/messages/0")]
 """
 
 
-def killed(script: str, path: Path) -> None:
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Victims]:
+    with victims("mypt_lint.settings.baseline") as forks:
+        yield forks
+
+
+def kill(forks: Victims, writer: str, path: Path) -> None:
     """Runs a writer up to its middle, and kills it there."""
-    command = [sys.executable, "-c", SCRIPT + script, str(path)]
-    with child(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        process.send_signal(signal.SIGKILL)
+    assert forks.run(SCRIPT + WRITERS[writer], name=str(path)) is None
 
 
 @pytest.mark.parametrize("old", [OLD, None])
-@pytest.mark.parametrize("name", WRITERS)
-def test_a_kill_leaves_the_old_file_or_none(tmp_path: Path, name: str, old: bytes | None) -> None:
+@pytest.mark.parametrize("name", [name for name in WRITERS if name != "folder"])
+def test_a_kill_leaves_the_old_file_or_none(
+    tmp_path: Path, forks: Victims, name: str, old: bytes | None
+) -> None:
     path = tmp_path / "data"
     target = tmp_path / ("data.gz" if name == "packed" else "data")
     if old is not None:
         target.write_bytes(old)
-    killed(WRITERS[name], path)
+    kill(forks, name, path)
     assert (target.read_bytes() if target.exists() else None) == old
     atomic.write(target, [NEW])  # and what was left is not in the way
     assert target.read_bytes() == NEW
 
 
 @pytest.mark.parametrize("old", [True, False])
-def test_a_kill_leaves_the_old_folder_or_none(tmp_path: Path, old: bool) -> None:
+def test_a_kill_leaves_the_old_folder_or_none(tmp_path: Path, forks: Victims, old: bool) -> None:
     path = tmp_path / "folder"
     if old:
         path.mkdir()
         (path / "a").write_bytes(OLD)
-    killed("with atomic.folder(path) as made: (made / 'a').write_bytes(half); wait()", path)
+    kill(forks, "folder", path)
     assert path.exists() == old
     if old:
         assert (path / "a").read_bytes() == OLD
@@ -121,9 +123,7 @@ def test_an_error_leaves_nothing_else(
         atomic.write(path, pieces())
     with pytest.raises((OSError, KeyboardInterrupt)):
         files()
-    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == (
-        {} if old is None else {"x": old}
-    )
+    assert contents(tmp_path) == ({} if old is None else {"x": old})
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755])
@@ -131,11 +131,10 @@ def test_permissions_stay(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "x"
     path.write_bytes(OLD)
     path.chmod(mode)
-    seen = []
     with atomic.replacing(path) as out:
         out.write(NEW)
-        seen = [stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir() if p != path]
-    assert seen == [mode], "nobody else may read it while it is written"
+        modes = [stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir() if p != path]
+    assert modes == [mode], "nobody else may read it while it is written"
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 

@@ -18,18 +18,20 @@ from mypt_model.shape import ModelError
 from mypt_train.commands.prepare import main as prepare
 from mypt_train.data.reader import ShardError, ShardReader
 from mypt_view.cli import main as view
+from tests.support.build import assistant, chat, message, read, user, write
 from tests.support.own_folders import GABGPT_RECORDS, TOY_RECORDS, write_folder
 
 ROOT = Path(__file__).resolve().parents[3]
-GOOD = {"messages": [{"role": "ask", "content": "q?"}, {"role": "answer", "content": "Yes."}]}
-BAD = {"messages": [{"role": "ask", "content": "q?"}, {"role": "answer", "contnt": "Yes."}]}
+GOOD = chat(message("ask", "q?"), message("answer", "Yes."))
+BAD = chat(message("ask", "q?"), {"role": "answer", "contnt": "Yes."})
+NO_NAME = r"'\./my_toy' is a folder; only a name is taken from data"
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_folder(tmp_path, "toy", TOY_RECORDS)
-    (tmp_path / "good.jsonl").write_text(json.dumps(GOOD) + "\n")
-    (tmp_path / "bad.jsonl").write_text(json.dumps(BAD) + "\n")
+    write(tmp_path / "good.jsonl", GOOD)
+    write(tmp_path / "bad.jsonl", BAD)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -123,19 +125,16 @@ def trap(here: Path) -> str:
 
 def test_data_names_no_code(here: Path, trap: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Who lints, views or trains on data does not run what its manifest names."""
-    chat = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
-    (here / "chat.jsonl").write_text(json.dumps(chat) + "\n")
+    write("chat.jsonl", chat())
     assert prepare(["chat.jsonl", "--dialect", "chatml", "-o", "out", "-q"]) == 0
     manifest = here / "out/dataset_metadata.json"
-    told = manifest.read_text().replace('"dialect": "chatml"', f'"dialect": "{trap}"')
-    assert trap in told
-    manifest.write_text(told)
+    text = manifest.read_text().replace('"dialect": "chatml"', f'"dialect": "{trap}"')
+    assert trap in text
+    manifest.write_text(text)
     assert lint(["out"]) == 1
     assert "only a name is taken from data" in capsys.readouterr().out
     assert view(["out"]) == 2
-    with pytest.raises(
-        ShardError, match=r"'\./my_toy' is a folder; only a name is taken from data"
-    ):
+    with pytest.raises(ShardError, match=NO_NAME):
         _ = ShardReader(here / "out").dialect
 
 
@@ -144,18 +143,14 @@ def test_a_model_names_no_code(here: Path, trap: str) -> None:
     model.mkdir()
     (model / "config.json").write_text("{}")
     (model / "trainer.json").write_text(json.dumps({"data": {"dialect": trap}}))
-    with pytest.raises(
-        ModelError, match=r"'\./my_toy' is a folder; only a name is taken from data"
-    ):
+    with pytest.raises(ModelError, match=NO_NAME):
         dialect_of(model, wanted=None, default="mypt")
 
 
 def test_a_server_names_no_code(here: Path, trap: str) -> None:
     client = openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="-")
     endpoint = Endpoint(url="http://127.0.0.1:1/v1", model="m", client=client, dialect=trap)
-    with pytest.raises(
-        ValueError, match=r"'\./my_toy' is a folder; only a name is taken from data"
-    ):
+    with pytest.raises(ValueError, match=NO_NAME):
         spoken_by(endpoint, None, None)
 
 
@@ -172,19 +167,15 @@ def test_conversion_says_that_it_knows_no_such_records(
 def test_records_of_a_folder_are_converted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of each kind of records.toml; what the target has no place for is a loss."""
     assert lint(["new-dialect", "./tutor"]) == 0
-    thought = {"role": "assistant", "think": "t", "content": "a"}
-    asked = {"role": "user", "content": "u"}
-    Path("t.jsonl").write_text(json.dumps({"messages": [asked, thought]}))
-    given = ["t.jsonl", "--from", "./tutor"]
+    tutor = chat(user("u"), assistant("a", think="t"))
+    given = [write("t.jsonl", tutor), "--from", "./tutor"]
     assert convert([*given, "--to", "qwen3", "-o", "q.jsonl"]) == 0
-    answer = {"role": "assistant", "reasoning_content": "t", "content": "a"}
-    assert json.loads(Path("q.jsonl").read_text()) == {"messages": [asked, answer]}
+    assert read("q.jsonl") == [chat(user("u"), assistant("a", reasoning_content="t"))]
     assert convert([*given, "--to", "chatml", "-o", "c.jsonl"]) == 1
     assert "would lose" in capsys.readouterr().err
-    example = f"{ROOT}/examples/mistral_v11"
     assert convert(["q.jsonl", "--from", "qwen3", "--to", "./tutor", "-o", "back.jsonl"]) == 0
-    assert json.loads(Path("back.jsonl").read_text()) == {"messages": [asked, thought]}
-    said = {"messages": [asked, {"role": "assistant", "content": "a"}]}
-    Path("m.jsonl").write_text(json.dumps(said))
+    assert read("back.jsonl") == [tutor]
+    plain, example = chat(user("u"), assistant("a")), f"{ROOT}/examples/mistral_v11"
+    write("m.jsonl", plain)
     assert convert(["m.jsonl", "--from", example, "--to", "chatml", "-o", "n.jsonl"]) == 0
-    assert json.loads(Path("n.jsonl").read_text()) == said
+    assert read("n.jsonl") == [plain]
