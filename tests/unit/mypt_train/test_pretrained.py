@@ -23,7 +23,7 @@ from tests.support.tolerance import (
     path_of,
     tensors_apart,
 )
-from tests.support.training import TRAIN, data, log, processes, small_data, weights
+from tests.support.training import THREADS, TRAIN, data, log, processes, small_data, weights
 from tests.support.vocabulary import SIZE, small
 
 torch = pytest.importorskip("torch")
@@ -386,7 +386,7 @@ def test_a_folder_with_code_runs_none(tmp_path: Path) -> None:
 def test_the_command(qwen: Path, sft: Path, tmp_path: Path) -> None:
     words = ["--data", str(sft), "--out", str(tmp_path / "r"), "--init-from", str(qwen), "--steps"]
     few = ["--set", "train.val_every=-1", "--set", "train.legality_every=-1"]
-    assert main([*words, "1", "--quiet", "--threads", "1", *few]) == 0
+    assert main([*words, "1", "--quiet", "--threads", str(THREADS), *few]) == 0
     assert isinstance(open_model(tmp_path / "r" / "step_000001"), Pretrained)
     assert main(["--data", str(sft), "--out", str(tmp_path / "x")]) == 2
 
