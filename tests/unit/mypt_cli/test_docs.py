@@ -1,9 +1,11 @@
-"""README and docs: each link leads somewhere, and each command that is shown has these options."""
+"""README and docs promise nothing that is not there: links, commands, options, releases."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import tomllib
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -20,6 +22,9 @@ ROOT = Path(__file__).parents[3]
 GENERATED = ("rules.md", "conversion.md")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 WRITTEN = [p for p in PAGES if p.name not in GENERATED and not p.name.startswith("automaton")]
+README, LINTER = (
+    (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/linting.md")
+)
 COLUMNS = 120
 
 
@@ -76,8 +81,7 @@ def test_options_that_are_mentioned_exist(page: Path) -> None:
 
 
 def test_the_readme_shows_each_command() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert {f"mypt-{name}" for name in MODULES} <= set(re.findall(r"mypt-[a-z]+", text))
+    assert {f"mypt-{name}" for name in MODULES} <= set(re.findall(r"mypt-[a-z]+", README))
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=named)
@@ -98,9 +102,8 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
 def test_the_index_names_each_page() -> None:
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     pages = {p.name for p in (ROOT / "docs").glob("*.md")} - {"README.md"}
-    assert {p for p in pages if not p.startswith("automaton")} <= set(
-        re.findall(r"\]\(([\w.-]+)\)", index)
-    )
+    links = set(re.findall(r"\]\(([\w.-]+)\)", index))
+    assert {p for p in pages if not p.startswith("automaton")} <= links
 
 
 def prose(page: Path) -> list[str]:
@@ -115,6 +118,29 @@ def test_lines_fit_on_a_screen(page: Path) -> None:
 
 
 def test_the_readme_says_what_and_why_in_thirty_lines_and_then_the_two_commands() -> None:
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").split("\n")
+    lines = README.split("\n")
     assert lines.index("## Two commands") <= 30
     assert [line for line in lines if len(line) > COLUMNS] == []
+
+
+def test_no_repository_or_release_is_named_that_does_not_exist() -> None:
+    assert not re.search(r"<owner>|github\.com/[<{]|@v\d|rev: v", README + LINTER)
+
+
+def test_each_editor_starts_the_server_within_three_lines() -> None:
+    blocks = {kind: code(ROOT / "docs/linting.md", kind) for kind in ("json", "lua", "toml")}
+    run = ["mypt-lint", "server"]
+    editor = json.loads("{{{}}}".format(next(b for b in blocks["json"] if "glspc" in b)))
+    assert [editor["glspc.server.command"], *editor["glspc.server.commandArguments"]] == run
+    helix = tomllib.loads(next(b for b in blocks["toml"] if "language-server" in b))
+    server = helix["language-server"]["mypt"]
+    assert [server["command"], *server["args"]] == run
+    assert '"mypt-lint", "server"' in blocks["lua"][0]
+    shown = [b for each in blocks.values() for b in each]
+    assert all(b.count("\n") <= 3 for b in shown if "mypt-lint" in b and "server" in b)
+
+
+def test_torch_can_be_had_without_gigabytes() -> None:
+    line = re.search(r"`(pip install torch [^`]+)`", README)
+    assert line is not None
+    assert shlex.split(line[1])[-1] == "https://download.pytorch.org/whl/cpu"
