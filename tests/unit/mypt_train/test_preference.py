@@ -4,9 +4,9 @@ on plain logits.
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from mypt_lint.cli import main as lint
 from mypt_train import Options, PrepareError, ShardReader, prepare
 from mypt_train.commands.prepare import main as prepare_command
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
-from tests.support.build import contents, write
+from tests.support.build import assistant, chat, contents, read, user, write
+from tests.support.examples import examples
 from tests.support.tolerance import assert_close, forward_terms, is_close, path_of, tensors_apart
 from tests.support.training import SHAPE, config, log, processes, weights
 
@@ -29,23 +30,18 @@ pytestmark = pytest.mark.numeric
 
 D = mypt_spec.dialect("usf-omega")
 PAIRS = [
-    {"messages": [{"role": "user", "content": f"Question {i}"}], "chosen": {"role": "assistant", "content": f"Good answer {i} " + "really " * i}, "rejected": {"role": "assistant", "content": "Bad"}}
+    chat(user(f"Question {i}"), chosen=assistant(f"Good answer {i} " + "really " * i), rejected=assistant("Bad"))
     for i in range(6)
 ]  # fmt: skip
 LABELS = [
-    {
-        "messages": [{"role": "user", "content": f"Is {i} even?"}],
-        "assistant": "Yes" if i % 3 else "It is, of course",
-        "label": bool(i % 2),
-    }
+    chat(user(f"Is {i} even?"), assistant="Yes" if i % 3 else "It is, of course", label=bool(i % 2))
     for i in range(6)
 ]
 # Alike but for the answer that is rejected, or for the label.
 TWINS = [
-    PAIRS[0] | {"rejected": {"role": "assistant", "content": "Worse"}},
-    LABELS[0] | {"label": not LABELS[0]["label"]},
-]
-PLAIN = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
+    PAIRS[0] | {"rejected": assistant("Worse")}, LABELS[0] | {"label": not LABELS[0]["label"]},
+]  # fmt: skip
+PLAIN = chat()
 
 
 def ids_of(record: dict[str, Any]) -> list[int]:
@@ -54,75 +50,69 @@ def ids_of(record: dict[str, Any]) -> list[int]:
     return [int(i) for i in D.encode(episode).ids]
 
 
-def other(record: dict[str, Any]) -> dict[str, Any]:
+def swapped(record: dict[str, Any]) -> dict[str, Any]:
+    """Returns a pair with the answers in the places of each other."""
     return record | {"chosen": record["rejected"], "rejected": record["chosen"]}
 
 
-def made(tmp: Path, *records: Any, **options: Any) -> Path:
-    tmp.mkdir(parents=True, exist_ok=True)
-    prepare(
-        expand([write(tmp / "in.jsonl", *records)]),
-        tmp / "out",
-        Options(**{"dialect": "usf-omega", "context_length": 128, "preferences": True} | options),
-    )
-    return tmp / "out"
+def kinds_of(record: dict[str, Any]) -> tuple[int, ...]:
+    if "chosen" in record:
+        return CHOSEN, REJECTED
+    return ({None: SFT, True: GOOD, False: BAD}[record.get("label")],)
 
 
-@settings(max_examples=15)
+def prepared(folder: Path, *records: Any, **options: Any) -> Path:
+    """Prepares records as preferences, and returns the folder of the data set."""
+    usual = {"dialect": "usf-omega", "context_length": 128, "preferences": True}
+    path = write(folder / "in.jsonl", *records)
+    prepare(expand([path]), folder / "out", Options(**usual | options))
+    return folder / "out"
+
+
+@settings(max_examples=examples(15))
 @given(
     st.lists(st.sampled_from([*PAIRS, *LABELS, *TWINS, PLAIN]), min_size=1, max_size=12),
-    st.sampled_from([0.0, 0.5]),
-    st.booleans(),
-    st.booleans(),
-)
+    st.sampled_from([0.0, 0.5]), st.booleans(), st.booleans(),
+)  # fmt: skip
 @example([PAIRS[0], LABELS[0], *TWINS, *TWINS], 0.5, True, True)
 def test_pairs_and_labels_are_kept(
     records: list[dict[str, Any]], val: float, dedup: bool, pack: bool
 ) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
-        out = made(
-            Path(folder), *records, val_fraction=val, dedup=dedup, pack=pack, tokens_per_shard=256
-        )
+        chosen = {"val_fraction": val, "dedup": dedup, "pack": pack, "tokens_per_shard": 256}
+        out = prepared(Path(folder), *records, **chosen)
         reader = ShardReader(out, verify=True)
-        found: list[tuple[Any, ...]] = []
+        written: list[tuple[int, int]] = []
         for split in ("train", "val"):
-            pairs: dict[int, dict[int, list[int]]] = {}
+            pairs: dict[int, dict[int, int]] = {}
             for shard in reader.shards(split):
                 assert shard.kinds is not None
-                for (ids, _), entry, where in zip(
-                    shard.episodes(), shard.kinds, shard.index, strict=True
-                ):
-                    record = records[int(where["line"]) - 1]
-                    kind, pair = int(entry["kind"]), int(entry["pair"])
+                rows = zip(shard.episodes(), shard.kinds, shard.index, strict=True)
+                for (ids, _), entry, where in rows:
+                    line, kind, pair = int(where["line"]), int(entry["kind"]), int(entry["pair"])
+                    record = records[line - 1]
                     assert (pair > 0) == (kind in (CHOSEN, REJECTED))
-                    assert ids.tolist() == ids_of(other(record) if kind == REJECTED else record)
+                    assert ids.tolist() == ids_of(swapped(record) if kind == REJECTED else record)
                     if pair:
-                        pairs.setdefault(pair, {})[kind] = [int(where["line"])]
-                    found.append((int(where["line"]), kind))
-            assert all(
-                set(pair) == {CHOSEN, REJECTED} and pair[CHOSEN] == pair[REJECTED]
-                for pair in pairs.values()
-            ), "both in one split"
-        wanted = []
-        for number, record in enumerate(records, 1):
-            if not dedup or record not in records[: number - 1]:
-                label = record.get("label")
-                kinds = (
-                    (CHOSEN, REJECTED)
-                    if "chosen" in record
-                    else (SFT if label is None else GOOD if label else BAD,)
-                )
-                wanted += [(number, kind) for kind in kinds]
-        assert sorted(found) == sorted(wanted)
+                        pairs.setdefault(pair, {})[kind] = line
+                    written.append((line, kind))
+            for pair in pairs.values():
+                assert set(pair) == {CHOSEN, REJECTED}, "both in one split"
+                assert pair[CHOSEN] == pair[REJECTED]
+        expected = [
+            (number, kind)
+            for number, record in enumerate(records, 1)
+            if not dedup or record not in records[: number - 1]
+            for kind in kinds_of(record)
+        ]
+        assert sorted(written) == sorted(expected)
         assert lint(["-q", str(out)]) == 0
 
 
 def test_without_the_option_it_is_data_for_sft(tmp_path: Path) -> None:
-    plain = made(tmp_path / "a", *PAIRS, preferences=False)
-    chosen = [{"messages": [*p["messages"], p["chosen"]]} for p in PAIRS]  # type: ignore[misc]
-    same = made(tmp_path / "b", *chosen, preferences=False)
+    plain = prepared(tmp_path / "a", *PAIRS, preferences=False)
+    answers = [{"messages": [*pair["messages"], pair["chosen"]]} for pair in PAIRS]
+    same = prepared(tmp_path / "b", *answers, preferences=False)
     for name, data in contents(plain).items():
         assert name == "dataset_metadata.json" or contents(same)[name] == data
     (shard,) = ShardReader(plain).shards("train")
@@ -131,27 +121,15 @@ def test_without_the_option_it_is_data_for_sft(tmp_path: Path) -> None:
 
 def test_what_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(PrepareError, match="records of mypt hold no preferences"):
-        made(tmp_path / "a", {}, dialect="mypt")
-    assert (
-        prepare_command(
-            [
-                write(tmp_path / "in.jsonl", *PAIRS),
-                "--dialect",
-                "usf-omega",
-                "--preferences",
-                "--format",
-                "parquet",
-                "--out",
-                str(tmp_path / "x"),
-            ]
-        )
-        == 2
-    )
+        prepared(tmp_path / "a", {}, dialect="mypt")
+    words = ["--dialect", "usf-omega", "--preferences", "--format", "parquet"]
+    path = write(tmp_path / "in.jsonl", *PAIRS)
+    assert prepare_command([path, *words, "--out", str(tmp_path / "x")]) == 2
     assert "no place for preferences" in capsys.readouterr().err
-    long = PAIRS[0] | {"rejected": {"role": "assistant", "content": "Bad " * 200}}
+    long = PAIRS[0] | {"rejected": assistant("Bad " * 200)}
     for how, status in (("error", "refused"), ("split-turns", "refused"), ("drop", "long")):
-        out = made(tmp_path / how, long, PAIRS[1], long=how, on_error="reject")
-        (reject,) = map(json.loads, (out / "rejects.jsonl").read_text().splitlines())
+        out = prepared(tmp_path / how, long, PAIRS[1], long=how, on_error="reject")
+        (reject,) = read(out / "rejects.jsonl")
         assert (reject["status"], reject["findings"][0]["code"]) == (status, "MYP502")
         (shard,) = ShardReader(out).shards("train")
         assert len(shard.index) == 2
@@ -171,26 +149,21 @@ from mypt_train.training.distributed import World  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
 from mypt_train.training.parts import preference  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
-from mypt_train.training.trainer import CheckpointError, TrainError, _rows, train  # noqa: E402
+from mypt_train.training.trainer import CheckpointError, TrainError, train  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("set"), *PAIRS, *LABELS, PLAIN)
+    return prepared(tmp_path_factory.mktemp("set"), *PAIRS, *LABELS, PLAIN)
 
 
-def likelihoods(model: Any, found: Corpus, number: int) -> list[float]:
-    """The log-likelihood of each trained token of an episode alone, from whole logits."""
-    ids, mask = (torch.tensor(a.astype(np.int64)) for a in found.tokens(number))
+def likelihoods(model: Any, corpus: Corpus, number: int) -> list[float]:
+    """Returns that of each trained token of an episode alone, as a logarithm, from whole logits."""
+    ids, mask = (torch.tensor(a.astype(np.int64)) for a in corpus.tokens(number))
     at = torch.arange(len(ids))[None]
+    attention = attend("mask", [[len(ids)]], len(ids), torch.device("cpu"))
     with torch.no_grad():
-        logits = model(
-            ids[None],
-            at,
-            attend("mask", [[len(ids)]], len(ids), torch.device("cpu")),
-            at[0],
-            F.linear,
-        )
+        logits = model(ids[None], at, attention, at[0], F.linear)
     chosen = torch.log_softmax(logits[:-1].double(), -1).gather(1, ids[1:, None])[:, 0]
     return [float(v) for v in chosen[mask[1:] == 1]]
 
@@ -200,20 +173,19 @@ def sigmoid(x: float) -> float:
 
 
 def by_formula(
-    objective: str, beta: float, model: Any, frozen: Any, found: Corpus
+    objective: str, beta: float, model: Any, frozen: Any, corpus: Corpus
 ) -> tuple[float, float]:
     """Returns the mean loss over all pairs or answers, and the size of the log-likelihoods in it."""
-    kinds, pairs = found.episodes["kind"], found.episodes["pair"]
-    wanted = np.flatnonzero(
-        np.isin(kinds, (GOOD, BAD) if objective == "kto" else (CHOSEN, REJECTED))
-    ).tolist()
-    policy, reference = ({n: likelihoods(net, found, n) for n in wanted} for net in (model, frozen))
+    kinds, pairs = corpus.episodes["kind"], corpus.episodes["pair"]
+    read = (GOOD, BAD) if objective == "kto" else (CHOSEN, REJECTED)
+    some = np.flatnonzero(np.isin(kinds, read)).tolist()
+    policy, reference = ({n: likelihoods(net, corpus, n) for n in some} for net in (model, frozen))
     gain = {n: sum(policy[n]) - sum(reference[n]) for n in policy}
     losses, size = [], max(abs(sum(each)) for each in policy.values())
     if objective == "kto":
         drift = max(0.0, sum(gain.values()) / len(gain))
         losses = [
-            1 - sigmoid(beta * (gain[n] - drift) * (1 if kinds[n] == GOOD else -1)) for n in wanted
+            1 - sigmoid(beta * (gain[n] - drift) * (1 if kinds[n] == GOOD else -1)) for n in some
         ]
         return sum(losses) / len(losses), size
     for pair in sorted(set(pairs[pairs > 0].tolist())):
@@ -236,23 +208,23 @@ ANSWER, SUMMED = 16, 1024
 
 @pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
 def test_losses_are_their_formulas_however_a_step_is_cut(name: str, data: Path) -> None:
-    found = corpus(open_data([data]), "train")
+    some = corpus(open_data([data]), "train")
     c = Config.of({"model": SHAPE, "train": {"objective": name, "beta": 0.7}}).train
     shape = LlamaConfig(vocab_size=D.tokenizer.vocab_size, **SHAPE)
-    rows = _rows(found, c)
+    rows = some.rows(kinds=(GOOD, BAD)) if name == "kto" else some.pairs()
     model, frozen = random_transformer(shape, 1), random_transformer(shape, 2).requires_grad_(False)
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2.0)
-    objective = Objective(c, found, World(0, 1, torch.device("cpu")), frozen)
+    objective = Objective(c, some, World(0, 1, torch.device("cpu")), frozen)
     gradients = []
     for micro in (1, len(rows)):
-        batches = [batch(found, rows[i : i + micro]) for i in range(0, len(rows), micro)]
+        batches = [batch(some, rows[i : i + micro]) for i in range(0, len(rows), micro)]
         model.zero_grad()
         loss = objective.step(model, batches, objective.count(batches))
-        formula, size = by_formula(name, 0.7, model, frozen, found)
+        formula, size = by_formula(name, 0.7, model, frozen, some)
         assert_close(loss, formula, terms=ANSWER, scale=size)
-        other, _ = by_formula(name, 1.0, model, frozen, found)
+        other, _ = by_formula(name, 1.0, model, frozen, some)
         assert not is_close(loss, other, terms=ANSWER, scale=size), "another beta"
         gradients.append([weight.grad.clone() for weight in model.parameters()])
     for one, other in zip(*gradients, strict=True):
@@ -265,28 +237,22 @@ def test_losses_are_their_formulas_however_a_step_is_cut(name: str, data: Path) 
 def test_gradients_of_losses(name: str) -> None:
     """Against finite differences."""
     policy = torch.tensor([-3.0, -4.0, -2.0, -9.0], dtype=torch.float64, requires_grad=True)
-    reference, lengths = (
-        torch.tensor([-3.5, -3.0, -2.0, -8.0], dtype=torch.float64),
-        torch.tensor([3, 4, 2, 5]),
-    )
+    reference = torch.tensor([-3.5, -3.0, -2.0, -8.0], dtype=torch.float64)
+    lengths, good = torch.tensor([3, 4, 2, 5]), torch.tensor([True, False] * 2)
+    drift = torch.tensor(0.1)
     losses = {
         "dpo": lambda p: preference.dpo(p, reference, beta=0.3),
         "orpo": lambda p: preference.orpo(p, lengths, beta=0.3),
-        "kto": lambda p: preference.kto(
-            p, reference, torch.tensor([True, False, True, False]), torch.tensor(0.1), beta=0.3
-        ),
+        "kto": lambda p: preference.kto(p, reference, good, drift, beta=0.3),
     }
     assert torch.autograd.gradcheck(losses[name], (policy,))
 
 
 @pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
 def test_training_prefers_what_is_chosen(name: str, data: Path, tmp_path: Path) -> None:
-    val = made(tmp_path / "val", *PAIRS, *LABELS, val_fraction=1.0)
-    train(
-        [data, val],
-        config(objective=name, beta=1.0, steps=6, log_every=1, lr=0.003, val_every=3),
-        tmp_path / "r",
-    )
+    val = prepared(tmp_path / "val", *PAIRS, *LABELS, val_fraction=1.0)
+    chosen = config(objective=name, beta=1.0, steps=6, log_every=1, lr=0.003, val_every=3)
+    train([data, val], chosen, tmp_path / "r")
     judged = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "validation"]
     assert judged[1] < judged[0]
     losses = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "step"]
@@ -339,8 +305,8 @@ def test_processes_share_the_reference(data: Path, tmp_path: Path) -> None:
     kto = config(objective="kto", beta=1.0, steps=2)
     base = train(data, config(steps=1), tmp_path / "sft").folder
     one = train(data, kto, tmp_path / "one", init_from=base).folder
-    (tmp_path / "c.json").write_text(json.dumps(kto))
-    words = ["--data", str(data), "--config", str(tmp_path / "c.json"), "--init-from", str(base)]
+    chosen = write(tmp_path / "c.json", kto)
+    words = ["--data", str(data), "--config", chosen, "--init-from", str(base)]
     words += ["--set", "train.parallel=fsdp", "--out", str(tmp_path / "two"), "-q"]
     for done in processes(["-c", IN_PIECES, *words], 2):
         assert done.returncode == 0, done.stderr
@@ -350,14 +316,10 @@ def test_processes_share_the_reference(data: Path, tmp_path: Path) -> None:
 
 
 def test_sft_on_preferences_leaves_out_bad_answers(data: Path, tmp_path: Path) -> None:
-    found = corpus(open_data([data]), "train")
-    kinds = {
-        int(found.episodes["kind"][n])
-        for row in _rows(found, Config.of({"model": SHAPE}).train)
-        for n in row.tolist()
-    }
+    some = corpus(open_data([data]), "train")
+    kinds = {int(some.episodes["kind"][n]) for row in some.rows() for n in row.tolist()}
     assert kinds == {SFT, CHOSEN, GOOD}
-    plain = made(tmp_path / "plain", PLAIN)
+    plain = prepared(tmp_path / "plain", PLAIN)
     for name, what in (("dpo", "pairs"), ("kto", "labels")):
         with pytest.raises(TrainError, match=f"the data has no {what} to train on"):
             train(plain, config(objective=name), tmp_path / "r")
