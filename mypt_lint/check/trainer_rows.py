@@ -188,11 +188,17 @@ def _episode(
         yield replace(finding, pointer=f"/input_ids/{start + at}", span=None, fix=None)
     if episode is None or labels is None:
         return
-    wanted = [bool(loss) for loss in dialect.encode(episode, mask=mask).loss]
-    if len(wanted) != len(ids):
-        return
-    differ = [i for i in range(1, len(ids)) if wanted[i] != (labels[i] != IGNORED)]
-    if differ:
+    masks: list[tuple[list[int], list[bool]]] = []  # each with the tokens at which labels differ
+    for meta in ({}, *dialect.adapter.prompting):  # ids do not say what a record's options were
+        losses = dialect.encode(replace(episode, meta=meta), mask=mask).loss.tolist()
+        if len(losses) == len(ids):
+            pairs = enumerate(zip(losses, labels, strict=True))
+            differ = [i for i, (loss, label) in pairs if i and loss != (label != IGNORED)]
+            if not differ:
+                return
+            masks.append((differ, [bool(loss) for loss in losses]))
+    if masks:
+        differ, wanted = min(masks, key=lambda pair: len(pair[0]))
         finding = _mask(dialect, ids, wanted, differ, start)
         yield finding if mask == "model" else replace(finding, help=f"the mask is {mask}")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_lint.check.trainer_rows import IGNORED, check_row
 from mypt_lint.cli import main
-from tests.support.build import native, write
+from tests.support.build import assistant, call, calls, chat, native, tool, user, write
 from tests.support.strategies import episodes
 from tests.support.vocabulary import path, small
 
@@ -100,6 +100,20 @@ def test_ids_that_are_not_legal() -> None:
     ids, labels = one["input_ids"], one["labels"]
     odd = one | {"input_ids": [*ids[:-1], 60000], "labels": [*labels[:-1], IGNORED]}
     assert ("MYP503", f"/input_ids/{len(ids) - 1}") in findings_of(odd)
+
+
+@pytest.mark.parametrize("answer", ["Hello.", " lead"])
+def test_options_of_a_record_that_ids_do_not_say(answer: str) -> None:
+    """An empty thought that the prompt ends with is not trained, and may be encoded otherwise."""
+    qwen3 = mypt_spec.dialect("qwen3")
+    calling = calls(call("f", {}), reasoning_content="Hm.")
+    messages = (user(), calling, tool(), assistant(answer))
+    one = row(chat(*messages, chat_template_kwargs={"enable_thinking": False}), dialect=qwen3)
+    assert list(check_row(qwen3, one)) == []
+    last = len(one["labels"]) - 1
+    one["labels"][last] = one["input_ids"][last]
+    (finding,) = check_row(qwen3, one)
+    assert (finding.code, finding.pointer) == ("MYP506", f"/labels/{last}")
 
 
 @pytest.mark.parametrize(
