@@ -5,6 +5,7 @@ phases, schedule.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_train import ShardError
 from tests.support.build import write
-from tests.support.strategies import DIALECTS, records
+from tests.support.dialects import DIALECTS
+from tests.support.examples import examples
+from tests.support.shards import prepare_files
+from tests.support.strategies import records
 from tests.support.tolerance import assert_close, forward_terms, is_close
-from tests.support.training import SHAPE, data
+from tests.support.training import SHAPE, small_data
 
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
@@ -44,7 +48,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return corpus(open_data([data(tmp_path_factory.mktemp("set") / "sft")]), "train")
+    return corpus(open_data([small_data(tmp_path_factory.mktemp("set") / "sft")]), "train")
 
 
 # The head.
@@ -57,7 +61,7 @@ def by_hand(hidden: Any, weight: Any, targets: Any, slopes: Any) -> tuple[Any, A
     return losses.detach(), h.grad, w.grad
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.integers(0, 40), st.integers(2, 90), st.integers(0, 1000), st.sampled_from([1, 64, 1 << 22])
 )
@@ -152,7 +156,7 @@ def rows_of_lengths(draw: st.DrawFn) -> tuple[list[list[int]], int]:
 
 
 @given(rows_of_lengths(), st.sampled_from([1, 2]))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_ways_of_attention_agree(made: tuple[list[list[int]], int], groups: int) -> None:
     lengths, width = made
     generator = torch.Generator().manual_seed(width)
@@ -194,12 +198,8 @@ def test_flex_attention_agrees_in_its_forward_pass() -> None:
 def test_the_mask_says_who_sees_whom() -> None:
     owner = owners([[2, 1]], 4)
     assert owner.tolist() == [[0, 0, 1, 2]]
-    assert block_mask(owner)[0, 0].int().tolist() == [
-        [1, 0, 0, 0],
-        [1, 1, 0, 0],
-        [0, 0, 1, 0],
-        [0, 0, 0, 1],
-    ]
+    rows = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    assert block_mask(owner)[0, 0].int().tolist() == rows
 
 
 @pytest.mark.parametrize("backend", ["slices", "mask"])
@@ -207,7 +207,7 @@ def test_an_episode_does_not_see_its_neighbours(backend: str, train: Corpus) -> 
     """Other content in one episode leaves the logits of the others in its row as they are, bit for
     bit; and alone they are the same.
     """
-    model = random_transformer(LlamaConfig(vocab_size=50304, **SHAPE), 1)
+    model = random_transformer(LlamaConfig(vocab_size=448, **SHAPE), 1)
     row = max(train.rows(), key=len)
     assert len(row) > 2
     found = batch(train, [row])
@@ -216,17 +216,12 @@ def test_an_episode_does_not_see_its_neighbours(backend: str, train: Corpus) -> 
 
     def logits(ids: Any, at: Any, lengths: Any) -> Any:
         with torch.no_grad():
-            return model(
-                ids,
-                at,
-                attend(backend, lengths, ids.shape[1], CPU),
-                torch.arange(ids.shape[1]),
-                lambda h, w: h @ w[:2000].T,
-            )
+            seen, places = attend(backend, lengths, ids.shape[1], CPU), torch.arange(ids.shape[1])
+            return model(ids, at, seen, places, F.linear)
 
     before = logits(found.ids, found.at, found.lengths)
     changed = found.ids.clone()
-    changed[0, begin:end] = (changed[0, begin:end] + 17) % 50000
+    changed[0, begin:end] = (changed[0, begin:end] + 17) % 380
     after = logits(changed, found.at, found.lengths)
     apart = torch.ones(len(before), dtype=torch.bool)
     apart[begin:end] = False
@@ -274,52 +269,42 @@ def test_a_batch_holds_what_the_data_holds(train: Corpus) -> None:
 
 
 def test_rows_keep_episodes_whole(train: Corpus) -> None:
-    for length in (512, 2048):
+    for length in (1024, 2048):
         rows = train.rows(length)
         assert sorted(n for row in rows for n in row.tolist()) == list(range(len(train.episodes)))
         assert all(int(train.episodes["length"][row].sum()) <= length for row in rows)
-    with pytest.raises(
-        ShardError, match=r"examples/phase.*tokens, a row 20; set train.context_length"
-    ):
+    says = r"examples/phase.*tokens, a row 20; set train.context_length"
+    with pytest.raises(ShardError, match=says):
         train.rows(20)
 
 
 def test_data_without_rows(tmp_path: Path) -> None:
-    found = corpus(open_data([data(tmp_path / "loose", pack=False)]), "train")
-    assert sorted(n for row in found.rows(600) for n in row.tolist()) == list(
-        range(len(found.episodes))
-    )
+    found = corpus(open_data([small_data(tmp_path / "loose", pack=False)]), "train")
+    rows = found.rows(1000)
+    assert sorted(n for row in rows for n in row.tolist()) == list(range(len(found.episodes)))
     with pytest.raises(ShardError, match="--no-pack"):
         found.rows()
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(data=st.data())
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 def test_phases_are_those_of_the_linter(
     name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    lines = data.draw(st.lists(records(name), min_size=1, max_size=6))
+    drawn = data.draw(st.lists(records(name), min_size=1, max_size=6))
     folder = tmp_path_factory.mktemp("set")
-    from mypt_cli.jsonl.paths import expand
-    from mypt_train import Options, prepare
-
-    prepare(
-        expand([write(folder / "in.jsonl", *lines)]),
-        folder / "out",
-        Options(dialect=name, context_length=4096),
-    )
+    path = write(folder / "in.jsonl", *drawn)
+    prepare_files([path], folder / "out", dialect=name, context_length=4096)
     found = corpus(open_data([folder / "out"], verify=False), "train")
     d = mypt_spec.dialect(name)
     for number, entry in enumerate(found.episodes):
         episode, _ = d.parse_ids(found.tokens(number)[0])
         assert episode is not None
-        fits = [
-            p
-            for p in range(1, len(d.table.phases) + 1)
-            if not [f for f in d.validate(episode, phase=p) if f.code.startswith("MYP4")]
-        ]
-        assert int(found.phase[number]) == (fits[0] if d.table.phases else 0)
+        phases = range(1, len(d.table.phases) + 1)
+        codes = {p: [f.code for f in d.validate(episode, phase=p)] for p in phases}
+        fits = [p for p in phases if not any(code.startswith("MYP4") for code in codes[p])]
+        assert int(found.phase[number]) == (fits[0] if phases else 0)
         assert found.place(number).endswith(f"in.jsonl:{entry['line']}")
 
 
@@ -367,16 +352,13 @@ def test_the_curriculum_replays_what_came_before() -> None:
 
 
 def test_learning_rates() -> None:
-    c = Config.of(
-        {"model": SHAPE, "train": {"steps": 100, "warmup": 10, "lr": 1.0, "final_lr": 0.1}}
-    ).train
+    chosen = {"steps": 100, "warmup": 10, "lr": 1.0, "final_lr": 0.1}
+    c = Config.of({"model": SHAPE, "train": chosen}).train
     rates = [rate(step, c) for step in range(100)]
     assert rates[0] == 0.1
     assert rates[9] == rates[10] == 1.0
     assert all(a > b for a, b in pairwise(rates[10:]))
     assert 0.1 <= rates[-1] < 0.101
-    from dataclasses import replace
-
     wsd = replace(c, schedule="wsd", decay=0.2)
     assert [rate(step, wsd) for step in (10, 50, 80)] == [1.0, 1.0, 1.0]
     assert 0.1 < rate(99, wsd) < 0.2
