@@ -22,6 +22,18 @@ from mypt_train.data.encode_line import Encoder
 from mypt_train.data.options import Options
 from mypt_train.export import ExportError, export
 from mypt_train.export.tokenizer_file import PAD
+from tests.support.build import (
+    assistant,
+    call,
+    calls,
+    chat,
+    function,
+    message,
+    system,
+    tool,
+    user,
+    write,
+)
 from tests.support.examples import examples
 from tests.support.foreign import path as foreign
 from tests.support.foreign import tekken
@@ -33,14 +45,7 @@ from tests.support.vocabulary import path, small
 pytest.importorskip("transformers")
 
 D = mypt_spec.dialect("mypt")
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "f",
-        "description": "Find.",
-        "parameters": {"type": "object", "properties": {"q": {"type": "integer"}}},
-    },
-}
+TOOL = {"type": "function", "function": function("f", {"q": {"type": "integer"}})["function"] | {"description": "Find."}}  # fmt: skip
 VOCABULARIES = {"gpt2": None, "small": str(path())}
 
 
@@ -55,17 +60,17 @@ def encoder(name: str) -> Encoder:
 
 
 def comparable(record: dict[str, Any]) -> bool:
-    """No null, which they drop from a message; and not what they call the id of padding."""
+    """Returns whether a record has no null, which they drop, and not what they call padding."""
     if any("content" in m and m["content"] is None for m in record["messages"]):
         return False
     return PAD not in json.dumps(record, ensure_ascii=False)
 
 
-def agree(name: str, record: dict[str, Any]) -> None:
-    found = encode(theirs(name), [record])
+def check_agreement(name: str, record: dict[str, Any]) -> None:
+    encoded = encode(theirs(name), [record])
     (sample,) = encoder(name).record(record).samples
-    assert found["input_ids"][0] == sample.ids.tolist()
-    assert np.array_equal(found["assistant_masks"][0], sample.mask)
+    assert encoded["input_ids"][0] == sample.ids.tolist()
+    assert np.array_equal(encoded["assistant_masks"][0], sample.mask)
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
@@ -73,7 +78,7 @@ def agree(name: str, record: dict[str, Any]) -> None:
 @settings(max_examples=examples(100))
 def test_same_ids_and_masks_on_odd_records(name: str, record: dict[str, Any]) -> None:
     """Tags in the JSON of calls and results too: there both write them in letters."""
-    agree(name, record)
+    check_agreement(name, record)
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
@@ -81,10 +86,10 @@ def test_same_ids_and_masks_on_made_up_episodes(name: str) -> None:
     """On 1,100 of them in `nox -s thorough`."""
     rng = random.Random(1)
     each, of_a_phase = examples(500), examples(120)
-    made = [record | {"system": "S"} for record in (bench.data.record(rng) for _ in range(each))]
+    random_ones = (bench.data.record(rng) | {"system": "S"} for _ in range(each))
     of_phases = (r for phase in range(1, 6) for r in episodes(phase, of_a_phase, seed=9))
-    for record in [*made, *of_phases]:
-        agree(name, record)
+    for record in [*random_ones, *of_phases]:
+        check_agreement(name, record)
 
 
 FIELDS = [("system", ""), ("user", "content"), ("user", "context"), ("assistant", "think"), ("assistant", "cite"), ("assistant", "content"), ("assistant_context", "content")]  # fmt: skip
@@ -102,9 +107,7 @@ def test_content_that_spells_a_tag_is_refused(
     import jinja2
 
     text = before + tag + behind
-    record: dict[str, Any] = {"system": "S", "messages": [
-        {"role": "user", "content": "u", "context": "c"}, {"role": "assistant_context", "content": "x"},
-        {"role": "assistant", "content": "a", "think": "t", "cite": "d"}]}  # fmt: skip
+    record = {"system": "S", **chat(user("u", context="c"), message("assistant_context", "x"), assistant("a", think="t", cite="d"))}  # fmt: skip
     if field[0] == "system":
         record["system"] = text
     else:
@@ -117,37 +120,28 @@ def test_content_that_spells_a_tag_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("chat", "says"),
+    ("messages", "says"),
     [
-        (
-            [{"role": "user", "content": "u"}],
-            "`<myPT_user>` may not come here; expected <myPT_system>",
-        ),
-        ([{"role": "system", "content": "s"}, {"role": "system", "content": "s"}], "stands first"),
-        ([{"role": "system", "content": "s"}, {"role": "tool", "content": "u"}], "no call waits"),
-        ([{"role": "system", "content": "s"}, {"role": "critic", "content": "u"}], "no such role"),
-        ([{"role": "system", "content": ""}, {"role": "user", "content": "u"}], "expected text"),
-        (
-            [
-                {"role": "system", "content": "s"},
-                {"role": "user", "content": [{"type": "text", "text": "u"}]},
-            ],
-            "expected a string",
-        ),
+        ([user("u")], "`<myPT_user>` may not come here; expected <myPT_system>"),
+        ([system(), system()], "stands first"),
+        ([system(), tool()], "no call waits"),
+        ([system(), message("critic")], "no such role"),
+        ([system(""), user("u")], "expected text"),
+        ([system(), user([{"type": "text", "text": "u"}])], "expected a string"),
     ],
 )
-def test_chats_that_the_template_refuses(chat: list[dict[str, Any]], says: str) -> None:
+def test_chats_that_the_template_refuses(messages: list[dict[str, Any]], says: str) -> None:
     import jinja2
 
     with pytest.raises(jinja2.exceptions.TemplateError, match=says):
-        theirs("gpt2").apply_chat_template(chat)
-    with pytest.raises(
-        jinja2.exceptions.TemplateError, match="name the tools in the system prompt"
-    ):
-        theirs("gpt2").apply_chat_template(
-            [{"role": "system", "content": "s"}],
-            tools=[{"type": "function", "function": {"name": "f"}}],
-        )
+        theirs("gpt2").apply_chat_template(messages)
+
+
+def test_the_template_refuses_tools() -> None:
+    import jinja2
+
+    with pytest.raises(jinja2.exceptions.TemplateError, match="name the tools in the system prom"):
+        theirs("gpt2").apply_chat_template([system()], tools=[TOOL])
 
 
 def checkpoint(folder: Path, *, vocab_size: int = 448) -> Path:
@@ -157,15 +151,10 @@ def checkpoint(folder: Path, *, vocab_size: int = 448) -> Path:
     from mypt_infer.generate.llama import LlamaConfig, shapes
 
     shape: dict[str, Any] = {"vocab_size": vocab_size, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2, "tie_word_embeddings": True}  # fmt: skip
-    folder.mkdir()
-    (folder / "config.json").write_text(
-        json.dumps(shape | {"model_type": "llama", "max_position_embeddings": 256})
-    )
+    write(folder / "config.json", shape | {"model_type": "llama", "max_position_embeddings": 256})
     torch.manual_seed(0)
-    save_file(
-        {n: torch.randn(s) * 0.3 for n, s in shapes(LlamaConfig(**shape)).items()},
-        str(folder / "model.safetensors"),
-    )
+    tensors = {n: torch.randn(s) * 0.3 for n, s in shapes(LlamaConfig(**shape)).items()}
+    save_file(tensors, str(folder / "model.safetensors"))
     return folder
 
 
@@ -183,8 +172,8 @@ def test_the_folder_loads_in_transformers(tmp_path: Path, monkeypatch: pytest.Mo
     model = transformers.AutoModelForCausalLM.from_pretrained(out)
     loaded = transformers.AutoTokenizer.from_pretrained(out)
     record = next(episodes(5, 1, seed=4))
-    chat = [{"role": "system", "content": record["system"]}, *record["messages"]]
-    ids = loaded.apply_chat_template(chat, return_dict=True)["input_ids"]
+    messages = [system(record["system"]), *record["messages"]]
+    ids = loaded.apply_chat_template(messages, return_dict=True)["input_ids"]
     assert ids == small("mypt").encode(small("mypt").read(record)[0]).ids.tolist()  # type: ignore[arg-type]
     ours = load(out)
     with torch.inference_mode():
@@ -195,12 +184,11 @@ def test_the_folder_loads_in_transformers(tmp_path: Path, monkeypatch: pytest.Mo
     ends = [special["</myPT_assistant>"], special["<myPT_eot>"]]
     assert model.generation_config.eos_token_id == ends
     assert (loaded.eos_token_id, loaded.pad_token_id) == (ends[1], small("mypt").tokenizer.pad)
-    asked = loaded.apply_chat_template(
-        chat[:2], add_generation_prompt=True, return_tensors="pt", return_dict=True
+    prompt = loaded.apply_chat_template(
+        messages[:2], add_generation_prompt=True, return_tensors="pt", return_dict=True
     )
-    assert asked["input_ids"][0, -1] == special["<myPT_assistant>"]
-    said = model.generate(**asked, max_new_tokens=20)
-    assert loaded.decode(said[0])
+    assert prompt["input_ids"][0, -1] == special["<myPT_assistant>"]
+    assert loaded.decode(model.generate(**prompt, max_new_tokens=20)[0])
     assert (out / FILE).read_bytes() == path().read_bytes()
 
 
@@ -218,25 +206,20 @@ def test_chats_on_the_vocabulary_of_a_model(
     source = checkpoint(tmp_path / "run", vocab_size=d.tokenizer.vocab_size)
     out = export(source, tmp_path / "out", dialect=name, vocabulary=vocabulary)
     loaded = transformers.AutoTokenizer.from_pretrained(out)
-    calls = [
-        {"id": "call00001", "type": "function", "function": {"name": "f", "arguments": {"q": 1}}}
-    ]
-    chat: list[dict[str, Any]] = [{"role": "user", "content": "Hi  12\n"}]
-    record: dict[str, Any] = {"messages": chat}
-    if name != "chatml":
-        record["tools"] = [TOOL]
-        chat += [{"role": "assistant", "content": "", "tool_calls": calls}]
-        chat += [{"role": "tool", "tool_call_id": "call00001", "content": "4"}]
-    chat += [{"role": "assistant", "content": "Four."}]
+    called = calls(call("f", {"q": 1}, id="call00001"))
+    asked = [called, tool("4", tool_call_id="call00001")] if name != "chatml" else []
+    record = chat(user("Hi  12\n"), *asked, assistant("Four."))
+    record |= {"tools": [TOOL]} if asked else {}
     episode, findings = d.check(record)
     assert episode is not None
     assert not [f for f in findings if f.severity == "error"]
-    found = loaded.apply_chat_template(
-        chat, tools=record.get("tools"), return_dict=True, return_assistant_tokens_mask=True
-    )
+    rendered = loaded.apply_chat_template(
+        record["messages"], tools=record.get("tools"), return_dict=True,
+        return_assistant_tokens_mask=True,
+    )  # fmt: skip
     encoded = d.encode(episode)
-    assert found["input_ids"] == encoded.ids.tolist()
-    assert found["assistant_masks"] == encoded.loss.tolist()
+    assert rendered["input_ids"] == encoded.ids.tolist()
+    assert rendered["assistant_masks"] == encoded.loss.tolist()
     again = mypt_spec.dialect(name, vocabulary=out / "tokenizer.json")
     assert again.encode(episode).ids.tolist() == encoded.ids.tolist()
 
@@ -244,9 +227,14 @@ def test_chats_on_the_vocabulary_of_a_model(
 def test_what_cannot_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = checkpoint(tmp_path / "run")
     out = tmp_path / "out"
-    for kwargs, says in (({}, "the model has 448 ids, mypt has 50304"), ({"dialect": "praxis"}, "praxis has 50304"), ({"dialect": "mypd"}, "no dialect"), ({"vocabulary": tmp_path / "none"}, "cannot be read")):  # fmt: skip
+    for options, says in (
+        ({}, "the model has 448 ids, mypt has 50304"),
+        ({"dialect": "praxis"}, "praxis has 50304"),
+        ({"dialect": "mypd"}, "no dialect"),
+        ({"vocabulary": tmp_path / "none"}, "cannot be read"),
+    ):
         with pytest.raises(ExportError, match=says):
-            export(source, out, **kwargs)  # type: ignore[arg-type]
+            export(source, out, **options)  # type: ignore[arg-type]
     assert not out.exists()
     assert main([str(tmp_path / "run"), str(source), "--vocab", str(path())]) == 2
     assert "is not empty" in capsys.readouterr().err
