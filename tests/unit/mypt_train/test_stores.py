@@ -15,8 +15,9 @@ import pytest
 from mypt_cli.store import Store
 from mypt_cli.store.kept import Cache, Kept
 from mypt_train import ShardError, ShardReader
+from mypt_train.data.reader import Shard
 from tests.support.children import child
-from tests.support.training import data
+from tests.support.training import config, data
 
 MANIFEST = "dataset_metadata.json"
 
@@ -36,11 +37,18 @@ def url(s3: str, local: Path) -> str:
     return f"{s3}/sft"
 
 
+def arrays(shard: Shard) -> tuple[str, bytes, bytes, bytes]:
+    return shard.name, shard.ids.tobytes(), shard.mask.tobytes(), shard.index.tobytes()
+
+
 def read(reader: ShardReader) -> list[tuple[str, bytes, bytes, bytes]]:
-    return [
-        (shard.name, shard.ids.tobytes(), shard.mask.tobytes(), shard.index.tobytes())
-        for shard in reader.shards()
-    ]
+    return [arrays(shard) for shard in reader.shards()]
+
+
+def sizes_of(folder: Path) -> list[int]:
+    """Returns the bytes of each shard of the split train."""
+    shards = ShardReader(folder).manifest["splits"]["train"]["shards"]
+    return [sum(file["bytes"] for file in shard["files"].values()) for shard in shards]
 
 
 def files(folder: Path) -> list[Path]:
@@ -73,35 +81,34 @@ def test_all_shards_come_some_at_a_time(
     url: str, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second file begins before the first is there; what is told grows to the size."""
-    together, fetch = Barrier(2, timeout=60), Kept.fetch
+    together, fetch = Barrier(2, timeout=300), Kept.fetch
 
     def fetched(self: Kept, name: str, entry: Any) -> Path:
         if name.endswith(("00000.bin", "00000_mask.bin")) and name.startswith("train"):
             together.wait()
         return fetch(self, name, entry)
 
-    told: list[int] = []
+    counts: list[int] = []
     reader = ShardReader(url, cache=Cache(tmp_path))
     with monkeypatch.context() as patch:
         patch.setattr(Kept, "fetch", fetched)
-        reader.fetch(told.append)
-    assert told == sorted(told)
-    assert told[-1] == reader.size
+        reader.fetch(counts.append)
+    assert counts == sorted(counts)
+    assert counts[-1] == reader.size
     with monkeypatch.context() as patch:
         patch.setattr(Store, "open", None)  # nothing is left to fetch
         assert read(reader) == read(ShardReader(local))
 
 
 def test_the_bound_holds_and_the_oldest_goes_first(url: str, local: Path, tmp_path: Path) -> None:
-    reader = ShardReader(local)
-    sizes = [sum(f["bytes"] for f in s["files"].values()) for s in reader.manifest["splits"]["train"]["shards"]]  # fmt: skip
+    sizes, seen = sizes_of(local), []
     cache = Cache(tmp_path, limit=sizes[0] + sizes[1])
-    expected, seen = read(reader), []
     for shard in ShardReader(url, cache=cache).shards():
-        seen.append((shard.name, shard.ids.tobytes(), shard.mask.tobytes(), shard.index.tobytes()))
+        seen.append(arrays(shard))
         assert sum(path.stat().st_size for path in files(tmp_path)) <= cache.limit
-    assert seen == expected
-    assert {path.name[:11] for path in files(tmp_path)} == {f"shard_{len(sizes) - i:05}" for i in (1, 2)}  # fmt: skip
+    assert seen == read(ShardReader(local))
+    last = {f"shard_{len(sizes) - i:05}" for i in (1, 2)}
+    assert {path.name[:11] for path in files(tmp_path)} == last
     with pytest.raises(ShardError, match=r"shard_00000.*and the cache .* may hold 10; give it"):
         read(ShardReader(url, cache=Cache(tmp_path / "small", limit=10)))
 
@@ -168,28 +175,25 @@ print(digest.hexdigest())
     command = [sys.executable, "-c", code, url, str(tmp_path), limit]
     with ExitStack() as ends:
         running = [ends.enter_context(child(command, stdout=subprocess.PIPE)) for _ in range(2)]
-        said = {process.communicate()[0] for process in running}
+        digests = {process.communicate()[0] for process in running}
     assert [process.returncode for process in running] == [0, 0]
-    assert len(said) == 1
+    assert len(digests) == 1
     assert sum(path.stat().st_size for path in files(tmp_path)) <= int(limit)
 
 
 def test_what_a_kill_has_left_is_taken_away(url: str, local: Path, tmp_path: Path) -> None:
     """A part takes room as long as the process that writes it lives."""
     fcntl = pytest.importorskip("fcntl", reason="locks tell whether a process has ended")
-    reader = ShardReader(local)
-    largest = max(sum(f["bytes"] for f in s["files"].values()) for s in reader.manifest["splits"]["train"]["shards"])  # fmt: skip
+    largest = max(sizes_of(local))
     cache = Cache(tmp_path / "cache", limit=largest)
     part = cache.root / "other" / "train" / f"shard_00000.bin.ab12.{largest}.part"
     part.parent.mkdir(parents=True)
     with part.open("wb") as writing:
         fcntl.flock(writing, fcntl.LOCK_EX)
-        with pytest.raises(
-            ShardError, match=r"too little for a shard of each process .*--cache-gb"
-        ):
+        with pytest.raises(ShardError, match=r"too little for a shard of each process .*--cache-"):
             read(ShardReader(url, cache=cache))
         assert part.exists()
-    assert read(ShardReader(url, cache=cache)) == read(reader)
+    assert read(ShardReader(url, cache=cache)) == read(ShardReader(local))
     assert not part.exists()
 
 
@@ -201,13 +205,12 @@ def test_a_model_is_trained_on_a_store(
     from mypt_train.commands.train import main
     from mypt_train.training.corpus import corpus, open_data
     from mypt_train.training.trainer import train
-    from tests.support.training import config
 
     cache = Cache(tmp_path / "cache")
     here, there = (corpus(open_data([where], cache=cache), "train") for where in (local, url))
     assert list(map(list, here.rows())) == list(map(list, there.rows()))
-    (found,) = (reader.name for reader in open_data([url.rpartition("/")[0]], cache=cache))
-    assert found == url, "a folder of data sets"
+    (name,) = (reader.name for reader in open_data([url.rpartition("/")[0]], cache=cache))
+    assert name == url, "a folder of data sets"
     mirror = Store.at(f"{url}-mirror")
     report = train(url, config(), tmp_path / "run", steps=1, cache=cache, mirror=f"{url}-mirror")
     assert np.isfinite(report.loss)
