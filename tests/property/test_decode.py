@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -27,34 +27,57 @@ from mypt_spec.validator import Run
 from tests.support.decoding import (
     CALLERS,
     DIALECTS,
+    GUIDED_TOOLS,
     TOOLS,
     calls_in,
     complete,
     decoder,
     distances,
     generated,
+    guided,
+    into_call,
     nearest,
     prompt,
 )
 from tests.support.examples import either, examples
 
-SCHEMAS = {f.get("function", f)["name"]: f.get("function", f)["parameters"] for f in TOOLS}
+SCHEMAS = {f.get("function", f)["name"]: f.get("function", f)["parameters"] for f in (*TOOLS, *GUIDED_TOOLS)}  # fmt: skip
 SEEDS = either(1, 4)
+READERS = [(decoder, name) for name in DIALECTS] + [(guided, name) for name in CALLERS]
 
 
-def budgets(least: int, end: int) -> Iterable[int]:
-    """The budgets from the least one on; in the quick suite, few of those that are not tight."""
-    return either([*range(least, least + 8), *range(least + 8, end, 9)], [*range(least, end)])
+def begin(read: Callable[[str], Decoder], name: str) -> tuple[Decoder, list[int], list[int], int]:
+    """A decoder, its prompt, the ids that every answer begins with, and the least budget.
+
+    Of calls that llguidance reads, the way into one: what is beside them is that of the tables.
+    """
+    if read is guided:
+        pytest.importorskip("llguidance")
+    made, first = read(name), list[int]()
+    ids = made.ids_of(prompt(name))
+    state = made.start(ids)
+    if read is guided:
+        first, state = into_call(made, state)
+    return made, ids, first, len(first) + made.minimum(state)
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-def test_every_budget_ends_legal(name: str) -> None:
-    made = decoder(name)
-    ids, calls = made.ids_of(prompt(name)), 0
-    for budget in budgets(made.minimum(made.start(ids)), 65):
-        for seed in range(2 * SEEDS if budget > 30 else SEEDS):
+def budgets(read: Callable[[str], Decoder], least: int) -> Iterable[int]:
+    """The budgets to try; in the quick suite, few of those that are not tight."""
+    if read is guided:
+        return either([least, least + 1, least + 3, 50], [*range(least, least + 5), 45, 64])
+    return either([*range(least, least + 8), *range(least + 8, 65, 9)], [*range(least, 65)])
+
+
+@pytest.mark.parametrize(("read", "name"), READERS)
+def test_every_budget_ends_legal(read: Callable[[str], Decoder], name: str) -> None:
+    """Calls fit their schemas, whether tables hold these or llguidance reads them."""
+    made, ids, first, least = begin(read, name)
+    calls = 0
+    for budget in budgets(read, least):
+        for seed in range(SEEDS):
             choose = random.Random(f"{budget} {seed}")
-            out = list(generated(made, made.start(ids, max_new_tokens=budget), choose))
+            state = made.run(made.start(ids, max_new_tokens=budget), first)
+            out = [*first, *generated(made, state, choose)]
             assert len(out) <= budget
             assert complete(made, ids + out), made.dialect.tokenizer.decode(out)
             for call in calls_in(made, ids + out):
@@ -63,19 +86,21 @@ def test_every_budget_ends_legal(name: str) -> None:
     assert calls or name not in CALLERS
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-def test_a_model_that_flees_the_end_is_brought_to_it(name: str) -> None:
+@pytest.mark.parametrize(("read", "name"), READERS)
+def test_a_model_that_flees_the_end_is_brought_to_it(
+    read: Callable[[str], Decoder], name: str
+) -> None:
     """The worst token each time: the one from which a legal ending is furthest."""
-    made = decoder(name)
-    ids = made.ids_of(prompt(name))
-    for budget in budgets(made.minimum(made.start(ids)), 65):
-        state, out = made.start(ids, max_new_tokens=budget), list[int]()
+    made, ids, first, least = begin(read, name)
+    for budget in (least + 3, 64) if first else budgets(read, least):
+        state, out = made.run(made.start(ids, max_new_tokens=budget), first), [*first]
         while not made.final(state):
             allowed = made.ids(state)
             out.append(int(allowed[np.argmax(distances(made, state, allowed))]))
             state = made.next(state, out[-1])
-        assert len(out) == budget or name == "praxis", "it uses all that it was given"
-        assert complete(made, ids + out)
+        assert len(out) <= budget
+        assert len(out) == budget or name == "praxis" or first, "it uses all that it was given"
+        assert complete(made, ids + out), made.dialect.tokenizer.decode(out)
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -96,6 +96,9 @@ def plain(logits: Any, state: int, sampling: Sampling, chance: float) -> Drawn:
 @example(1, 1.0, None, 0.5, False, "equal", 0.3)
 @example(1, 0.7, None, 0.95, False, "coarse", 0.9)
 @example(2, 0.0, None, None, True, "low", 0.5)
+@example(3, 1.0, None, None, False, "low", 0.99999)
+@example(3, 3.0, None, None, False, "nothing", 0.4)
+@example(4, 0.0, None, None, True, "nothing", 0.0)
 @example(1, 0.0, None, None, False, "nothing", 0.0)  # in structure: the first of the allowed ids
 def test_draws_are_the_plain_reading(
     seed: int,

@@ -115,6 +115,12 @@ def decoder(
     )
 
 
+@cache
+def guided(name: str) -> Decoder:
+    """A decoder of tools that only llguidance reads."""
+    return Decoder(name, GUIDED_TOOLS, engine="auto")
+
+
 def witnesses(
     decoder: Decoder, first: int, known: Container[int] = frozenset()
 ) -> dict[int, list[int]]:

@@ -4,48 +4,17 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import islice
 
 import numpy as np
 import pytest
 
-from tests.support.decoding import DIALECTS, decoder, generated, in_call, prompt
+from tests.support.decoding import decoder, generated, in_call, prompt, some_states
 from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
 from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
 
 pytestmark = pytest.mark.numeric
-
-
-def states_of(name: str, budget: int | None) -> list[tuple[int, int]]:
-    """States of a generation with budgets, each with the token that was drawn there."""
-    made = decoder(name, think=4, call=48)
-    state, out = made.start(prompt(name), max_new_tokens=budget), []
-    for token in islice(generated(made, state, random.Random(f"{name} {budget}")), 80):
-        out.append((state, token))
-        state = made.next(state, token)
-    return out
-
-
-@pytest.mark.parametrize("name", DIALECTS)
-def test_they_agree(name: str) -> None:
-    made = decoder(name, think=4, call=48)
-    device = DeviceDecoder(made)
-    steps = [step for budget in (None, 12, 60) for step in states_of(name, budget)]
-    steps = steps[:: either(3, 1)]
-    states = torch.tensor([s for s, _ in steps])
-    ids = torch.tensor([t for _, t in steps])
-    bias = made.bias(states.tolist())
-    logits = torch.from_numpy(np.random.default_rng(0).normal(size=bias.shape).astype(np.float32))
-    assert (device.apply_(logits.clone(), states.tolist()).numpy() == (logits.numpy() + bias)).all()
-    assert device.step(states, ids).tolist() == made.step(states.tolist(), ids.tolist()).tolist()
-    assert (device.bias(states).numpy() == bias).all()
-    refused = torch.from_numpy(np.isinf(bias).argmax(axis=1))
-    assert not device.step(states, refused).any()
-    assert torch.isinf(device.bias(device.step(states, refused))).all(), (
-        "nothing follows what is dead"
-    )
 
 
 def test_threads_write_what_one_does() -> None:
@@ -146,7 +115,7 @@ def test_one_row_is_masked_as_many_are(budget: int | None, dtype: torch.dtype) -
     """Row by row, twice each, where budgets bind and where they do not; other types in between."""
     made = decoder("mypt", think=4, call=48)
     device = DeviceDecoder(made)
-    states = [s for s, _ in states_of("mypt", budget)][:: either(3, 1)]
+    states = [s for seed in range(either(1, 4)) for s in some_states(made, seed, budget)]
     logits = torch.randn(
         len(states), made.tables.vocabulary, generator=torch.Generator().manual_seed(0)
     ).to(dtype)

@@ -20,50 +20,29 @@ from tests.support.build import function
 from tests.support.decoding import (
     CALL,
     CALL_END,
-    CALLERS,
     GUIDED_TOOLS,
     TOOLS,
     calls_in,
     complete,
     decoder,
+    guided,
     in_call,
     into_call,
     prompt,
     requiring,
     walk,
 )
-from tests.support.examples import either
 
 llguidance = pytest.importorskip("llguidance")
 from mypt_infer.decode.llguidance.grammar import EngineError, matcher, named, patterned  # noqa: E402
 from mypt_infer.decode.llguidance.position import where  # noqa: E402
 
 PLAN = GUIDED_TOOLS[0]
-SCHEMAS = {f["name"]: f["parameters"] for f in GUIDED_TOOLS}
 
 
 @cache
-def guided(name: str, call: int | None = None) -> Decoder:
-    tools = (PLAN,) if call else GUIDED_TOOLS
-    return Decoder(name, tools, engine="auto", max_toolcall_tokens=call)
-
-
-@pytest.mark.parametrize("name", CALLERS)
-def test_every_budget_ends_in_a_legal_call(name: str) -> None:
-    of = guided(name)
-    before = of.ids_of(prompt(name))
-    first, inside = into_call(of, of.start(before))
-    least = len(first) + of.minimum(inside)
-    for budget in either([least, least + 1, least + 3, 50], [*range(least, least + 5), 45, 64]):
-        for seed in range(either(1, 2)):
-            state = of.run(of.start(before, max_new_tokens=budget), first)
-            ids = [*first, *walk(of, state, random.Random(f"{budget} {seed}"))]
-            assert len(ids) <= budget
-            assert complete(of, before + ids), of.dialect.tokenizer.decode(ids)
-            calls = calls_in(of, before + ids)
-            assert calls
-            for call in calls:
-                assert misfits(call.arguments, SCHEMAS[call.name]) == []
+def capped(call: int) -> Decoder:
+    return Decoder("mypt", [PLAN], engine="auto", max_toolcall_tokens=call)
 
 
 def test_no_call_is_begun_that_does_not_fit() -> None:
@@ -76,27 +55,6 @@ def test_no_call_is_begun_that_does_not_fit() -> None:
     assert not of.allowed(short)[first[1]], "the opening tag is not offered"
     with pytest.raises(ValueError, match="no legal ending would fit"):
         of.next(short, first[1])
-
-
-@pytest.mark.parametrize("name", CALLERS)
-def test_an_adversary_is_brought_to_the_end(name: str) -> None:
-    """Always the id after which the end is furthest."""
-    of = guided(name)
-    before = of.ids_of(prompt(name))
-    first, inside = into_call(of, of.start(before))
-    for budget in (len(first) + of.minimum(inside) + 3, 64):
-        state, ids = of.run(of.start(before, max_new_tokens=budget), first), list(first)
-        while not of.final(state):
-            allowed = of.ids(state)
-            if machine(state) >= of.tables.size:
-                offered, _, distance, _ = of.engine.allow(machine(state))
-                far = distance[np.searchsorted(offered, allowed)]
-            else:
-                far = np.array([of._distance[of._step(machine(state), int(i))] for i in allowed])
-            ids.append(int(allowed[far.argmax()]))
-            state = of.next(state, ids[-1])
-        assert len(ids) <= budget
-        assert complete(of, before + ids), of.dialect.tokenizer.decode(ids)
 
 
 def test_what_is_offered_holds_what_it_promises() -> None:
@@ -208,9 +166,9 @@ def test_the_end_of_a_body_is_its_closing_tag() -> None:
 def test_budgets_of_calls(cap: int) -> None:
     if not cap:
         with pytest.raises(BudgetError, match=r"a call of 'plan' takes at least \d+ tokens"):
-            guided("mypt", 5)
+            capped(5)
         return
-    of = guided("mypt", cap)
+    of = capped(cap)
     first, _ = into_call(of, of.start(prompt("mypt")))
     for seed in range(3):
         out = walk(of, of.run(of.start(prompt("mypt")), first), random.Random(seed))
@@ -237,7 +195,7 @@ def test_models_run_on_it() -> None:
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.loop import plain
 
-    of = guided("mypt", 32)
+    of = capped(32)
     noise = torch.randn(40, 50304, generator=torch.Generator().manual_seed(0))
     noise[:, 50267] += 30.0
 
@@ -258,7 +216,7 @@ def test_models_run_on_it() -> None:
         ids = answer.prompt + answer.ids
         assert complete(of, ids)
         for call in calls_in(of, ids):
-            assert misfits(call.arguments, SCHEMAS[call.name]) == []
+            assert misfits(call.arguments, PLAN["parameters"]) == []
     device, state = DeviceDecoder(of), into_call(of, of.start(prompt("mypt")))[1]
     logits = torch.zeros(1, 50304)
     finite = torch.isfinite(device.apply_(logits, [state])[0]).nonzero().flatten().tolist()

@@ -13,7 +13,7 @@ import pytest
 
 from mypt_infer.decode import BudgetError, Decoder, PromptError
 from mypt_infer.decode.decoder import machine
-from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, in_call, prompt
+from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
 from tests.support.examples import either
 from tests.support.tolerance import assert_close, forward_terms, is_close
 
@@ -179,18 +179,6 @@ def test_what_is_lost_is_reported() -> None:
     assert_close(sum(counted) / len(counted), g.refused_mass, terms=len(counted))
 
 
-def test_calls_are_greedy_unless_told_otherwise() -> None:
-    made = decoder("mypt")
-    device = DeviceDecoder(made)
-    call = in_call(made)
-    best = int(made.ids(call)[1])
-    logits = torch.zeros(50304)
-    logits[best] = 1.0
-    assert {draw(logits, call, device, Sampling(), c / 50).token for c in range(50)} == {best}
-    loose = Sampling(greedy_calls=False)
-    assert len({draw(logits, call, device, loose, c / 50).token for c in range(50)}) > 1
-
-
 @pytest.mark.parametrize("chance", [0.0, 0.31, 0.999999999])
 def test_draws_are_by_share(chance: float) -> None:
     made = decoder("mypt")
@@ -205,24 +193,6 @@ def test_draws_are_by_share(chance: float) -> None:
         ({"top_p": 0.5}, chance, 30), ({"top_p": 0.8}, 0.0, 20), ({"temperature": 0}, chance, 30),
     ):  # fmt: skip
         assert draw(logits, state, device, Sampling(**options), at).token == token, options
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("body", ["", '{"name": "'])
-def test_a_model_that_rules_out_all_that_is_allowed(temperature: float, body: str) -> None:
-    """Nothing refused is ever drawn, however little the model thinks of the rest."""
-    made = decoder("mypt")
-    device = DeviceDecoder(made)
-    text = made.next(made.start(prompt("mypt")), 50261)
-    state = in_call(made, body) if body else text
-    allowed = torch.from_numpy(made.allowed(state))
-    for weight in (-torch.inf, -1e30, -200.0, -20.0):
-        logits = torch.where(allowed, weight, 0.0)
-        for chance in (0.0, 0.4, 0.99999):
-            sampling = Sampling(temperature=temperature, greedy_calls=False)
-            drawn = draw(logits, state, device, sampling, chance)
-            assert allowed[drawn.token]
-            assert drawn.refused_mass > 0.49 or weight == -20.0
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
