@@ -14,10 +14,13 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_lint.settings.config import read
+from mypt_spec.bodies import json_schema
 from mypt_spec.bodies.json_schema import SchemaError, check_schema, misfits
+from tests.support.build import assistant, call, chat, tool, user
+from tests.support.examples import either, examples
 
 D = mypt_spec.dialect("usf-omega")
-USER, ANSWER = {"role": "user", "content": "u"}, {"role": "assistant", "content": "{}"}
+USER, ANSWER = user("u"), assistant("{}")
 LIBRARY = {
     "2020-12": jsonschema.Draft202012Validator,
     "2019-09": jsonschema.Draft201909Validator,
@@ -47,7 +50,7 @@ def test_a_schema_that_takes_too_long_is_not_called_wrong() -> None:
     with pytest.raises(SchemaError, match="more than 1 second, which is the limit") as caught:
         check_schema(schema)
     assert caught.value.unchecked
-    (found,) = findings({"messages": [USER, ANSWER], "response_schema": schema})
+    (found,) = findings(chat(USER, ANSWER, response_schema=schema))
     assert found == (
         "MYP128",
         "this schema was not checked: checking it takes more than 1 second, which is the limit",
@@ -59,7 +62,7 @@ def test_a_schema_that_is_refused_for_its_size_is_not_copied(
 ) -> None:
     """It took nine seconds, most of them to write and read it again."""
     schema = large(60_000)
-    assert findings({"messages": [USER, ANSWER], "response_schema": {"type": "object"}}) == []
+    assert findings(chat(USER, ANSWER, response_schema={"type": "object"})) == []
     monkeypatch.setattr("mypt_spec.bodies.json_schema.json.dumps", None)
     with pytest.raises(SchemaError) as caught:
         check_schema(schema)
@@ -73,18 +76,18 @@ def test_values_in_a_schema_are_no_parts_of_it() -> None:
 
 def test_a_schema_that_nests_too_deep_is_not_called_wrong() -> None:
     deep = json.loads('{"not": ' * 150 + "{}" + "}" * 150)
-    (found,) = findings({"messages": [USER, ANSWER], "response_schema": deep})
+    (found,) = findings(chat(USER, ANSWER, response_schema=deep))
     assert found == ("MYP128", "this schema was not checked: it nests too deep")
 
 
 def test_the_time_of_all_schemas_is_not_said_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mypt_spec.bodies.json_schema._ALTOGETHER", -1.0)
-    (found, *_) = findings({"messages": [USER, ANSWER], "response_schema": {"type": "nothing"}})
+    (found, *_) = findings(chat(USER, ANSWER, response_schema={"type": "nothing"}))
     assert found[1].startswith("this schema was not checked: those of this record take more than")
 
 
 def test_a_schema_that_is_wrong_is_called_wrong() -> None:
-    (found,) = findings({"messages": [USER, ANSWER], "response_schema": {"type": "dict"}})
+    (found,) = findings(chat(USER, ANSWER, response_schema={"type": "dict"}))
     assert found[1].startswith("this is no JSON Schema: 'dict' is not valid")
 
 
@@ -127,7 +130,8 @@ def test_unevaluated_items_are_found_in_one_pass() -> None:
     assert [at for at, _ in quick([*["a"] * 20_000, 1], schema)] == [""]
 
 
-def test_nested_unevaluated_properties_end() -> None:
+def test_nested_unevaluated_properties_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_schema, "_SECONDS", either(0.1, 1.0))
     schema: Any = {"$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(25)}}  # fmt: skip
     schema |= {"$ref": "#/$defs/a0", "unevaluatedProperties": False}
     schema["$defs"]["a25"] = {"properties": {f"k{i}": True for i in range(2000)}}
@@ -151,15 +155,14 @@ def test_a_schema_of_thousands_of_properties_is_checked() -> None:
     assert time.thread_time() - before < 15
 
 
-def test_a_large_schema_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    parameters, calls = large(1500), []
-    for i in range(12):
-        call = {"name": "f", "arguments": {"p1": 1}}
-        calls.append({"id": f"c{i}", "type": "function", "function": call})
-    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
-    asked = {"role": "assistant", "tool_calls": calls}
-    given = [{"role": "tool", "tool_call_id": f"c{i}", "content": "r"} for i in range(12)]
-    assert findings({"messages": [USER, asked, *given, ANSWER], "tools": tools}) == []
+def test_a_large_schema_is_read_once() -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": large(1500)}}]
+    asked = {
+        "role": "assistant",
+        "tool_calls": [call("f", {"p1": 1}, id=f"c{i}") for i in range(12)],
+    }
+    results = [tool("r", tool_call_id=f"c{i}") for i in range(12)]
+    assert findings(chat(USER, asked, *results, ANSWER, tools=tools)) == []
 
 
 # --- the language: as the library understands it without our limits
@@ -201,7 +204,7 @@ VALUES = st.recursive(
 
 
 @given(SCHEMAS, SCHEMAS.filter(lambda s: "$ref" not in json.dumps(s)), VALUES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_a_value_fits_as_it_does_for_the_library(schema: Any, there: Any, value: Any) -> None:
     if isinstance(schema, dict):
         whole = {**schema, "$defs": {"d": there}}

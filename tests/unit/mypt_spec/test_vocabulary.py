@@ -22,18 +22,24 @@ from mypt_train.commands.prepare import main as prepare
 from mypt_train.commands.vocab import main as learns
 from mypt_train.curriculum.bpe import BpeError, learn
 from mypt_view.cli import main as view
-from tests.support.vocabulary import ROOT, SIZE, path, small, texts
+from tests.support.build import chat, read, user, write
+from tests.support.shards import PHASES, ROOT, prepare_files
+from tests.support.vocabulary import SIZE, path, small, texts
 
-PHASES = sorted(str(p) for p in (ROOT / "examples").glob("phase*.jsonl"))
+BYTES = write_ranks({bytes([b]): b for b in range(256)})
+GENERATE = ["--max-new-tokens", "20", "--seed", "1", "--json"]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    out = tmp_path / "set"
-    assert (
-        prepare([*PHASES, "--out", str(out), "--vocab", str(path()), "--workers", "1", "-q"]) == 0
-    )
-    return out
+    """The examples, prepared on the small vocabulary."""
+    prepare_files(PHASES, tmp_path / "set", vocabulary=str(path()), context_length=2048)
+    return tmp_path / "set"
+
+
+@pytest.fixture
+def prompt(tmp_path: Path) -> str:
+    return write(tmp_path / "prompt.json", {"system": "S", **chat(user())})
 
 
 def test_ids_follow_behind_those_of_text() -> None:
@@ -60,10 +66,8 @@ def test_learning_is_deterministic_and_begins_alike() -> None:
     ranks = learn(texts(), SIZE)
     assert ranks == learn(texts(), SIZE)
     assert learn(texts(), 300).items() <= ranks.items()
-    d = small("mypt")
-    assert sum(len(d.tokenizer.encode(t)) for t in texts()) < 0.7 * sum(
-        len(t.encode()) for t in texts()
-    )
+    ids = sum(len(small("mypt").tokenizer.encode(text)) for text in texts())
+    assert ids < 0.7 * sum(len(text.encode()) for text in texts())
 
 
 @pytest.mark.parametrize(
@@ -72,9 +76,6 @@ def test_learning_is_deterministic_and_begins_alike() -> None:
 def test_sizes_that_cannot_be_learnt(size: int, says: str) -> None:
     with pytest.raises(BpeError, match=says):
         learn(["aaaa abab"], size)
-
-
-BYTES = write_ranks({bytes([b]): b for b in range(256)})
 
 
 @pytest.mark.parametrize(
@@ -101,19 +102,8 @@ def test_files_that_are_no_vocabulary(tmp_path: Path, data: bytes, says: str) ->
 def test_a_file_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(VocabularyError, match=r"none\.tiktoken: cannot be read"):
         read_vocabulary(tmp_path / "none.tiktoken")
-    assert (
-        prepare(
-            [
-                *PHASES,
-                "--out",
-                str(tmp_path / "out"),
-                "--vocab",
-                str(tmp_path / "none.tiktoken"),
-                "-q",
-            ]
-        )
-        == 2
-    )
+    out, file = str(tmp_path / "out"), str(tmp_path / "none.tiktoken")
+    assert prepare([*PHASES, "--out", out, "--vocab", file, "-q"]) == 2
     assert "none.tiktoken: cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -132,13 +122,9 @@ def test_shards_bring_their_vocabulary_along(
         covered[int(entry["start"]) : int(entry["start"]) + int(entry["length"])] = True
     assert (shard.ids[~covered] == SIZE).all()
     assert (shard.ids[covered] != SIZE).all()
-    lines = [
-        json.loads(line)
-        for file in PHASES
-        for line in Path(file).read_text(encoding="utf-8").splitlines()
-    ]
-    wanted = sorted(small("mypt").encode(small("mypt").read(r)[0]).ids.tolist() for r in lines)  # type: ignore[arg-type]
-    assert sorted(ids.tolist() for ids, _ in shard.episodes()) == wanted
+    d, records = small("mypt"), [record for file in PHASES for record in read(file)]
+    expected = sorted(d.encode(d.read(record)[0]).ids.tolist() for record in records)  # type: ignore[arg-type]
+    assert sorted(ids.tolist() for ids, _ in shard.episodes()) == expected
     assert lint([str(folder)]) == 0
     capsys.readouterr()
     assert view([f"{folder}:1", "--ids"]) == 0
@@ -177,42 +163,23 @@ def test_the_log_of_a_conversation_takes_a_dialect() -> None:
 
 
 def test_generating_finds_the_vocabulary_beside_the_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    prompt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    torch = pytest.importorskip("torch")
-    from safetensors.torch import save_file
+    pytest.importorskip("torch")
+    from tests.support.tiny_models import checkpoint
 
-    from mypt_infer.generate.llama import LlamaConfig, shapes
-
-    shape = {"vocab_size": 448, "hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "tie_word_embeddings": True}  # fmt: skip
-    (tmp_path / "config.json").write_text(json.dumps(shape))
-    torch.manual_seed(0)
-    save_file(
-        {n: torch.randn(s) for n, s in shapes(LlamaConfig(**shape)).items()},
-        str(tmp_path / "model.safetensors"),
-    )
-    prompt = tmp_path / "prompt.json"
-    prompt.write_text('{"system": "S", "messages": [{"role": "user", "content": "Hi"}]}')
-    args = [
-        "--model",
-        str(tmp_path),
-        "--prompt",
-        str(prompt),
-        "--max-new-tokens",
-        "20",
-        "--seed",
-        "1",
-        "--json",
-    ]
-    assert generate(args) == 2
+    model = checkpoint(tmp_path / "model", named=False)
+    (model / FILE).unlink()
+    words = ["--model", str(model), "--prompt", prompt, *GENERATE]
+    assert generate(words) == 2
     assert "50304" in capsys.readouterr().err
-    assert generate([*args, "--vocab", str(path())]) == 0
+    assert generate([*words, "--vocab", str(path())]) == 0
     first = json.loads(capsys.readouterr().out)
-    (tmp_path / FILE).write_bytes(path().read_bytes())
-    assert generate(args) == 0
+    (model / FILE).write_bytes(path().read_bytes())
+    assert generate(words) == 0
     assert json.loads(capsys.readouterr().out) == first
     assert small("mypt").tokenizer.decode(first["ids"]) == first["text"]
-    assert generate([*args, "--vocab", str(prompt)]) == 2
+    assert generate([*words, "--vocab", prompt]) == 2
     assert "expected a file of ranks" in capsys.readouterr().err
 
 
@@ -246,6 +213,7 @@ def test_what_the_command_refuses(
 
 def test_a_run_brings_its_vocabulary_along(
     folder: Path,
+    prompt: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -254,52 +222,26 @@ def test_a_run_brings_its_vocabulary_along(
     exported as.
     """
     pytest.importorskip("torch")
-    from mypt_infer.chat.cli import main as chat
+    from mypt_infer.chat.cli import main as talk
     from mypt_train.commands.export import main as exports
     from mypt_train.training.trainer import train
+    from tests.support.training import config
 
-    model = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-    }
     run = tmp_path / "run"
-    report = train(
-        folder, {"model": model, "train": {"steps": 2, "warmup": 1, "context_length": 2048}}, run
-    )
+    report = train(folder, config(steps=2, warmup=1), run)
     assert (report.folder / FILE).read_bytes() == path().read_bytes()
-    prompt = tmp_path / "prompt.json"
-    prompt.write_text('{"system": "S", "messages": [{"role": "user", "content": "Hi"}]}')
-    assert (
-        generate(
-            [
-                "--model",
-                str(run),
-                "--prompt",
-                str(prompt),
-                "--max-new-tokens",
-                "20",
-                "--seed",
-                "1",
-                "--json",
-            ]
-        )
-        == 0
-    )
-    found = json.loads(capsys.readouterr().out)
-    assert small("mypt").tokenizer.decode(found["ids"]) == found["text"]
+    assert generate(["--model", str(run), "--prompt", prompt, *GENERATE]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert small("mypt").tokenizer.decode(answer["ids"]) == answer["text"]
     monkeypatch.setattr("sys.stdin", io.StringIO("Hi\n"))
-    chats = tmp_path / "chats.jsonl"
-    assert (
-        chat(["--model", str(run), "--max-tokens", "12", "--seed", "1", "--transcript", str(chats)])
-        == 0
-    )
-    kept = json.loads(chats.read_text(encoding="utf-8"))
-    assert kept["_transcript"]["grammar"] == small("mypt").fingerprint
-    assert max(kept["_transcript"]["ids"]) < 448
+    chats = str(tmp_path / "chats.jsonl")
+    words = ["--model", str(run), "--max-tokens", "12", "--seed", "1", "--transcript", chats]
+    assert talk(words) == 0
+    (transcript,) = read(chats)
+    assert transcript["_transcript"]["grammar"] == small("mypt").fingerprint
+    assert max(transcript["_transcript"]["ids"]) < 448
     assert exports([str(run), str(tmp_path / "exported")]) == 0
     assert (tmp_path / "exported" / FILE).read_bytes() == path().read_bytes()
     (report.folder / FILE).write_bytes(BYTES)
-    assert generate(["--model", str(run), "--prompt", str(prompt)]) == 2
+    assert generate(["--model", str(run), "--prompt", prompt]) == 2
     assert "448 logits" in capsys.readouterr().err
