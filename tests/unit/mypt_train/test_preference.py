@@ -202,8 +202,7 @@ def by_formula(
     return sum(losses) / len(losses), size
 
 
-# A log-likelihood sums the tokens of an answer; a gradient, those of all answers.
-ANSWER, SUMMED = 16, 1024
+ANSWER = 16  # the tokens of an answer, which a log-likelihood sums
 
 
 @pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
@@ -228,8 +227,10 @@ def test_losses_are_their_formulas_however_a_step_is_cut(name: str, data: Path) 
         assert not is_close(loss, other, terms=ANSWER, scale=size), "another beta"
         gradients.append([weight.grad.clone() for weight in model.parameters()])
     for one, other in zip(*gradients, strict=True):
-        assert_close(one, other, terms=SUMMED)
-        assert not is_close(0.999 * one, other, terms=SUMMED), "another divisor"
+        # It is a multiple of a function of beta times a difference of log-likelihoods.
+        limit = {"terms": ANSWER, "scale": 0.7 * size * float(other.abs().max())}
+        assert_close(one, other, **limit)
+        assert not is_close(0.999 * one, other, **limit), "another divisor"
     assert max(float(g.abs().max()) for g in gradients[0]) > 1e-3
 
 
