@@ -4,7 +4,6 @@ compiled.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Callable
@@ -24,56 +23,20 @@ from mypt_spec.record_schema import RecordSchema
 from mypt_spec.states import model_writes
 from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import load_table
+from tests.support.tables import GPT2, SCHEMA, VALIDATOR, head, row, special, write_table
 
-SCHEMA = json.loads((grammar_root() / "tokens.schema.json").read_text(encoding="utf-8"))
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 FOLDERS = sorted(path.parent for path in grammar_root().glob("*/tokens.toml"))
 
-TABLE = """
-[dialect]
-name = "tiny"
-title = "Tiny"
-doc = "A dialect for tests."
-base_vocabulary = "gpt2"
-first_special_id = 50257
-pad_vocabulary_to = 64
-layouts = { compact = "" }
-
-[[terminal]]
-name = "BOX_OPEN"
-spelling = [{ special = "<box>" }]
-id = 50257
-opens = "box"
-loss = 0
-origin = "system"
-phase = 1
-doc = "Opens box."
-
-[[terminal]]
-name = "BOX_CLOSE"
-spelling = [{ special = "</box>" }]
-id = 50258
-closes = "box"
-loss = 0
-origin = "system"
-phase = 1
-doc = "Closes box."
-
-[[terminal]]
-name = "STOP"
-spelling = [{ special = "<stop>" }]
-id = 50259
-loss = 1
-origin = "model"
-phase = 1
-doc = "Ends."
-
-[[mistake]]
+OPEN = row("BOX_OPEN", special("<box>"), "id = 50257", 'opens = "box"', doc="Opens box.")
+CLOSE = row("BOX_CLOSE", special("</box>"), "id = 50258", 'closes = "box"', doc="Closes box.")
+STOP = row("STOP", special("<stop>"), "id = 50259", loss=1, doc="Ends.")
+MISTAKE = """[[mistake]]
 code = "MYP220"
 terminal = "STOP"
 inside = ["box"]
 help = "close the box first"
 """
+TABLE = "\n".join([head("tiny", GPT2), OPEN + CLOSE + STOP + MISTAKE])
 GRAMMAR = """
 start: (BOX_OPEN TEXT+ BOX_CLOSE)+ STOP
 %declare BOX_OPEN BOX_CLOSE STOP TEXT
@@ -104,9 +67,7 @@ def test_schema_is_a_schema_with_descriptions() -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: f.name)
 def test_table_fits_the_schema(folder: Path) -> None:
     text = (folder / "tokens.toml").read_text(encoding="utf-8")
-    assert text.startswith("#:schema ../tokens.schema.json\n"), (
-        "editors find the schema by this line"
-    )
+    assert text.startswith("#:schema ../tokens.schema.json\n"), "editors find it by this line"
     VALIDATOR.validate(tomllib.loads(text))
 
 
@@ -114,11 +75,11 @@ def test_table_fits_the_schema(folder: Path) -> None:
 def test_names_in_a_table_exist(folder: Path) -> None:
     table = load_table((folder / "tokens.toml").read_text(encoding="utf-8"))
     kinds = {"", *table.openers, *table.marks}
-    for row in table.mistakes:
-        assert row.code in RULES
-        assert {*(row.inside or ()), *(row.after or ())} <= kinds, row
-        said = re.findall(r"<[^<>]+>", " ".join(re.findall(r"`[^`]+`", row.help)))
-        assert all(table.literals.fullmatch(tag) for tag in said), row.help
+    for mistake in table.mistakes:
+        assert mistake.code in RULES
+        assert {*(mistake.inside or ()), *(mistake.after or ())} <= kinds, mistake
+        tags = re.findall(r"<[^<>]+>", " ".join(re.findall(r"`[^`]+`", mistake.help)))
+        assert all(table.literals.fullmatch(tag) for tag in tags), mistake.help
     assert not table.turn_opener or table.turn_opener in table.openers
     assert all(1 <= t.phase <= max(1, len(table.phases)) for t in table.terminals.values())
 
@@ -138,11 +99,8 @@ def test_the_tiny_table_is_good() -> None:
     table = load_table(TABLE)
     assert table.special == {"<box>": 50257, "</box>": 50258, "<stop>": 50259}
     assert table.vocab_size == 50304
-    assert (table.openers["box"].name, table.closers["box"].name, list(table.marks)) == (
-        "BOX_OPEN",
-        "BOX_CLOSE",
-        ["stop"],
-    )
+    assert (table.openers["box"].name, table.closers["box"].name) == ("BOX_OPEN", "BOX_CLOSE")
+    assert list(table.marks) == ["stop"]
 
 
 def test_a_row_leaves_out_what_follows_from_the_rest() -> None:
@@ -156,11 +114,10 @@ def test_a_row_leaves_out_what_follows_from_the_rest() -> None:
 
 @pytest.mark.parametrize(("origin", "loss"), [("model", 0), ("system", 1)])
 def test_what_is_said_of_a_row_goes_before_what_follows(origin: str, loss: int) -> None:
-    said = f'origin = "{origin}"\nloss = {loss}\nphase = 2\ndoc = "Ends it."'
-    row = load_table(
-        TABLE.replace('loss = 1\norigin = "model"\nphase = 1\ndoc = "Ends."', said)
-    ).terminals["STOP"]
-    assert (row.origin, row.loss, row.phase, row.doc) == (origin, loss, 2, "Ends it.")
+    lines = f'origin = "{origin}"\nloss = {loss}\nphase = 2\ndoc = "Ends it."'
+    usual = 'loss = 1\norigin = "model"\nphase = 1\ndoc = "Ends."'
+    stop = load_table(TABLE.replace(usual, lines)).terminals["STOP"]
+    assert (stop.origin, stop.loss, stop.phase, stop.doc) == (origin, loss, 2, "Ends it.")
 
 
 def test_a_tag_that_closes_several_blocks_needs_a_doc() -> None:
@@ -290,11 +247,7 @@ class NoRecords(Adapter):
 
 
 def folder_with(tmp_path: Path, grammar: str = GRAMMAR, table: str = TABLE) -> Path:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    (folder / "tiny.lark").write_text(grammar, encoding="utf-8")
-    (folder / "tokens.toml").write_text(table, encoding="utf-8")
-    return folder
+    return write_table(tmp_path / "tiny", grammar, table)
 
 
 def test_a_folder_is_a_dialect(tmp_path: Path) -> None:
@@ -322,20 +275,11 @@ def headed(*, exact: bool) -> str:
     One tag closes a box and a bag, and `<stop>` closes a bag too.
     """
     space = '{ space = "\\n", exact = true }' if exact else '{ space = "\\n" }'
-    table = TABLE.replace(
-        '[{ special = "<box>" }]\nid = 50257',
-        f'[{{ special = "<box>" }}, {{ text = "box" }}, {space}]',
-    )
-    bag = TABLE[
-        TABLE.index("[[terminal]]") : TABLE.index('[[terminal]]\nname = "BOX_CLOSE"')
-    ].replace("BOX", "BAG")
-    bag = bag.replace(
-        'special = "<box>" }]\nid = 50257', 'special = "<box>" }, { text = "bag" }]'
-    ).replace('"box"', '"bag"')
-    table = table.replace("[[mistake]]", bag + "[[mistake]]").replace(
-        'closes = "box"', 'closes = ["box", "bag"]'
-    )
-    return table.replace("id = 50259\n", 'closes = "bag"\nmark = true\n')
+    box = row("BOX_OPEN", special("<box>", '{ text = "box" }', space), 'opens = "box"')
+    bag = row("BAG_OPEN", special("<box>", '{ text = "bag" }'), 'opens = "bag"')
+    close = CLOSE.replace('closes = "box"', 'closes = ["box", "bag"]')
+    stop = STOP.replace("id = 50259", 'closes = "bag"\nmark = true')
+    return "\n".join([head("tiny", GPT2), box + close + stop + bag + MISTAKE])
 
 
 HEADED = """
@@ -427,9 +371,8 @@ def test_grammar_that_nests_without_bound(tmp_path: Path) -> None:
     grammar = GRAMMAR.replace("start:", "start: box STOP\nbox:").replace(
         "(BOX_OPEN TEXT+ BOX_CLOSE)+ STOP", "BOX_OPEN (TEXT | box) BOX_CLOSE"
     )
-    with pytest.raises(
-        SpecError, match=r"does not close after \d+ parser stacks: .*nests inside itself"
-    ):
+    says = r"does not close after \d+ parser stacks: .*nests inside itself"
+    with pytest.raises(SpecError, match=says):
         load(folder_with(tmp_path, grammar), NoRecords())
     with pytest.raises(SpecError, match="does not close after 20 parser stacks"):
         extract(grammar, limit=20)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 
@@ -16,58 +15,19 @@ from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.vocabulary import COPIES, MADE, VocabularyError
 from mypt_train import ShardReader
 from mypt_train.commands.prepare import main as prepare
+from tests.support.build import chat, write
 from tests.support.foreign import QWEN, tekken
+from tests.support.tables import VALIDATOR, head, row, special, write_table
 from tests.support.vocabulary import path as small
-from tests.unit.mypt_spec.test_table import VALIDATOR
 
-TABLE = """
-[dialect]
-name = "tiny"
-title = "Tiny"
-doc = "A dialect for tests."
-pad_vocabulary_to = 8
-layouts = { compact = "" }
-
-VOCABULARY
-
-[[terminal]]
-name = "USER_OPEN"
-spelling = [{ special = "[INST]" }]
-opens = "user"
-loss = 0
-origin = "system"
-phase = 1
-doc = "Opens what the user says."
-
-[[terminal]]
-name = "USER_CLOSE"
-spelling = [{ special = "[/INST]", id = 4 }]
-closes = "user"
-loss = 0
-origin = "system"
-phase = 1
-doc = "Closes it."
-
-[[terminal]]
-name = "ANSWER_OPEN"
-spelling = [{ special = "<answer>" }]
-opens = "assistant"
-loss = 0
-body_loss = 1
-origin = "system"
-phase = 1
-doc = "Opens the answer."
-
-[[terminal]]
-name = "END"
-spelling = [{ special = "</s>" }]
-id = 2
-closes = "assistant"
-loss = 1
-origin = "model"
-phase = 1
-doc = "Ends the answer."
-"""
+# `VOCABULARY` is replaced.
+TABLE = "\n".join([
+    head("tiny", "pad_vocabulary_to = 8"), "VOCABULARY\n",
+    row("USER_OPEN", special("[INST]"), 'opens = "user"')
+    + row("USER_CLOSE", 'spelling = [{ special = "[/INST]", id = 4 }]', 'closes = "user"')
+    + row("ANSWER_OPEN", special("<answer>"), 'opens = "assistant"', "body_loss = 1")
+    + row("END", special("</s>"), "id = 2", 'closes = "assistant"', loss=1),
+])  # fmt: skip
 GRAMMAR = """start: (user answer)+
 user: USER_OPEN TEXT USER_CLOSE
 answer: ANSWER_OPEN TEXT END
@@ -83,13 +43,9 @@ TEXT = "[INST]Hi 12[/INST]<answer>You're right</s>"
 
 
 def folder(tmp_path: Path, vocabulary: str, table: str = TABLE) -> Path:
-    found = tmp_path / "tiny"
-    found.mkdir()
-    (found / "tiny.lark").write_text(GRAMMAR, encoding="utf-8")
     written = table.replace("VOCABULARY", vocabulary)
-    (found / "tokens.toml").write_text(written, encoding="utf-8")
     assert VALIDATOR.is_valid(tomllib.loads(written))
-    return found
+    return write_table(tmp_path / "tiny", GRAMMAR, written)
 
 
 def test_ids_of_tags(tmp_path: Path) -> None:
@@ -97,11 +53,8 @@ def test_ids_of_tags(tmp_path: Path) -> None:
     (tmp_path / "tekken.json").write_bytes(tekken().read_bytes())
     d = mypt_spec.load(folder(tmp_path, '[vocabulary]\nkind = "tekken"\nfile = "../tekken.json"'))
     assert d.tokenizer.special == {"[INST]": 3, "[/INST]": 4, "<answer>": 390, "</s>": 2}
-    assert (str(d.tokenizer.ordinary), d.tokenizer.pad, d.tokenizer.vocab_size) == (
-        "10-389",
-        5,
-        392,
-    )
+    assert (str(d.tokenizer.ordinary), d.tokenizer.pad) == ("10-389", 5)
+    assert d.tokenizer.vocab_size == 392
     episode, _ = d.parse(TEXT)
     assert episode is not None
     encoded = d.encode(episode)
@@ -119,9 +72,8 @@ def test_a_user_names_the_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixtu
     episode, findings = d.parse(TEXT)
     assert episode is not None
     assert findings == []
-    with pytest.raises(
-        VocabularyError, match=r"tiny has ids only on a vocabulary \(tekken\): name"
-    ):
+    says = r"tiny has ids only on a vocabulary \(tekken\): name"
+    with pytest.raises(VocabularyError, match=says):
         d.encode(episode)
     with pytest.raises(VocabularyError, match="only on a vocabulary"):
         Decoder(d)
@@ -132,14 +84,14 @@ def test_a_user_names_the_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_another_vocabulary_than_it_is_made_for(tmp_path: Path) -> None:
-    wanted = read_vocabulary(tekken()).sha256
-    said = f'[vocabulary]\nkind = "tekken"\nsha256 = "{wanted}"'
-    here = folder(tmp_path, said)
+    vocabulary = read_vocabulary(tekken())
+    here = folder(tmp_path, f'[vocabulary]\nkind = "tekken"\nsha256 = "{vocabulary.sha256}"')
     assert mypt_spec.dialect(here, vocabulary=tekken()).tokenizer.special["</s>"] == 2
     copy = tmp_path / MADE
-    copy.write_bytes(read_vocabulary(tekken()).data)
-    assert mypt_spec.dialect(here, vocabulary=copy).fingerprint == mypt_spec.dialect(here, vocabulary=tekken()).fingerprint  # fmt: skip
-    with pytest.raises(VocabularyError, match=f"is another one: SHA-256 .* says {wanted}"):
+    copy.write_bytes(vocabulary.data)
+    one, other = (mypt_spec.dialect(here, vocabulary=file) for file in (copy, tekken()))
+    assert one.fingerprint == other.fingerprint
+    with pytest.raises(VocabularyError, match=f"one: SHA-256 .* says {vocabulary.sha256}"):
         mypt_spec.dialect(here, vocabulary=small())
 
 
@@ -152,7 +104,7 @@ def test_another_vocabulary_than_it_is_made_for(tmp_path: Path) -> None:
         (
             '"[/INST]", id = 4',
             '"<x>", id = 999999',
-            "id 999,999 of '<x>' .*: its last id is 389, and a model",
+            "id 999,999 of '<x>' .*: its last id is 389, and",
         ),
     ],
 )
@@ -228,21 +180,8 @@ def test_prepared_data_keep_all(
     said = '[vocabulary]\nkind = "tekken"' + ("" if named else '\nfile = "tekken.json"')
     here = folder(tmp_path, said)
     (here / "records.toml").write_text(DECLARED, encoding="utf-8")
-    record = {
-        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]
-    }
-    lines = tmp_path / "x.jsonl"
-    lines.write_text(json.dumps(record) + "\n", encoding="utf-8")
-    args = [
-        str(lines),
-        "--dialect",
-        f"{here}/",
-        "--out",
-        str(tmp_path / "o"),
-        "--workers",
-        "1",
-        "-q",
-    ]
+    path, out = write(tmp_path / "x.jsonl", chat()), str(tmp_path / "o")
+    args = [path, "--dialect", f"{here}/", "--out", out, "--workers", "1", "-q"]
     args += ["--context-length", "64"]
     if named:
         assert prepare(args) == 2
@@ -256,5 +195,5 @@ def test_prepared_data_keep_all(
     assert (tmp_path / "o" / COPIES[1]).is_file()
     reader = ShardReader(tmp_path / "o", verify=True)
     ((ids, _),) = [e for shard in reader.shards() for e in shard.episodes()]
-    assert reader.dialect.tokenizer.decode(ids) == "[INST]Hi[/INST]<answer>Yo</s>"
+    assert reader.dialect.tokenizer.decode(ids) == "[INST]Hi[/INST]<answer>Hello.</s>"
     assert lint([str(tmp_path / "o")]) == 0
