@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,17 +15,9 @@ import mypt_spec
 from mypt_spec import Dialect, SpecError
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.bodies.strict_json import loads
+from tests.support.build import Record, assistant, call, calls, chat, function, system, tool, user
+from tests.support.tables import GPT2, head, row, special, write_table
 
-HEAD = """[dialect]
-name = "NAME"
-title = "T"
-doc = "D"
-base_vocabulary = "gpt2"
-first_special_id = 50257
-pad_vocabulary_to = 64
-layouts = { compact = "" }
-turn_opener = "user"
-"""
 NESTED = """start: system? (user (call results)* answer)+
 system: SYSTEM TEXT* (TOOLS TEXT+ TOOLS_END)? END
 user: USER TEXT* END
@@ -68,83 +59,63 @@ result = "result"
 """
 
 
-def row(name: str, what: str, *, attr: str = "", body: str = "text", loss: int = 0) -> str:
-    pieces = f'{{ special = "<{name.lower()}>" }}'
+def tag(
+    name: str, what: str | list[str], *, attr: str = "", body: str = "text", loss: int = 0
+) -> str:
+    """Returns a row: of a tag that opens a block, or closes those of a list."""
+    pieces = []
     for key in attr.split():
-        pieces += f', {{ text = " {key}=" }}, {{ attr = "{key}", pattern = "[a-z0-9_]+" }}'
-    pieces += ', { text = ":" }' if attr else ""
-    more = f'opens = "{what}"\nbody = "{body}"' if isinstance(what, str) else f"closes = {what}"
-    origin = "model" if loss else "system"
-    return (
-        f'[[terminal]]\nname = "{name}"\nspelling = [{pieces}]\n{more}\nloss = {loss}\n'
-        f'origin = "{origin}"\nphase = 1\ndoc = "D."\n\n'
+        pieces += [f'{{ text = " {key}=" }}', f'{{ attr = "{key}", pattern = "[a-z0-9_]+" }}']
+    pieces += ['{ text = ":" }'] if attr else []
+    lines = (
+        [f'opens = "{what}"', f'body = "{body}"'] if isinstance(what, str) else [f"closes = {what}"]
     )
+    return row(name, special(f"<{name.lower()}>", *pieces), *lines, loss=loss)
 
 
 NESTED_ROWS = "".join([
-    row("SYSTEM", "system"), row("USER", "user"), row("TOOLS", "tools", body="tool_lines"),
-    row("TOOLS_END", ["tools"]), row("RESULT", "result"), row("RESULT_END", ["result"]),
-    row("ASSISTANT", "assistant", loss=1), row("CALL", "call", body="function", loss=1),
-    row("CALL_END", ["call"], loss=1), row("THINK", "think", loss=1),
-    row("THINK_END", ["think"], loss=1), row("END", ["system", "user", "assistant"], loss=1),
+    tag("SYSTEM", "system"), tag("USER", "user"), tag("TOOLS", "tools", body="tool_lines"),
+    tag("TOOLS_END", ["tools"]), tag("RESULT", "result"), tag("RESULT_END", ["result"]),
+    tag("ASSISTANT", "assistant", loss=1), tag("CALL", "call", body="function", loss=1),
+    tag("CALL_END", ["call"], loss=1), tag("THINK", "think", loss=1),
+    tag("THINK_END", ["think"], loss=1), tag("END", ["system", "user", "assistant"], loss=1),
 ])  # fmt: skip
 FLAT_ROWS = "".join([
-    row("SYSTEM", "system"), row("USER", "user"), row("TOOLS", "tools", body="tool_list"),
-    row("THINK", "think", loss=1), row("SAID", "said", loss=1), row("FINAL", "final", loss=1),
-    row("CALL", "call", attr="name id", body="arguments", loss=1),
-    row("RESULT", "result", attr="name id"),
-    row("END", ["system", "user", "tools", "think", "said", "final", "call", "result"], loss=1),
+    tag("SYSTEM", "system"), tag("USER", "user"), tag("TOOLS", "tools", body="tool_list"),
+    tag("THINK", "think", loss=1), tag("SAID", "said", loss=1), tag("FINAL", "final", loss=1),
+    tag("CALL", "call", attr="name id", body="arguments", loss=1),
+    tag("RESULT", "result", attr="name id"),
+    tag("END", ["system", "user", "tools", "think", "said", "final", "call", "result"], loss=1),
 ])  # fmt: skip
 
 
-def made(folder: Path, name: str, grammar: str, rows: str, records: str) -> Dialect:
-    folder = folder / name
-    folder.mkdir()
-    (folder / f"{name}.lark").write_text(grammar)
-    (folder / "tokens.toml").write_text(HEAD.replace("NAME", name) + "\n" + rows)
-    (folder / "records.toml").write_text(records)
-    return mypt_spec.load(folder)
+def dialect(folder: Path, name: str, grammar: str, rows: str, records: str) -> Dialect:
+    table = head(name, GPT2, 'turn_opener = "user"') + "\n" + rows
+    return mypt_spec.load(write_table(folder / name, grammar, table, records))
 
 
 @pytest.fixture(scope="module")
 def nested(tmp_path_factory: pytest.TempPathFactory) -> Dialect:
-    return made(tmp_path_factory.mktemp("n"), "nested", NESTED, NESTED_ROWS, NESTED_BLOCKS)
+    return dialect(tmp_path_factory.mktemp("n"), "nested", NESTED, NESTED_ROWS, NESTED_BLOCKS)
 
 
 @pytest.fixture(scope="module")
 def flat(tmp_path_factory: pytest.TempPathFactory) -> Dialect:
-    return made(tmp_path_factory.mktemp("f"), "flat", FLAT, FLAT_ROWS, FLAT_BLOCKS)
+    return dialect(tmp_path_factory.mktemp("f"), "flat", FLAT, FLAT_ROWS, FLAT_BLOCKS)
 
 
-Record = dict[str, Any]
-TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+TOOL = function("f")
+USER, FOUR = user("u"), assistant("Four.")
 
 
-def call(name: str, arguments: object, ident: str = "") -> Record:
-    made: Record = {"type": "function", "function": {"name": name, "arguments": arguments}}
-    return {"id": ident} | made if ident else made
+def called(name: str, arguments: object, ident: str = "") -> Record:
+    return ({"id": ident} if ident else {}) | call(name, arguments)
 
 
-def chat(*messages: Record, **more: object) -> Record:
-    return {"messages": list(messages)} | more
-
-
-USER = {"role": "user", "content": "u"}
-CALLS = [call("f", {"q": 1}, "a"), call("g", {}, "b")]
-ASKED = {"role": "assistant", "reasoning_content": "t", "content": "I ask.", "tool_calls": CALLS}
-TOLD = [
-    {"role": "tool", "tool_call_id": "a", "name": "f", "content": "4", "_x": 1},
-    {"role": "tool", "tool_call_id": "b", "content": ""},
-]
-FULL = chat(
-    {"role": "system", "content": "s"},
-    USER,
-    ASKED,
-    *TOLD,
-    {"role": "assistant", "content": "Four.", "_y": 2},
-    tools=[TOOL],
-    language="en",
-)
+CALLS = [called("f", {"q": 1}, "a"), called("g", {}, "b")]
+ASKED = calls(*CALLS, content="I ask.", reasoning_content="t")
+TOLD = [tool("4", tool_call_id="a", name="f", _x=1), tool("", tool_call_id="b")]
+FULL = chat(system("s"), USER, ASKED, *TOLD, FOUR | {"_y": 2}, tools=[TOOL], language="en")
 
 
 def test_the_text_of_nested_blocks(nested: Dialect) -> None:
@@ -152,7 +123,7 @@ def test_the_text_of_nested_blocks(nested: Dialect) -> None:
     assert [f.code for f in findings] == ["MYP313"], "no tool is called g"
     assert nested.serialize(episode) == (
         '<system>s<tools>{"type": "function", "function": {"name": "f", "parameters": '
-        '{"type": "object"}}}<tools_end><end><user>u<end><assistant><think>t<think_end>I ask.'
+        '{"type": "object", "properties": {}}}}<tools_end><end><user>u<end><assistant><think>t<think_end>I ask.'
         '<call>{"name": "f", "arguments": {"q": 1}}<call_end>'
         '<call>{"name": "g", "arguments": {}}<call_end><end>'
         "<user><result>4<result_end><result><result_end><end><assistant>Four.<end>"
@@ -164,7 +135,7 @@ def test_the_text_of_a_row_of_blocks(flat: Dialect) -> None:
     assert [f.code for f in findings] == ["MYP313"], "no tool is called g"
     assert flat.serialize(episode) == (
         '<system>s<end><tools>[{"type": "function", "function": {"name": "f", "parameters": '
-        '{"type": "object"}}}]<end><user>u<end><think>t<end><said>I ask.<end>'
+        '{"type": "object", "properties": {}}}}]<end><user>u<end><think>t<end><said>I ask.<end>'
         '<call> name=f id=a:{"q": 1}<end><call> name=g id=b:{}<end><result> name=f id=a:4<end>'
         "<result> name=g id=b:<end><final>Four.<end>"
     )
@@ -174,11 +145,8 @@ def test_the_record_comes_back(nested: Dialect, flat: Dialect) -> None:
     episode, _ = nested.read(FULL)
     assert nested.write(episode) == FULL, "ids, names and notes too, though no text has them"
     episode, _ = flat.read(FULL)
-    assert flat.write(episode) == FULL | {
-        "messages": [
-            m | {"name": "g"} if m.get("tool_call_id") == "b" else m for m in FULL["messages"]
-        ]
-    }, "a tag has the name of the tool"
+    named = [m | ({"name": "g"} if m.get("tool_call_id") == "b" else {}) for m in FULL["messages"]]
+    assert flat.write(episode) == FULL | {"messages": named}, "a tag has the name of the tool"
 
 
 texts = st.text("ab \n", max_size=5)
@@ -197,25 +165,25 @@ def records(draw: st.DrawFn) -> Record:
         return {key: draw(texts)} if key else {}
 
     if draw(st.booleans()):
-        messages.append({"role": "system", "content": draw(texts)})
+        messages.append(system(draw(texts)))
     for _ in range(draw(st.integers(1, 2))):
-        messages.append({"role": "user", "content": draw(texts)})
+        messages.append(user(draw(texts)))
         for _ in range(draw(st.integers(0, 2))):
-            calls = [
-                call(draw(names), draw(st.dictionaries(texts, texts, max_size=2)), next(ids) if with_ids else "")
+            some = [
+                called(draw(names), draw(st.dictionaries(texts, texts, max_size=2)), next(ids) if with_ids else "")
                 for _ in range(draw(st.integers(1, 2)))
             ]  # fmt: skip
-            for one in calls:
+            for one in some:
                 if draw(st.booleans()):
                     one["function"]["arguments"] = json.dumps(one["function"]["arguments"])
             content = draw(st.sampled_from([{}, {"content": None}, {"content": "x"}]))
-            messages.append({"role": "assistant", "tool_calls": calls} | content | thought())
-            for one in calls:
-                result = {"role": "tool", "content": draw(texts)}
+            messages.append({"role": "assistant", "tool_calls": some} | content | thought())
+            for one in some:
+                result = tool(draw(texts))
                 result |= {"tool_call_id": one["id"]} if with_ids else {}
                 result |= {"name": one["function"]["name"]} if draw(st.booleans()) else {}
                 messages.append(result | ({"_n": 1} if draw(st.booleans()) else {}))
-        messages.append({"role": "assistant", "content": "a" + draw(texts)} | thought())
+        messages.append(assistant("a" + draw(texts)) | thought())
     return chat(*messages) | ({"tools": [TOOL]} if draw(st.booleans()) else {})
 
 
@@ -228,21 +196,19 @@ def test_any_record_comes_back(nested: Dialect, record: Record) -> None:
     assert nested.read(back) == (episode, [])
     assert json.dumps(nested.write(nested.read(back)[0])) == json.dumps(back)
     assert json.dumps(record) == given_as, "reading changes nothing"
-    first = record["messages"][0]
-    vanished = "tools" in record and first == {"role": "system", "content": ""}
-    for message, made in zip(record["messages"][vanished:], back["messages"], strict=True):
+    vanished = "tools" in record and record["messages"][0] == system("")
+    thoughts = {"thinking": "reasoning_content", "reasoning": "reasoning_content"}
+    for message, written in zip(record["messages"][vanished:], back["messages"], strict=True):
         for one in message.get("tool_calls", ()):
             if isinstance(one["function"]["arguments"], str):
                 one["function"]["arguments"] = json.loads(one["function"]["arguments"])
-        said = {"thinking": "reasoning_content", "reasoning": "reasoning_content"}
-        kept = {said.get(k, k): v for k, v in message.items() if v is not None}
-        assert made == kept
+        assert written == {thoughts.get(k, k): v for k, v in message.items() if v is not None}
     text = nested.serialize(episode)
     assert nested.parse(text)[0] == episode
     assert nested.serialize(nested.read(nested.write(nested.parse(text)[0]))[0]) == text
 
 
-NAMELESS = {"type": "function", "function": {"name": "g", "arguments": {}}}  # without an id
+NAMELESS = call("g", {})  # without an id
 
 
 def broken(*, at: int, **change: object) -> Record:
@@ -259,9 +225,9 @@ def broken(*, at: int, **change: object) -> Record:
         (broken(at=2, tool_calls=[CALLS[0], NAMELESS]), "MYP310", "/messages/4/tool_call_id"),
         (broken(at=3, name="g"), "MYP312", "/messages/3/name"),
         (broken(at=2, tool_calls=CALLS[:1]), "MYP310", "/messages/4/content"),
-        (broken(at=2, tool_calls=[*CALLS, call("h", {})]), "MYP311",
+        (broken(at=2, tool_calls=[*CALLS, called("h", {})]), "MYP311",
          "/messages/2/tool_calls/2/function"),
-        (broken(at=2, tool_calls=[call("f", "[1]"), CALLS[1]]), "MYP104",
+        (broken(at=2, tool_calls=[called("f", "[1]"), CALLS[1]]), "MYP104",
          "/messages/2/tool_calls/0/function/arguments"),
         (broken(at=2, tool_calls=[{"name": "f", "arguments": {}}]), "MYP102", "/messages/2/tool_calls/0"),
         (broken(at=2, tool_calls=[CALLS[0], CALLS[0]]), "MYP351", "/messages/2/tool_calls/1/id"),
@@ -281,7 +247,7 @@ def test_findings_are_at_the_users_values(
 
 
 def test_results_may_come_in_any_order_where_the_text_has_ids(flat: Dialect) -> None:
-    record = chat(USER, ASKED, *reversed(TOLD), {"role": "assistant", "content": "a"})
+    record = chat(USER, ASKED, *reversed(TOLD), FOUR)
     episode, findings = flat.check(record)
     assert [f.code for f in findings] == []
     assert "<result> name=g id=b:<end><result> name=f id=a:4<end>" in flat.serialize(episode)
@@ -289,22 +255,18 @@ def test_results_may_come_in_any_order_where_the_text_has_ids(flat: Dialect) -> 
 
 def test_reading_finds_results_of_no_call_where_the_text_has_ids(flat: Dialect) -> None:
     """Who only reads, as for a prompt, must not write a result that names no call."""
-    calls = [call("f", {}) | {"id": "a"}, call("f", {}) | {"id": "b"}]
-    asked = {"role": "assistant", "content": "", "tool_calls": calls}
-    told = [{"role": "tool", "tool_call_id": i, "content": "4"} for i in ("b", "z")]
-    record = chat(USER, asked, *told, {"role": "assistant", "content": "a"})
-    assert [(f.code, f.pointer) for f in flat.read(record)[1]] == [
-        ("MYP310", "/messages/3/tool_call_id")
-    ]
+    results = [tool(tool_call_id=ident) for ident in ("b", "z")]
+    record = chat(USER, calls(called("f", {}, "a"), called("f", {}, "b")), *results, FOUR)
+    (finding,) = flat.read(record)[1]
+    assert (finding.code, finding.pointer) == ("MYP310", "/messages/3/tool_call_id")
     assert [f.code for f in flat.check(record)[1]].count("MYP310") == 1
 
 
 def test_tools_may_be_json_text_and_keys_null(nested: Dialect) -> None:
     record = FULL | {"tools": json.dumps([TOOL])}
-    record["messages"] = [
-        m | {"tool_calls": None, "reasoning": None} if m["role"] == "assistant" and m is not ASKED else m
-        for m in FULL["messages"]
-    ]  # fmt: skip
+    nulls = {"tool_calls": None, "reasoning": None}
+    last = FULL["messages"][-1]
+    record["messages"] = [m | nulls if m is last else m for m in FULL["messages"]]
     assert nested.check(record) == nested.check(FULL)
 
 
@@ -343,45 +305,29 @@ def test_these_records_name_no_format(nested: Dialect) -> None:
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(SpecError, match=says):
-        made(tmp_path, "wrong", NESTED, NESTED_ROWS, NESTED_BLOCKS.replace(old, new))
-
-
-SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
+        dialect(tmp_path, "wrong", NESTED, NESTED_ROWS, NESTED_BLOCKS.replace(old, new))
 
 
 @pytest.mark.parametrize("name", ["qwen3", "mistral", "mistral-v13", "llama3", "harmony"])
 def test_calls_are_held_to_the_tools_of_their_record(name: str) -> None:
     """In a record the finding is at the name; in a text the same calls are found."""
     d = mypt_spec.dialect(name)
-    calls = [
-        {
-            "id": f"call{n:05}",
-            "type": "function",
-            "function": {"name": called, "arguments": {"q": "x"}},
-        }
-        for n, called in enumerate(["find", "other"][name in ("llama3", "harmony") :])
+    asked = [
+        call(tool_name, {"q": "x"}, id=f"call{n:05}")
+        for n, tool_name in enumerate(["find", "other"][name in ("llama3", "harmony") :])
     ]
-    answers = [{"role": "tool", "tool_call_id": c["id"], "content": "4"} for c in calls]
-    record = {
-        "messages": [
-            {"role": "user", "content": "Hi"},
-            {"role": "assistant", "tool_calls": calls},
-            *answers,
-            {"role": "assistant", "content": "Yo."},
-        ],
-        "tools": [{"type": "function", "function": {"name": "find", "parameters": SCHEMA}}],
-    }
+    results = [tool(tool_call_id=one["id"]) for one in asked]
+    tools = [function("find", {"q": {"type": "string"}})]
+    record = chat(user(), calls(*asked), *results, assistant(), tools=tools)
 
-    def unknown(found: list[mypt_spec.Finding]) -> list[mypt_spec.Finding]:
-        return [finding for finding in found if finding.code == "MYP313"]
+    def unknown(findings: list[mypt_spec.Finding]) -> list[mypt_spec.Finding]:
+        return [finding for finding in findings if finding.code == "MYP313"]
 
     episode, found = d.check(record)
     (finding,) = unknown(found)
-    assert finding.pointer == f"/messages/1/tool_calls/{len(calls) - 1}/function/name"
-    assert (finding.message, finding.help) == (
-        "the tool 'other' is declared nowhere",
-        "declared are find",
-    )
+    assert finding.pointer == f"/messages/1/tool_calls/{len(asked) - 1}/function/name"
+    assert finding.message == "the tool 'other' is declared nowhere"
+    assert finding.help == "declared are find"
     assert episode is not None
     again, _ = d.parse(d.serialize(episode))
     assert again is not None
