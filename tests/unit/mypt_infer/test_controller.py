@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Callable
@@ -415,16 +414,6 @@ def test_transcripts_lint_train_and_replay(tmp_path: Path) -> None:
             replay(broken, "mypt")
     with pytest.raises(TranscriptError, match="no transcript"):
         replay({}, "mypt")
-
-
-def test_the_async_wrapper() -> None:
-    controller = controller_of(call_text() + DONE, box(f=lambda args: 1))
-
-    async def run() -> list[Event]:
-        return [event async for event in controller.aturn([user("x")])]
-
-    assert turn_end(asyncio.run(run())).reason == "stop"
-    check_legal(controller)
 
 
 @pytest.mark.parametrize(

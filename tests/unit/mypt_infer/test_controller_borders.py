@@ -6,7 +6,6 @@ Whatever they do, the history is legal, the conversation goes on, and its transc
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import sys
 import threading
@@ -19,13 +18,10 @@ import pytest
 
 from mypt_infer.controller import BusyError, Controller, Options, Script, replay
 from mypt_infer.controller.events import (
-    CallDropped,
     CallParsed,
-    CallStart,
     Event,
     TextDelta,
     ToolResult,
-    TurnEnd,
 )
 from tests.support.build import user
 from tests.support.examples import either
@@ -155,26 +151,6 @@ def test_a_source_that_fails_is_given_all_at_the_next_draw() -> None:
         assert turn_end(controller.say("Last")).reason == "stop", seed
         assert flaky.context == controller.history.context()[:-1], seed
         check_legal(controller)
-
-
-def test_a_message_is_not_lost_when_it_cannot_be_given() -> None:
-    class Once(Script):
-        failed = False
-
-        def append(self, ids: Sequence[int]) -> None:
-            if not self.failed:
-                self.failed = True
-                raise OSError("no network")
-            super().append(ids)
-
-    source = Once(ids_of(DONE))
-    controller = Controller(source, system="S")
-    with pytest.raises(OSError, match="no network"):
-        list(controller.say("One"))
-    list(controller.say("Two"))
-    seen = controller.history.dialect.tokenizer.decode(source.context)
-    assert "<myPT_user>One</myPT_user>" in seen
-    assert "<myPT_user>Two</myPT_user>" in seen
 
 
 def events_of(controller: Controller) -> list[Event]:
@@ -413,24 +389,3 @@ def test_a_listener_that_stops_listening_to_an_async_turn() -> None:
     assert controller.last_end is not None
     assert controller.last_end.reason == "cancelled"
     goes_on(controller)
-
-
-# Calls that are taken off
-
-
-@pytest.mark.parametrize(
-    ("script", "most", "gone"),
-    [
-        (call_text()[:40], 8, True), ('<myPT_toolcall>{"q": 1}</myPT_toolcall>', 99, True),
-        (call_text() + DONE, 99, False), ("<myPT_think>a b c d e f g h", 5, False),
-    ],
-)  # fmt: skip
-def test_an_event_says_that_a_call_was_taken_off(script: str, most: int, gone: bool) -> None:
-    controller = talk(script, lambda args: 1, max_tokens=most)
-    with contextlib.suppress(RuntimeError):
-        list(controller.say("x"))
-    kinds = [type(event) for event in events_of(controller)]
-    assert kinds.count(CallDropped) == gone
-    if gone:
-        assert kinds.index(CallStart) < kinds.index(CallDropped) < kinds.index(TurnEnd)
-    check_legal(controller)

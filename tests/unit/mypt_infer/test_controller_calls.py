@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mypt_infer.controller import Controller, replay
+from mypt_infer.controller import Controller, Options, Script, replay
 from mypt_infer.controller.events import (
     ArgumentsDelta,
     CallDropped,
@@ -17,11 +17,12 @@ from mypt_infer.controller.events import (
     CallStart,
     ToolResult,
 )
+from mypt_infer.controller.turn import STOPPED
 from mypt_spec.bodies.json_body import calls_of
 from tests.support import scripted
 from tests.support.build import call
 from tests.support.examples import either
-from tests.support.scripted import ends_of_calls, ids_of, only, tools_of
+from tests.support.scripted import ends_of_calls, ids_of, only, text_of, tools_of, turn_end
 
 
 def usf(*ids: str, text: str = "") -> str:
@@ -35,25 +36,37 @@ def mistral(*ids: str, text: str = "") -> str:
     return f"{text}[TOOL_CALLS]{json.dumps(calls)}</s>"
 
 
+def qwen(*ids: str, text: str = "") -> str:
+    calls = [json.dumps({"name": "f", "arguments": {"q": i}}) for i in ids]
+    body = "\n".join(f"<tool_call>\n{call}\n</tool_call>" for call in calls)
+    return f"{text}{body}<|im_end|>"
+
+
 def v13(*ids: str, text: str = "") -> str:
     calls = [f'[TOOL_CALLS]f[ARGS]{{"q": "{i}"}}' for i in ids]
     return f"[THINK]Hm.[/THINK]{text}{''.join(calls)}</s>"
 
 
-# What a model writes: two calls, one after the other, and an answer.
+# What a model writes: calls, one after the other, and an answer.
 SCRIPTS = {
-    "mypt": '<myPT_think>Hm.</myPT_think><myPT_toolcall>{"name": "f", "q": "ü 😀"}</myPT_toolcall>' * 2
-    + "Done <myPT_cite>d#1</myPT_cite>.</myPT_assistant>",
-    "mypt-3b": '\n<toolcall name="f">\n{"q": "ü < 😀"}\n</toolcall>\n' * 2 + "Done.</assistant>",
-    "praxis": 'I look. <tin>\n{"name": "f", "arguments": {"q": "ü <t"}}\n</tin>' * 2 + " Done.\n[SEP]",
-    "mistral": mistral("a", "b", text="Two.") + mistral("a") + "Done.</s>",
-    "mistral-v13": v13("a", "b", text="Two.") + v13("a") + "Done.</s>",
-    "llama3": '<|python_tag|>{"name": "f", "parameters": {"q": "ü"}}<|eom_id|>' * 2 + "Done.<|eot_id|>",
-    "usf-omega": usf("a", "b", text="Two.") + usf("a") + "<message_start>Done.<message_end>\n<end>\n",
+    "mypt": ('<myPT_think>Hm.</myPT_think><myPT_toolcall>{"name": "f", "q": "ü 😀"}</myPT_toolcall>' * 2, "Done <myPT_cite>d#1</myPT_cite>.</myPT_assistant>"),
+    "mypt-3b": ('\n<toolcall name="f">\n{"q": "ü < 😀"}\n</toolcall>\n' * 2, "Done.</assistant>"),
+    "praxis": ('I look. <tin>\n{"name": "f", "arguments": {"q": "ü <t"}}\n</tin>' * 2, " Done.\n[SEP]"),
+    "mistral": (mistral("a", "b", text="Two.") + mistral("a"), "Done.</s>"),
+    "mistral-v13": (v13("a", "b", text="Two.") + v13("a"), "Done.</s>"),
+    "llama3": ('<|python_tag|>{"name": "f", "parameters": {"q": "ü"}}<|eom_id|>' * 2, "Done.<|eot_id|>"),
+    "usf-omega": (usf("a", "b", text="Two.") + usf("a"), "<message_start>Done.<message_end>\n<end>\n"),
+    "qwen3": (qwen("a", "b", text="Two.\n") + qwen("a"), "Done.<|im_end|>"),
 }  # fmt: skip
-CALLS = dict.fromkeys(SCRIPTS, 2) | dict.fromkeys(("usf-omega", "mistral", "mistral-v13"), 3)
+CALLS = dict.fromkeys(SCRIPTS, 2) | dict.fromkeys(
+    ("usf-omega", "mistral", "mistral-v13", "qwen3"), 3
+)
 # Turns are stopped after each id in `thorough`, and else after one in so many.
 STEP = either(7, 1)
+
+
+def script_of(dialect: str) -> list[int]:
+    return ids_of("".join(SCRIPTS[dialect]), dialect)
 
 
 def controller_of(dialect: str, ids: list[int], **options: Any) -> Controller:
@@ -77,7 +90,7 @@ def check_calls(controller: Controller) -> dict[int, str]:
 
 @pytest.mark.parametrize("dialect", SCRIPTS)
 def test_calls_have_numbers_names_and_ids(dialect: str) -> None:
-    controller = controller_of(dialect, ids_of(SCRIPTS[dialect] * 2, dialect))
+    controller = controller_of(dialect, script_of(dialect) * 2)
     events = [*controller.say("One"), *controller.say("Two")]
     assert replay(controller.record(), dialect)[1] == events
     count = 2 * CALLS[dialect]
@@ -96,7 +109,7 @@ def test_calls_have_numbers_names_and_ids(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", SCRIPTS)
 def test_what_no_record_can_say_together_is_left_out_turn_by_turn(dialect: str) -> None:
     """Mistral v7 has its tools before the last question alone, so a record holds one such turn."""
-    controller = controller_of(dialect, ids_of(SCRIPTS[dialect] * 3, dialect))
+    controller = controller_of(dialect, script_of(dialect) * 3)
     texts = ("One", "Two", "Three")
     for text in texts:
         list(controller.say(text))
@@ -112,7 +125,7 @@ def test_what_no_record_can_say_together_is_left_out_turn_by_turn(dialect: str) 
 
 def stops(dialect: str) -> Iterator[Controller]:
     """Yields controllers whose turn will be stopped, at every id, in every way."""
-    ids = ids_of(SCRIPTS[dialect], dialect)
+    ids = script_of(dialect)
     for way in range(4):
         # Each way begins elsewhere, so that together they leave out few ids.
         for n in range(way * STEP // 4, len(ids), STEP):
@@ -130,20 +143,39 @@ def stops(dialect: str) -> Iterator[Controller]:
 
 @pytest.mark.parametrize("dialect", SCRIPTS)
 def test_a_call_that_is_cut_is_told_wherever_a_turn_stops(dialect: str) -> None:
+    """And some of the conversations go on."""
     ends: list[str] = []
-    for controller in stops(dialect):
+    for number, controller in enumerate(stops(dialect)):
         with contextlib.suppress(RuntimeError, ValueError):
             list(controller.say("x"))
         if controller.history.ids:
             ends += check_calls(controller).values()
+        if controller.history.ids and number % 6 == 0:
+            controller.source = Script(ids_of(SCRIPTS[dialect][1], dialect))
+            controller.options = Options()
+            assert turn_end(controller.say("More")).reason == "stop"
+            assert len(controller.history.turns) == 2
+            check_calls(controller)
     assert ends.count("dropped") > 10
     assert ends.count("result") > 10
 
 
 @pytest.mark.parametrize("dialect", SCRIPTS)
+def test_results_that_are_not_had_are_errors(dialect: str) -> None:
+    controller = controller_of(dialect, script_of(dialect), max_steps=2)
+    events = list(controller.say("x"))
+    assert turn_end(events).reason == "max_steps"
+    errors = [result.error for result in only(events, ToolResult)]
+    first = CALLS[dialect] - 1  # the last step has one call
+    assert errors == [""] * first + ["max_steps"]
+    # In praxis the calls are a part of the answer, which needs no other text.
+    assert (STOPPED in text_of(controller)) == (dialect != "praxis")
+
+
+@pytest.mark.parametrize("dialect", SCRIPTS)
 @pytest.mark.parametrize("how", ["cancel", "close", "throw"])
 def test_a_call_that_is_cut_is_told_whoever_stops_it(dialect: str, how: str) -> None:
-    ids = ids_of(SCRIPTS[dialect], dialect)
+    ids = script_of(dialect)
     dropped = 0
     for last in range(1, len(list(controller_of(dialect, ids).say("x"))), STEP):
         controller = controller_of(dialect, ids)

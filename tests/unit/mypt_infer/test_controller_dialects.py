@@ -10,11 +10,10 @@ import pytest
 
 import mypt_spec
 from mypt_infer import gabgpt, praxis
-from mypt_infer.controller import Controller, Options, Script
+from mypt_infer.controller import Controller, Script
 from mypt_infer.controller.events import CallParsed, Notice, TextDelta, ThinkDelta, ToolResult
 from tests.support.build import assistant, tool, user
 from tests.support.build import call as call_of
-from tests.support.examples import either
 from tests.support.scripted import (
     Oracle,
     check_legal,
@@ -335,21 +334,3 @@ def test_calls_that_no_result_could_tell_apart(script: str, says: str) -> None:
     assert says in turn_end(events).message
     controller.source = Script(ids_of(SAYS, "usf-omega"))
     assert turn_end(controller.say("More")).reason == "stop", "the session goes on"
-
-
-def test_usf_omega_ends_legally_wherever_it_is_stopped() -> None:
-    script = asks(call(1, 1), call(2, 2), text="Two.") + SAYS
-    for stop in range(2, 90, either(7, 3)):
-        controller, events = run_turn(script, CALC, "usf-omega", max_tokens=stop)
-        assert turn_end(events).reason in ("max_tokens", "stop"), stop
-        controller.source = Script(ids_of(SAYS, "usf-omega"))
-        controller.options = Options()
-        assert turn_end(controller.say("More")).reason == "stop", stop
-
-
-def test_results_that_are_not_had_are_errors() -> None:
-    script = asks(call(1, 1), call(2, 2))
-    controller, events = run_turn(script + script, CALC, "usf-omega", max_steps=2)
-    assert turn_end(events).reason == "max_steps"
-    assert [e.error for e in only(events, ToolResult)] == ["", "", "max_steps", "max_steps"]  # fmt: skip
-    assert controller.answer()["content"] == "(stopped)"

@@ -7,16 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import mypt_spec
-from mypt_infer.controller import Controller, Options, Script
-from mypt_infer.controller.events import CallDropped, CallParsed, ToolResult
+from mypt_infer.controller import Controller
+from mypt_infer.controller.events import CallParsed, ToolResult
 from mypt_infer.controller.transcript import trainable
 from mypt_infer.run_format import Format, format_of
 from mypt_spec.states import begins_turn
-from tests.support.examples import either
 from tests.support.scripted import (
     check_legal,
     controller_of,
-    ids_of,
     only,
     run_turn,
     text_of,
@@ -80,27 +78,6 @@ def test_a_result_cannot_end_its_block() -> None:
         assert controller.history.ids.count(special[tag]) == number
     assert "\\u003c/tool_response>" in text_of(controller)
     check_trained(controller)
-
-
-def test_a_turn_ends_legally_wherever_it_is_stopped() -> None:
-    script = asks(call(1), call(2), text="Two.") + SAYS
-    for stop in range(1, 60, either(9, 4)):
-        controller, events = run_turn(script, CALC, NAME, max_tokens=stop)
-        assert turn_end(events).reason in ("max_tokens", "stop"), stop
-        calls, dropped = only(events, CallParsed), only(events, CallDropped)
-        cut = sum(e.call in [c.call for c in calls] for e in dropped)
-        assert len(only(events, ToolResult)) == len(calls) - cut, stop
-        controller.source, controller.options = Script(ids_of(SAYS, NAME)), Options()
-        assert turn_end(controller.say("More")).reason == "stop", stop
-        assert len(controller.history.turns) == 2
-        check_legal(controller)
-
-
-def test_results_that_are_not_had_are_errors() -> None:
-    script = asks(call(1)) + asks(call(2), call(3))
-    _, events = run_turn(script, CALC, NAME, max_steps=2)
-    assert turn_end(events).reason == "max_steps"
-    assert [e.error for e in only(events, ToolResult)] == ["", "max_steps", "max_steps"]
 
 
 def test_a_tool_that_cancels_leaves_a_whole_block() -> None:
