@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mypt_infer.decode import BatchDecoder, Decoder
+from mypt_spec import dialect
+from mypt_spec.table import LISTS
 from tests.support.build import function
 from tests.support.decoding import CALLERS, TOOLS, complete, generated, prompt
 from tests.support.examples import either
@@ -23,6 +25,8 @@ from mypt_infer.generate.huggingface import TagLogitsProcessor  # noqa: E402
 from mypt_infer.generate.loop import plain  # noqa: E402
 from mypt_infer.generate.rollout import rollout  # noqa: E402
 
+# Dialects whose calls are in lists, with ids that are numbered.
+LISTERS = [n for n in CALLERS if {t.body for t in dialect(n).table.openers.values()} & {*LISTS}]
 GUIDED = function("g", {"a": {"type": "string", "pattern": "^x+$"}})
 
 
@@ -37,9 +41,13 @@ def decoders(name: str) -> tuple[Decoder, ...]:
     )
 
 
-@pytest.mark.parametrize("name", CALLERS)
-@settings(max_examples=either(2, 6))
-@given(st.lists(st.integers(0, 3), min_size=either(3, 1), max_size=6), st.integers(0, 1 << 30))
+@settings(max_examples=either(6, 60))
+@given(
+    st.sampled_from(either(["mypt", *LISTERS], CALLERS)),
+    st.lists(st.integers(0, 3), min_size=1, max_size=6),
+    st.integers(0, 1 << 30),
+)
+@example("mypt", [3, 0, 1, 2, 3], 1)
 def test_each_row_is_masked_as_alone(name: str, which: list[int], seed: int) -> None:
     pytest.importorskip("llguidance")
     own = [decoders(name)[i % len(decoders(name))] for i in which]

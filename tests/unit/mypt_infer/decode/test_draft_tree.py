@@ -39,8 +39,11 @@ def by_steps(made: Decoder, state: int, tree: DraftTree, node: int) -> int | Non
     return made.run(state, path[::-1]) if made.accepts(state, path[::-1]) == len(path) else None
 
 
-@pytest.mark.parametrize("engine", ["table", "llguidance"])
-@pytest.mark.parametrize("name", CALLERS)
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [(name, "table") for name in CALLERS]
+    + [(name, "llguidance") for name in either(["mypt", "usf-omega"], CALLERS)],
+)
 def test_a_tree_is_many_walks(name: str, engine: str) -> None:
     if engine == "llguidance":
         pytest.importorskip("llguidance")

@@ -299,7 +299,7 @@ THREADS = [("mypt", True), ("usf-omega", False)]
 def test_threads_get_the_masks_of_one_thread(name: str, shared: bool) -> None:
     """Threads, each with its decoder or all with one, walk through calls at the same time."""
     tools = [{**t, "name": f"{t['name']}_{name}_{shared}"} for t in (*GUIDED_TOOLS, TOOLS[1])]
-    count = either(3, 8)
+    count = either(2, 8)
 
     def masks(of: Decoder, seed: int, out: dict[int, Any]) -> None:
         choose = random.Random(seed)

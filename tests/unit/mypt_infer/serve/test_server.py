@@ -41,7 +41,7 @@ def test_many_clients_at_once(server: Running) -> None:
             answer = ask(client, seed=at % 8, **(tools if at % 2 else {})).choices[0].message
         return answer.content, [c.function for c in answer.tool_calls or ()]
 
-    count, counts = either(32, 64), server.service.rows.counts
+    count, counts = either(16, 64), server.service.rows.counts
     alone = [one(at) for at in range(8)]
     steps, ids = counts.steps, counts.ids
     with ThreadPoolExecutor(count) as pool:
