@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import re
 import shutil
 import sys
@@ -28,11 +27,15 @@ from mypt_spec.dialect import (
     load,
     registered,
 )
+from tests.support.build import assistant, chat, message, system, tool, user
 from tests.support.own_folders import GABGPT_RECORDS, MYPT_RECORDS, TOY, TOY_RECORDS, write_folder
+from tests.support.vectors import HERE, KINDS
+from tests.support.vectors import load as load_vectors
 from tests.toy.adapter import ADAPTER
 from tests.toy.records import RECORDS
 
-ROOT = Path(__file__).parents[3]
+# The table of the toy, with a name that is taken.
+NAMED_MYPT = (TOY / "tokens.toml").read_text(encoding="utf-8").replace('"toy"', '"mypt"', 1)
 
 
 @pytest.fixture(scope="module")
@@ -62,38 +65,33 @@ def test_declared_records_hold_what_the_format_holds(folders: Path, name: str) -
     """Texts of the format become declared records, and come back."""
     own, usual = dialect(f"{folders}/my_{name}"), mypt_spec.dialect(name)
     seen = 0
-    for path in sorted((ROOT / "tests/conformance" / name).glob("*.json")):
-        for vector in json.loads(path.read_text(encoding="utf-8")):
-            text = vector.get("text")
-            episode = usual.parse(text)[0] if isinstance(text, str) else None
-            if episode is None or usual.validate(episode):
-                continue
-            mine, _ = own.parse(text)
-            assert mine is not None
-            try:
-                record = own.write(mine)
-            except ValueError:  # parts in another order than the keys say
-                continue
-            back, findings = own.read(record)
-            assert (back, findings) == (mine, [])
-            assert own.serialize(mine) == usual.serialize(episode)
-            assert own.encode(mine).ids.tolist() == usual.encode(episode).ids.tolist()
-            assert own.encode(mine).loss.tolist() == usual.encode(episode).loss.tolist()
-            seen += 1
+    for vector in (vector for kind in KINDS for vector in load_vectors(HERE / name, kind)):
+        text = vector.get("text")
+        episode = usual.parse(text)[0] if isinstance(text, str) else None
+        if episode is None or usual.validate(episode):
+            continue
+        mine, _ = own.parse(text)
+        assert mine is not None
+        try:
+            record = own.write(mine)
+        except ValueError:  # parts in another order than the keys say
+            continue
+        assert own.read(record) == (mine, [])
+        assert own.serialize(mine) == usual.serialize(episode)
+        one, other = own.encode(mine), usual.encode(episode)
+        assert one.ids.tolist() == other.ids.tolist()
+        assert one.loss.tolist() == other.loss.tolist()
+        seen += 1
     assert seen >= 5
 
 
 def test_a_call_is_a_message_with_name_and_arguments(folders: Path) -> None:
     own = dialect(f"{folders}/my_mypt")
-    record = {
-        "messages": [
-            {"role": "system", "content": "Tools:\n- f(a) - x"},
-            {"role": "user", "context": "Doc", "content": "q?"},
-            {"role": "call", "think": "hm", "name": "f", "arguments": {"a": 1}},
-            {"role": "tool", "content": {"ok": [1]}},
-            {"role": "assistant", "think": "so", "content": "So.", "cite": "Doc", "_n": 1},
-        ]
-    }
+    record = chat(
+        system("Tools:\n- f(a) - x"), user("q?", context="Doc"),
+        {"role": "call", "think": "hm", "name": "f", "arguments": {"a": 1}},
+        tool({"ok": [1]}), assistant("So.", think="so", cite="Doc", _n=1),
+    )  # fmt: skip
     episode, findings = own.check(record)
     assert findings == []
     assert episode is not None
@@ -102,7 +100,7 @@ def test_a_call_is_a_message_with_name_and_arguments(folders: Path) -> None:
 
 
 def test_other_names_of_roles_are_repaired(folders: Path) -> None:
-    record = {"messages": [{"role": "human", "content": "q"}, {"role": "gpt", "content": "a"}]}
+    record = chat(message("human"), message("gpt"))
     _, findings = dialect(f"{folders}/my_gabgpt").check(record)
     assert [f.code for f in findings] == ["MYP109", "MYP109"]
 
@@ -134,7 +132,7 @@ def test_a_wrong_declaration_is_named(tmp_path: Path, records: str, named: str) 
 def test_code_beside_the_grammar(tmp_path: Path) -> None:
     own = write_folder(tmp_path, "toy", None)
     shutil.copy(TOY / "adapter.py", own)
-    record = {"messages": [{"role": "ask", "content": "q"}, {"role": "answer", "content": "a"}]}
+    record = chat(message("ask"), message("answer"))
     assert load(own).check(record)[1] == []
     (own / "records.toml").write_text(TOY_RECORDS)
     with pytest.raises(SpecError, match=r"records.toml and adapter.py both say"):
@@ -155,7 +153,7 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
     assert copied_to(copy) is not None
     again = mypt_spec.dialect(copied_to(copy) or "")
     assert (again.fingerprint, again.name) == (source.fingerprint, "my-toy")
-    record = {"messages": [{"role": "ask", "content": "q"}]}
+    record = chat(message("ask"))
     assert [f.code for f in again.check(record)[1]] == ["MYP101"]
     (copy / "adapter.py").write_text("raise SystemExit('run')")
     with pytest.raises(SpecError, match="is not run; remove it"):
@@ -163,38 +161,32 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("file", "text", "says"),
     [
-        (lambda own: (own / "tokens.toml").unlink(), "cannot be read"),
-        (
-            lambda own: (own / "toy.lark").unlink(),
-            "expected my_toy.lark or one other .lark file, found none",
-        ),
-        (lambda own: (own / "b.lark").write_text("x"), "found b.lark, toy.lark"),
-        (lambda own: (own / "toy.lark").write_bytes(b"\xff"), "is not UTF-8"),
-        (lambda own: (own / "toy.lark").write_text("start: a"), "does not define: Rule 'a'"),
-        (
-            lambda own: (own / "toy.lark").write_text(
-                "start: STOP start? TEXT\n%declare STOP TEXT"
-            ),
-            "does not close",
-        ),
-        (lambda own: (own / "toy.lark").write_text("start: STOP\n%declare STOP"), "never uses it"),
-        (shutil.rmtree, "is no folder"),
-        (
-            lambda own: (own / "tokens.toml").write_text(
-                (own / "tokens.toml").read_text().replace('"my-toy"', '"mypt"')
-            ),
-            "'mypt' is the name of a dialect of mypt-tags",
-        ),
+        ("tokens.toml", None, "cannot be read"),
+        ("toy.lark", None, "expected my_toy.lark or one other .lark file, found none"),
+        ("b.lark", "x", "found b.lark, toy.lark"),
+        ("toy.lark", b"\xff", "is not UTF-8"),
+        ("toy.lark", "start: a", "does not define: Rule 'a'"),
+        ("toy.lark", "start: STOP start? TEXT\n%declare STOP TEXT", "does not close"),
+        ("toy.lark", "start: STOP\n%declare STOP", "never uses it"),
+        ("", None, "is no folder"),
+        ("tokens.toml", NAMED_MYPT, "'mypt' is the name of a dialect of mypt-tags"),
     ],
 )
-def test_a_wrong_folder_is_named(tmp_path: Path, change: Any, named: str) -> None:
+def test_a_wrong_folder_is_named(
+    tmp_path: Path, file: str, text: str | bytes | None, says: str
+) -> None:
     own = write_folder(tmp_path, "toy", TOY_RECORDS)
-    change(own)
+    if text is not None:
+        (own / file).write_bytes(text if isinstance(text, bytes) else text.encode())
+    elif file:
+        (own / file).unlink()
+    else:
+        shutil.rmtree(own)
     with pytest.raises(SpecError) as caught:
         load(own)
-    assert named in str(caught.value)
+    assert says in str(caught.value)
     assert str(own) in str(caught.value)
 
 
@@ -214,9 +206,9 @@ def installed(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A place of packages, one of which registers its folder, as pip installs it."""
     place = tmp_path
     shutil.copytree(folders / "my_toy", place / "someone" / "formats")
-    said = TOY_RECORDS.replace('"ask"', '"ask"\naliases = ["user"]')
-    said = said.replace('"answer"', '"answer"\naliases = ["assistant"]')
-    (place / "someone" / "formats" / "records.toml").write_text(said)
+    records = TOY_RECORDS.replace('"ask"', '"ask"\naliases = ["user"]')
+    records = records.replace('"answer"', '"answer"\naliases = ["assistant"]')
+    (place / "someone" / "formats" / "records.toml").write_text(records)
     about = place / "someone-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: someone\nVersion: 1.0\n")
