@@ -17,6 +17,7 @@ from mypt_spec.dialect import grammar_root, load
 from mypt_spec.findings import RULES
 from mypt_spec.rules.shared_mistakes import Chat, shared_mistakes
 from mypt_spec.table_file import load_table
+from tests.support.build import assistant, call, calls, chat, system, tool, user
 
 SOURCE = (grammar_root() / "mistakes.toml").read_text(encoding="utf-8")
 ROWS: list[dict[str, Any]] = tomllib.loads(SOURCE)["mistake"]
@@ -25,7 +26,7 @@ CHATS = [
     for root in (grammar_root(), Path(__file__).parents[3] / "examples")
     for path in sorted(root.glob("*/records.toml"))
 ]
-S, U, A = ({"role": r, "content": "x"} for r in ("system", "user", "assistant"))
+S, U, A = system("x"), user("x"), assistant("x")
 
 
 def own(folder: Path, *, drop: bool = True) -> Path:
@@ -40,7 +41,7 @@ def own(folder: Path, *, drop: bool = True) -> Path:
 
 
 def codes(folder: Path, messages: list[dict[str, Any]]) -> list[str]:
-    return [finding.code for finding in load(folder).check({"messages": messages})[1]]
+    return [finding.code for finding in load(folder).check(chat(*messages))[1]]
 
 
 @pytest.mark.parametrize(
@@ -62,10 +63,9 @@ def test_rows_of_the_format_come_first(tmp_path: Path) -> None:
     folder = own(tmp_path / "my_format", drop=False)
     with (folder / "tokens.toml").open("a", encoding="utf-8") as file:
         file.write('\n[[mistake]]\ncode = "MYP255"\nterminal = "SYSTEM"\nhelp = "one"\n')
-    _, findings = load(folder).check({"messages": [S, S, U, A]})
+    _, findings = load(folder).check(chat(S, S, U, A))
     assert [(finding.code, finding.help) for finding in findings] == [("MYP255", "one")]
-    think = {"role": "assistant", "think": "t", "content": "x"}
-    text = load(folder).serialize(load(folder).read({"messages": [U, think]})[0])
+    text = load(folder).serialize(load(folder).read(chat(U, assistant("x", think="t")))[0])
     _, findings = load(folder).parse(text.replace("<|assistant|>", "<|assistant|>x"))
     assert [finding.code for finding in findings] == ["MYP206"]
 
@@ -104,14 +104,14 @@ def test_rows_name_rules_pieces_and_columns_that_exist() -> None:
 
 
 def test_each_row_is_of_some_format() -> None:
-    made: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for d in CHATS:
         shared = shared_mistakes(SOURCE, d.adapter.chat or Chat({}), d.table)
         assert d.table.mistakes[-len(shared) :] == shared
-        made += [(row.code, row.help) for row in shared]
+        pairs += [(row.code, row.help) for row in shared]
     for row in ROWS:
         help_ = re.sub(r"\\{/?[a-z_]+\\}", ".+", re.escape(row["help"]))
-        assert any(code == row["code"] and re.fullmatch(help_, said) for code, said in made), row
+        assert any(code == row["code"] and re.fullmatch(help_, text) for code, text in pairs), row
 
 
 @pytest.mark.parametrize("d", CHATS, ids=lambda d: d.name)
@@ -138,7 +138,7 @@ def test_a_place_is_a_block_by_itself_or_in_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "code", "said"),
+    ("name", "text", "code", "words"),
     [
         ("mistral", "[AVAILABLE_TOOLS][]", "MYP256", "begin with `<s>`"),
         ("mistral", "<s>[INST]q[AVAILABLE_TOOLS][", "MYP255", "before the last question"),
@@ -152,25 +152,21 @@ def test_a_place_is_a_block_by_itself_or_in_another() -> None:
         ),
     ],
 )
-def test_helps_say_the_tags_of_the_format(name: str, text: str, code: str, said: str) -> None:
-    found = mypt_spec.dialect(name).parse(text)[1]
-    assert any(said in finding.help and finding.code == code for finding in found)
+def test_helps_say_the_tags_of_the_format(name: str, text: str, code: str, words: str) -> None:
+    findings = mypt_spec.dialect(name).parse(text)[1]
+    assert any(words in finding.help and finding.code == code for finding in findings)
 
 
 def test_a_result_without_a_call_is_told_of_the_call() -> None:
     """Where results are in the block of a user, the block alone would look like a question."""
-    record = {"messages": [U, {"role": "tool", "content": "r"}, A]}
-    found = mypt_spec.dialect("qwen3").check(record)[1]
-    assert [(f.code, "a result needs a call before it" in f.help) for f in found] == [
-        ("MYP218", True)
-    ]
+    (finding,) = mypt_spec.dialect("qwen3").check(chat(U, tool("r"), A))[1]
+    assert finding.code == "MYP218"
+    assert "a result needs a call before it" in finding.help
 
 
 def test_calls_at_once_are_told_that_one_is_allowed() -> None:
-    call = {"type": "function", "function": {"name": "f", "arguments": {}}}
-    record = {"messages": [U, {"role": "assistant", "tool_calls": [call, call]}]}
-    found = mypt_spec.dialect("harmony").check(record)[1]
-    assert ("MYP311", True) in [(f.code, "one call at a time" in f.help) for f in found]
+    findings = mypt_spec.dialect("harmony").check(chat(U, calls(call("f", {}), call("f", {}))))[1]
+    assert any(f.code == "MYP311" and "one call at a time" in f.help for f in findings)
 
 
 def test_a_closing_tag_is_written_by_who_writes_the_opening_one(tmp_path: Path) -> None:
@@ -179,8 +175,8 @@ def test_a_closing_tag_is_written_by_who_writes_the_opening_one(tmp_path: Path) 
     text = table.read_text(encoding="utf-8")
     assert load(folder).table.terminals["THINK_END"].origin == "model"
     assert load(folder).table.terminals["THINK_END"].loss == 1
-    said = text.replace('closes = "think"\n', 'closes = "think"\norigin = "system"\n')
-    assert load_table(said).terminals["THINK_END"].origin == "system"
+    named = text.replace('closes = "think"\n', 'closes = "think"\norigin = "system"\n')
+    assert load_table(named).terminals["THINK_END"].origin == "system"
     several = text.replace('"assistant"]\norigin = "model"\n', '"assistant"]\n')
     assert several != text
     assert load_table(several).terminals["END"].origin == "system"

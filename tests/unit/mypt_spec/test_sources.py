@@ -22,6 +22,7 @@ from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.tokenizer import gpt2_ranks
 from mypt_spec.tokenizer.vocabulary import FILE, GPT2_PATTERN, MADE, VocabularyError, made
 from mypt_train.commands.prepare import main as prepare
+from tests.support.build import native, write
 from tests.support.foreign import KINDS, QWEN, on, path, tekken, tokenizer
 from tests.support.vocabulary import path as small
 
@@ -46,9 +47,19 @@ def test_the_copy_says_all(kind: str, tmp_path: Path) -> None:
     assert again.tokenizer.files == {file.name: d.vocabulary.sha256}
 
 
+def content_of(kind: str = "qwen") -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((path(kind) / "tokenizer.json").read_bytes())
+    return content
+
+
+def saved(folder: Path, content: dict[str, Any]) -> Path:
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    return folder / "tokenizer.json"
+
+
 @needs_library
 def test_a_vocabulary_is_its_tokens_and_not_its_file(tmp_path: Path) -> None:
-    content = json.loads((path("qwen") / "tokenizer.json").read_bytes())
+    content = content_of()
     content["padding"] = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0, "pad_token": "x"}  # fmt: skip
     content["truncation"] = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}  # fmt: skip
     file = tmp_path / "other.json"
@@ -115,12 +126,11 @@ def test_special_tokens_are_no_text() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_reproduced(tmp_path: Path, change: dict[str, Any], says: str) -> None:
-    content = json.loads((path("qwen") / "tokenizer.json").read_bytes()) | change
+    content = content_of() | change
     for row in content["added_tokens"]:
         flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
         row |= flags | row
-    file = tmp_path / "tokenizer.json"
-    file.write_text(json.dumps(content))
+    file = saved(tmp_path, content)
     with pytest.raises(VocabularyError, match=says) as error:
         read_vocabulary(tmp_path)
     assert str(error.value).startswith(f"{file}: ")
@@ -142,25 +152,21 @@ def test_what_cannot_be_reproduced(tmp_path: Path, change: dict[str, Any], says:
 def test_models_that_cannot_be_reproduced(
     tmp_path: Path, key: str, value: object, says: str
 ) -> None:
-    content = json.loads((path("qwen") / "tokenizer.json").read_bytes())
+    content = content_of()
     content["model"][key] = value
-    file = tmp_path / "tokenizer.json"
-    file.write_text(json.dumps(content))
+    file = saved(tmp_path, content)
     with pytest.raises(VocabularyError, match=says):
         read_vocabulary(file)
 
 
 @needs_library
 def test_merges_in_another_order_are_refused(tmp_path: Path) -> None:
-    content = json.loads((path("qwen") / "tokenizer.json").read_bytes())
+    content = content_of()
     vocab, merges = content["model"]["vocab"], content["model"]["merges"]
     first, last = ("".join(merges[i]) for i in (0, -1))
     vocab[first], vocab[last] = vocab[last], vocab[first]
-    file = tmp_path / "tokenizer.json"
-    file.write_text(json.dumps(content))
-    with pytest.raises(
-        VocabularyError, match=r"comes before that of .* merges in the order of ids"
-    ):
+    file = saved(tmp_path, content)
+    with pytest.raises(VocabularyError, match=r"comes before that of .* merges in the order of"):
         read_vocabulary(file)
 
 
@@ -168,12 +174,11 @@ def test_merges_in_another_order_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ignored", [False, True])
 def test_tokens_that_no_merge_makes(tmp_path: Path, ignored: bool) -> None:
     """They mean nothing, or are whole pieces only, as in Llama-3's vocabulary."""
-    content = json.loads((path("qwen") / "tokenizer.json").read_bytes())
+    content = content_of()
     content["added_tokens"] = []
     content["model"]["vocab"]["zqxzqx"] = 600
     content["model"]["ignore_merges"] = ignored
-    file = tmp_path / "tokenizer.json"
-    file.write_text(json.dumps(content))
+    file = saved(tmp_path, content)
     tokens = mypt_spec.dialect("mypt", vocabulary=file).tokenizer
     from tokenizers import Tokenizer
 
@@ -308,7 +313,6 @@ def test_long_white_space(space: str, around: str) -> None:
 
 
 def test_prepare_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "x.jsonl"
-    file.write_text('{"system": "S", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}\n')  # fmt: skip
-    assert prepare([str(file), "--out", str(tmp_path / "o"), "--vocab", str(tmp_path), "-q"]) == 2
+    file = write(tmp_path / "x.jsonl", native())
+    assert prepare([file, "--out", str(tmp_path / "o"), "--vocab", str(tmp_path), "-q"]) == 2
     assert "holds none of" in capsys.readouterr().err

@@ -16,18 +16,19 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_spec.encoder import weights_of
 from mypt_spec.episode import Message, Part, Place
-from tests.support.strategies import DIALECTS
+from tests.support.build import assistant, chat, lines, user
+from tests.support.dialects import DIALECTS
+from tests.support.examples import examples
 
 CHATML = mypt_spec.dialect("chatml")
 
 
 def record(*weights: float | None) -> dict[str, Any]:
-    messages: list[dict[str, Any]] = []
-    for weight in weights:
-        said = {} if weight is None else {"weight": weight}
-        messages += [{"role": "user", "content": "Hi"}]
-        messages += [{"role": "assistant", "content": "Yes."} | said]
-    return {"messages": messages}
+    """Returns questions and answers; None is an answer without a weight."""
+    return chat(*(
+        part for weight in weights
+        for part in (user(), assistant("Yes.", **({} if weight is None else {"weight": weight})))
+    ))  # fmt: skip
 
 
 def encoded(value: dict[str, Any], d: mypt_spec.Dialect = CHATML) -> Any:
@@ -61,14 +62,14 @@ def test_weights_of_0_and_1_are_a_mask() -> None:
 
 def test_marks_have_the_weight_of_their_message() -> None:
     d = mypt_spec.dialect("mypt")
-    answer = {"role": "assistant", "content": "Yes.", "weight": 0.25}
-    some = encoded({"system": "S", "messages": [{"role": "user", "content": "Hi"}, answer]}, d)
+    answer = assistant("Yes.", weight=0.25)
+    some = encoded({"system": "S", **chat(user(), answer)}, d)
     assert sorted({*some.weights.tolist()}) == [0.0, 0.25]
     assert some.weights[-1] == 0.25, "the end of turn belongs to the answer"
-    masks = {m: d.encode(d.read({"system": "S", "messages": [
-        {"role": "user", "content": "Hi"}, answer | {"weight": 0}]})[0], mask=m)
-        for m in ("model", "trl", "all-assistant")}  # fmt: skip
-    assert not any(found.loss.any() for found in masks.values())
+    episode, _ = d.read({"system": "S", **chat(user(), answer | {"weight": 0})})
+    assert episode is not None
+    for mask in ("model", "trl", "all-assistant"):
+        assert not d.encode(episode, mask=mask).loss.any()
 
 
 def test_a_mark_without_a_place_has_the_weight_of_the_message_before_it() -> None:
@@ -79,17 +80,20 @@ def test_a_mark_without_a_place_has_the_weight_of_the_message_before_it() -> Non
     assert found == [1.0] * 3 + [0.25] * 4
 
 
+def rows_of(d: mypt_spec.Dialect, records: list[dict[str, Any]]) -> list[int]:
+    """Returns the rows in which the fast path of the linter finds something."""
+    block = b"".join(line + b"\n" for line in lines(*records))
+    found = FastChecker(Checker(d)).block(block, row=1, filename="x")[1]
+    return sorted({item.row for _, items in found for item in items})
+
+
 @pytest.mark.parametrize("bad", [-1, True, "1", [1], 1e9])
 def test_bad_weights_are_findings(bad: Any) -> None:
     _, findings = CHATML.check(record(1, bad))
     assert [(f.code, f.pointer) for f in findings] == [("MYP104", "/messages/3/weight")]
     # So they are for lines that the fast paths see, whatever came before them.
     for d in (CHATML, mypt_spec.dialect("qwen3")):
-        fast = FastChecker(Checker(d))
-        lines = [json.dumps(record(1, w)).encode() for w in (1, 0.5, bad, 1, bad)]
-        found = {row for _, items in fast.block(b"\n".join(lines) + b"\n", row=1, filename="x")[1]
-                 for row in {item.row for item in items}}  # fmt: skip
-        assert found == {3, 5}
+        assert rows_of(d, [record(1, weight) for weight in (1, 0.5, bad, 1, bad)]) == [3, 5]
 
 
 def test_only_what_the_model_writes_has_a_weight() -> None:
@@ -111,35 +115,35 @@ def test_records_of_other_tools_keep_their_weights(
     shape: str, key: str, value: Any, weight: float, target: str
 ) -> None:
     if shape == "openai":
-        of = record(None, None)
-        of["messages"][1][key] = value
+        theirs = record(None, None)
+        theirs["messages"][1][key] = value
     else:
-        said = [("human", "Hi"), ("gpt", "Yes."), ("human", "Hi"), ("gpt", "Yes.")]
-        of = {"conversations": [{"from": who, "value": text} for who, text in said]}
-        of["conversations"][1][key] = value
+        turns = [("human", "Hi"), ("gpt", "Yes.")] * 2
+        theirs = {"conversations": [{"from": who, "value": text} for who, text in turns]}
+        theirs["conversations"][1][key] = value
     system = None if target in ("chatml", "llama3", "gabgpt") else "S"
-    out = Converter(shape, target, system=system).record(of)
+    out = Converter(shape, target, system=system).record(theirs)
     assert out.record is not None, out.findings
     assert (out.losses, out.kept) == ((), ())
-    found = [m.get("weight") for m in out.record["messages"] if m["role"] == "assistant"]
-    assert found == [weight, None]
+    answers = [m for m in out.record["messages"] if m["role"] == "assistant"]
+    assert [answer.get("weight") for answer in answers] == [weight, None]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(st.sampled_from([None, 0, 1, 0.5, 2, 0.125]), min_size=1, max_size=4))
 @pytest.mark.parametrize("name", sorted({"chatml", "llama3"} & {*DIALECTS}))
 def test_weights_multiply_the_mask(name: str, weights: list[float | None]) -> None:
     d = mypt_spec.dialect(name)
     plain, some = encoded(record(*[None] * len(weights)), d), encoded(record(*weights), d)
     answer = 0
-    wanted: list[float] = []
+    expected: list[float] = []
     for i, loss in enumerate(plain.loss.tolist()):
         answer += loss and not plain.loss[i - 1]
         weight = weights[answer - 1] if loss else 0
-        wanted.append(loss * (1 if weight is None else weight))
-    got = some.loss if some.weights is None else some.weights
-    assert got.tolist() == wanted
-    assert some.loss.tolist() == [int(w > 0) for w in wanted]
+        expected.append(loss * (1 if weight is None else weight))
+    read = some.loss if some.weights is None else some.weights
+    assert read.tolist() == expected
+    assert some.loss.tolist() == [int(weight > 0) for weight in expected]
 
 
 @pytest.mark.parametrize("name", ["mypt", "usf-omega", "praxis"])
@@ -147,23 +151,19 @@ def test_the_fast_path_judges_weights_as_the_checker(name: str) -> None:
     d = mypt_spec.dialect(name)
     plain = Converter("openai", name, system="S").record(record(1)).record
     assert plain is not None
-    lines = []
+    records = []
     for weight in (1, 0.5, -1, 1, "x", -1, 2):
-        plain["messages"][-2 if "weight" not in plain["messages"][-1] else -1]["weight"] = weight
-        lines.append(json.dumps(plain).encode())
-    wanted = [i + 1 for i, raw in enumerate(lines) if d.check(json.loads(raw))[1]]
-    fast = FastChecker(Checker(d))
-    found = fast.block(b"\n".join(lines) + b"\n", row=1, filename="x")[1]
-    assert sorted({item.row for _, items in found for item in items}) == wanted
-    assert wanted == [3, 5, 6]
+        records.append(json.loads(json.dumps(plain)))
+        (answer,) = (m for m in records[-1]["messages"] if "weight" in m)
+        answer["weight"] = weight
+    assert [row for row, one in enumerate(records, 1) if d.check(one)[1]] == [3, 5, 6]
+    assert rows_of(d, records) == [3, 5, 6]
 
 
 def test_a_weight_that_is_null_is_none_in_messages() -> None:
     """Tables write null into each row that lacks what another row has."""
-    user = {"role": "user", "content": "u", "weight": None}
-    answer = {"role": "assistant", "content": "a", "weight": None}
     d = mypt_spec.dialect("qwen3")
-    episode, findings = d.check({"messages": [user, answer]})
+    episode, findings = d.check(chat(user(weight=None), assistant(weight=None)))
     assert findings == []
     assert episode is not None
     assert d.encode(episode).loss.any()
