@@ -25,6 +25,8 @@ from mypt_cli.jsonl.blocks import Block, Source, blocks, ranges
 from mypt_cli.jsonl.paths import expand
 from tests.support.examples import examples
 
+OFTEN = settings(max_examples=examples(160))  # an example takes a moment
+
 
 def rows(read: Iterable[Block]) -> list[tuple[int, bytes]]:
     """Returns the lines of blocks with their numbers."""
@@ -233,6 +235,7 @@ def test_position_is_in_bytes_on_disk(tmp_path: Path) -> None:
         assert rows(read)[-1] == (COUNT, b"%d" % (COUNT - 1))
 
 
+@OFTEN
 @given(
     st.lists(st.binary(max_size=9) | st.sampled_from([b"", b"x" * 300, b"y" * 20]), max_size=12),
     st.booleans(),
@@ -463,7 +466,7 @@ def test_the_file_is_closed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None
 # ---- ranges
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(OFTEN, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.binary(max_size=60)
     | st.lists(st.sampled_from([b"\n", b"ab", b"c" * 30])).map(b"".join),

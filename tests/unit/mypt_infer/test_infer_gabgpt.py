@@ -7,13 +7,15 @@ from __future__ import annotations
 import logging
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer import gabgpt
+from tests.support.examples import examples
 from tests.support.strategies import episodes
 
+OFTEN = settings(max_examples=examples(160))  # an example takes a moment
 D = mypt_spec.dialect("gabgpt")
 TAGS = ["<|user|>", "<|think|>", "<|assistant|>", "<|end|>"]
 LOGS = st.lists(st.sampled_from(TAGS) | st.text(max_size=3), max_size=10).map("".join)
@@ -52,6 +54,7 @@ def test_prepare_raw(log: str, want: str) -> None:
     assert gabgpt.prepare_raw(log, think=True) == want.removesuffix("<|assistant|>") + "<|think|>"
 
 
+@OFTEN
 @given(LOGS, MESSAGES, st.booleans())
 def test_no_text_is_lost(log: str, message: str, think: bool) -> None:
     """Whatever the log: its texts are in the prompt in order, and the message last."""
@@ -64,6 +67,7 @@ def test_no_text_is_lost(log: str, message: str, think: bool) -> None:
     assert not message or gabgpt.prepare_raw(prompt, think=think) == prompt
 
 
+@OFTEN
 @given(st.data(), MESSAGES, st.booleans())
 def test_the_prompt_of_a_legal_log_is_a_legal_beginning(
     data: st.DataObject, message: str, think: bool
@@ -77,6 +81,7 @@ def test_the_prompt_of_a_legal_log_is_a_legal_beginning(
         assert "TEXT" in D.automaton.allowed(outcome.state)
 
 
+@OFTEN
 @given(LOGS, st.sampled_from(TAGS))
 def test_a_message_never_becomes_structure(log: str, tag: str) -> None:
     assert gabgpt.display(gabgpt.prepare(log, f"a{tag}b"))[-1][1].endswith(f"a\\u003c{tag[1:]}b")
@@ -106,6 +111,7 @@ def test_display() -> None:
     assert gabgpt.display("") == []
 
 
+@OFTEN
 @given(LOGS)
 def test_display_shows_all_text_and_no_tag(log: str) -> None:
     bubbles = gabgpt.display(log)
@@ -114,6 +120,7 @@ def test_display_shows_all_text_and_no_tag(log: str) -> None:
     assert {kind for kind, _ in bubbles} <= {"user", "think", "assistant"}
 
 
+@OFTEN
 @given(st.data(), st.integers(0, 40), st.booleans())
 def test_truncate(data: st.DataObject, max_len: int, spelled: bool) -> None:
     ids = D.encode(data.draw(episodes("gabgpt"))).ids.tolist()

@@ -7,15 +7,17 @@ import json
 import logging
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer import praxis
 from mypt_infer.praxis import ToolCall, fix_truncated_tags, pending_call, splice, stop_set
 from tests.dialects.praxis import naive_text
+from tests.support.examples import examples
 from tests.support.strategies import records
 
+OFTEN = settings(max_examples=examples(160))  # an example takes a moment
 D = mypt_spec.dialect("praxis")
 PROMPT = "[BOS]system\nS\n[SEP]\n[BOS]user\nu\n[SEP]\n[BOS]assistant\n"
 
@@ -224,6 +226,7 @@ def test_other_text_is_left_alone(text: str, caplog: pytest.LogCaptureFixture) -
     assert not caplog.records
 
 
+@OFTEN
 @given(records("praxis", clean=False))
 def test_legal_conversations_are_left_alone(record: dict) -> None:
     episode, _ = D.read(record)
@@ -236,6 +239,7 @@ def test_legal_conversations_are_left_alone(record: dict) -> None:
     assert stop_set(text) == {"EOS", "SEP"}
 
 
+@OFTEN
 @given(records("praxis"), st.data())
 def test_every_cut_tag_of_a_conversation_is_found(record: dict, data: st.DataObject) -> None:
     """The damage of the seed, done to any call of any conversation: the repair returns the
@@ -255,6 +259,7 @@ def test_every_cut_tag_of_a_conversation_is_found(record: dict, data: st.DataObj
 PIECES = ["<tin>", "\n", "</tin>", "<tout>", "</tout>", "[SEP]", "[EOS]", "[BOS]", "[BOS]assistant", "[BOS]user\n", "/tin>", "</ti", "<", "{", '"', "x", '{"name": "n", "arguments": {}}']  # fmt: skip
 
 
+@OFTEN
 @given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | st.text())
 def test_any_text(text: str) -> None:
     assert {"EOS"} <= stop_set(text) <= {"EOS", "SEP"}

@@ -7,15 +7,17 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.parsing import find_last_toolcall, read_toolresult, render_toolresult
 from mypt_infer.run_format import format_of
 from mypt_spec.episode import Episode, Message, Part
+from tests.support.examples import examples
 from tests.support.strategies import DIALECTS, episodes
 
+OFTEN = settings(max_examples=examples(160))  # an example takes a moment
 WITH_CALLS = [name for name in DIALECTS if format_of(name).calls]
 WITH_RESULTS = [name for name in WITH_CALLS if format_of(name).result]
 BODIES = {
@@ -73,6 +75,7 @@ def test_a_body_ends_where_its_json_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mypt", "mypt-3b"])
+@OFTEN
 @given(value=st.recursive(st.none() | st.text(), st.lists))
 def test_a_rendered_result_is_read_back(name: str, value: Any) -> None:
     text = render_toolresult("f", value, name)
@@ -122,6 +125,7 @@ def last_call(episode: Episode) -> tuple[str, Any] | None:
     return last
 
 
+@OFTEN
 @given(data=st.data(), name=st.sampled_from(WITH_CALLS))
 def test_as_the_episode_says(data: st.DataObject, name: str) -> None:
     episode = data.draw(episodes(name))
@@ -129,6 +133,7 @@ def test_as_the_episode_says(data: st.DataObject, name: str) -> None:
     assert (None if call is None else (call.name, call.arguments)) == last_call(episode)
 
 
+@OFTEN
 @given(text=st.text(), name=st.sampled_from(DIALECTS))
 def test_any_text_can_be_searched(text: str, name: str) -> None:
     assert find_last_toolcall(text, name) is None or format_of(name).calls
@@ -143,6 +148,7 @@ TAGS = st.sampled_from(
 )
 
 
+@OFTEN
 @given(value=JSON | TAGS | st.lists(TAGS), name=st.sampled_from(WITH_RESULTS))
 def test_a_rendered_result_is_one_block(value: Any, name: str) -> None:
     fmt = format_of(name)

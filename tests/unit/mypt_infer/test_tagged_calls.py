@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -20,8 +20,10 @@ from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec.bodies.tagged import read_tagged, typed, types_of, write_tagged
 from tests.support import scripted
 from tests.support.build import chat, function, user
+from tests.support.examples import examples
 
 FOLDER = str(Path(__file__).parents[3] / "examples/qwen3_coder")
+OFTEN = settings(max_examples=examples(160))  # an example takes a moment
 D = mypt_spec.dialect(FOLDER)
 SCHEMA = function("find", {"zip": {"type": "string"}, "n": {"type": "integer"}}, required=["zip", "n"])["function"]["parameters"]  # fmt: skip
 TOOLS = Toolbox([Tool("find", "Finds.", SCHEMA, lambda a: f"{a['zip']!r} {a['n']!r}")])
@@ -65,6 +67,7 @@ def test_a_client_is_told_arguments_one_by_one() -> None:
     assert [d.ended for d in called] == [False] * (len(called) - 1) + [True]
 
 
+@OFTEN
 @given(data=st.data())
 def test_a_stream_of_a_call_is_the_whole(data: st.DataObject) -> None:
     values = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -18,8 +18,10 @@ from mypt_infer.toolbox import FAULTS, Tool, Toolbox, ToolFault, error_type
 from mypt_infer.truncate_result import LEAST, truncate_result
 from mypt_infer.workspace import TOOL_REGISTRY, WorkspaceEngine, WorkspaceTools, toolbox
 from mypt_spec.bodies.strict_json import canonical, faults
+from tests.support.examples import examples
 from tests.support.scripted import ANY, tools_of
 
+OFTEN = settings(max_examples=examples(160))  # an example takes a moment
 D = mypt_spec.dialect("mypt")
 
 
@@ -271,6 +273,7 @@ VALUES = st.recursive(
 )
 
 
+@OFTEN
 @given(value=VALUES, most=st.integers(LEAST, 300))
 def test_bounds_hold_for_any_value(value: Any, most: int) -> None:
     made, cut = truncate_result(value, most, count)
