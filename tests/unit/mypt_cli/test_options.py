@@ -170,20 +170,13 @@ def test_an_option_is_written_as_the_help_shows_it() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["lint", "-", "--dialect"],
-        ["lint", "init", "--dialect"],
-        ["view", "-", "--dialect"],
-        ["convert", "-", "-o", "-", "--to", "mypt", "--from"],
-        ["convert", "-", "-o", "-", "--to"],
-        ["synth", "--phase", "1", "--dialect"],
-        ["vocab", "-", "-o", "x", "--dialect"],
-        ["prepare", "-", "-o", "x", "--dialect"],
-        ["export", "x", "--dialect"],
-        ["generate", "--model", "x", "--prompt", "-", "--dialect"],
-        ["chat", "--scripted", "--dialect"],
+        ["lint", "-", "--dialect"], ["lint", "init", "--dialect"], ["view", "-", "--dialect"],
+        ["convert", "-", "-o", "-", "--to", "mypt", "--from"], ["convert", "-", "-o", "-", "--to"], ["synth", "--phase", "1", "--dialect"],
+        ["vocab", "-", "-o", "x", "--dialect"], ["prepare", "-", "-o", "x", "--dialect"], ["export", "x", "--dialect"],
+        ["generate", "--model", "x", "--prompt", "-", "--dialect"], ["chat", "--scripted", "--dialect"],
     ],
     ids=" ".join,
-)
+)  # fmt: skip
 def test_an_unknown_dialect_is_named_alike(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
