@@ -23,6 +23,7 @@ from tests.support.tolerance import (
     path_of,
     tensors_apart,
 )
+from tests.support.training import SHAPE as LLAMA
 from tests.support.training import THREADS, TRAIN, data, log, processes, small_data, weights
 from tests.support.vocabulary import SIZE, small
 
@@ -44,15 +45,9 @@ from mypt_train.training.trainer import CheckpointError, TrainError, train  # no
 
 pytestmark = pytest.mark.numeric
 
-SHAPE = {
-    "vocab_size": SIZE,
-    "hidden_size": 16,
-    "intermediate_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": 1024,
-}
+SHAPE = LLAMA | {"vocab_size": SIZE, "max_position_embeddings": 1024}
+IDS = 448  # of text, padding and tags
+TABLE = "model.embed_tokens.weight"
 SCALED = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama3": ("LlamaConfig", {"rope_parameters": SCALED | {
@@ -62,10 +57,10 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("Qwen3Config", {"head_dim": 12, "tie_word_embeddings": True}),
     "mistral": ("MistralConfig", {"sliding_window": None}),
 }  # fmt: skip
-CONFIG = {"train": TRAIN | {"micro_rows": 2, "log_every": 1}}
 
 
-IDS = 448  # of text, padding and tags
+def config(**train: Any) -> dict[str, Any]:
+    return {"train": TRAIN | {"micro_rows": 2, "log_every": 1} | train}
 
 
 def pretrained(kind: str, out: Path, **more: Any) -> Path:
@@ -106,6 +101,16 @@ def logits(model: Any, ids: Any, lengths: list[int], backend: str = "slices") ->
         return model(ids[None], at[None], seen, torch.arange(len(at)), torch.nn.functional.linear)
 
 
+def theirs_on(theirs: Any, ids: Any) -> Any:
+    """Returns the logits of a model of transformers for one episode."""
+    with torch.no_grad():
+        return theirs(input_ids=ids[None]).logits[0]
+
+
+def opened_by_transformers(folder: Path) -> Any:
+    return transformers.AutoModelForCausalLM.from_pretrained(folder)
+
+
 @pytest.mark.parametrize("backend", ["slices", "mask"])
 def test_no_episode_sees_another(folder: Path, backend: str) -> None:
     """Changing one episode of a row leaves the logits of the others as they are, to the bit."""
@@ -125,58 +130,44 @@ def test_no_episode_sees_another(folder: Path, backend: str) -> None:
 def test_an_episode_is_read_as_transformers_reads_it(folder: Path) -> None:
     ids = torch.randint(0, 300, (40,), generator=torch.Generator().manual_seed(2))
     own = logits(open_model(folder), ids, [25, 15])
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    with torch.no_grad():
-        parts = [theirs(input_ids=part[None]).logits[0] for part in (ids[:25], ids[25:])]
+    theirs = opened_by_transformers(folder)
+    parts = [theirs_on(theirs, part) for part in (ids[:25], ids[25:])]
     assert_close(own, torch.cat(parts), terms=forward_terms(SHAPE, 25))
 
 
 def test_it_learns_and_runs(folder: Path, sft: Path, tmp_path: Path) -> None:
     """From the folder to new rows for the tags, a checkpoint that transformers reads, and text."""
-    report = train(sft, CONFIG, tmp_path / "r", init_from=folder)
-    told = log(tmp_path / "r")
-    steps = [entry for entry in told if entry["event"] == "step"]
-    assert told[0]["fresh_ids"] == IDS - SIZE
+    report = train(sft, config(), tmp_path / "r", init_from=folder)
+    steps = [entry for entry in log(tmp_path / "r") if entry["event"] == "step"]
+    assert log(tmp_path / "r")[0]["fresh_ids"] == IDS - SIZE
     assert 0 < steps[-1]["trained"] < 1
     assert steps[-1]["loss"] < steps[0]["loss"] - 0.05
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(report.folder)
+    theirs, ids, d = opened_by_transformers(report.folder), torch.arange(20), small("mypt")
     assert theirs.config.vocab_size == IDS
-    ids = torch.arange(20)
-    with torch.no_grad():
-        wanted = theirs(input_ids=ids[None]).logits[0]
     own = logits(open_model(report.folder), ids, [20])
-    assert_close(own, wanted, terms=forward_terms(SHAPE, 20))
-    prompt = json.dumps({"system": "Be brief.", **chat(user())})
-    rows = [read_prompt(small("mypt"), prompt)]
-    (answer,) = generate(
-        load(report.folder), rows, dialect=small("mypt"), max_new_tokens=40, seed=1
-    )
+    assert_close(own, theirs_on(theirs, ids), terms=forward_terms(SHAPE, 20))
+    rows = [read_prompt(d, json.dumps({"system": "Be brief.", **chat(user())}))]
+    (answer,) = generate(load(report.folder), rows, dialect=d, max_new_tokens=40, seed=1)
     assert answer.ids, "the decoder runs it"
 
 
 def test_it_is_exported(qwen: Path, sft: Path, tmp_path: Path) -> None:
     """With its architecture, the tokenizer of the data and a chat template."""
-    made = {"train": CONFIG["train"] | {"steps": 1}}
-    report = train(sft, made, tmp_path / "r", init_from=qwen)
+    report = train(sft, config(steps=1), tmp_path / "r", init_from=qwen)
     out = export(tmp_path / "r", tmp_path / "exported")
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(out)
+    theirs, tokenizer = opened_by_transformers(out), transformers.AutoTokenizer.from_pretrained(out)
     assert type(theirs).__name__ == "Qwen3ForCausalLM"
-    ids = transformers.AutoTokenizer.from_pretrained(out).apply_chat_template(
-        [system("S."), user()],
-        add_generation_prompt=True,
-        return_dict=False,
-    )
-    with torch.no_grad():
-        wanted = theirs(input_ids=torch.tensor([ids])).logits[0]
-    own = logits(open_model(report.folder), torch.tensor(ids), [len(ids)])
-    assert_close(own, wanted, terms=forward_terms(SHAPE, len(ids)))
+    prompt = {"add_generation_prompt": True, "return_dict": False}
+    ids = torch.tensor(tokenizer.apply_chat_template([system("S."), user()], **prompt))
+    own = logits(open_model(report.folder), ids, [len(ids)])
+    assert_close(own, theirs_on(theirs, ids), terms=forward_terms(SHAPE, len(ids)))
 
 
 def test_resuming_is_exact(qwen: Path, sft: Path, tmp_path: Path) -> None:
-    made = {"train": CONFIG["train"] | {"save_every": 4, "steps": 6}}
-    train(sft, made, tmp_path / "whole", init_from=qwen)
-    train(sft, made, tmp_path / "r", init_from=qwen, steps=4)
-    train(sft, made, tmp_path / "r", resume=True)
+    chosen = config(save_every=4, steps=6)
+    train(sft, chosen, tmp_path / "whole", init_from=qwen)
+    train(sft, chosen, tmp_path / "r", init_from=qwen, steps=4)
+    train(sft, chosen, tmp_path / "r", resume=True)
     one, two = (weights(tmp_path / name / "step_000006") for name in ("whole", "r"))
     assert one.keys() == two.keys()
     assert all(np.array_equal(one[name], two[name]) for name in one)
@@ -187,14 +178,13 @@ def test_resuming_is_exact(qwen: Path, sft: Path, tmp_path: Path) -> None:
 def test_other_ways_to_the_same_place(
     ways: dict[str, bool], qwen: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        torch, "compile", partial(torch.compile, backend=either("eager", "aot_eager"))
-    )
-    for name, keys in (("plain", {}), ("other", ways)):
-        made = {"train": CONFIG["train"] | {"steps": 2, "save_every": 1} | keys}
-        train(sft, made, tmp_path / name, init_from=qwen)
+    compiler = either("eager", "aot_eager")
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=compiler))
+    plain = config(steps=2, save_every=1)
+    train(sft, plain, tmp_path / "plain", init_from=qwen)
+    train(sft, config(steps=2, save_every=1, **ways), tmp_path / "other", init_from=qwen)
     one, two = (weights(tmp_path / name / "step_000002") for name in ("plain", "other"))
-    allowed = {"terms": forward_terms(SHAPE, 512), "path": path_of(made)}
+    allowed = {"terms": forward_terms(SHAPE, 512), "path": path_of(plain)}
     assert tensors_apart(two, one, **allowed) == []
     earlier = weights(tmp_path / "plain" / "step_000001")
     assert tensors_apart(earlier, one, **allowed) == list(one), "a step lost"
@@ -203,30 +193,28 @@ def test_other_ways_to_the_same_place(
 def test_tags_begin_as_words(tmp_path: Path, sft: Path) -> None:
     """In the embedding and in a head of its own."""
     folder = pretrained("mistral", tmp_path / "m")
-    words = {"<myPT_user>": " user"}
-    made = {"train": CONFIG["train"] | {"lr": 1e-9, "steps": 1, "weight_decay": 0.0}}
-    made["train"]["tag_words"] = words
-    report = train(sft, made, tmp_path / "r", init_from=folder)
-    t = small("mypt").tokenizer
+    chosen = config(lr=1e-9, steps=1, weight_decay=0.0, tag_words={"<myPT_user>": " user"})
+    report = train(sft, chosen, tmp_path / "r", init_from=folder)
+    tokenizer = small("mypt").tokenizer
     before, after = weights(folder), weights(report.folder)
-    for name in ("model.embed_tokens.weight", "lm_head.weight"):
-        wanted = before[name][t.encode(" user")].mean(0)
-        assert_close(after[name][t.special["<myPT_user>"]], wanted, terms=4)
+    for name in (TABLE, "lm_head.weight"):
+        mean = before[name][tokenizer.encode(" user")].mean(0)
+        assert_close(after[name][tokenizer.special["<myPT_user>"]], mean, terms=4)
         assert_close(after[name][:SIZE], before[name], terms=1)
 
 
 def test_the_best_checkpoint_is_kept(qwen: Path, sft: Path, tmp_path: Path) -> None:
     """A rate that is too high: the loss gets worse after the first steps, and the run ends."""
-    made = {"train": TRAIN | {"lr": 3.0, "steps": 40, "val_every": 1, "patience": 3, "keep": 2}}
-    report = train(sft, made, tmp_path / "r", init_from=qwen)
-    found = [e["loss"] for e in log(tmp_path / "r") if e["event"] == "validation"]
-    best = min(range(len(found)), key=found.__getitem__)
-    assert len(found) == best + 1 + 3 < 40
+    chosen = config(lr=3.0, steps=40, val_every=1, patience=3, keep=2)
+    report = train(sft, chosen, tmp_path / "r", init_from=qwen)
+    losses = [e["loss"] for e in log(tmp_path / "r") if e["event"] == "validation"]
+    best = losses.index(min(losses))
+    assert len(losses) == best + 1 + 3 < 40
     assert report.folder.name == f"step_{best + 1:06}"
-    again = train(sft, made, tmp_path / "r", init_from=qwen, resume=True)
+    again = train(sft, chosen, tmp_path / "r", init_from=qwen, resume=True)
     assert again.folder == report.folder, "the best loss is known after a resume, too"
     with pytest.raises(ConfigError, match=r"set train\.val_every"):
-        train(sft, {"train": TRAIN | {"patience": 1}}, tmp_path / "x", init_from=qwen)
+        train(sft, config(patience=1), tmp_path / "x", init_from=qwen)
 
 
 @adapters
@@ -236,33 +224,27 @@ def test_adapters(kind: str, sft: Path, tmp_path: Path) -> None:
     import peft
 
     base = pretrained(kind, tmp_path / "base")
-    made = {"train": CONFIG["train"] | {"lora_rank": 4, "lr": 0.01, "steps": 6, "save_every": 3}}
-    report = train(sft, made, tmp_path / "r", init_from=base)
-    steps = [entry["loss"] for entry in log(tmp_path / "r") if entry["event"] == "validation"]
-    assert steps == []
+    chosen = config(lora_rank=4, lr=0.01, steps=6, save_every=3)
+    report = train(sft, chosen, tmp_path / "r", init_from=base)
     before, after = weights(base), weights(report.folder)
-    name = "model.embed_tokens.weight"
     first = small("mypt").table.special["<myPT_user>"]
-    assert np.array_equal(after[name][:SIZE], before[name])
-    assert not np.array_equal(after[name][first], after[name][first + 1]), "tags are trained"
+    assert np.array_equal(after[TABLE][:SIZE], before[TABLE])
+    assert not np.array_equal(after[TABLE][first], after[TABLE][first + 1]), "tags are trained"
     q = "model.layers.0.self_attn.q_proj.weight"
     assert not np.array_equal(before[q], after[q])
     assert np.array_equal(before["model.norm.weight"], after["model.norm.weight"])
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(base)
+    theirs = opened_by_transformers(base)
     theirs.resize_token_embeddings(IDS, mean_resizing=False)
     theirs = peft.PeftModel.from_pretrained(theirs, report.folder / "adapter")
     ids = torch.arange(IDS - 104, IDS)
-    with torch.no_grad():
-        wanted = theirs(input_ids=ids[None]).logits[0]
     own = logits(open_model(report.folder), ids, [104])
-    assert_close(own, wanted, terms=forward_terms(SHAPE, 104))
-    train(sft, made, tmp_path / "two", init_from=base, steps=3)
-    again = train(sft, made, tmp_path / "two", resume=True)
-    found = weights(again.folder)
-    assert all(np.array_equal(after[name], found[name]) for name in after)
+    assert_close(own, theirs_on(theirs, ids), terms=forward_terms(SHAPE, 104))
+    train(sft, chosen, tmp_path / "two", init_from=base, steps=3)
+    resumed = weights(train(sft, chosen, tmp_path / "two", resume=True).folder)
+    assert all(np.array_equal(after[name], resumed[name]) for name in after)
     (base / "model.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="is no longer the model"):
-        train(sft, made, tmp_path / "two", resume=True)
+        train(sft, chosen, tmp_path / "two", resume=True)
 
 
 # Of two processes, the second one reads no model and draws no weights.
@@ -284,27 +266,22 @@ sys.exit(main(sys.argv[1:]))
 def test_adapters_of_shared_weights(sft: Path, tmp_path: Path) -> None:
     """Two processes, whole checkpoints and pieces: the steps of one, and its files for peft."""
     base = pretrained("qwen3", tmp_path / "base")
-    made = {"train": CONFIG["train"] | {"lora_rank": 4, "steps": 3}}
-    chosen = write(tmp_path / "c.json", made)
-    one = train(sft, made, tmp_path / "one", init_from=base)
-    words = ["--data", str(sft), "--config", chosen, "--init-from", str(base)]
+    chosen = config(lora_rank=4, steps=3)
+    one = train(sft, chosen, tmp_path / "one", init_from=base).folder
+    words = ["--config", write(tmp_path / "c.json", chosen), "--init-from", str(base)]
     words += ["--set", "train.parallel=fsdp", "--out", str(tmp_path / "two"), "-q"]
+    modules = ["transformers.models.qwen3.modeling_qwen3", "peft"]
     for way in (["--steps", "2", "--set", "train.checkpoint=sharded"], ["--resume"]):
-        for done in processes(
-            ["-c", SECOND, *words, *way],
-            2,
-            modules=["transformers.models.qwen3.modeling_qwen3", "peft"],
-        ):
-            assert done.returncode == 0, done.stderr
-    kept, ended = tmp_path / "two" / "step_000002", tmp_path / "two" / "step_000003"
-    assert not (kept / "model.safetensors").exists(), "in pieces"
-    assert set(dict(open_model(kept).named_parameters())) == set(weights(base))
-    for mine, theirs in (
-        (weights(ended), weights(one.folder)),
-        *([dict(load_file(f / "adapter/adapter_model.safetensors")) for f in (ended, one.folder)],),
-    ):
-        terms = forward_terms(SHAPE, 512)
-        assert tensors_apart(mine, theirs, terms=terms, path=path_of(made)) == []
+        code = ["-c", SECOND, "--data", str(sft), *words, *way]
+        for end in processes(code, 2, modules=modules):
+            assert end.returncode == 0, end.stderr
+    pieces, last = (tmp_path / "two" / f"step_00000{step}" for step in (2, 3))
+    assert not (pieces / "model.safetensors").exists(), "in pieces"
+    assert set(dict(open_model(pieces).named_parameters())) == set(weights(base))
+    adapters_of = [dict(load_file(f / "adapter/adapter_model.safetensors")) for f in (last, one)]
+    allowed = {"terms": forward_terms(SHAPE, 512), "path": path_of(chosen)}
+    for mine, theirs in ((weights(last), weights(one)), adapters_of):
+        assert tensors_apart(mine, theirs, **allowed) == []
 
 
 @adapters
@@ -313,16 +290,16 @@ def test_frozen_weights_are_narrow(
 ) -> None:
     """Products in bfloat16 read weights of bfloat16 as they are: to the same bits, in half."""
     base = pretrained("qwen3", tmp_path / "base")
-    keys = CONFIG["train"] | {"lora_rank": 4, "steps": 2, "dtype": "bfloat16"}
+    chosen = config(lora_rank=4, steps=2, dtype="bfloat16")
     kinds, narrow = [], lora.narrow
     monkeypatch.setattr(lora, "narrow", lambda m, w: (narrow(m, w), kinds.append(_kinds(m))))
-    train(sft, {"train": keys}, tmp_path / "wide", init_from=base)
+    train(sft, chosen, tmp_path / "wide", init_from=base)
     net = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
     net.save_pretrained(base)
-    train(sft, {"train": keys}, tmp_path / "narrow", init_from=base)
+    train(sft, chosen, tmp_path / "narrow", init_from=base)
     assert kinds == [{torch.float32: 24}, {torch.bfloat16: 14, torch.float32: 10}]
     monkeypatch.setattr(lora, "narrow", lambda m, w: None)
-    train(sft, {"train": keys}, tmp_path / "plain", init_from=base)
+    train(sft, chosen, tmp_path / "plain", init_from=base)
     one, two = (weights(tmp_path / name / "step_000002") for name in ("narrow", "plain"))
     assert {weight.dtype.name for weight in one.values()} == {"float32"}
     assert all(np.array_equal(one[name], two[name]) for name in two)
@@ -336,28 +313,27 @@ def _kinds(model: Any) -> dict[Any, int]:
 def test_what_cannot_be_trained_is_refused(qwen: Path, sft: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     with pytest.raises(ConfigError, match="the config has no model"):
-        train(sft, CONFIG, out)
+        train(sft, config(), out)
     with pytest.raises(ConfigError, match="its shape is not for a config to say"):
         train(sft, "tiny", out, init_from=qwen)
     with pytest.raises(ConfigError, match="adapts a model"):
-        train(sft, {"model": {k: v for k, v in SHAPE.items() if k != "vocab_size"},
-                    "train": TRAIN | {"lora_rank": 2}}, out)  # fmt: skip
+        train(sft, {"model": LLAMA} | config(lora_rank=2), out)
     other = tmp_path / "other"
     shutil.copytree(qwen, other)
     (other / "vocabulary.tiktoken").write_bytes(b"IQ== 0\n")
     with pytest.raises((CheckpointError, TrainError), match="vocabulary"):
-        train(sft, CONFIG, out, init_from=other)
+        train(sft, config(), out, init_from=other)
     short = pretrained("qwen2", tmp_path / "short", max_position_embeddings=100)
     with pytest.raises(ModelError, match="reads at most 100 tokens"):
-        train(sft, CONFIG, out, init_from=short)
+        train(sft, config(), out, init_from=short)
     wide = pretrained("qwen2", tmp_path / "wide", vocab_size=600)
     with pytest.raises(CheckpointError, match="different vocabularies"):
-        train(sft, CONFIG, out, init_from=wide)
+        train(sft, config(), out, init_from=wide)
     assert not out.exists()
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "said"),
+    ("name", "more", "says"),
     [
         ("Gemma2Config", {"head_dim": 8}, "sliding_attention"),
         ("MistralConfig", {"sliding_window": 64}, "a window of 64 tokens"),
@@ -367,11 +343,11 @@ def test_what_cannot_be_trained_is_refused(qwen: Path, sft: Path, tmp_path: Path
     ],
 )
 def test_models_that_run_in_another_way(
-    name: str, more: dict[str, Any], said: str, tmp_path: Path
+    name: str, more: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     shape = getattr(transformers, name)(**SHAPE | {"vocab_size": 300} | more)
     transformers.AutoModelForCausalLM.from_config(shape).save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=says):
         open_pretrained(tmp_path)
 
 
@@ -393,9 +369,8 @@ def test_the_command(qwen: Path, sft: Path, tmp_path: Path) -> None:
 
 def test_checkpoints_in_pieces(qwen: Path, sft: Path, tmp_path: Path) -> None:
     """transformers knows no pieces, but a run goes on from them, and is the same to the bit."""
-    made = {"train": CONFIG["train"] | {"steps": 4}}
-    train(sft, made, tmp_path / "whole", init_from=qwen)
-    pieces = {"train": made["train"] | {"checkpoint": "sharded"}}
+    train(sft, config(steps=4), tmp_path / "whole", init_from=qwen)
+    pieces = config(steps=4, checkpoint="sharded")
     train(sft, pieces, tmp_path / "r", init_from=qwen, steps=2)
     report = train(sft, pieces, tmp_path / "r", resume=True)
     assert not (report.folder / "model.safetensors").exists()
@@ -416,13 +391,11 @@ def test_adapters_train_tags_with_words(tmp_path: Path) -> None:
     special = mypt_spec.dialect("mypt", vocabulary=vocabulary).tokenizer.special
     base = pretrained("qwen3", tmp_path / "base", vocab_size=422)
     for words, trained in (({}, False), ({"</myPT_assistant>": " user"}, True)):
-        made = {"train": CONFIG["train"] | {"lora_rank": 4, "lr": 0.01, "steps": 3}}
-        made["train"]["tag_words"] = words
-        report = train(sft, made, tmp_path / f"r{trained}", init_from=base)
-        embedding = weights(report.folder)["model.embed_tokens.weight"]
-        row, other = (weights(base)["model.embed_tokens.weight"][i] for i in (421, 30))
+        chosen = config(lora_rank=4, lr=0.01, steps=3, tag_words=words)
+        report = train(sft, chosen, tmp_path / f"r{trained}", init_from=base)
+        embedding, before = weights(report.folder)[TABLE], weights(base)[TABLE]
         assert special["</myPT_assistant>"] == 421
-        assert np.array_equal(embedding[30], other)
+        assert np.array_equal(embedding[30], before[30])
         ids = mypt_spec.dialect("mypt", vocabulary=vocabulary).tokenizer.encode(" user")
-        begun = embedding[ids].mean(0) if trained else row
+        begun = embedding[ids].mean(0) if trained else before[421]
         assert is_close(embedding[421], begun, terms=4) != trained
