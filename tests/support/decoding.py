@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 import mypt_spec
 from mypt_infer.decode import Decoder
+from mypt_infer.decode.compile import byte_dfa, grammar_graph, token_classes
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.decoder import machine
 from mypt_infer.decode.tables import DEAD_STATE
@@ -26,6 +27,9 @@ from mypt_spec.validator import Run
 from tests.support.build import function
 from tests.support.dialects import DIALECTS
 
+# A run of tests has more dialects and vocabularies than a server, and compiles each of them once.
+for _memo in (byte_dfa._strings, grammar_graph._texts, token_classes._leaf_sets):
+    _memo._entries = 64
 # The dialects with calls of tools.
 CALLERS = [n for n in DIALECTS if calling_blocks(mypt_spec.dialect(n).table)]
 TOOLS = (
