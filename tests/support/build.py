@@ -7,6 +7,7 @@ Messages have the keys of OpenAI and TRL, which most dialects share. Further key
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,14 @@ def write(path: Path | str, *records: Any) -> str:
 def read(path: Path | str) -> list[Any]:
     """Reads JSONL."""
     return [json.loads(line) for line in Path(path).read_bytes().splitlines()]
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> Path:
+    """Writes text files into a folder, the folders around them included; returns it."""
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
 
 
 def contents(folder: Path | str) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ from mypt_infer.toolbox import Tool, Toolbox
 from mypt_lint.cli import main as lint
 from mypt_train import ShardReader
 from mypt_train.commands.prepare import main as prepare
-from tests.support.build import read
+from tests.support.build import read, write_texts
 from tests.support.scripted import check_legal, ids_of, text_of
 from tests.support.tiny_models import POSITIONS, checkpoint
 
@@ -44,11 +44,7 @@ SOURCE = "  [1] Security Policy v2 (policy.txt)"
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    for name, text in FILES.items():
-        (folder / name).write_text(text)
-    return folder
+    return write_texts(tmp_path / "docs", FILES)
 
 
 def setup(source: Any, options: Options | None = None, *, tools: Toolbox | None = None) -> Setup:

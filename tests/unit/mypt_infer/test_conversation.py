@@ -14,6 +14,7 @@ import mypt_spec
 from mypt_infer.controller.events import Cite, Event, TextDelta, ToolResult, TurnEnd
 from mypt_infer.workspace import WorkspaceEngine, WorkspaceTools, toolbox
 from mypt_spec.encoder import encode_events
+from tests.support.build import write_texts
 
 pytest.importorskip("torch")
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,15 +28,10 @@ def example() -> SimpleNamespace:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "folder"
-    path.mkdir()
-    for place in PLACES:
-        text = f"# {place}\n\nThe {place} opens at nine in the morning.\n"
-        (path / f"{place}.md").write_text(text, encoding="utf-8")
+    texts = {f"{p}.md": f"# {p}\n\nThe {p} opens at nine in the morning.\n" for p in PLACES}
     # What results are made of; without tokens for it they are too long, and are shortened.
     words = 'words "documents "chunk_id "doc_id "title "text "position "score "total\n' * 9
-    (path / "words.md").write_text(words, encoding="utf-8")
-    return path
+    return write_texts(tmp_path / "folder", texts | {"words.md": words})
 
 
 @pytest.mark.numeric

@@ -15,6 +15,7 @@ from mypt_infer.workspace import Called, EmbedderError, HashingEmbedder, Workspa
 from mypt_infer.workspace.cli import main
 from mypt_infer.workspace.embed import named, vectors_for
 from mypt_infer.workspace.service import Service
+from tests.support.build import write_texts
 from tests.support.endpoints import stand_in
 from tests.support.tolerance import assert_close
 
@@ -55,11 +56,8 @@ def stand() -> Iterator[Stand]:
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "a.txt").write_text("The cat sleeps.\n")
-    (folder / "b.txt").write_text("A car drives.\n")
-    return folder
+    texts = {"a.txt": "The cat sleeps.\n", "b.txt": "A car drives.\n"}
+    return write_texts(tmp_path / "docs", texts)
 
 
 def test_a_service_finds_by_meaning(

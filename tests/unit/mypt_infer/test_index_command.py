@@ -15,13 +15,13 @@ import pytest
 from mypt_infer.chat.cli import main as chat
 from mypt_infer.workspace.cli import main
 from mypt_infer.workspace.store import default_index, locked
+from tests.support.build import write_texts
 
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "policy.txt").write_text("Security Policy v2\n\nPasswords must have 12 characters.\n")
+    text = "Security Policy v2\n\nPasswords must have 12 characters.\n"
+    folder = write_texts(tmp_path / "docs", {"policy.txt": text})
     (folder / "link.txt").symlink_to("/etc/passwd")
     (folder / "b.bin").write_bytes(b"\0\1")
     return folder

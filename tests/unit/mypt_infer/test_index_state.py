@@ -18,7 +18,7 @@ from mypt_infer.workspace import EmbedderError, HashingEmbedder, WorkspaceEngine
 from mypt_infer.workspace import build as building
 from mypt_infer.workspace.cli import main
 from mypt_infer.workspace.store import META, SQLITE, VECTORS, current
-from tests.support.build import contents
+from tests.support.build import contents, write_texts
 from tests.support.examples import either
 from tests.support.victims import Victims, victims
 
@@ -27,13 +27,14 @@ WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprstvz" for b in ("a", "e", "io") for c 
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
     chance = random.Random(1)
-    for i in range(40):
-        text = " ".join(chance.choices(WORDS, k=chance.randrange(20, 800)))
-        (folder / f"{i:02}.txt").write_text(f"Document {i}\n\n{text}\n")
-    return folder
+    texts = {f"{i:02}.txt": text_of(i, chance) for i in range(40)}
+    return write_texts(tmp_path / "docs", texts)
+
+
+def text_of(number: int, chance: random.Random, note: str = "") -> str:
+    words = chance.choices(WORDS, k=chance.randrange(20, 800))
+    return f"Document {number}{note}\n\n{' '.join(words)}\n"
 
 
 def whole(engine: WorkspaceEngine) -> dict[str, str]:
@@ -153,9 +154,8 @@ def test_a_kill_loses_nothing(base: Path, tmp_path: Path, forks: Victims, many: 
 
 def write_some(base: Path, chance: random.Random, note: str) -> None:
     """Gives eight documents other texts."""
-    for i in chance.sample(range(40), 8):
-        text = " ".join(chance.choices(WORDS, k=chance.randrange(20, 800)))
-        (base / f"{i:02}.txt").write_text(f"Document {i}, {note}\n\n{text}\n")
+    numbers = chance.sample(range(40), 8)
+    write_texts(base, {f"{i:02}.txt": text_of(i, chance, f", {note}") for i in numbers})
 
 
 def test_words_can_be_searched_before_vectors_are_made(base: Path, tmp_path: Path) -> None:

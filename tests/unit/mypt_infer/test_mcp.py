@@ -18,6 +18,7 @@ import pytest
 
 from mypt_infer.chat.cli import main as chat
 from mypt_infer.toolbox import Tool, Toolbox, error_type
+from tests.support.build import write_texts
 from tests.support.children import child
 from tests.support.scripted import call_text, check_legal, controller_of, turn_end
 
@@ -68,10 +69,8 @@ def connected(others: str) -> Iterator[Any]:
 
 @pytest.fixture
 def documents(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "one.md").write_text("# Passwords\n\nA password has twelve letters.\n")
-    return folder
+    text = "# Passwords\n\nA password has twelve letters.\n"
+    return write_texts(tmp_path / "docs", {"one.md": text})
 
 
 def test_the_tools_of_a_workspace_over_stdio(documents: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from mypt_infer.toolbox import Tool, Toolbox, error_type
 from mypt_infer.truncate_result import count_result
 from mypt_infer.workspace import WorkspaceEngine, WorkspaceTools, toolbox
 from mypt_infer.workspace.snippet import snippet
+from tests.support.build import write_texts
 from tests.support.examples import either, examples
 from tests.support.scripted import ANY, DONE, call_text, controller_of
 from tests.support.vocabulary import small
@@ -26,14 +27,12 @@ WIDE = "手册\n\n" + "".join(f"第{i}行说明零件的用途。\n" for i in ra
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> WorkspaceEngine:
-    base = tmp_path_factory.mktemp("docs")
-    (base / "manual.txt").write_text(LONG)
-    (base / "wide.txt").write_text(WIDE)
-    (base / "rules").mkdir()
+    texts = {"manual.txt": LONG, "wide.txt": WIDE}
     padding = "Nothing of it matters here. " * 25
     for i in range(30):
         text = f"Rule {i}\n\n{padding}The crane {i} stops at noon." + " And so on, and so on." * 20
-        (base / "rules" / f"rule-{i:02}.txt").write_text(text)
+        texts[f"rules/rule-{i:02}.txt"] = text
+    base = write_texts(tmp_path_factory.mktemp("docs"), texts)
     return WorkspaceEngine(base, tmp_path_factory.mktemp("index"))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from mypt_infer.workspace import Chunk, HashingEmbedder, WorkspaceEngine
 from mypt_infer.workspace.index.ranking import Word, lengths, rank
+from tests.support.build import write_texts
 from tests.support.tolerance import assert_close, is_close
 
 TEXTS = {
@@ -31,9 +32,7 @@ TEXTS = {
 def engine(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> WorkspaceEngine:
-    base = tmp_path_factory.mktemp("docs")
-    for name, text in TEXTS.items():
-        (base / name).write_text(text, encoding="utf-8")
+    base = write_texts(tmp_path_factory.mktemp("docs"), TEXTS)
     embedder = HashingEmbedder() if request.param == "hashing" else None
     return WorkspaceEngine(base, tmp_path_factory.mktemp("index"), embedder=embedder)
 
@@ -81,13 +80,12 @@ def test_scores_fall_and_say_how_much_was_found(engine: WorkspaceEngine) -> None
 
 def test_a_document_is_found_by_all_of_its_chunks(tmp_path: Path) -> None:
     """One document has both words, far apart; others have one of them."""
-    base = tmp_path / "docs"
-    base.mkdir()
     filler = "nothing of interest is in this sentence. " * 60
-    (base / "both.txt").write_text(f"Notes\n\n{filler} walrus {filler} teapot {filler}")
-    for i in range(5):
-        (base / f"w{i}.txt").write_text(f"Notes\n\n{filler} walrus {i} {filler} {filler}")
-        (base / f"t{i}.txt").write_text(f"Notes\n\n{filler} teapot {i} {filler} {filler}")
+    texts = {"both.txt": f"Notes\n\n{filler} walrus {filler} teapot {filler}"}
+    for word in ("walrus", "teapot"):
+        for i in range(5):
+            texts[f"{word[0]}{i}.txt"] = f"Notes\n\n{filler} {word} {i} {filler} {filler}"
+    base = write_texts(tmp_path / "docs", texts)
     engine = WorkspaceEngine(base, tmp_path / "index")
     found = engine.search("walrus teapot", 5)
     assert found[0].doc_id.startswith("both")
@@ -98,15 +96,12 @@ def test_a_document_is_found_by_all_of_its_chunks(tmp_path: Path) -> None:
 @pytest.mark.numeric
 def test_the_scores_are_those_of_the_formula(tmp_path: Path) -> None:
     """Against the sums written out, term by term."""
-    base = tmp_path / "docs"
-    base.mkdir()
     texts = {
         "a.txt": "crane " * 3 + "lorry " * 230 + "crane anchor",
         "b.txt": "anchor lorry lorry",
         "c.txt": "lorry " * 400,
     }
-    for name, text in texts.items():
-        (base / name).write_text(text)
+    base = write_texts(tmp_path / "docs", texts)
     engine = WorkspaceEngine(base, tmp_path / "index")
     with engine._reading() as db:
         known = lengths(db)

@@ -18,6 +18,7 @@ from mypt_infer.toolbox import FAULTS, Tool, Toolbox, ToolFault, error_type
 from mypt_infer.truncate_result import LEAST, truncate_result
 from mypt_infer.workspace import TOOL_REGISTRY, WorkspaceEngine, WorkspaceTools, toolbox
 from mypt_spec.bodies.strict_json import canonical, faults
+from tests.support.build import write_texts
 from tests.support.examples import examples
 from tests.support.scripted import ANY, tools_of
 
@@ -289,12 +290,9 @@ def test_bounds_hold_for_any_value(value: Any, most: int) -> None:
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Toolbox:
-    base = tmp_path_factory.mktemp("docs")
-    (base / "policy.txt").write_text(
-        "Security Policy v2\n\nPasswords must have 12 characters. Rotate passwords every 90 days.\n"
-    )
-    (base / "a.md").write_text("# Twice\n\nOne.\n")
-    (base / "b.md").write_text("# Twice\n\nTwo.\n")
+    rules = "Passwords must have 12 characters. Rotate passwords every 90 days."
+    texts = {"policy.txt": f"Security Policy v2\n\n{rules}\n", "a.md": "# Twice\n\nOne.\n", "b.md": "# Twice\n\nTwo.\n"}  # fmt: skip
+    base = write_texts(tmp_path_factory.mktemp("docs"), texts)
     return toolbox(WorkspaceTools(WorkspaceEngine(base, tmp_path_factory.mktemp("index"))))
 
 

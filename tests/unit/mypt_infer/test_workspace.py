@@ -21,7 +21,7 @@ from mypt_infer.workspace import (
 )
 from mypt_infer.workspace import build as building
 from mypt_infer.workspace.store import META, SQLITE, VECTORS, current, locked
-from tests.support.build import contents
+from tests.support.build import contents, write_texts
 from tests.support.tolerance import assert_close
 
 POLICY = "Security Policy v2\n\nPasswords:\n- Minimum 12 characters\n- Rotate every 90 days\n"
@@ -36,11 +36,7 @@ FILES = {
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    (folder / "deep").mkdir(parents=True)
-    for name, text in FILES.items():
-        (folder / name).write_text(text)
-    return folder
+    return write_texts(tmp_path / "docs", FILES)
 
 
 @pytest.fixture
