@@ -175,7 +175,8 @@ class CleanShapes:
 
         All its tools count as declared.
         """
-        tools = frozenset(self.filling.name(i) for i in range(len(record[self.layout.messages])))
+        numbered = _NUMBERED.findall(msgspec.json.encode(record).decode())
+        tools = frozenset(name.strip('"') for name in numbered)
         limits = replace(self.checker.limits, tools=tools, max_tokens=None)
         try:
             episode, findings = replace(self.checker, limits=limits, with_fixes=False).read(record)

@@ -6,6 +6,9 @@ And clean lines it does call clean.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from functools import cache
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,149 +22,119 @@ from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec import Limits
 from mypt_spec.damage.near_miss import beginnings, near_miss
+from tests.support.build import assistant, call, chat, function, lines, system, tool, user
 from tests.support.examples import examples
+from tests.support.fast_paths import assert_sound, codes_of, parts
 from tests.support.lines import LIMITS, TRAPS, any_lines, chat_text, tool_text
-from tests.support.strategies import (
-    DIALECTS,
-    lines_of,
-    mutated,
-    records,
-)
+from tests.support.maker import drawn, line
+from tests.support.strategies import DIALECTS, legal, lines_of, mutate, records, tag_texts
 
 
-def says(checker: Checker, line: bytes) -> list[str]:
-    return [item.finding.code for item in checker.line(line, row=2, filename="")]
+@cache
+def checker(name: str) -> Checker:
+    return Checker(mypt_spec.dialect(name))
 
 
-def agree(prover: CleanFilter, lines: list[bytes]) -> None:
-    """No line is called clean that the checker has something to say about: one by one, in blocks,
-    and asked again.
-    """
-    found = [says(prover.checker, line) for line in lines]
-    for _ in range(2):
-        for line, codes in zip(lines, found, strict=True):
-            assert not (prover.clean(line) and codes), (line, codes)
-        count, doubtful = prover.unproved(b"".join(line + b"\n" for line in lines))
-        assert count == len(lines)
-        assert [lines[i] for i, _ in doubtful] == [raw for _, raw in doubtful]
-        assert {i for i, codes in enumerate(found) if codes} <= {i for i, _ in doubtful}
+@cache
+def prover(name: str) -> CleanFilter:
+    """Returns a filter for all examples: what it learns of one record is tried on others."""
+    return CleanFilter(checker(name))
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
 def test_sound(name: str, data: st.DataObject) -> None:
-    prover = CleanFilter(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
-    lines = data.draw(
-        st.lists(any_lines(name).filter(lambda line: b"\n" not in line), min_size=1, max_size=4)
-    )
-    agree(prover, lines)
+    raw = data.draw(st.lists(any_lines(name), min_size=1, max_size=4))
+    assert_sound(CleanFilter(Checker(mypt_spec.dialect(name), data.draw(LIMITS))), raw)
+    assert_sound(prover(name), raw)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
 def test_sound_for_many_turns(name: str, data: st.DataObject) -> None:
     """Turns are judged one by one; a rule that sees more of an episode than a turn would show here."""
-    prover = CleanFilter(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
-    pool = data.draw(
-        st.lists(records(name, clean=data.draw(st.booleans())), min_size=2, max_size=4)
-    )
+    some = CleanFilter(Checker(mypt_spec.dialect(name), data.draw(LIMITS)))
+    assert_sound(some, lines(*data.draw(drawn(lambda random: many_turns(random, name)))))
+
+
+def many_turns(random: Random, name: str) -> list[Any]:
+    """Returns a record that has pieces of others one after another, and these."""
+    clean = random.choice((True, False))
+    pool = [legal(random, name, clean=clean) for _ in range(random.randint(2, 4))]
     pieces = [record["messages"] for record in pool]
-    pieces += [
-        messages[data.draw(st.integers(0, len(messages))) :][: data.draw(st.integers(1, 3))]
-        for messages in pieces
-    ]
-    order = data.draw(st.lists(st.sampled_from(pieces), min_size=4, max_size=8))
-    whole = pool[0] | {"messages": [message for piece in order for message in piece]}
-    agree(prover, [json.dumps(whole).encode(), *(json.dumps(record).encode() for record in pool)])
+    for messages in [*pieces]:
+        at = random.randint(0, len(messages))
+        pieces.append(messages[at : at + random.randint(1, 3)])
+    chosen = [random.choice(pieces) for _ in range(random.randint(4, 8))]
+    return [pool[0] | {"messages": [message for piece in chosen for message in piece]}, *pool]
 
 
 OUTLINED = [name for name in DIALECTS if mypt_spec.dialect(name).adapter.outlines() is not None]
 
 
-def parts(value: Any) -> list[tuple[Any, Any]]:
-    """Returns (container, key) of all values in a JSON value."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # fmt: skip
-    return [found for key, inner in items for found in [(value, key), *parts(inner)]]
-
-
-def rich(checker: Checker) -> Any:
+def rich(name: str) -> Any:
     """Returns a clean record with all that the format takes of: thoughts, calls, a weight."""
-    calls = [
-        {"id": "call00001", "type": "function", "function": {"name": "f", "arguments": {"q": "a", "n": 1, "x": 1.5, "l": ["b", {"c": ""}]}}},
-        {"id": "call00002", "type": "function", "function": {"name": "g", "arguments": '{"q": "a \\"b\\" \\\\", "n": 2}'}},
-    ]  # fmt: skip
-    system, user, answer = ({"role": role, "content": "Hi"} for role in ("system", "user", "assistant"))  # fmt: skip
-    tools = [{"type": "function", "function": {"name": n, "description": "d", "parameters": {"type": "object"}}} for n in "fg"]  # fmt: skip
+    return json.loads(_rich(name))
+
+
+@cache
+def _rich(name: str) -> bytes:
+    asked = [
+        call("f", {"q": "a", "n": 1, "x": 1.5, "l": ["b", {"c": ""}]}, id="call00001"),
+        call("g", '{"q": "a \\"b\\" \\\\", "n": 2}', id="call00002"),
+    ]
     thought, weighed = {"reasoning_content": "t"}, {"weight": 0.5}
     for most in (2, 1, 0):
-        asked: Any = {"role": "assistant", "content": None, "tool_calls": calls[:most]}
-        results = [{"role": "tool", "tool_call_id": c["id"], "content": "r"} for c in calls[:most]]
-        more = {"tools": tools} if most else {}
+        message = assistant(None, tool_calls=asked[:most])
+        results = [tool("r", tool_call_id=c["id"]) for c in asked[:most]]
+        more = {"tools": [function("f"), function("g")]} if most else {}
         for notes in (thought | weighed, thought, weighed, {}):
-            called = [asked | notes, *results] if most else []
-            messages = [user, *called, answer | notes, user, *called, answer]
-            for first in ([system], []):
-                record = {"messages": [*first, *messages]} | more
-                if not says(checker, json.dumps(record).encode()):
-                    return record
+            called = [message | notes, *results] if most else []
+            messages = [user(), *called, assistant("Hi", **notes), user(), *called, assistant("Hi")]
+            for first in ([system("Hi")], []):
+                (raw,) = lines(chat(*first, *messages, **more))
+                if not codes_of(checker(name), raw):
+                    return raw
     raise AssertionError("no record is clean")
 
 
-@st.composite
-def changed(draw: st.DrawFn, record: Any, tag: str) -> bytes:
-    """A line of the record with one change, which an outline must show, or leave uncounted."""
+def changed(random: Random, record: Any, tag: str) -> bytes:
+    """Returns a line of the record with one change, which an outline must show, or leave uncounted."""
     made = json.loads(json.dumps(record))
-    found = parts(made["messages"]) + parts(made)[:4]
-    chosen = draw(st.sampled_from(sorted({str(key) for _, key in found})))
-    where, key = draw(st.sampled_from([part for part in found if str(part[1]) == chosen]))
-    values = [
-        None,
-        "",
-        " ",
-        tag,
-        1,
-        1.0,
-        True,
-        2**60,
-        [],
-        [1],
-        {},
-        "{}",
-        '{"q": "a", "n": 2, "n": 2}',
-    ]
-    values += [json.loads(json.dumps(at[k])) for at, k in found if k == key] * 3
-    how = draw(
-        st.sampled_from(["value", "value", "value", "value", "none", "more", "twice", "bytes"])
-    )
+    places = parts(made["messages"]) + parts(made)[:4]
+    chosen = random.choice(sorted({str(key) for _, key in places}))
+    where, key = random.choice([place for place in places if str(place[1]) == chosen])
+    values: list[Any] = [None, "", " ", tag, 1, 1.0, True, 2**60, [], [1], {}, "{}", '{"q": "a", "n": 2, "n": 2}']  # fmt: skip
+    values += [json.loads(json.dumps(at[k])) for at, k in places if k == key] * 3
+    how = random.choice(("value", "value", "value", "value", "none", "more", "twice", "bytes"))
     if how == "value":
-        where[key] = draw(st.sampled_from(values))
+        where[key] = random.choice(values)
     elif how == "none":
         del where[key]
     elif how == "more" and isinstance(where, dict):
-        names = ["_note", "_mypt_lint", "weight", "name", "thinking", "content", "tool_calls", "x"]
-        where[draw(st.sampled_from(names))] = draw(st.sampled_from(values))
+        names = ("_note", "_mypt_lint", "weight", "name", "thinking", "content", "tool_calls", "x")
+        where[random.choice(names)] = random.choice(values)
     elif how == "twice" and isinstance(where, list):
         where.insert(key, where[key])
-    line = draw(lines_of(made))
-    return draw(mutated(st.just(line))) if how == "bytes" else line
+    raw = line(random, made)
+    return mutate(random, raw) if how == "bytes" else raw
 
 
 @pytest.mark.parametrize("name", OUTLINED)
 @settings(max_examples=examples(60))
-@given(st.data())
-def test_an_outline_shows_each_change(name: str, data: st.DataObject) -> None:
+@given(st.booleans(), st.data())
+def test_an_outline_shows_each_change(name: str, noted: bool, data: st.DataObject) -> None:
     """After a record is known to be clean, no line is taken for it that has a finding."""
-    checker = Checker(mypt_spec.dialect(name))
-    record = rich(checker)
-    tag = sorted(checker.dialect.table.special)[0]
-    noted = record
-    if data.draw(st.booleans()):
-        noted = record | {"_note": ["x", {"y": 1}]}
-    prover = CleanFilter(checker)
-    line = json.dumps(noted).encode()
-    assert prover.clean(line)
-    some = changed(noted, tag) | changed(record, tag)
-    agree(prover, [line, *data.draw(st.lists(some, min_size=4, max_size=8))])
+    tag = sorted(checker(name).dialect.table.special)[0]
+    first = rich(name) | ({"_note": ["x", {"y": 1}]} if noted else {})
+
+    def changes(random: Random) -> list[bytes]:
+        record = random.choice((first, rich(name)))
+        return [changed(random, record, tag) for _ in range(random.randint(4, 8))]
+
+    fresh = CleanFilter(checker(name))
+    assert fresh.clean(json.dumps(first).encode())
+    assert_sound(fresh, [json.dumps(first).encode(), *data.draw(drawn(changes))])
 
 
 @pytest.mark.parametrize("name", OUTLINED)
@@ -169,45 +142,43 @@ def test_an_outline_shows_each_change(name: str, data: st.DataObject) -> None:
 def test_a_line_like_another_is_not_split(
     name: str, note: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checker = Checker(mypt_spec.dialect(name))
-    record = rich(checker) | note
-    prover = CleanFilter(checker)
+    record = rich(name) | note
+    fresh = CleanFilter(checker(name))
     for _ in range(2):  # what is rare is learnt first
-        assert prover.clean(json.dumps(record).encode())
+        assert fresh.clean(json.dumps(record).encode())
     record["messages"][-1]["content"] = "other words"
     for message in record["messages"]:
         message |= {"weight": 0} if "weight" in message else {}
     monkeypatch.delattr(AdapterScan, "_split")
-    assert prover.clean(json.dumps(record).encode())
+    assert fresh.clean(json.dumps(record).encode())
 
 
 @pytest.mark.parametrize("name", OUTLINED)
-@pytest.mark.parametrize("key", ["tool_calls", "content", "reasoning_content", "weight"])
-def test_a_key_of_messages_in_the_record(name: str, key: str) -> None:
-    prover = CleanFilter(Checker(mypt_spec.dialect(name)))
-    for value in ([None], [{"function": {"arguments": {"q": "x"}}}], "x", {}):
-        agree(prover, [json.dumps(rich(prover.checker) | {key: value}).encode()])
+def test_a_key_of_messages_in_the_record(name: str) -> None:
+    fresh = CleanFilter(checker(name))
+    for key in ("tool_calls", "content", "reasoning_content", "weight"):
+        for value in ([None], [{"function": {"arguments": {"q": "x"}}}], "x", {}):
+            assert_sound(fresh, lines(rich(name) | {key: value}))
 
 
 @pytest.mark.parametrize("name", OUTLINED)
 @pytest.mark.parametrize("where", ["record", "message"])
 def test_an_unknown_key_is_not_taken_for_metadata(name: str, where: str) -> None:
     """The first record with metadata teaches no outline that does not show it."""
-    checker = Checker(mypt_spec.dialect(name))
 
-    def line(key: str) -> bytes:
-        record = rich(checker)
+    def with_key(key: str) -> bytes:
+        record = rich(name)
         (record if where == "record" else record["messages"][-1])[key] = 1
         return json.dumps(record).encode()
 
-    for first in ([], [line("_note")], [line("_note")] * 2):
-        prover = CleanFilter(checker)
-        assert not [one for one in first if not prover.clean(one)]
-        assert not prover.clean(line("x"))
-        prover = CleanFilter(checker)
+    for first in ([], [with_key("_note")], [with_key("_note")] * 2):
+        fresh = CleanFilter(checker(name))
+        assert not [one for one in first if not fresh.clean(one)]
+        assert not fresh.clean(with_key("x"))
+        fresh = CleanFilter(checker(name))
         for _ in range(2):  # in one block with what is learnt from, and after it
-            lines = b"\n".join([*first, line("x")])
-            assert [i for i, _ in prover.unproved(lines)[1]] == [len(first)]
+            block = b"\n".join([*first, with_key("x")])
+            assert [i for i, _ in fresh.unproved(block)[1]] == [len(first)]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -216,53 +187,64 @@ def test_complete(name: str, data: st.DataObject) -> None:
     """Speed must not die in silence: a line without findings is proved clean, but for the
     exceptions named here.
     """
-    d = mypt_spec.dialect(name)
     record = data.draw(records(name))
-    line = data.draw(lines_of(record))
-    checker = Checker(d, data.draw(LIMITS))
+    raw = data.draw(lines_of(record))
+    some = Checker(mypt_spec.dialect(name), data.draw(LIMITS))
     if (
-        says(checker, line)
+        codes_of(some, raw)
         or beyond(record)
         or empty(record)
-        or checker.limits.schemas
+        or some.limits.schemas
         or piece_of_tag(record)
         or tag_in_metadata(record)
-        or (checker.limits.max_tokens or 10**9) < 2 * len(line)
+        or (some.limits.max_tokens or 10**9) < 2 * len(raw)
     ):
         return
-    assert CleanFilter(checker).clean(line)
-    assert CleanFilter(checker).unproved(line + b"\n" + line + b"\n") == (2, [])
+    assert CleanFilter(some).clean(raw)
+    assert CleanFilter(some).unproved(raw + b"\n" + raw + b"\n") == (2, [])
 
 
 @pytest.mark.parametrize("name", DIALECTS)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_no_tag_begins_otherwise(name: str, data: st.DataObject) -> None:
     """What `beginnings` does not find holds neither a tag nor anything that is almost one."""
     table = mypt_spec.dialect(name).table
-    shown = (*table.special, *(t.shown for t in table.plain_tags))
-    pieces = st.sampled_from([*shown, "<", "[", "/", "|", " ", "\\", "-", "\n"]) | st.text(
-        max_size=3
-    )
-    text = "".join(
-        data.draw(
-            st.lists(
-                pieces.flatmap(lambda p: st.sampled_from([p, p[1:], p[:-1], p.upper()])), max_size=6
-            )
-        )
-    )
+    text = data.draw(tag_texts(name))
     if table.literals.search(text) or near_miss(text, table):
+        shown = (*table.special, *(t.shown for t in table.plain_tags))
         assert any(regex.search(text) for _, regex in beginnings(shown))
 
 
+def test_an_answer_with_more_calls_than_the_record_has_messages_is_proved() -> None:
+    contents = [
+        item for name in ("a", "b", "c")
+        for item in ({"type": "toolcall", "name": name, "arguments": {}}, {"type": "toolresult", "content": "r"})
+    ]  # fmt: skip
+    (raw,) = lines(chat(user(), {"role": "assistant", "contents": contents}))
+    assert CleanFilter(checker("praxis")).clean(raw)
+
+
+@pytest.mark.parametrize("schema", [False, {"type": ["string", "null"]}, {"type": "string"}])
+def test_arguments_with_schemas_of_any_kind_are_proved(schema: Any) -> None:
+    asked = {"role": "assistant", "tool_calls": [call("f", {}, id="c")]}
+    messages = [user(), asked, tool("r", tool_call_id="c"), assistant("Hi")]
+    (raw,) = lines(chat(*messages, tools=[function("f", {"q": schema})]))
+    assert CleanFilter(checker("usf-omega")).clean(raw)
+
+
 def beyond(value: Any) -> bool:
-    """What the fast path leaves to the checker: integers of more than 64 bits, and odd names of
+    """What the fast path leaves to the checker: numbers of more than 64 bits, and odd names of
     metadata.
     """
     if isinstance(value, dict):
         return any(beyond(v) for v in value.values())
     if isinstance(value, list):
         return any(map(beyond, value))
-    return isinstance(value, int) and not -(2**63) <= value < 2**63
+    if isinstance(value, str) and value.startswith("{"):  # arguments that are a text
+        with suppress(ValueError):
+            return beyond(json.loads(value))
+    return isinstance(value, int | float) and not -(2**63) <= value < 2**63
 
 
 def empty(record: Any) -> bool:
@@ -270,11 +252,8 @@ def empty(record: Any) -> bool:
 
     The fast path leaves it to the checker everywhere.
     """
-    return any(
-        isinstance(value, str) and not value.strip()
-        for message in record["messages"]
-        for value in message.values()
-    )
+    values = [value for message in record["messages"] for value in message.values()]
+    return any(isinstance(value, str) and not value.strip() for value in values)
 
 
 def piece_of_tag(record: Any) -> bool:
@@ -289,62 +268,52 @@ def piece_of_tag(record: Any) -> bool:
 
 def tag_in_metadata(record: Any) -> bool:
     """What may spell a tag in metadata is left to the checker, which has nothing against it."""
-    held = [
-        value
-        for item in (record, *record["messages"])
-        for key, value in item.items()
-        if key.startswith("_")
-    ]
+    items = (record, *record["messages"])
+    held = [value for item in items for key, value in item.items() if key.startswith("_")]
     return any(sign in json.dumps(held) for sign in ("<", "[BOS]", "[SEP]", "[EOS]"))
 
 
-@pytest.mark.parametrize("line", TRAPS)
-def test_known_traps(line: str) -> None:
-    clean, metadata = chat_text().encode(), chat_text(', "_x": "m"').encode()
-    checker = Checker(mypt_spec.dialect("mypt"))
-    assert says(checker, line.encode())
-    agree(CleanFilter(checker), [clean, line.encode(), metadata, clean, line.encode()])
-    if line.endswith("\r"):
-        return
-    prover = CleanFilter(checker)
-    assert [
-        i for i, _ in prover.unproved(b"\n".join([clean] * 3 + [line.encode(), metadata]))[1]
-    ] == [3]
+@pytest.mark.parametrize("trap", TRAPS)
+def test_known_traps(trap: str) -> None:
+    clean, metadata, raw = lines(chat_text(), chat_text(', "_x": "m"'), trap)
+    assert codes_of(checker("mypt"), raw)
+    assert_sound(CleanFilter(checker("mypt")), [clean, raw, metadata, clean, raw])
+    if not trap.endswith("\r"):
+        block = b"\n".join([clean] * 3 + [raw, metadata])
+        assert [i for i, _ in CleanFilter(checker("mypt")).unproved(block)[1]] == [3]
 
 
 @pytest.mark.parametrize("phase", [1, 3])
 def test_a_system_prompt_that_is_one_quoted_call(phase: int) -> None:
-    checker = Checker(mypt_spec.dialect("mypt"), Limits(phase=phase))
-    line = chat_text(system='"<myPT_toolcall>x</myPT_toolcall>"').encode()
-    assert says(checker, line) == ["MYP401"]
-    agree(CleanFilter(checker), [line, line])
+    limited = Checker(mypt_spec.dialect("mypt"), Limits(phase=phase))
+    raw = chat_text(system='"<myPT_toolcall>x</myPT_toolcall>"').encode()
+    assert codes_of(limited, raw) == ["MYP401"]
+    assert_sound(CleanFilter(limited), [raw, raw])
 
 
 def test_a_record_over_two_lines_and_two_on_one() -> None:
     """As many records as lines, but not one on each."""
     clean = chat_text()
     halves = clean.replace(', "messages"', '\n, "messages"', 1)
-    prover = CleanFilter(Checker(mypt_spec.dialect("mypt")))
-    for data in (
+    fresh = CleanFilter(checker("mypt"))
+    two = (
         clean + halves,
         halves + clean,
         f"{clean}{clean}\n\n{clean}",
         f"{clean}\n{halves}{clean}",
-    ):
-        count, doubtful = prover.unproved(data.encode() + b"\n")
-        lines = data.split("\n")
-        assert count == len(lines)
-        assert {i for i, line in enumerate(lines) if line != clean} <= {i for i, _ in doubtful}
+    )
+    for data in two:
+        count, doubtful = fresh.unproved(data.encode() + b"\n")
+        rows = data.split("\n")
+        assert count == len(rows)
+        assert {i for i, row in enumerate(rows) if row != clean} <= {i for i, _ in doubtful}
 
 
-@given(
-    st.lists(
-        st.sampled_from([b"\\", b"\\\\", b'"', b"a", b"\n", b"\\" * 61, b"\\" * 64, b'\\"']),
-        max_size=40,
-    ),
-    st.sampled_from([0, 1, 1 << 12, 1 << 16, (1 << 20) - 10, 1 << 20]),
-)
-def test_counting_quotes(pieces: list[bytes], pad: int) -> None:
+QUOTED = st.sampled_from([b"\\", b"\\\\", b'"', b"a", b"\n", b"\\" * 61, b"\\" * 64, b'\\"'])
+
+
+@given(st.lists(QUOTED, max_size=40))
+def test_counting_quotes(pieces: list[bytes]) -> None:
     """By every way of counting: the length of the data decides which is taken."""
     block = b"".join(pieces)
     plain = 0
@@ -352,23 +321,21 @@ def test_counting_quotes(pieces: list[bytes], pad: int) -> None:
     for byte in block:
         plain += byte == ord('"') and not escaped
         escaped = byte == ord("\\") and not escaped
-    for data in (
-        b"x" * pad + block,
-        b"x" * (pad // 2) + block + b"y" * (pad - pad // 2),
-        block + b"x" * pad,
-    ):
-        assert unescaped_quotes(data) == plain
-        assert unescaped_quotes(bytearray(data)) == plain
+    for pad in (0, 1, 1 << 12, 1 << 16, (1 << 20) - 10, 1 << 20):
+        before, half = b"x" * pad, b"x" * (pad // 2)
+        for data in (before + block, half + block + b"y" * (pad - pad // 2), block + before):
+            assert unescaped_quotes(data) == plain
+            assert unescaped_quotes(bytearray(data)) == plain
 
 
-@given(st.data())
-def test_tokens_are_at_most_twice_the_bytes(data: st.DataObject) -> None:
+EXPONENTS = st.integers(0, 18).map(lambda e: f"{e}e{e}")
+SHORT = EXPONENTS | st.sampled_from(["1e15", "9e15", "123e13", "[]", "{}", "0", "1E9"])
+
+
+@given(st.lists(SHORT, min_size=50, max_size=200))
+def test_tokens_are_at_most_twice_the_bytes(values: list[str]) -> None:
     """What lets the fast path skip counting tokens under a limit."""
     d = mypt_spec.dialect("mypt")
-    numbers = st.integers(0, 18).map(lambda e: f"{e}e{e}") | st.sampled_from(
-        ["1e15", "9e15", "123e13", "[]", "{}", "0", "1E9"]
-    )
-    body = "[" + ",".join(data.draw(st.lists(numbers, min_size=50, max_size=200))) + "]"
-    line = tool_text(result=body).replace(", ", ",").replace(": ", ":")
-    episode, _ = d.read(json.loads(line))
-    assert len(d.encode(episode)) <= 2 * len(line)
+    raw = tool_text(result=f"[{','.join(values)}]").replace(", ", ",").replace(": ", ":")
+    episode, _ = d.read(json.loads(raw))
+    assert len(d.encode(episode)) <= 2 * len(raw)

@@ -21,9 +21,9 @@ from tests.support import harmony
 from tests.support.chat_shapes import Shape
 from tests.support.maker import Maker
 from tests.support.mistral import on_tekken
+from tests.support.model_vocabularies import llama, qwen
 from tests.support.oracles import EXAMPLES
 from tests.support.strategies import Record
-from tests.support.model_vocabularies import llama, qwen
 
 SHAPES = {
     shape.name: shape

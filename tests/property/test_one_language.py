@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -238,13 +239,23 @@ def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataOb
     errors = errors_of(d, episode)
     assert accepted == (not errors)
     if accepted:
-        assert d.parse(d.serialize(episode)) == (episode, [])
-        assert d.read(d.write(episode))[0] == episode
+        spoken = without_empty_texts(episode)
+        assert d.parse(d.serialize(episode)) == (spoken, [])
+        assert d.read(d.write(episode))[0] == spoken
     else:
         assert any(f.code[3] == "2" or f.code in ("MYP310", "MYP311") for f in errors)
         for call in (d.serialize, d.encode):
             with pytest.raises(ValueError, match="MYP"):
                 call(episode)
+
+
+def without_empty_texts(episode: mypt_spec.Episode) -> mypt_spec.Episode:
+    """Returns the Episode as it is read: a text of no characters is no part."""
+    messages = (
+        replace(m, parts=tuple(p for p in m.parts if p.text or p.kind != "text"))
+        for m in episode.messages
+    )
+    return replace(episode, messages=tuple(messages))
 
 
 def errors_of(d: mypt_spec.Dialect, episode: mypt_spec.Episode) -> list[Finding]:

@@ -187,5 +187,8 @@ class _Walk:
         return {
             key: row["type"]
             for key, row in rows
-            if row.keys() <= _NOTES and row.get("type") in _PLAIN
+            if row.__class__ is dict
+            and row.keys() <= _NOTES
+            and row.get("type").__class__ is str
+            and row["type"] in _PLAIN
         }
