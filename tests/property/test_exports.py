@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -57,14 +57,10 @@ def render(name: str, messages: Any = QUESTION, **options: Any) -> Any:
 @few
 def test_the_template_gives_our_ids_and_mask(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
-    drawn = data.draw(chats(name, clean=data.draw(st.booleans())))
-    if drawn is None:
-        return
-    record, episode = drawn
-    if spells(d, (padding(d),), record) or joins(d, episode):
-        return
-    if name == "harmony" and EXPONENT.search(json.dumps(record.get("tools"))):
-        return  # Jinja writes such a number otherwise, so the template refuses it by name
+    record, episode = data.draw(chats(name, clean=data.draw(st.booleans())).filter(bool))
+    assume(not spells(d, (padding(d),), record) and not joins(d, episode))
+    # Jinja writes such a number otherwise, so the template refuses it by name.
+    assume(name != "harmony" or not EXPONENT.search(json.dumps(record.get("tools"))))
     rows = render(name, record["messages"], tools=record.get("tools"), **MASKED)
     encoded = d.encode(episode)
     assert theirs(name).decode(rows["input_ids"]) == d.serialize(episode)
@@ -78,10 +74,9 @@ def test_the_template_gives_our_ids_and_mask(name: str, data: st.DataObject) -> 
 @few
 def test_an_answer_is_read_back(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
-    drawn = data.draw(chats(name))
-    if drawn is None or spells(d, (padding(d),), drawn[0]):
-        return
-    messages, tools = drawn[0]["messages"], drawn[0].get("tools")
+    record, _ = data.draw(chats(name).filter(bool))
+    assume(not spells(d, (padding(d),), record))
+    messages, tools = record["messages"], record.get("tools")
     for at, message in enumerate(messages):
         before = messages[:at]
         if message["role"] != "assistant" or before[-1]["role"] == "assistant":
@@ -134,16 +129,13 @@ OPTIONS = {
 def test_a_template_writes_what_options_say(name: str, data: st.DataObject) -> None:
     """As the adapter of records does: before the system message, or in a block of their own."""
     d = mypt_spec.dialect(name)
-    drawn = data.draw(chats(name))
-    if drawn is None or spells(d, (padding(d),), drawn[0]):
-        return
-    record = drawn[0]
+    record, _ = data.draw(chats(name).filter(bool))
+    assume(not spells(d, (padding(d),), record))
     options = data.draw(st.fixed_dictionaries({}, optional=OPTIONS[name]))
     episode, findings = d.check(record | {KEY: options})
     assert episode is not None
     messages, tools = record["messages"], record.get("tools")
-    if EXPONENT.search(json.dumps(tools)):
-        return
+    assume(not EXPONENT.search(json.dumps(tools)))
     if any(f.severity == "error" or f.code == "MYP314" for f in findings):
         # Harmony's options make a developer's message of the system's, and there is another one, or
         # it is empty and beside tools.
@@ -234,9 +226,9 @@ def test_grammars_take_what_is_legal_and_refuse_the_rest(
 ) -> None:
     READERS[accepts](name)  # skips without the package
     d = mypt_spec.dialect(name)
-    drawn = data.draw(chats(name))
+    _, episode = data.draw(chats(name).filter(bool))
     rng = random.Random(data.draw(st.integers(0, 1 << 30)))
-    for rollout in rollouts(d, drawn[1]) if drawn else ():
+    for rollout in rollouts(d, episode):
         assert not faults(d, rollout, rollout.ids)
         if begins_a_tag(d, rollout):
             continue

@@ -26,12 +26,12 @@ from tests.dialects import qwen3
 from tests.dialects.usf_omega import tools
 from tests.support.chat_shapes import chat
 from tests.support.dialects import ALL, DIALECTS
-from tests.support.examples import examples
+from tests.support.examples import either
 from tests.support.maker import Maker, Record, drawn
 from tests.support.strategies import legal
 
 # `nox -s exports` names more examples, and takes all dialects.
-EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", examples(8)))
+EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", either(6, 8)))
 NAMES = ALL if "EXPORT_EXAMPLES" in os.environ else DIALECTS
 WITH_TOOLS = replace(qwen3.SHAPE, options=())
 
