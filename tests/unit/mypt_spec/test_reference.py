@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections import Counter
-from pathlib import Path
+from itertools import accumulate
 from typing import Any
 
 import pytest
 
 import mypt_spec
+from mypt_spec.dialect import grammar_root
 from mypt_spec.episode import top_level
 from mypt_spec.table import TEXT
+from tests.support.vectors import HERE, load
 
-PATH = Path(__file__).parents[2] / "conformance" / "mypt" / "reference.json"
-VECTORS: list[dict[str, Any]] = json.loads(PATH.read_text(encoding="utf-8"))
+VECTORS = load(HERE / "mypt", "reference")
 D = mypt_spec.dialect("mypt")
+LOSS = {"MASK": 0, "TRAIN": 1}
 
 
 def of_kind(kind: str) -> list[Any]:
@@ -43,7 +46,7 @@ def parse_clean(text: str, phase: int | None = None) -> mypt_spec.Episode:
 
 
 def blocks_of_ids(encoded: mypt_spec.Encoded) -> list[set[int]]:
-    """The losses that occur in each top-level block or mark, told by special ids alone."""
+    """Returns the losses of each top-level block or mark, found by special ids alone."""
     opening = {D.tokenizer.special[t.shown] for t in D.table.openers.values()}
     closing = {D.tokenizer.special[t.shown] for t in D.table.closers.values()}
     depth = 0
@@ -57,17 +60,7 @@ def blocks_of_ids(encoded: mypt_spec.Encoded) -> list[set[int]]:
 
 
 def test_nothing_of_the_reference_is_missing() -> None:
-    counts = {
-        "text": 10,
-        "loss": 6,
-        "token loss": 2,
-        "tree": 1,
-        "inventory": 1,
-        "record": 5,
-        "mapping": 11,
-        "phase": 5,
-        "mistake": 7,
-    }
+    counts = {"text": 10, "loss": 6, "token loss": 2, "tree": 1, "inventory": 1, "record": 5, "mapping": 11, "phase": 5, "mistake": 7}  # fmt: skip
     assert Counter(v["kind"] for v in VECTORS) == counts
     assert len({v["name"] for v in VECTORS}) == len(VECTORS)
 
@@ -77,20 +70,16 @@ def test_nothing_of_the_reference_is_missing() -> None:
 
 @pytest.mark.parametrize("vector", of_kind("text"))
 def test_example_comes_back_byte_for_byte(vector: dict[str, Any]) -> None:
+    """Through the compact text, ids and the record, too."""
     episode = parse_clean(vector["text"])
     assert D.serialize(episode, layout="lines") == vector["text"]
     compact = D.serialize(episode)
     assert compact != vector["text"]
     assert parse_clean(compact) == episode
     assert D.serialize(parse_clean(compact)) == compact
-
-
-@pytest.mark.parametrize("vector", of_kind("text"))
-def test_example_through_ids_and_record(vector: dict[str, Any]) -> None:
-    episode = parse_clean(vector["text"])
     encoded = D.encode(episode)
     assert D.parse_ids(encoded.ids) == (episode, [])
-    assert D.tokenizer.decode(encoded.ids) == D.serialize(episode)
+    assert D.tokenizer.decode(encoded.ids) == compact
     assert read_clean(D.write(episode)) == episode
 
 
@@ -102,28 +91,17 @@ def test_loss_annotation_of_example(vector: dict[str, Any]) -> None:
     example = next(v["text"] for v in VECTORS if v["name"] == vector["of"])
     lines = [(line[0], line[3:]) for line in vector["annotation"].split("\n")]
     assert {letter for letter, _ in lines} == {"M", "T"}
-    starts = []
-    length = 0
-    for _, line in lines:
-        starts.append(length)
-        length += len(line) + 1
-    events = [
-        e
-        for e in D.lex("\n".join(line for _, line in lines))
-        if not (e.terminal == TEXT and e.text == "\n")
-    ]
+    starts = [0, *accumulate(len(line) + 1 for _, line in lines)][:-1]
+    events = D.lex("\n".join(line for _, line in lines))
+    events = [event for event in events if (event.terminal, event.text) != (TEXT, "\n")]
     annotated = []
     for block in top_level(events, D.table):
         first, last = block[0].at.span, block[-1].at.span
         assert first is not None
         assert last is not None
-        letters = {
-            letter
-            for (letter, _), at in zip(lines, starts, strict=True)
-            if first[0] <= at < last[1]
-        }
-        assert len(letters) == 1
-        annotated.append((block[0].terminal, letters.pop()))
+        pairs = zip(lines, starts, strict=True)
+        (letter,) = {letter for (letter, _), at in pairs if first[0] <= at < last[1]}
+        annotated.append((block[0].terminal, letter))
     episode = parse_clean(example)
     tags = [block[0].terminal for block in top_level(D.lex(D.serialize(episode)), D.table)]
     losses = blocks_of_ids(D.encode(episode))
@@ -154,25 +132,16 @@ def test_loss_by_token(vector: dict[str, Any]) -> None:
         loss.setdefault(tag or f"in {inside[-1]}", set()).add(weight)
         if tag and not tag.startswith("</") and tag != "<myPT_eot>":
             inside.append(tag)
-    rows = [row for row in vector["table"].split("\n") if row]
-    for row in rows:
+    for row in filter(None, vector["table"].split("\n")):
         word, _, rest = row.partition(":")
-        want = {{"MASK": 0, "TRAIN": 1}[word]}
         tags = re.findall(r"</?myPT_\w+>", rest)
         assert tags
         for tag in tags:
-            assert loss[tag] == want, tag
+            assert loss[tag] == {LOSS[word]}, tag
             if not tag.startswith("</") and tag != "<myPT_eot>":
-                assert loss[f"in {tag}"] == want, f"the content of {tag}"
-    said = {tag for row in rows for tag in re.findall(r"</?myPT_\w+>", row)}
-    both = {
-        tag
-        for v in VECTORS
-        if v["kind"] == "token loss"
-        for tag in re.findall(r"</?myPT_\w+>", v["table"])
-    }
-    assert said <= set(D.tokenizer.special)
-    assert both == set(D.tokenizer.special)
+                assert loss[f"in {tag}"] == {LOSS[word]}, f"the content of {tag}"
+    both = "".join(v["table"] for v in VECTORS if v["kind"] == "token loss")
+    assert {*re.findall(r"</?myPT_\w+>", both)} == set(D.tokenizer.special)
 
 
 @pytest.mark.parametrize("vector", of_kind("tree"))
@@ -228,15 +197,11 @@ def test_inventory(vector: dict[str, Any]) -> None:
         for spelling in spellings:
             terminal = next(t for t in D.table.terminals.values() if t.shown == spelling)
             row = (D.tokenizer.special[spelling], terminal.origin, terminal.loss)
-            assert row == (number, by.lower(), {"MASK": 0, "TRAIN": 1}[loss])
+            assert row == (number, by.lower(), LOSS[loss])
             number += 1
     assert number - 1 == vector["last"]
-    assert (
-        sum(count for _, count, _, _ in vector["rows"])
-        == vector["total"]
-        == len(D.tokenizer.special)
-        == len(D.table.terminals)
-    )
+    total = sum(count for _, count, _, _ in vector["rows"])
+    assert total == vector["total"] == len(D.tokenizer.special) == len(D.table.terminals)
     assert D.tokenizer.vocab_size == 50304
 
 
@@ -244,10 +209,6 @@ def test_inventory_and_the_ids_in_the_token_table() -> None:
     """The ids written in tokens.toml are the inventory's, in its order of pairs and with the
     vocabulary's last id before them.
     """
-    import tomllib
-
-    from mypt_spec.dialect import grammar_root
-
     data = tomllib.loads((grammar_root() / "mypt" / "tokens.toml").read_text(encoding="utf-8"))
     written = {row["spelling"][0]["special"]: row["id"] for row in data["terminal"]}
     rows = next(v for v in VECTORS if v["kind"] == "inventory")["rows"]
@@ -265,19 +226,15 @@ def test_record_example(vector: dict[str, Any]) -> None:
     record = json.loads(text)
     episode = read_clean(record)
     assert D.serialize(episode) == vector["compact"]
-    assert json.dumps(D.write(episode)) == json.dumps(record), (
-        "the example is canonical, keys in order"
-    )
+    assert json.dumps(D.write(episode)) == json.dumps(record), "it is canonical, keys in order"
     assert parse_clean(vector["compact"]) == episode
 
 
 @pytest.mark.parametrize("vector", of_kind("mapping"))
 def test_mapping_row(vector: dict[str, Any]) -> None:
     episode = read_clean(vector["record"])
-    blocks = [
-        "".join(e.text for e in block) for block in top_level(D.lex(D.serialize(episode)), D.table)
-    ]
-    assert vector["text"] in blocks
+    groups = top_level(D.lex(D.serialize(episode)), D.table)
+    assert vector["text"] in ["".join(event.text for event in group) for group in groups]
     shape = re.search(r"`(.*)`", vector["row"][1])
     assert shape is not None
     pattern = re.escape(shape[1]).replace("JSON", ".+")
@@ -287,11 +244,8 @@ def test_mapping_row(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vector", of_kind("phase"))
 def test_phase_schedule(vector: dict[str, Any]) -> None:
     phase = vector["phase"]
-    introduced = {
-        t.opens or t.name.lower()
-        for t in D.table.terminals.values()
-        if t.phase == phase and not t.closes
-    }
+    rows = [t for t in D.table.terminals.values() if t.phase == phase and not t.closes]
+    introduced = {row.opens or row.name.lower() for row in rows}
     assert introduced == set(vector["tags"])
     cell = vector["row"].split("|")[2].strip()
     assert introduced == (set() if cell.startswith("(") else set(cell.split(", ")))

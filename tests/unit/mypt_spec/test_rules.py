@@ -38,6 +38,7 @@ from mypt_spec.findings import RULES, Finding
 from mypt_spec.rules import FAMILIES, check_episode
 from mypt_spec.rules.context import ToolSchema
 from mypt_spec.rules.registry import CHECKS, check
+from tests.support.build import assistant, chat, message, read, user, write
 
 ROOT = Path(__file__).parent.parent.parent.parent
 SECTIONS = ["What it finds", "Why it matters", "Bad", "Good", "Spec"]
@@ -45,9 +46,7 @@ WITHOUT_EXAMPLES = {
     "MYP003": "half a compressed file is no text that a page can show",
     "MYP007": "a line of more than 8 MiB does not fit on a page",
     "MYP902": "more than a hundred findings on one line do not fit on a page",
-    **dict.fromkeys(
-        ["MYP505", "MYP506", "MYP507", "MYP508"], "a prepared folder does not fit on a page"
-    ),
+    **dict.fromkeys([f"MYP50{n}" for n in range(5, 9)], "a prepared folder does not fit on a page"),
     **dict.fromkeys(["MYP603", "MYP606", "MYP607"], "takes several files, or many episodes"),
     "MYP903": "only a conversion finds it, between two formats",
     "MYP722": "the template of a whole format does not fit on a page",
@@ -58,6 +57,8 @@ _FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | 
 
 @dataclass(frozen=True)
 class Example:
+    """An example of a page: `words` are those of its fence."""
+
     code: str
     good: bool
     kind: str
@@ -71,9 +72,8 @@ def page(code: str) -> str:
 
 def sections(code: str) -> dict[str, str]:
     head, *parts = re.split(r"^## ", page(code), flags=re.MULTILINE)
-    return {"": head.strip()} | {
-        name: body.strip() for name, _, body in (part.partition("\n") for part in parts)
-    }
+    named = [part.partition("\n") for part in parts]
+    return {"": head.strip()} | {name: body.strip() for name, _, body in named}
 
 
 def examples(code: str) -> list[Example]:
@@ -81,10 +81,8 @@ def examples(code: str) -> list[Example]:
     for title in ("Bad", "Good"):
         for match in _FENCE.finditer(sections(code).get(title, "")):
             kind, *rest = match["info"].split()
-            words = dict(word.split("=", 1) for word in rest)
-            out.append(
-                Example(code, title == "Good", kind, words, match["body"].removesuffix("\n"))
-            )
+            words, body = dict(word.split("=", 1) for word in rest), match["body"]
+            out.append(Example(code, title == "Good", kind, words, body.removesuffix("\n")))
     return out
 
 
@@ -135,17 +133,11 @@ def findings_of(example: Example) -> list[Finding]:
     if compared:
         source = Source("x.jsonl", stream=io.BytesIO(example.body.encode() + b"\n"))
         assert not check_bytes(checker, example.body.encode() + b"\n")
-        return [
-            item.finding
-            for chunk in DataSet([Group(checker, [source], "record")]).chunks()
-            for item in chunk.found
-        ]
-    lines = example.body.encode().split(b"\n")
-    return [
-        item.finding
-        for row, raw in enumerate(lines, 1)
-        for item in checker.line(raw, row=row, filename="x.jsonl")
-    ]
+        chunks = DataSet([Group(checker, [source], "record")]).chunks()
+        return [item.finding for chunk in chunks for item in chunk.found]
+    rows = enumerate(example.body.encode().split(b"\n"), 1)
+    items = (item for row, raw in rows for item in checker.line(raw, row=row, filename="x.jsonl"))
+    return [item.finding for item in items]
 
 
 @pytest.mark.parametrize("code", sorted(RULES))
@@ -214,14 +206,13 @@ def test_checks_stand_in_one_file_a_family() -> None:
     assert all(len(names) == 1 for names in files.values()), files
 
 
+TURNS = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]
+
+
 @pytest.mark.parametrize(
     ("name", "record", "messages"),
     [
-        (
-            "sharegpt",
-            {"id": "1", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]},
-            [("user", "Hi"), ("assistant", "Yo")],
-        ),
+        ("sharegpt", {"id": "1", "conversations": TURNS}, [("user", "Hi"), ("assistant", "Yo")]),
         ("alpaca", {"instruction": "Add", "input": "1", "output": "2"}, [("user", "Add\n\n1"), ("assistant", "2")]),
         ("alpaca", {"instruction": "Add", "input": "", "output": "2"}, [("user", "Add"), ("assistant", "2")]),
     ],
@@ -235,11 +226,11 @@ def test_the_page_of_unknown_keys_rewrites_other_formats(
 ) -> None:
     """The commands as the page shows them."""
     monkeypatch.chdir(tmp_path)
-    Path(f"{name}.jsonl").write_text(json.dumps(record) + "\n")
+    write(f"{name}.jsonl", record)
     (command,) = re.findall(rf"mypt-convert ({name}\.jsonl .*)", page("MYP103"))
     assert convert(shlex.split(command)) == 0
-    made = json.loads(Path("made.jsonl").read_text())
-    assert [(m["role"], m["content"]) for m in made["messages"]] == messages
+    (converted,) = read("made.jsonl")
+    assert [(m["role"], m["content"]) for m in converted["messages"]] == messages
 
 
 def test_a_check_needs_a_row_of_its_own() -> None:
@@ -252,13 +243,9 @@ def test_a_check_needs_a_row_of_its_own() -> None:
 def test_calls_are_held_to_the_tools_that_the_adapter_reads() -> None:
     """In a format whose own text declares none, too; without definitions, to those of the text."""
     d = mypt_spec.dialect("mypt")
-    talk = [
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant_toolcall", "name": "find", "arguments": {"q": 1}},
-        {"role": "toolresult", "name": "find", "content": 1},
-        {"role": "assistant", "content": "Yo."},
-    ]
-    episode, _ = d.read({"system": "s", "messages": talk})
+    asked = {"role": "assistant_toolcall", "name": "find", "arguments": {"q": 1}}
+    result = message("toolresult", 1, name="find")
+    episode, _ = d.read({"system": "s", **chat(user(), asked, result, assistant())})
     assert episode is not None
     schema = {"type": "object", "properties": {"q": {"type": "string"}}}
 
