@@ -32,54 +32,37 @@ for _memo in (byte_dfa._strings, grammar_graph._texts, token_classes._leaf_sets)
     _memo._entries = 64
 # The dialects with calls of tools.
 CALLERS = [n for n in DIALECTS if calling_blocks(mypt_spec.dialect(n).table)]
+# fmt: off
+SEARCH = {
+    "query": {"type": "string", "description": "what to look for"},
+    "top_k": {"type": "integer"},
+    "min_score": {"type": "number"},
+    "exact": {"type": "boolean"},
+    "kind": {"enum": ["note", "notes", 1, 10, None]},
+}
+DAY = {"type": "object", "properties": {"day": {"type": "integer"}, "month": {"type": "integer"}}, "required": ["month"]}
+TAGS = {"type": "array", "items": {"type": ["string", "integer", "null"]}}
+# In the form of OpenAI, and in that of others.
 TOOLS = (
-    {
-        "type": "function",
-        "function": {
-            "name": "search",
-            "description": "Find documents.",
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "query": {"type": "string", "description": "what to look for"},
-                    "top_k": {"type": "integer"},
-                    "min_score": {"type": "number"},
-                    "exact": {"type": "boolean"},
-                    "kind": {"enum": ["note", "notes", 1, 10, None]},
-                },
-                "required": ["query"],
-            },
-        },
-    },
-    {"name": "search_all", "parameters": {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": ["string", "integer", "null"]}}, "where": {"type": "object", "properties": {"day": {"type": "integer"}, "month": {"type": "integer"}}, "required": ["month"]}, "name": {"type": "null"}}, "required": ["where"]}},
+    function("search", SEARCH, required=["query"]),
+    {"name": "search_all", "parameters": {"type": "object", "properties": {"tags": TAGS, "where": DAY, "name": {"type": "null"}}, "required": ["where"]}},
     {"name": "list_docs", "parameters": {"type": "object", "properties": {}}},
-)  # fmt: skip
+)
 # Tools that only llguidance reads, and one that tables hold, too.
+PLAN = {
+    "title": {"type": "string", "minLength": 3, "maxLength": 12},
+    "when": {"type": "string", "pattern": "^20[0-9]{2}-(0[1-9]|1[0-2])$"},
+    "count": {"type": "integer", "minimum": 3, "maximum": 700},
+    "who": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"], "additionalProperties": False}]},
+}
+NODE = {"type": "object", "properties": {"label": {"type": "string"}, "below": {"type": "array", "items": {"$ref": "#/$defs/node"}, "maxItems": 3}}, "required": ["label"]}
+GROW = {"root": {"$ref": "#/$defs/node"}, "notes": {"type": "object", "additionalProperties": {"type": "integer"}}}
 GUIDED_TOOLS = (
-    {
-        "name": "plan",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "title": {"type": "string", "minLength": 3, "maxLength": 12},
-                "when": {"type": "string", "pattern": "^20[0-9]{2}-(0[1-9]|1[0-2])$"},
-                "count": {"type": "integer", "minimum": 3, "maximum": 700},
-                "who": {"anyOf": [{"type": "null"}, {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"], "additionalProperties": False}]},
-            },
-            "required": ["title", "when"],
-        },
-    },
-    {
-        "name": "grow",
-        "parameters": {
-            "type": "object",
-            "properties": {"root": {"$ref": "#/$defs/node"}, "notes": {"type": "object", "additionalProperties": {"type": "integer"}}},
-            "required": ["root"],
-            "$defs": {"node": {"type": "object", "properties": {"label": {"type": "string"}, "below": {"type": "array", "items": {"$ref": "#/$defs/node"}, "maxItems": 3}}, "required": ["label"]}},
-        },
-    },
+    {"name": "plan", "parameters": {"type": "object", "properties": PLAN, "required": ["title", "when"]}},
+    {"name": "grow", "parameters": {"type": "object", "properties": GROW, "required": ["root"], "$defs": {"node": NODE}}},
     TOOLS[2],
-)  # fmt: skip
+)
+# fmt: on
 # <myPT_assistant><myPT_toolcall>, and </myPT_toolcall>.
 CALL, CALL_END = (50261, 50267), 50268
 

@@ -96,6 +96,17 @@ def test_a_search_ends_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> No
     assert 0 < sum(looked) < 8, looked
 
 
+def test_many_required_members_are_proved_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that may be over is not made longer to look for an ending."""
+    deep = requiring(**dict.fromkeys("abcdef", NUMBER))["function"]["parameters"]
+    of = Decoder("mypt", response=Response(schema={"properties": {"x": {}, "deep": deep}}))
+    looked, state = searches(monkeypatch), of.next(of.start(prompt("mypt")), CALL[0])
+    ids = of.dialect.tokenizer.encode('{"x": 1, "deep": {"a": 3.5')
+    assert of.accepts(state, ids) == len(ids)
+    assert looked
+    assert max(looked) < 60
+
+
 @pytest.mark.parametrize(
     "properties",
     [

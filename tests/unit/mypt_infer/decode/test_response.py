@@ -187,24 +187,6 @@ def test_unknown_keywords_of_a_schema_say_nothing() -> None:
         Response(schema=schema, strict=True)
 
 
-def test_many_required_members_are_proved_soon() -> None:
-    """A number that may be over is not made longer to look for an ending."""
-    inner = {"type": "object", "properties": {k: {"type": "number"} for k in "abcdef"}, "required": [*"abcdef"]}  # fmt: skip
-    of = Decoder("mypt", response=Response(schema={"properties": {"x": {}, "deep": inner}}))
-    special, search = of.dialect.tokenizer.special, of.engine.guided._answers.ground.search  # type: ignore[attr-defined]
-    looked: list[int] = []
-    real = search.ending
-    search.ending = lambda *a, **k: looked.append((found := real(*a, **k)).looked) or found
-    try:
-        state = of.next(of.start(prompt("mypt")), special["<myPT_assistant>"])
-        ids = of.dialect.tokenizer.encode('{"x": 1, "deep": {"a": 3.5')
-        assert of.accepts(state, ids) == len(ids)
-    finally:
-        del search.ending
-    assert looked
-    assert max(looked) < 60
-
-
 def test_without_llguidance_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
