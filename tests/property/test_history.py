@@ -1,7 +1,7 @@
 """What becomes of thoughts of earlier turns: the text of the templates, and each answer once.
 
 The rule is said twice more here: in a few lines of regular expressions, and by the published
-template of Qwen3, where CHAT_TEMPLATES names its folder (see `test_qwen3.py`).
+template of Qwen3, where CHAT_TEMPLATES names its folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mypt_spec.history import HISTORIES
 from mypt_spec.table import SpecError
 from mypt_train import Options
 from mypt_train.data.encode_line import Encoder
-from tests.property.test_qwen3 import rendered, template
+from tests.support.chat_templates import rendered, template
 from tests.support.examples import examples
 from tests.support.oracles import EXAMPLES
 from tests.support.strategies import DIALECTS, Record, episodes, records

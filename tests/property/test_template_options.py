@@ -21,7 +21,7 @@ from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.errors import ApiError
 from mypt_spec import Episode
 from mypt_spec.adapters.template_options import KEY
-from tests.property.test_qwen3 import comparable, plain, rendered
+from tests.support.chat_templates import canonical, comparable, rendered
 from tests.support.decoding import decoder
 from tests.support.strategies import Record, records
 
@@ -40,7 +40,7 @@ def prompt_of(name: str, record: Record) -> str:
     return d.tokenizer.decode(prompt_ids(d, read(name, record)))
 
 
-@pytest.mark.parametrize("name", ["here", "qwen3"])
+@pytest.mark.parametrize("name", ["written here: qwen3", "qwen3"])
 @given(data=st.data())
 def test_prompts_of_qwen3_are_those_of_the_template(name: str, data: st.DataObject) -> None:
     record = data.draw(records("qwen3"))
@@ -56,7 +56,7 @@ def test_prompts_of_qwen3_are_those_of_the_template(name: str, data: st.DataObje
 @given(st.data())
 def test_history_of_qwen3_is_that_of_the_template(data: st.DataObject) -> None:
     """A disabled thought is an empty one in the last message alone, as the template writes it."""
-    record = plain(data.draw(records("qwen3")))
+    record = canonical(data.draw(records("qwen3")))
     for message in record["messages"]:  # the template strips these
         if message["role"] == "assistant":
             message["content"] = message.get("content", "").lstrip("\n")

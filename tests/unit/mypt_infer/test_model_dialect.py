@@ -17,9 +17,9 @@ from mypt_infer.generate.opened import spoken
 from mypt_lint.cli import main as lint
 from mypt_spec.tokenizer.vocabulary import FILE
 from mypt_train.commands.export import main as export
-from tests.property.test_chat_templates import trained
 from tests.support.build import chat as chat_of
 from tests.support.build import contents, user, write
+from tests.support.chat_templates import learnt
 from tests.support.tiny_models import checkpoint, name_dialect
 
 
@@ -150,7 +150,8 @@ def test_a_model_of_another_program_has_its_vocabulary_beside_it(tmp_path: Path)
     """The `tokenizer.json` of its folder is read without --vocab; a checkpoint of ours has a copy."""
     model = checkpoint(tmp_path / "model", "chatml", named=False)
     (model / FILE).unlink()
-    library, wanted = trained("chatml", str(model))
+    library, wanted = learnt("chatml")
+    library.save(str(model / "tokenizer.json"))
     _, spoken_dialect = spoken(model, wanted="chatml")
     text = "Hello, how are you?"
     ids = library.encode(text, add_special_tokens=False).ids

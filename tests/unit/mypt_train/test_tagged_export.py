@@ -16,11 +16,11 @@ from mypt_train.export.answers import answers
 from mypt_train.export.lark import lark
 from mypt_train.export.response_template import response_template
 from mypt_train.export.tokenizer_file import padding
-from tests.property.test_qwen3_coder import SHAPE, dialect, without_ids
 from tests.support.chats import shown
 from tests.support.conversations import conversation
 from tests.support.examples import examples
 from tests.support.huggingface import tokenizer
+from tests.support.qwen3_coder import SHAPE, dialect, without_ids
 from tests.support.server_grammars import by_llguidance, by_xgrammar
 
 pytest.importorskip("transformers")

@@ -1,0 +1,34 @@
+"""The format of `examples/qwen3_coder`, in which calls and definitions are tags."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import mypt_spec
+from mypt_spec import Dialect
+from tests.support.chat_shapes import Shape, typed_tools
+from tests.support.maker import Record
+
+FOLDER = Path(__file__).parents[2] / "examples/qwen3_coder"
+# Texts of Qwen3, whose tags are more, in calls of tools whose schemas have each type.
+SHAPE = Shape(
+    name="qwen3", calls=2, ids="call_{}", keys=("city", "n", "unit_2", "q"), quoted=True, tools=typed_tools
+)  # fmt: skip
+
+
+@cache
+def dialect() -> Dialect:
+    return mypt_spec.load(FOLDER)
+
+
+def without_ids(record: Record) -> Record:
+    """Returns a record without what its text does not say: ids, names of results and notes."""
+    out: Record = json.loads(json.dumps(record))
+    for message in out["messages"]:
+        for key in ("tool_call_id", "name", "_note"):
+            message.pop(key, None)
+        for call in message.get("tool_calls", ()):
+            call.pop("id", None)
+    return out
