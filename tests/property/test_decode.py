@@ -34,7 +34,7 @@ from tests.support.decoding import (
     decoder,
     distances,
     generated,
-    guided,
+    guided_decoder,
     into_call,
     nearest,
     prompt,
@@ -43,7 +43,7 @@ from tests.support.examples import either, examples
 
 SCHEMAS = {f.get("function", f)["name"]: f.get("function", f)["parameters"] for f in (*TOOLS, *GUIDED_TOOLS)}  # fmt: skip
 SEEDS = either(1, 4)
-READERS = [(decoder, name) for name in DIALECTS] + [(guided, name) for name in CALLERS]
+READERS = [(decoder, name) for name in DIALECTS] + [(guided_decoder, name) for name in CALLERS]
 
 
 def begin(read: Callable[[str], Decoder], name: str) -> tuple[Decoder, list[int], list[int], int]:
@@ -51,19 +51,19 @@ def begin(read: Callable[[str], Decoder], name: str) -> tuple[Decoder, list[int]
 
     Of calls that llguidance reads, the way into one: what is beside them is that of the tables.
     """
-    if read is guided:
+    if read is guided_decoder:
         pytest.importorskip("llguidance")
     made, first = read(name), list[int]()
     ids = made.ids_of(prompt(name))
     state = made.start(ids)
-    if read is guided:
+    if read is guided_decoder:
         first, state = into_call(made, state)
     return made, ids, first, len(first) + made.minimum(state)
 
 
 def budgets(read: Callable[[str], Decoder], least: int) -> Iterable[int]:
     """The budgets to try; in the quick suite, few of those that are not tight."""
-    if read is guided:
+    if read is guided_decoder:
         return either([least, least + 1, least + 3, 50], [*range(least, least + 5), 45, 64])
     return either([*range(least, least + 8), *range(least + 8, 65, 9)], [*range(least, 65)])
 

@@ -21,7 +21,7 @@ TAGS = {
 }
 
 
-def merged(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def join_texts(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     out: list[tuple[str, str]] = []
     for terminal, text in pairs:
         if out and terminal == out[-1][0] == TEXT:
@@ -31,7 +31,7 @@ def merged(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return out
 
 
-def fed(name: str, ids: list[int]) -> tuple[list[Piece], StreamParser]:
+def feed(name: str, ids: list[int]) -> tuple[list[Piece], StreamParser]:
     parser = StreamParser(mypt_spec.dialect(name))
     pieces: list[Piece] = []
     for i, token in enumerate(ids):
@@ -44,10 +44,10 @@ def fed(name: str, ids: list[int]) -> tuple[list[Piece], StreamParser]:
 
 def check(name: str, ids: list[int]) -> None:
     d = mypt_spec.dialect(name)
-    pieces, parser = fed(name, ids)
+    pieces, parser = feed(name, ids)
     whole, findings = lex_ids(ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
     assert not findings
-    assert merged([(p.event.terminal, p.event.text) for p in pieces]) == [
+    assert join_texts([(p.event.terminal, p.event.text) for p in pieces]) == [
         (e.terminal, e.text) for e in whole
     ]
     assert parser.position == len(ids)

@@ -103,7 +103,7 @@ def decoder(
 
 
 @cache
-def guided(name: str) -> Decoder:
+def guided_decoder(name: str) -> Decoder:
     """A decoder of tools that only llguidance reads."""
     return Decoder(name, GUIDED_TOOLS, engine="auto")
 

@@ -136,18 +136,18 @@ def test_matchers_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None
 def test_calls_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """By what llguidance's grammars take, and the tables."""
 
-    def made(i: int) -> Decoder:
+    def decoder_of(i: int) -> Decoder:
         tool = function(f"t{i}", {f"a{i}": {"type": "string", "pattern": "^[a-f]+$"}})
         return Decoder("mypt", [tool], engine="llguidance")
 
-    first = made(0)
+    first = decoder_of(0)
     one = calls.bytes_of(first.engine.guided.calls, first.tools, None)  # type: ignore[attr-defined]
     assert one > first.tables.nbytes + calls._GRAMMAR
     kept = Memo[Any, Any](32, room=3 * one + 3000)
     monkeypatch.setattr(calls, "_calls", kept)
     before, sizes = resident(), []
     for i in range(8):
-        made(i)
+        decoder_of(i)
         sizes.append(len(kept.known))
         assert kept.nbytes <= 3 * one + 3000
     assert max(sizes) == 3

@@ -43,7 +43,7 @@ def after(made: Decoder, text: str) -> int:
     return made.run(made.start(prompt(made.dialect.name)), ids_of(text, made.dialect))
 
 
-def spelled(text: str) -> list[int]:
+def encode(text: str) -> list[int]:
     return decoder("mypt").dialect.tokenizer.encode(text)
 
 
@@ -82,7 +82,7 @@ def test_an_id_in_the_tag_of_a_call_is_not_the_name_of_the_tool() -> None:
 
 def test_an_undeclared_tool_is_refused_at_its_first_token() -> None:
     made = decoder("mypt")
-    ids, allowed = spelled('{"name": "delete"}'), spelled('{"name": "')
+    ids, allowed = encode('{"name": "delete"}'), encode('{"name": "')
     state = in_call(made, '{"name": "')
     assert ids[: len(allowed)] == allowed
     assert not made.allowed(state)[ids[len(allowed)]]
@@ -172,7 +172,7 @@ def test_half_a_character_is_completed_before_a_tag() -> None:
     assert not made.allowed(state)[second]
     half = made.next(state, first)
     assert tags(made, half) == []
-    assert not made.allowed(half)[spelled(" the")[0]]
+    assert not made.allowed(half)[encode(" the")[0]]
     assert made.minimum(half) == 3
     assert tags(made, made.next(half, second)) == [E, "<myPT_cite>"]
 
@@ -180,17 +180,17 @@ def test_half_a_character_is_completed_before_a_tag() -> None:
 def test_an_unfinished_answer_is_gone_on_with() -> None:
     made = decoder("mypt")
     before = made.ids_of(prompt("mypt"))
-    state = made.start([*before, 50261, *spelled("see <myPT_use")])
-    for ids in (spelled("r>"), [*spelled("r"), *spelled(">")]):
+    state = made.start([*before, 50261, *encode("see <myPT_use")])
+    for ids in (encode("r>"), [*encode("r"), *encode(">")]):
         assert made.accepts(state, ids) == len(ids) - 1
     assert E in tags(made, state)
-    begun = [*CALL, *spelled('{"name": "se')]
+    begun = [*CALL, *encode('{"name": "se')]
     assert made.calling(made.start([*before, *begun]))
     assert made.start([*before, *begun]) == made.run(made.start(before), begun)
 
 
 def test_headers_of_the_system_are_added() -> None:
-    header = [50257, *spelled("assistant\n")]
+    header = [50257, *encode("assistant\n")]
     assert decoder("praxis").ids_of(prompt("praxis"))[-len(header) :] == header
     made = decoder("mypt")
     assert made.dialect.tokenizer.decode(made.ids_of(prompt("mypt"))).endswith("</myPT_user>")
@@ -230,7 +230,7 @@ def test_a_prompt_that_calls_an_undeclared_tool() -> None:
 def test_states_can_be_kept_and_forked() -> None:
     made = decoder("mypt")
     state = made.start(prompt("mypt"), max_new_tokens=20)
-    ids = [50261, *spelled("Hello there"), 50262, 50275]
+    ids = [50261, *encode("Hello there"), 50262, 50275]
     states = [state]
     for token in ids:
         states.append(made.next(states[-1], token))
@@ -257,8 +257,8 @@ def test_what_is_remembered_is_what_a_new_decoder_says(
         options = {"max_think_tokens": think, "max_toolcall_tokens": call}
         return Decoder("mypt", TOOLS, engine=engine, **options)
 
-    thought = [50261, 50271, *spelled("a b"), 50272, *spelled(" Hello"), 50262, 50275]
-    listing = [*CALL, *spelled('{"name": "list_docs"}'), CALL_END, 50262]
+    thought = [50261, 50271, *encode("a b"), 50272, *encode(" Hello"), 50262, 50275]
+    listing = [*CALL, *encode('{"name": "list_docs"}'), CALL_END, 50262]
     made, refused = new(), 0
     for budget in (None, 40, 12, 9, 7, None, 10):
         for ids in (thought, listing):

@@ -13,7 +13,7 @@ from tests.support.decoding import CALLERS, TOOLS, complete, decoder, generated,
 from tests.support.examples import either
 
 
-def drafted(made: Decoder, state: int, choose: random.Random) -> tuple[list[int], list[int]]:
+def draft_of(made: Decoder, state: int, choose: random.Random) -> tuple[list[int], list[int]]:
     """A tree of some legal beginnings, with an id here and there that may be wrong."""
     parents, ids = list[int](), list[int]()
     for _ in range(4):
@@ -53,7 +53,7 @@ def test_a_tree_is_many_walks(name: str, engine: str) -> None:
         state = made.start(prompt(name), max_new_tokens=choose.choice([44, 60, 200]))
         for token in list(generated(made, state, choose))[: choose.randrange(12)]:
             state = made.next(state, token)
-        parents, ids = drafted(made, state, choose)
+        parents, ids = draft_of(made, state, choose)
         tree = draft_tree(made, state, parents, ids)
         assert tree.bitmask.shape == (len(ids) + 1, -(-made.tables.vocabulary // 32))
         assert (tree.bitmask[0] == made.bitmask([state])[0]).all()

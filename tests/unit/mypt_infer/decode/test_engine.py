@@ -25,7 +25,7 @@ from tests.support.decoding import (
     calls_in,
     complete,
     decoder,
-    guided,
+    guided_decoder,
     in_call,
     into_call,
     prompt,
@@ -41,12 +41,12 @@ PLAN = GUIDED_TOOLS[0]
 
 
 @cache
-def capped(call: int) -> Decoder:
+def capped_decoder(call: int) -> Decoder:
     return Decoder("mypt", [PLAN], engine="auto", max_toolcall_tokens=call)
 
 
 def test_no_call_is_begun_that_does_not_fit() -> None:
-    of = guided("mypt")
+    of = guided_decoder("mypt")
     state = of.start(prompt("mypt"))
     first, inside = into_call(of, state)
     least = len(first) + of.minimum(inside)
@@ -154,8 +154,8 @@ def test_a_key_stands_once() -> None:
 
 def test_the_end_of_a_body_is_its_closing_tag() -> None:
     """llguidance itself says so: the tag is its end of text."""
-    d = guided("mypt").dialect
-    one = matcher(d, CALL_END, "call", [guided("mypt").tools[2]])
+    d = guided_decoder("mypt").dialect
+    one = matcher(d, CALL_END, "call", [guided_decoder("mypt").tools[2]])
     assert one.consume_tokens(d.tokenizer.encode('{"name": "list_docs"}'))
     assert np.flatnonzero(
         np.unpackbits(np.frombuffer(one.compute_bitmask(), np.uint8), bitorder="little")
@@ -166,9 +166,9 @@ def test_the_end_of_a_body_is_its_closing_tag() -> None:
 def test_budgets_of_calls(cap: int) -> None:
     if not cap:
         with pytest.raises(BudgetError, match=r"a call of 'plan' takes at least \d+ tokens"):
-            capped(5)
+            capped_decoder(5)
         return
-    of = capped(cap)
+    of = capped_decoder(cap)
     first, _ = into_call(of, of.start(prompt("mypt")))
     for seed in range(3):
         out = walk(of, of.run(of.start(prompt("mypt")), first), random.Random(seed))
@@ -176,7 +176,7 @@ def test_budgets_of_calls(cap: int) -> None:
 
 
 def test_a_prompt_may_stop_inside_a_call() -> None:
-    of = guided("mypt")
+    of = guided_decoder("mypt")
     begun = of.dialect.tokenizer.encode('{"name": "plan", "title": "ab')
     ids = [*of.ids_of(prompt("mypt")), *CALL, *begun]
     state = of.start(ids, max_new_tokens=30)
@@ -195,7 +195,7 @@ def test_models_run_on_it() -> None:
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.loop import plain
 
-    of = capped(32)
+    of = capped_decoder(32)
     noise = torch.randn(40, 50304, generator=torch.Generator().manual_seed(0))
     noise[:, 50267] += 30.0
 

@@ -20,7 +20,7 @@ from tests.support.decoding import in_call, requiring
 from tests.support.large_tools import many_tools
 
 
-def seen() -> int:
+def tracked_objects() -> int:
     """Returns how many objects a collection looks at, once it has left out what it can."""
     for _ in range(3):  # of tuples within tuples, each leaves out one level
         gc.collect()
@@ -32,12 +32,12 @@ def test_tools_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in ((tables, "_built"), (pieces, "_pieces")):
         monkeypatch.setattr(module, name, Memo[Any, Any](99, room=64 << 20))
     Decoder("mypt", many_tools(1))
-    before = seen()
+    before = tracked_objects()
     Decoder("mypt", many_tools(10))
     kept = list(pieces._pieces.known.values())
     assert len(kept) >= 10
     assert sum(len(piece.dfa) for piece in kept) > 400
-    assert seen() - before < 20 * 10
+    assert tracked_objects() - before < 20 * 10
 
 
 def test_states_of_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,12 +51,12 @@ def test_states_of_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(of, name, Memo[Any, Any](4))
     numbers = made.dialect.tokenizer.encode(", ".join(map(str, range(10, 90))))
     state = in_call(made, '{"name": "t", "a": [')
-    before = seen()
+    before = tracked_objects()
     for token in numbers:
         state = made.next(state, token)
     assert len(numbers) > 150
     assert len(guided.places) > 150
-    assert seen() - before < 100
+    assert tracked_objects() - before < 100
 
 
 def test_the_vocabulary_that_llguidance_keeps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,13 +204,13 @@ def test_what_is_shown(name: str, text: str, pieces: list[tuple[str, str]]) -> N
     for event in d.lex(text):
         single = event.text in d.tokenizer.special
         ids += [d.tokenizer.special[event.text]] if single else [byte[bytes([b])] for b in event.text.encode()]  # fmt: skip
-    seen = merged([p for i in ids for p in shown.token(i)] + list(shown.rest()))
+    seen = join_texts([p for i in ids for p in shown.token(i)] + list(shown.rest()))
     strip = (lambda text: text) if name == "mypt" else (lambda text: text.strip("\n"))
     seen = [(k, strip(t) if k == "text" else t) for k, t in seen if t.strip("\n")]
-    assert seen == merged(pieces)
+    assert seen == join_texts(pieces)
 
 
-def merged(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def join_texts(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Pieces with neighbouring texts joined."""
     out: list[tuple[str, str]] = []
     for kind, text in pieces:

@@ -16,14 +16,16 @@ from mypt_spec.memo import Memo
 from tests.support.build import function
 from tests.support.decoding import requiring
 from tests.support.examples import either
-from tests.support.large_tools import listed, many_tools, nested, optional
+from tests.support.large_tools import long_enum, many_tools, nested_schema, optional_members
 
 
 def decoder_of(schema: dict[str, Any]) -> Decoder:
     return Decoder("mypt", [requiring(a=schema)])
 
 
-@pytest.mark.parametrize(("schema", "small"), [(nested, 4), (listed, 200), (optional, 20)])
+@pytest.mark.parametrize(
+    ("schema", "small"), [(nested_schema, 4), (long_enum, 200), (optional_members, 20)]
+)
 def test_states_and_bytes_grow_in_step(schema: Any, small: int) -> None:
     """Four times the schema has at most five times the states, and takes five times the bytes."""
     alone = Decoder("mypt").tables
@@ -33,7 +35,7 @@ def test_states_and_bytes_grow_in_step(schema: Any, small: int) -> None:
 
 
 def test_arrays_nest_as_deep_as_tables_say() -> None:
-    assert decoder_of(nested(18)).tables.size < 5000
+    assert decoder_of(nested_schema(18)).tables.size < 5000
 
 
 def test_tables_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +47,7 @@ def test_tables_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         Decoder("mypt", [{"name": f"t_{i}"}])
         assert kept.size == sum(t.nbytes for t in kept.known.values()) <= room
     assert len(kept.known) > 1
-    large = [function(f"u_{i}", {"a": listed(120)}) for i in range(40)]
+    large = [function(f"u_{i}", {"a": long_enum(120)}) for i in range(40)]
     assert Decoder("mypt", large).tables.nbytes > room
     assert kept.size <= room
 
@@ -60,7 +62,7 @@ def test_the_work_for_optional_members_grows_in_step(monkeypatch: pytest.MonkeyP
 
     def done(count: int) -> int:
         work.clear()
-        Decoder("mypt", [function("t", {"grown": optional(count)})])
+        Decoder("mypt", [function("t", {"grown": optional_members(count)})])
         return sum(work)
 
     done(1)  # and the dialect itself

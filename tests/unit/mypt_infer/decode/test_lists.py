@@ -67,7 +67,7 @@ def record(choose: random.Random) -> dict[str, Any]:
     return chat(user(), {"role": "assistant", "contents": contents}, tools=tools)
 
 
-def listed(*ids: str | None, end: str = "]") -> str:
+def list_text(*ids: str | None, end: str = "]") -> str:
     """The beginning of a list of calls, as text."""
     return OPEN + json.dumps([item(i) for i in ids], ensure_ascii=False)[:-1] + end
 
@@ -103,14 +103,14 @@ def test_a_legal_record_can_be_written(engine: str) -> None:
 @pytest.mark.parametrize(
     ("text", "refused"),
     [
-        (listed("a", end=', {"id": "a'), '",'),
-        (listed("a", "b", end=', {"id": "a'), '"'),
-        (listed("ab", end=', {"id": "a'), 'b",'),
+        (list_text("a", end=', {"id": "a'), '",'),
+        (list_text("a", "b", end=', {"id": "a'), '"'),
+        (list_text("ab", end=', {"id": "a'), 'b",'),
         (OPEN + '[{"id": "', '"'),
-        (listed(None, end=""), ","),
-        (listed(None, end=""), ", "),
-        (listed("a", end=", {"), '"type'),
-        (listed("a", end=', {"'), "type"),
+        (list_text(None, end=""), ","),
+        (list_text(None, end=""), ", "),
+        (list_text("a", end=", {"), '"type'),
+        (list_text("a", end=', {"'), "type"),
     ],
 )
 def test_ids_are_distinct_and_stand_where_several_calls_do(
@@ -126,7 +126,7 @@ def test_ids_are_distinct_and_stand_where_several_calls_do(
 def test_ids_of_a_message_are_distinct_in_all_its_blocks() -> None:
     of = decoder_by("table")
     newline = of.dialect.tokenizer.encode("\n")  # which the model writes between two blocks
-    begun = [*ids_of(listed("a", "b") + "<tool_calls_end>", NAME), *newline]
+    begun = [*ids_of(list_text("a", "b") + "<tool_calls_end>", NAME), *newline]
     again, before = ids_of(OPEN + '[{"id": "b', NAME), [*of.ids_of(prompt(NAME)), *begun]
     for state in (
         of.run(of.start(prompt(NAME)), [*begun, *again]),
@@ -157,7 +157,7 @@ def test_lists_end_within_every_budget(engine: str) -> None:
     """
     of = decoder_by(engine)
     before = of.ids_of(prompt(NAME))
-    body = ids_of(listed("0", "!", "00", ",", end=', {"id": "00'), NAME)
+    body = ids_of(list_text("0", "!", "00", ",", end=', {"id": "00'), NAME)
     for cut in range(2, len(body) + 1, either(19, 9)) if engine == "table" else (5, len(body)):
         place = of.run(of.start(before), body[:cut])
         least = of.minimum(place)
@@ -181,7 +181,7 @@ def test_what_is_offered_is_taken_and_nothing_else() -> None:
     """All ids, in places all over a list, with a tight budget and with none."""
     of = decoder_by("table")
     before, choose = of.ids_of(prompt(NAME)), random.Random(0)
-    body = ids_of(listed("ab", "a", "abc", end=', {"id": "abcd", "type": "fun'), NAME)
+    body = ids_of(list_text("ab", "a", "abc", end=', {"id": "abcd", "type": "fun'), NAME)
     for cut in range(1, len(body), either(9, 4)):
         place = of.run(of.start(before), body[:cut])
         for budget in (None, of.minimum(place), of.minimum(place) + 2):
@@ -211,10 +211,10 @@ def test_where_a_list_stops() -> None:
     def read(text: str) -> Ids | None:
         return Ids().read(text.removeprefix(OPEN).encode())
 
-    ids, alone = read(listed("a", 'b"\\', end=', {"id": "c')), read(listed(None))
+    ids, alone = read(list_text("a", 'b"\\', end=', {"id": "c')), read(list_text(None))
     assert ids is not None
     assert (ids.seen, ids.inside) == ({b"a", b'b\\"\\\\'}, b"c")
-    assert read(listed("a", "a")) is None
+    assert read(list_text("a", "a")) is None
     assert alone is not None
     assert (alone.seen, alone.depth) == (frozenset(), -1)
 
@@ -225,14 +225,14 @@ def test_whatever_makes_no_list_has_the_tables_own_states() -> None:
     for token in ids_of("<message_start>Hi", NAME):
         state = of.next(state, token)
         assert machine(state) < of.tables.size
-    assert machine(after(of, listed(None)[:-20])) < of.tables.size
+    assert machine(after(of, list_text(None)[:-20])) < of.tables.size
 
 
 def test_text_behind_a_list_is_as_free_as_any(monkeypatch: pytest.MonkeyPatch) -> None:
     of = decoder_by("table")
     first = after(of, "<message_start>Hi")
     newline = of.dialect.tokenizer.encode("\n")
-    later = of.run(after(of, listed("a") + "<tool_calls_end>"), newline)
+    later = of.run(after(of, list_text("a") + "<tool_calls_end>"), newline)
     later = of.run(later, ids_of("<message_start>Hi", NAME))
     assert machine(later) >= of.tables.size
     monkeypatch.setattr(Ids, "read", None)  # nothing of it is looked at as a list

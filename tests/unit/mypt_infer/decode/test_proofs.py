@@ -53,7 +53,7 @@ def string_of(pattern: str) -> Decoder:
     return of_members(a={"type": "string", "pattern": pattern})
 
 
-def refused(of: Decoder, text: str, *, budget: int | None = None) -> tuple[str, float]:
+def first_refused(of: Decoder, text: str, *, budget: int | None = None) -> tuple[str, float]:
     """The first token of a body that is refused, "" if none is; the longest that a step took."""
     state, longest = in_call(of, budget=budget), 0.0
     for token in [*of.dialect.tokenizer.encode(text), CALL_END]:
@@ -82,7 +82,7 @@ def test_a_value_of_fixed_length_is_searched_for_once(monkeypatch: pytest.Monkey
     """After each of its tokens the ending is that of the place before, without as many bytes."""
     made, looked = of_members(a=UUID, b=STRING), searches(monkeypatch)
     body = '{"name": "t", "a": "123e4567-e89b-12d3-a456-426614174000", "b": "c"}'
-    assert refused(made, body)[0] == ""
+    assert first_refused(made, body)[0] == ""
     assert len(looked) <= 1
 
 
@@ -92,7 +92,7 @@ def test_a_search_ends_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> No
     optional = {"type": "object", "properties": {"b": STRING}, "required": ["b"]}
     of = of_members([*required], first=optional, **required)
     looked = searches(monkeypatch)
-    assert refused(of, '{"name": "t", "first": {"b": "')[0] == "</myPT_toolcall>"
+    assert first_refused(of, '{"name": "t", "first": {"b": "')[0] == "</myPT_toolcall>"
     assert 0 < sum(looked) < 8, looked
 
 
@@ -173,7 +173,7 @@ def test_what_is_valid_can_be_written(
     for value in values:
         for budget in (None, 300, 80):
             body = json.dumps({"name": "t", **value}, ensure_ascii=False)
-            token, longest = refused(of, body, budget=budget)
+            token, longest = first_refused(of, body, budget=budget)
             assert token == "", (value, budget)
             assert longest < 5, "processor seconds of one mask; 0.05 to 0.1 is usual"
 

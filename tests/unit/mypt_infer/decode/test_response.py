@@ -52,7 +52,7 @@ WAYS: dict[str, tuple[Response, Any]] = {
 
 
 @cache
-def bound(name: str, way: str, engine: str = "table") -> Decoder:
+def response_decoder(name: str, way: str, engine: str = "table") -> Decoder:
     return Decoder(name, TOOLS[:2], response=WAYS[way][0], engine=engine)
 
 
@@ -79,7 +79,7 @@ EACH = [
 
 @pytest.mark.parametrize(("name", "way"), EACH)
 def test_each_answer_fits_within_its_budget(name: str, way: str) -> None:
-    of, fits = bound(name, way), WAYS[way][1]
+    of, fits = response_decoder(name, way), WAYS[way][1]
     before = of.ids_of(prompt(name))
     least, count = of.minimum(of.start(before)), 0
     with pytest.raises(BudgetError, match=f"takes {least} tokens"):
@@ -106,7 +106,7 @@ def test_calls_that_llguidance_reads_are_beside_the_answer(name: str) -> None:
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.loop import plain
 
-    of = bound(name, "regex", "llguidance")
+    of = response_decoder(name, "regex", "llguidance")
     before, device = of.ids_of(prompt(name)), DeviceDecoder(of)
     ended = set()
     for seed in range(either(3, 6)):
@@ -130,7 +130,7 @@ def test_calls_that_llguidance_reads_are_beside_the_answer(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["gabgpt", "mypt", "praxis", "mypt-3b"])
 def test_a_prompt_may_stop_within_the_answer(name: str) -> None:
-    of = bound(name, "regex")
+    of = response_decoder(name, "regex")
     first = of.ids_of(prompt(name))
     ids = walk(of, of.start(first), random.Random(1))
     while not answers(of, first, ids):
@@ -142,7 +142,7 @@ def test_a_prompt_may_stop_within_the_answer(name: str) -> None:
 
 
 def test_an_answer_that_was_begun_otherwise_is_refused() -> None:
-    of = bound("gabgpt", "regex")
+    of = response_decoder("gabgpt", "regex")
     of.start(ids_of("<|user|>Hi<|assistant|>ye", of.dialect))
     with pytest.raises(PromptError, match="begun with 'maybe' cannot be ended as the response"):
         of.start(ids_of("<|user|>Hi<|assistant|>maybe", of.dialect))

@@ -89,7 +89,7 @@ def test_forbidden_blocks_are_kept(tmp_path: Path) -> None:
         Decoder("mypt", found)
 
 
-def rewritten(path: Path, **head: Any) -> None:
+def rewrite_head(path: Path, **head: Any) -> None:
     with np.load(path) as file:
         arrays = dict(file.items())
     old = json.loads(arrays["head"].tobytes())
@@ -113,7 +113,7 @@ def rewritten(path: Path, **head: Any) -> None:
 def test_what_is_of_another_kind_is_refused(tmp_path: Path, head: Any, why: str) -> None:
     made, path = Decoder("gabgpt"), tmp_path / "t.npz"
     save_tools(made, path)
-    rewritten(path, **head)
+    rewrite_head(path, **head)
     with pytest.raises(SavedToolsError, match=why):
         load_tools(path, made.dialect)
 
