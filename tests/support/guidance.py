@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -115,36 +116,12 @@ class Judge:
         self.dialect: Dialect = mypt_spec.dialect(name)
         self.table, self.machine = self.dialect.table, self.dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
-        self.states = {
-            state
-            for state, stack in self.stacks.items()
-            if self.own(stack)
-            and any(
-                self.table.terminals[n].by_model if n != TEXT else bool(stack)
-                for n in self.machine.steps[state]
-            )
-        }
         self.terminals: dict[str, str] = {}
-        cut = {
-            re.escape("".join(p.value for p in t.spelling if p.kind != "space").split('"')[0])
-            for t in self.table.plain_tags
-            if t.patterns
-        }
-        plain = {
-            re.escape("".join(p.value for p in t.spelling if p.kind != "space"))
-            for t in self.table.plain_tags
-            if not t.patterns
-        }
-        tags = "|".join(sorted({re.escape(t) for t in self.table.special} | plain)).replace(
-            "/", "\\/"
-        )
-        quoted = "|".join(c + '"' for c in cut)
-        self.no_tag = f"~/(?s:.*)({tags}{'|' + quoted if quoted else ''})(?s:.*)/".replace(
-            "\\ ", " "
-        ).replace("</", "<\\/")
-        self.no_cut = f"~/(?s:.*)({tags}{'|' + '|'.join(cut) if cut else ''})(?s:.*)/".replace(
-            "\\ ", " "
-        ).replace("</", "<\\/")
+        texts = {t: _text_of(t) for t in self.table.plain_tags}
+        tags = [*self.table.special, *(text for t, text in texts.items() if not t.patterns)]
+        cut = [text.split('"')[0] for t, text in texts.items() if t.patterns]
+        self.no_tag = _without([*tags, *(f'{text}"' for text in cut)])
+        self.no_cut = _without([*tags, *cut])
         self.terminals["TEXT"] = f"/(?s:.+)/ & {self.no_tag}{self.no_piece(name)}"
 
     def no_piece(self, name: str) -> str:
@@ -156,12 +133,12 @@ class Judge:
         anywhere = [*(t[:-1] for t in inner), *(t[1:] for t in closing), *ALMOST.get(name, ())]
         last = sorted({t[:n] for t in inner for n in range(3, len(t) - 1)})
         anywhere = [w for w in anywhere if not any(o in w and o != w for o in anywhere)]
-        said = [
+        ways = [
             f"(?s:.*)({_any(anywhere)})(?s:.*)",
             *[f"({_any([t[2:] for t in closing])})(?s:.*)"] * bool(closing),
             f"(?s:.*)({_any(last)})[{SPACES}]*",
         ]
-        return f" & ~/{'|'.join(said)}/"
+        return f" & ~/{'|'.join(ways)}/"
 
     def grammar(self, first: int) -> str:
         rules, queue = [], [first]
@@ -267,8 +244,16 @@ class Judge:
         return name
 
 
-def _any(words: list[str]) -> str:
-    return "|".join(re.escape(w) for w in words).replace("/", "\\/").replace("\\ ", " ")
+def _any(words: Iterable[str]) -> str:
+    return "|".join(re.escape(w) for w in sorted(words)).replace("/", "\\/").replace("\\ ", " ")
+
+
+def _without(words: Iterable[str]) -> str:
+    return f"~/(?s:.*)({_any(words)})(?s:.*)/"
+
+
+def _text_of(terminal: Terminal) -> str:
+    return "".join(piece.value for piece in terminal.spelling if piece.kind != "space")
 
 
 @cache
@@ -299,11 +284,10 @@ def matcher(name: str, first: int) -> Any:
 
     # `re.escape` writes a line end as itself, after a backslash.
     written = Judge(name).grammar(first).replace("\\\n", "\\n")
-    found = llguidance.LLMatcher(
-        tokenizer(name), llguidance.grammar_from("lark", written), log_level=0
-    )
-    assert not found.is_error(), found.get_error()
-    return found
+    grammar = llguidance.grammar_from("lark", written)
+    judge = llguidance.LLMatcher(tokenizer(name), grammar, log_level=0)
+    assert not judge.is_error(), judge.get_error()
+    return judge
 
 
 def allowed(judge: Any, size: int) -> npt.NDArray[np.bool_]:
