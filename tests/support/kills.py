@@ -1,4 +1,4 @@
-"""Kills runs at places that do not depend on the clock."""
+"""Kills runs between two calls that change files, so that a kill does not depend on the clock."""
 
 from __future__ import annotations
 
@@ -7,18 +7,35 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
+
+# Functions of Python that change files, or open, flush and close them.
+_CHANGES = frozenset([
+    "close", "flush", "fsync", "link", "mkdir", "open", "remove", "rename", "replace", "rmdir", "truncate",
+    "unlink", "write", "writelines",
+])  # fmt: skip
+
+
+def _counting(reach: Callable[[], None]) -> Callable[[FrameType, str, Any], None]:
+    """Returns a profile function that tells before and after each call that changes files."""
+
+    def profile(_: FrameType, event: str, function: Any) -> None:
+        if event in ("c_call", "c_return") and getattr(function, "__name__", "") in _CHANGES:
+            reach()
+
+    return profile
 
 
 def steps_of(do: Callable[[], object]) -> int:
-    """Returns how many functions a call calls."""
+    """Returns at how many steps a call can be killed: before and after each change of a file."""
     count = 0
 
-    def counting(*_: Any) -> None:
+    def reach() -> None:
         nonlocal count
         count += 1
 
-    sys.setprofile(counting)
+    sys.setprofile(_counting(reach))
     try:
         do()
     finally:
@@ -29,23 +46,22 @@ def steps_of(do: Callable[[], object]) -> int:
 def is_killed(do: Callable[[], object], steps: int) -> bool:
     """Makes a call in a fork that is killed after so many steps; returns whether it came so far.
 
-    A step is the beginning or the end of a function, as `steps_of` counts them. The processes that
-    the fork has started count by themselves, and all of them are killed with the first that is.
+    The processes that the fork has started count by themselves, and all of them are killed with the
+    first that is.
     """
     child = os.fork()
     if not child:
-        left = steps
+        left, status = steps, 1
 
-        def counting(*_: Any) -> None:
+        def reach() -> None:
             nonlocal left
             left -= 1
             if left < 0:
                 os.killpg(0, signal.SIGKILL)
 
-        status = 1
         try:
             os.setsid()
-            sys.setprofile(counting)
+            sys.setprofile(_counting(reach))
             do()
             status = 0
         except Exception:

@@ -32,7 +32,7 @@ from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.packing import pack
 from tests.support.build import assistant, contents, lines, native, read, user, write
-from tests.support.examples import examples
+from tests.support.examples import either, examples
 from tests.support.kills import is_killed, steps_of
 from tests.support.shards import PHASES, prepare_files
 from tests.support.strategies import DIALECTS, records
@@ -310,6 +310,26 @@ def test_duplicates_never_straddle(tmp_path: Path) -> None:
     assert train
     assert val
     assert not train & val
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_small_run_is_killed_before_each_change_of_a_file(tmp_path: Path) -> None:
+    """Before one in four in the quick suite."""
+    path = write(tmp_path / "in.jsonl", native("Hi"), native("Ho"))
+
+    def go(out: Path) -> None:
+        prepare_files([path], out, resume=out.exists())
+
+    go(tmp_path / "loaded")
+    steps = steps_of(lambda: go(tmp_path / "want"))
+    assert steps > 100
+    expected = contents(tmp_path / "want")
+    for step in range(0, steps, either(4, 1)):
+        out = tmp_path / str(step)
+        assert is_killed(lambda out=out: go(out), step)
+        if not (out / "dataset_metadata.json").exists() or (out / ".work").exists():
+            go(out)
+        assert contents(out) == expected, step
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
