@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 from hypothesis import given
@@ -11,51 +12,40 @@ from hypothesis import strategies as st
 from mypt_records.checks import findings
 from mypt_records.shapes import read
 from mypt_spec.bodies.strict_json import value_at
-from tests.support.strategies import ANY_JSON
+from tests.support.build import assistant, call, chat, message, tool, user
+from tests.support.maker import any_json, drawn
 
-SCHEMA_KEYS = st.sampled_from(
-    ["type", "properties", "required", "items", "default", "additionalProperties", "a", "$ref"]
-)
-SCHEMAS: st.SearchStrategy[Any] = st.recursive(
-    st.sampled_from(["string", "dict", "float", "any", None, True, ["a"], 3, "#"]),
-    lambda inner: st.dictionaries(SCHEMA_KEYS, inner, max_size=4) | st.lists(inner, max_size=2),
-    max_leaves=8,
-)
-NAMES = st.sampled_from(["f", "g"])
-IDS = st.sampled_from(["1", "2"])
-ARGUMENTS = ANY_JSON | ANY_JSON.map(json.dumps) | st.dictionaries(NAMES, st.none())
+KEYS = ["type", "properties", "required", "items", "default", "additionalProperties", "a", "$ref"]
+TYPES = ["string", "dict", "float", "any", None, True, ["a"], 3, "#"]
+NAMES, IDS = ("f", "g"), ("1", "2")
 TEXTS = st.text("a{}<|>s/_im end\n", max_size=12) | st.sampled_from(["{{name}}", "</s>", "noinput"])
-TOOLS = st.builds(
-    lambda name, schema: {"type": "function", "function": {"name": name, "parameters": schema}},
-    NAMES,
-    SCHEMAS,
-)
-CALLS = st.builds(
-    lambda ident, name, arguments: {
-        "id": ident,
+
+
+def declaration(random: Random) -> Any:
+    parameters = any_json(random, KEYS, TYPES)
+    return {
         "type": "function",
-        "function": {"name": name, "arguments": arguments},
-    },
-    IDS,
-    NAMES,
-    ARGUMENTS,
-)
-MESSAGES = st.one_of(
-    st.builds(
-        lambda role, text: {"role": role, "content": text},
-        st.sampled_from(["system", "user", "assistant"]),
-        TEXTS,
-    ),
-    st.builds(
-        lambda calls: {"role": "assistant", "content": None, "tool_calls": calls},
-        st.lists(CALLS, min_size=1, max_size=3),
-    ),
-    st.builds(
-        lambda ident, name: {"role": "tool", "content": "4", "tool_call_id": ident, "name": name},
-        IDS,
-        NAMES,
-    ),
-)
+        "function": {"name": random.choice(NAMES), "parameters": parameters},
+    }
+
+
+def spoken(random: Random) -> Any:
+    """Returns a message: a text, calls with arguments of any kind, or a result."""
+    kind = random.randrange(3)
+    if kind == 0:
+        text = "".join(random.choice("a{}<|>s/_im end\n") for _ in range(random.randrange(12)))
+        return message(random.choice(("system", "user", "assistant")), text)
+    if kind == 1:
+        return tool("4", tool_call_id=random.choice(IDS), name=random.choice(NAMES))
+    asked = []
+    for _ in range(random.randint(1, 3)):
+        value = any_json(random)
+        arguments = random.choice((value, json.dumps(value), {random.choice(NAMES): None}))
+        asked.append(call(random.choice(NAMES), arguments, id=random.choice(IDS)))
+    return assistant(None, tool_calls=asked)
+
+
+MESSAGES, TOOLS = drawn(spoken), drawn(declaration)
 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=7), st.lists(TOOLS, max_size=3))
@@ -71,13 +61,6 @@ def test_findings_name_what_is_in_the_record(messages: list[Any], tools: list[An
 
 @given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
 def test_questions_and_answers_in_turn_have_findings_about_texts_alone(texts: list[str]) -> None:
-    talk = [
-        message
-        for text in texts
-        for message in (
-            {"role": "user", "content": "Hi"},
-            {"role": "assistant", "content": text},
-        )
-    ]
-    found = findings(read({"messages": talk}, "openai"))
-    assert {f.code for f in found} <= {"MYP301", "MYP358"}
+    turns = [one for text in texts for one in (user(), assistant(text))]
+    about = findings(read(chat(*turns), "openai"))
+    assert {f.code for f in about} <= {"MYP301", "MYP358"}

@@ -16,28 +16,24 @@ from mypt_lint.check.checker import Checker
 CHECKER = Checker(mypt_spec.dialect("mypt"))
 # Raw and escaped unicode, emoji (one and several code points), combining and wide characters, and
 # what JSON must escape.
-AROUND = st.lists(
-    st.sampled_from(
-        [
-            "a",
-            " ",
-            "ü",
-            "e\u0301",
-            "😀",
-            "👩‍🚀",
-            "漢",
-            "한",
-            "\u2028",
-            '"',
-            "\\",
-            "\n",
-            "\t",
-            "\x7f",
-            "<",
-        ]
-    ),
-    max_size=12,
-).map("".join)
+PIECES = [
+    "a",
+    " ",
+    "ü",
+    "e\u0301",
+    "😀",
+    "👩‍🚀",
+    "漢",
+    "한",
+    "\u2028",
+    '"',
+    "\\",
+    "\n",
+    "\t",
+    "\x7f",
+    "<",
+]
+AROUND = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 TAG = "</myPT_user>"
 
 
@@ -47,11 +43,8 @@ def spelled(draw: st.DrawFn, text: str) -> str:
     for char in text:
         units = char.encode("utf-16-be")
         escaped = "".join(f"\\u{units[i]:02x}{units[i + 1]:02X}" for i in range(0, len(units), 2))
-        out += draw(
-            st.sampled_from(
-                [json.dumps(char, ensure_ascii=False)[1:-1], json.dumps(char)[1:-1], escaped]
-            )
-        )
+        plain, ascii_only = (json.dumps(char, ensure_ascii=flag)[1:-1] for flag in (False, True))
+        out += draw(st.sampled_from([plain, ascii_only, escaped]))
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,15 +14,16 @@ import mypt_spec
 from mypt_convert import Converter, readable
 from mypt_convert.steps import result_text, result_value
 from mypt_spec.bodies.strict_json import escape, unescape
+from tests.support.chats import WITH_TOOLS
 from tests.support.conversion import without_ids
-from tests.support.strategies import DIALECTS, json_values, records
+from tests.support.fast_paths import parts
+from tests.support.maker import Maker, any_json, drawn
+from tests.support.strategies import DIALECTS, alter, json_values, records
 
 # Each example draws its target, so that the time grows with the dialects and not with the pairs.
 FROM_EACH = settings(max_examples=3 * settings().max_examples)
-JSON = json_values(
-    st.text(max_size=8)
-    | st.sampled_from(["5", '"5"', '"x"', "[1]", "null", '{"a": 1}', '"\\"5\\""', "NaN"])
-)
+SPELLED = st.sampled_from(["5", '"5"', '"x"', "[1]", "null", '{"a": 1}', '"\\"5\\""', "NaN"])
+JSON = json_values(st.text(max_size=8) | SPELLED)
 
 
 @given(JSON)
@@ -45,9 +47,9 @@ def test_there_and_back(source: str, target: str, data: st.DataObject) -> None:
     episode, _ = one.read(record)
     assert episode is not None
     canonical = one.write(episode)
-    given_as = json.dumps(record)
+    before = json.dumps(record)
     there = Converter(source, target).record(record)
-    assert json.dumps(record) == given_as, "converting changes nothing"
+    assert json.dumps(record) == before, "converting changes nothing"
     if there.record is None:
         assert there.findings
         assert source != target
@@ -77,47 +79,46 @@ def test_what_is_lost_and_what_is_kept_add_up(
     there = Converter(source, target).record(record)
     if there.record is None or source == target:
         return
-    kept = json.dumps(list(strings(there.record)))
-    lost = [loss.pointer for loss in there.losses]
-    for pointer, text in leaves(record):
-        if (
-            not any(pointer == at or pointer.startswith(f"{at}/") for at in lost)
-            and "<" not in text
-        ):
-            assert (
-                json.dumps(text)[1:-1] in kept or json.dumps(json.dumps(text)[1:-1])[1:-1] in kept
-            ), (pointer, text, there)
-
-
-def strings(value: Any) -> Any:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from strings(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from strings(inner)
-
-
-def leaves(record: Any) -> Any:
-    """The contents of messages, with their pointers."""
+    held = json.dumps([v[k] for v, k in parts(there.record) if isinstance(v[k], str)])
+    lost = [f"{loss.pointer}/" for loss in there.losses]
     for i, message in enumerate(record["messages"]):
         for key in ("content", "think", "cite", "context"):
-            if isinstance(message.get(key), str):
-                yield f"/messages/{i}/{key}", message[key]
+            text = message.get(key)
+            if not isinstance(text, str) or "<" in text:
+                continue
+            spelled = json.dumps(text)[1:-1]
+            said = spelled in held or json.dumps(spelled)[1:-1] in held
+            assert said or any(f"/messages/{i}/{key}/".startswith(at) for at in lost), (key, there)
+
+
+def junk(random: Random) -> Any:
+    """Returns JSON that is shaped like a chat, more or less."""
+    record = WITH_TOOLS.record(random)
+    for _ in range(random.randrange(7)):
+        alter(random, record, JUNK_KEYS)
+    return record if random.randrange(8) else any_json(random)
+
+
+JUNK_KEYS = ["messages", "tools", "system", "role", "content", "tool_calls", "tool_call_id", "name", "weight", "id", "function", "arguments"]  # fmt: skip
 
 
 @pytest.mark.parametrize("source", readable())
-@given(st.data())
-def test_anything_is_converted_or_refused(source: str, data: st.DataObject) -> None:
-    value = data.draw(anything())
+@given(drawn(junk), st.sampled_from([None, "S"]))
+def test_anything_is_converted_or_refused(source: str, value: Any, system: str | None) -> None:
     for target in DIALECTS:
-        out = Converter(source, target, system=data.draw(st.none() | st.just("S"))).record(value)
+        out = Converter(source, target, system=system).record(value)
         assert (out.record is None) == bool(out.findings)
 
 
-KEYS = st.sampled_from(["note", "_note", "logprobs", "name", "_name", "a/b", "~", "", "content "])
+KEYS = ["note", "_note", "logprobs", "name", "_name", "a/b", "~", "", "content "]
+MORE = drawn(
+    lambda random: {key: any_finite(random) for key in random.sample(KEYS, random.randrange(4))}
+)
+
+
+def any_finite(random: Random) -> Any:
+    """Returns a JSON value of any kind."""
+    return Maker(random, "mypt").value()
 
 
 @pytest.mark.parametrize("source", [*DIALECTS, "openai"])
@@ -131,17 +132,17 @@ def test_unknown_keys_are_metadata_or_lost_or_refused(source: str, data: st.Data
     unknown: dict[str, Any] = {}
     places = [(f"/messages/{i}", message) for i, message in enumerate(record["messages"])]
     for at, where in [("", record), *places]:
-        more = data.draw(st.dictionaries(KEYS, json_values(st.text(max_size=3)), max_size=3))
+        more = data.draw(MORE)
         where |= {k: v for k, v in more.items() if k not in meant or k.startswith("_")}
         unknown |= {
             f"{at}/{escape(k)}": v
             for k, v in where.items()
             if k not in meant and not k.startswith("_")
         }
-    given_as = json.dumps(record)
+    before = json.dumps(record)
     for target in DIALECTS:
         out = Converter(source, target, system="S").record(record)
-        assert json.dumps(record) == given_as, "converting changes nothing"
+        assert json.dumps(record) == before, "converting changes nothing"
         if out.record is None:
             continue
         lost = {loss.pointer for loss in out.losses}
@@ -156,34 +157,3 @@ def test_unknown_keys_are_metadata_or_lost_or_refused(source: str, data: st.Data
         for key, value in record.items():
             if key.startswith("_") and f"/{key}" not in lost:
                 assert json.dumps(out.record[key]) == json.dumps(value)
-
-
-def anything() -> st.SearchStrategy[Any]:
-    """JSON that is shaped like a chat record, more or less."""
-    junk = json_values(st.text(max_size=5))
-    call = st.fixed_dictionaries({}, optional={
-        "id": st.sampled_from(["a", "b"]) | junk,
-        "function": st.fixed_dictionaries({}, optional={"name": st.just("t") | junk, "arguments": st.just("{}") | junk}) | junk,
-    })  # fmt: skip
-    message = st.fixed_dictionaries(
-        {},
-        optional={
-            "role": st.sampled_from(["system", "developer", "user", "assistant", "tool", "toolresult"]) | junk,
-            "content": st.text(max_size=5) | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": st.text(max_size=3)}) | junk, max_size=2) | junk,
-            "tool_calls": st.lists(call | junk, max_size=3) | junk,
-            "tool_call_id": st.sampled_from(["a", "b"]) | junk,
-            "name": st.just("t") | junk,
-            "weight": junk,
-        },
-    )  # fmt: skip
-    return (
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "messages": st.lists(message | junk, max_size=5) | junk,
-                "tools": junk,
-                "system": junk,
-            },
-        )
-        | junk
-    )

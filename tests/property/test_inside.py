@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
+from tests.support.build import call, chat, user
 
 WRONG = 424242
 KEYS = st.text(min_size=1, max_size=4).filter(lambda key: key.isprintable()) | st.sampled_from(
@@ -48,13 +49,12 @@ def at(line: str, shape: str, code: str) -> str:
     return line[item.column - 1 : item.end_column - 1]
 
 
-def called(text: str, tools: Any) -> Json:
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": text}}
-    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [call]}]
-    return {"messages": said, "tools": tools}
+def openai(text: str, tools: Any) -> Json:
+    asked = {"role": "assistant", "tool_calls": [call("f", text, id="c")]}
+    return chat(user(), asked, tools=tools)
 
 
-def said(text: str, tools: Any) -> Json:
+def sharegpt(text: str, tools: Any) -> Json:
     messages = [{"from": "human", "value": "Hi"}, {"from": "function_call", "value": text}]
     return {"conversations": messages, "tools": tools}
 
@@ -64,11 +64,11 @@ def test_a_wrong_value_in_arguments(data: st.DataObject, made: tuple[Json, Json]
     value, schema = made
     tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     text = data.draw(spelled(value))
-    line = json.dumps(called(text, tools), ensure_ascii=data.draw(st.booleans()))
+    line = json.dumps(openai(text, tools), ensure_ascii=data.draw(st.booleans()))
     assert at(line, "openai", "MYP353") == str(WRONG)
-    call = {"name": "f", "arguments": value}
-    text = data.draw(spelled(data.draw(st.sampled_from([call, [call]]))))
-    line = json.dumps(said(text, json.dumps(tools)), ensure_ascii=data.draw(st.booleans()))
+    asked = {"name": "f", "arguments": value}
+    text = data.draw(spelled(data.draw(st.sampled_from([asked, [asked]]))))
+    line = json.dumps(sharegpt(text, json.dumps(tools)), ensure_ascii=data.draw(st.booleans()))
     assert at(line, "sharegpt", "MYP353") == str(WRONG)
 
 
@@ -78,7 +78,7 @@ def test_a_key_that_pads_arguments(data: st.DataObject, key: str) -> None:
     if key == "own":
         return
     text = data.draw(spelled({"own": 1, key: None}))
-    line = json.dumps(called(text, tools), ensure_ascii=data.draw(st.booleans()))
+    line = json.dumps(openai(text, tools), ensure_ascii=data.draw(st.booleans()))
     source = at(line, "openai", "MYP357")
     assert json.loads(json.loads(f'"{source}"')) == key
 
@@ -88,6 +88,6 @@ def test_a_wrong_type_in_tools_that_are_a_text(data: st.DataObject, key: str) ->
     schema = {"type": "object", "properties": {"first": {"type": "string"}, key: {"type": "dict"}}}
     tools = [{"name": "e"}, {"type": "function", "function": {"name": "f", "parameters": schema}}]
     text = data.draw(spelled(tools))
-    line = json.dumps(said('{"name": "f"}', text), ensure_ascii=data.draw(st.booleans()))
+    line = json.dumps(sharegpt('{"name": "f"}', text), ensure_ascii=data.draw(st.booleans()))
     source = at(line, "sharegpt", "MYP128")
     assert json.loads(json.loads(f'"{source}"')) == "dict"

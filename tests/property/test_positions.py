@@ -13,17 +13,13 @@ from hypothesis import strategies as st
 
 from mypt_lint.check.json_items import json_items
 from mypt_lint.check.positions import Places
+from tests.support.maker import any_json, drawn
 
-KEYS = st.text(max_size=4) | st.sampled_from(["", "/", "~", "~1", "0", "a/b", "ü"])
-STRINGS = st.text(max_size=12) | st.text(alphabet='a\\"/\n\t😀e\u0301ü\u2028\x00<', max_size=12)
-VALUES: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | STRINGS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
-    max_leaves=12,
-)
-SEPARATORS = st.tuples(
-    st.sampled_from([",", ", ", " \t, "]), st.sampled_from([":", ": ", "\t:\r "])
-)
+KEYS = ["", "/", "~", "~1", "0", "a/b", "ü"]
+STRINGS = ['a\\"/', "\n\t😀", "e\u0301ü", "\u2028\x00<", "\ud800", "~01/", ""]
+VALUES = drawn(lambda random: any_json(random, KEYS, STRINGS))
+COMMAS = st.sampled_from([",", ", ", " \t, "])
+SEPARATORS = st.tuples(COMMAS, st.sampled_from([":", ": ", "\t:\r "]))
 
 
 def walk(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
@@ -62,9 +58,8 @@ def test_every_escape_may_be_written_as_u(text: str, data: st.DataObject) -> Non
     body = ""
     for char in text:
         units = char.encode("utf-16-be")
-        escaped = "".join(
-            f"\\u{units[at]:02X}{units[at + 1]:02x}" for at in range(0, len(units), 2)
-        )
+        pairs = range(0, len(units), 2)
+        escaped = "".join(f"\\u{units[at]:02X}{units[at + 1]:02x}" for at in pairs)
         plain = json.dumps(char, ensure_ascii=False)[1:-1]
         body += data.draw(st.sampled_from([plain, escaped]))
     line = '{"\\u006b": "' + body + '"}'
@@ -110,19 +105,13 @@ class Nothing:
     st.sampled_from(["", "", " ", "}", ",x"]),
 )
 def test_looking_at_members_is_scanning(
-    value: Any,
-    before: str,
-    tokens: list[str],
-    span: tuple[int, int] | None,
-    on_key: bool,
-    after: str,
-) -> None:
+    value: Any, before: str, tokens: list[str], span: tuple[int, int] | None, on_key: bool, after: str
+) -> None:  # fmt: skip
     """Keys that occur twice, lines that are no JSON, and pointers that lead nowhere, too."""
     line = json.dumps(value)
     if isinstance(value, list) and all(isinstance(item, tuple) for item in value):
-        line = (
-            "{" + ", ".join(f"{json.dumps(key)}: {json.dumps(inner)}" for key, inner in value) + "}"
-        )
+        pairs = (f"{json.dumps(key)}: {json.dumps(inner)}" for key, inner in value)
+        line = f"{{{', '.join(pairs)}}}"
     line = before + line + after
     pointer = "".join("/" + token for token in tokens)
     scanned = Places(line)

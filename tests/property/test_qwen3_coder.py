@@ -28,7 +28,7 @@ from tests.support import chat_templates
 from tests.support.build import call, chat, function, lines, user
 from tests.support.chat_templates import DEFAULT, QWEN3_CODER, learnt, qwen, template
 from tests.support.conversations import conversations
-from tests.support.events import merged
+from tests.support.events import join_texts
 from tests.support.examples import examples
 from tests.support.fast_paths import assert_same_ids
 from tests.support.oracles import EXAMPLES
@@ -272,7 +272,7 @@ def test_a_stream_has_the_events_of_the_whole(answer: str) -> None:
     parser = StreamParser(d)
     pieces = [piece for i in ids for piece in parser.push(i)] + list(parser.flush())
     whole = [(e.terminal, e.text) for e in d.lex_ids(ids)[0]]
-    assert merged([(p.event.terminal, p.event.text) for p in pieces]) == whole
+    assert join_texts([(p.event.terminal, p.event.text) for p in pieces]) == whole
 
 
 # --- the fast paths

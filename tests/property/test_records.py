@@ -6,29 +6,26 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from mypt_records.checks import findings
 from mypt_records.shapes import SHAPES, read, shape_of
+from tests.support.maker import any_json, drawn
 
-KEYS = st.sampled_from([
+KEYS = [
     "messages", "role", "content", "tool_calls", "function", "name", "arguments", "id", "type",
     "text", "tools", "parameters", "tool_call_id", "weight", "thinking", "reasoning", "system",
     "function_call", "conversations", "from", "value", "instruction", "input", "output", "history",
     "prompt", "completion", "chosen", "rejected", "label",
-])  # fmt: skip
-WORDS = st.sampled_from(["user", "assistant", "tool", "human", "gpt", "text", "[]", "{}", "", "x"])
-LEAVES = WORDS | st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3)
-VALUES = st.recursive(
-    LEAVES, lambda v: st.lists(v, max_size=4) | st.dictionaries(KEYS, v, max_size=5), max_leaves=25
-)
+]  # fmt: skip
+WORDS = ["user", "assistant", "tool", "human", "gpt", "text", "[]", "{}", "", "x"]
+VALUES = drawn(lambda random: any_json(random, KEYS, WORDS, 4))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@given(value=VALUES)
+@given(VALUES)
 def test_anything_is_read(shape: str, value: Any) -> None:
     chat = read(value, shape)
-    found = findings(chat)
-    assert all(f.pointer == "" or f.pointer.startswith("/") for f in found)
-    assert chat.messages or found, "nothing is dropped in silence"
+    about = findings(chat)
+    assert all(f.pointer == "" or f.pointer.startswith("/") for f in about)
+    assert chat.messages or about, "nothing is dropped in silence"
     shape_of(value)

@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from random import Random
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_spec import Episode, Message, Part
 from mypt_spec.episode import events_of, top_level
 from tests.support.canonical import only_lasting
-from tests.support.strategies import DIALECTS, clean_text, episodes, layouts, records
+from tests.support.examples import examples
+from tests.support.maker import Maker, drawn
+from tests.support.strategies import (
+    DIALECTS,
+    edited,
+    episodes,
+    layouts,
+    legal,
+    records,
+    tag_texts,
+)
 
 pytestmark = pytest.mark.parametrize("name", DIALECTS)
 
@@ -29,6 +41,7 @@ def test_episode_text_episode_text(name: str, data: st.DataObject) -> None:
         again, findings = d.parse(text)
         assert (again, findings) == (episode, [])
         assert d.serialize(again, layout=layout) == text
+        assert d.read(d.write(again))[0] == episode
 
 
 @given(st.data())
@@ -79,23 +92,23 @@ def test_record_as_json_lines(name: str, data: st.DataObject) -> None:
         assert (again, findings) == (episode, [])
 
 
+PIECES = ("\n", " ", "", "\u2028", "x", '"', "\\u0041", "1e5", ",", ">")
+
+
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_text_without_findings_comes_back(name: str, data: st.DataObject) -> None:
-    """A legal text, changed a little: whenever parse finds nothing, some layout returns the very
-    bytes.
+    """A legal text, changed a little, or tags in any order: whenever parse finds nothing, some
+    layout returns the very bytes.
     """
     d = mypt_spec.dialect(name)
-    text = d.serialize(data.draw(episodes(name)), layout=data.draw(layouts(name)))
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, len(text)))
-        put = data.draw(
-            st.sampled_from(["\n", " ", "", "\u2028", "x", '"', "\\u0041", "1e5", ",", ">"])
-        )
-        text = text[:at] + put + text[at + data.draw(st.integers(0, 1)) :]
+    whole = d.serialize(data.draw(episodes(name)), layout=data.draw(layouts(name)))
+    text = data.draw(edited(whole, PIECES) | tag_texts(name))
     episode, findings = d.parse(text)
     if findings:
         return
     assert text in [d.serialize(episode, layout=layout) for layout in d.table.layouts]
+    assert d.read(d.write(episode))[0] == episode
 
 
 @given(st.data())
@@ -104,10 +117,8 @@ def test_white_space_between_blocks_means_nothing(name: str, data: st.DataObject
     episode = data.draw(episodes(name))
     if "lines" not in d.table.layouts:
         return
-    blocks = [
-        "".join(e.text for e in block)
-        for block in top_level(events_of(episode.messages, d.table), d.table)
-    ]
+    events = top_level(events_of(episode.messages, d.table), d.table)
+    blocks = ["".join(e.text for e in block) for block in events]
     gap = st.text(" \t\n\r\u2028\xa0", max_size=2)
     text = data.draw(gap) + "".join(block + data.draw(gap) for block in blocks)
     again, findings = d.parse(text)
@@ -121,21 +132,25 @@ def test_white_space_between_blocks_means_nothing(name: str, data: st.DataObject
 def test_write_never_loses_anything(name: str, data: st.DataObject) -> None:
     """An Episode with any text in its answers: `write` returns it through `read`, or raises."""
     d = mypt_spec.dialect(name)
-    episode = data.draw(episodes(name))
-    mixed = st.lists(
-        st.sampled_from([*(t.shown for t in d.table.terminals.values()), " "]) | clean_text(name),
-        max_size=5,
-    )
-    messages = list(episode.messages)
-    at = data.draw(st.integers(0, len(messages) - 1))
-    parts = list(messages[at].parts)
-    assume(parts)
-    which = data.draw(st.integers(0, len(parts) - 1))
-    parts[which] = mypt_spec.Part(parts[which].kind, data.draw(mixed.map("".join)))
-    messages[at] = mypt_spec.Message(messages[at].role, tuple(parts))
-    changed = mypt_spec.Episode(name, tuple(messages))
+    changed = data.draw(drawn(lambda random: with_tags(random, name)))
     try:
         record = d.write(changed)
     except ValueError:
         return
     assert d.read(record)[0] == changed
+
+
+def with_tags(random: Random, name: str) -> Episode:
+    """Returns a legal Episode with tags and texts in place of one of its parts."""
+    make, d = Maker(random, name), mypt_spec.dialect(name)
+    episode = d.read(legal(random, name))[0]
+    assert episode is not None
+    tags = [*(t.shown for t in d.table.terminals.values()), " "]
+    messages = list(episode.messages)
+    at = make.choice([i for i, message in enumerate(messages) if message.parts])
+    parts = list(messages[at].parts)
+    which = random.randrange(len(parts))
+    text = "".join(make.choice(tags) if make.one_in(2) else make.text() for _ in make.some(0, 5))
+    parts[which] = Part(parts[which].kind, text)
+    messages[at] = Message(messages[at].role, tuple(parts))
+    return Episode(name, tuple(messages))

@@ -10,14 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mypt_spec.bodies.strict_json import MAX_DEPTH, faults
+from tests.support.maker import any_json, drawn
 
-TEXTS = st.text(st.sampled_from("ab\u00e9\ud800"), max_size=3)
-LEAVES = st.none() | st.integers() | st.floats() | TEXTS
-VALUES = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
-    max_leaves=12,
-)
+WORDS = ["a", "b\u00e9", "\ud800", "x\udfff", ""]
+VALUES = drawn(lambda random: any_json(random, WORDS, [*WORDS, math.nan, -math.inf, 0]))
 
 
 def naive(value: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:

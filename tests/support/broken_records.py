@@ -4,143 +4,106 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
 from tests.support.maker import Record
 
-Fault = tuple[str, str, str]  # what was done, the expected code, the expected pointer
-
-
-def _mypt_faults(record: Record) -> list[tuple[Fault, Callable[[], object]]]:
-    """Everything that can be broken in this record: the fault, and a function that does it."""
-    messages = record["messages"]
-    out: list[tuple[Fault, Callable[[], object]]] = [
-        (("no system", "MYP208", "/messages/0/role"), lambda: record.pop("system")),
-        (("empty system", "MYP214", "/system"), lambda: record.update(system="")),
-        (("blank system", "MYP314", "/system"), lambda: record.update(system=" \n")),
-        (("system is a number", "MYP104", "/system"), lambda: record.update(system=1)),
-        (("unknown top key", "MYP103", "/sytem"), lambda: record.update(sytem="s")),
-        (("language", "MYP111", "/language"), lambda: record.update(language="english!")),
-        (
-            ("system twice", "MYP108", "/messages/0/role"),
-            lambda: messages.insert(0, {"role": "system", "content": "s"}),
-        ),
-        (("a message is a string", "MYP104", "/messages/0"), lambda: messages.insert(0, "hello")),
-        (("nan in metadata", "MYP005", "/_x/0"), lambda: record.update(_x=[math.nan])),
-        (("surrogate in metadata", "MYP006", "/_x"), lambda: record.update(_x="a\udc80")),
-        (
-            ("deep metadata", "MYP008", "/_x" + "/0" * 200),
-            lambda: record.update(_x=json.loads("[" * 201 + "]" * 201)),
-        ),
-    ]
-    for at, message in enumerate(messages):
-        out += _mypt_message_faults(messages, at, message)
-    return out
-
-
-def _mypt_message_faults(
-    messages: list[Record], at: int, m: Record
-) -> list[tuple[Fault, Callable[[], object]]]:
-    here, role = f"/messages/{at}", m["role"]
-    out: list[tuple[Fault, Callable[[], object]]] = [
-        (("no role", "MYP102", here), lambda: m.pop("role")),
-        (("unknown role", "MYP105", f"{here}/role"), lambda: m.update(role="usr")),
-        (("role is null", "MYP104", f"{here}/role"), lambda: m.update(role=None)),
-        (("unknown key", "MYP103", f"{here}/contents"), lambda: m.update(contents="x")),
-    ]
-    for key in ("content", "context", "think", "cite"):
-        if isinstance(m.get(key), str) and role != "toolresult":
-            place = f"{here}/{key}"
-            # The cite brings one space with it.
-            empty = "MYP314" if key == "content" and "cite" in m else "MYP214"
-            out += [
-                ((f"empty {key}", empty, place), lambda key=key: m.update({key: ""})),
-                ((f"blank {key}", "MYP314", place), lambda key=key: m.update({key: " \t"})),
-                (
-                    (f"tag in {key}", "MYP301", place),
-                    lambda key=key: m.update({key: m[key] + "</myPT_toolresult>"}),
-                ),
-                (
-                    (f"near miss in {key}", "MYP303", place),
-                    lambda key=key: m.update({key: m[key] + " <MyPT_usr>"}),
-                ),
-                (
-                    (f"surrogate in {key}", "MYP006", place),
-                    lambda key=key: m.update({key: m[key] + "\ud83d"}),
-                ),
-                ((f"{key} is a list", "MYP104", place), lambda key=key: m.update({key: ["x"]})),
-            ]
-    if role == "assistant_toolcall":
-        wrong = {"role": "toolresult", "name": m["name"], "content": 1}
-        out += [
-            (
-                ("arguments as a string", "MYP110", f"{here}/arguments"),
-                lambda: m.update(arguments=json.dumps(m["arguments"])),
-            ),
-            (
-                ("arguments as a list", "MYP104", f"{here}/arguments"),
-                lambda: m.update(arguments=[]),
-            ),
-            (
-                ("infinite argument", "MYP005", f"{here}/arguments/zz"),
-                lambda: m["arguments"].update(zz=math.inf),
-            ),
-            (
-                ("tag in an argument", "MYP302", f"{here}/arguments/z~1~0z"),
-                lambda: m["arguments"].update({"z/~z": "<myPT_eot>"}),
-            ),
-            (
-                ("result before its call", "MYP310", f"{here}/role"),
-                lambda: messages.insert(at, wrong),
-            ),
-            (("no name", "MYP102", here), lambda: m.pop("name")),
-        ]
-    if role == "toolresult":
-        out += [
-            (("another name", "MYP312", f"{here}/name"), lambda: m.update(name=m["name"] + "x")),
-            (("alias", "MYP109", f"{here}/role"), lambda: m.update(role="tool_result")),
-            (("result removed", "MYP311", f"{here}/role"), lambda: messages.pop(at)),
-            (
-                ("tag in the result", "MYP302", f"{here}/content/0"),
-                lambda: m.update(content=["</myPT_system>"]),
-            ),
-            (
-                ("two results", "MYP310", f"/messages/{at + 1}/role"),
-                lambda: messages.insert(at, dict(m)),
-            ),
-        ]
-    if role == "assistant" and at + 1 < len(messages):
-        out.append((("answer removed", "MYP218", f"{here}/role"), lambda: messages.pop(at)))
-        out.append(
-            (
-                ("two answers", "MYP219", f"/messages/{at + 1}/role"),
-                lambda: messages.insert(at, dict(m)),
-            )
-        )
-    if role == "user":
-        following = messages[at + 1]["role"]
-        if following == "assistant":
-            out.append((("user removed", "MYP219", f"{here}/role"), lambda: messages.pop(at)))
-        out.append(
-            (
-                ("two users", "MYP218", f"/messages/{at + 1}/role"),
-                lambda: messages.insert(at, dict(m)),
-            )
-        )
-    return out
-
-
-FAULTS: dict[str, Callable[[Record], list[tuple[Fault, Callable[[], object]]]]] = {
-    "mypt": _mypt_faults
+Fault = tuple[str, str, str]  # what is done, the expected code, the expected pointer
+Faults = Iterator[tuple[Fault, Callable[[], object]]]
+TEXTS = {
+    "empty": ("MYP214", lambda text: ""),
+    "blank": ("MYP314", lambda text: " \t"),
+    "tag in": ("MYP301", lambda text: text + "</myPT_toolresult>"),
+    "near miss in": ("MYP303", lambda text: text + " <MyPT_usr>"),
+    "surrogate in": ("MYP006", lambda text: text + "\ud83d"),
+    "list as": ("MYP104", lambda text: ["x"]),
 }
 
 
+def _of_mypt(record: Record) -> Faults:
+    """Yields everything that can be broken in this record, with a function that does it."""
+    messages = record["messages"]
+    system = {"role": "system", "content": "s"}
+    deep = json.loads("[" * 201 + "]" * 201)
+    yield ("no system", "MYP208", "/messages/0/role"), lambda: record.pop("system")
+    yield ("system twice", "MYP108", "/messages/0/role"), lambda: messages.insert(0, system)
+    yield ("a message is a string", "MYP104", "/messages/0"), lambda: messages.insert(0, "hello")
+    rows: list[tuple[str, str, str, Record]] = [
+        ("empty system", "MYP214", "/system", {"system": ""}),
+        ("blank system", "MYP314", "/system", {"system": " \n"}),
+        ("system is a number", "MYP104", "/system", {"system": 1}),
+        ("unknown top key", "MYP103", "/sytem", {"sytem": "s"}),
+        ("language", "MYP111", "/language", {"language": "english!"}),
+        ("nan in metadata", "MYP005", "/_x/0", {"_x": [math.nan]}),
+        ("surrogate in metadata", "MYP006", "/_x", {"_x": "a\udc80"}),
+        ("deep metadata", "MYP008", "/_x" + "/0" * 200, {"_x": deep}),
+    ]
+    for *fault, change in rows:
+        yield (*fault,), lambda change=change: record.update(change)
+    for at, message in enumerate(messages):
+        yield from _of_message(messages, at, message)
+
+
+def _of_message(messages: list[Record], at: int, m: Record) -> Faults:
+    here, role = f"/messages/{at}", m["role"]
+
+    def put(key: str, value: Any) -> Callable[[], object]:
+        return lambda: m.update({key: value})
+
+    yield ("no role", "MYP102", here), lambda: m.pop("role")
+    yield ("unknown role", "MYP105", f"{here}/role"), put("role", "usr")
+    yield ("role is null", "MYP104", f"{here}/role"), put("role", None)
+    yield ("unknown key", "MYP103", f"{here}/contents"), put("contents", "x")
+    for key in ("content", "context", "think", "cite"):
+        if isinstance(m.get(key), str) and role != "toolresult":
+            for what, (code, change) in TEXTS.items():
+                # The cite brings one space with it.
+                beside_cite = what == "empty" and key == "content" and "cite" in m
+                code = "MYP314" if beside_cite else code
+                yield (f"{what} {key}", code, f"{here}/{key}"), put(key, change(m[key]))
+    if role == "assistant_toolcall":
+        wrong = {"role": "toolresult", "name": m["name"], "content": 1}
+        arguments, to = m["arguments"], f"{here}/arguments"
+        tagged = arguments | {"z/~z": "<myPT_eot>"}
+        yield ("arguments as a string", "MYP110", to), put("arguments", json.dumps(arguments))
+        yield ("arguments as a list", "MYP104", to), put("arguments", [])
+        yield ("infinite argument", "MYP005", f"{to}/zz"), put("arguments", arguments | {"zz": math.inf})  # fmt: skip
+        yield ("tag in an argument", "MYP302", f"{to}/z~1~0z"), put("arguments", tagged)
+        yield ("result before its call", "MYP310", f"{here}/role"), lambda: messages.insert(at, wrong)  # fmt: skip
+        yield ("no name", "MYP102", here), lambda: m.pop("name")
+    if role == "toolresult":
+        yield ("another name", "MYP312", f"{here}/name"), put("name", m["name"] + "x")
+        yield ("alias", "MYP109", f"{here}/role"), put("role", "tool_result")
+        yield ("tag in the result", "MYP302", f"{here}/content/0"), put("content", ["</myPT_system>"])  # fmt: skip
+    following = messages[at + 1]["role"] if at + 1 < len(messages) else None
+    # Codes of a message that is removed, and of one that comes twice.
+    removed = {"toolresult": "MYP311", "assistant": "MYP218" if following else None, "user": "MYP219" if following == "assistant" else None}.get(role)  # fmt: skip
+    twice = {"toolresult": "MYP310", "assistant": "MYP219" if following else None, "user": "MYP218"}.get(role)  # fmt: skip
+    if removed:
+        yield (f"{role} removed", removed, f"{here}/role"), lambda: messages.pop(at)
+    if twice:
+        yield (f"two of {role}", twice, f"/messages/{at + 1}/role"), lambda: messages.insert(at, dict(m))  # fmt: skip
+
+
+FAULTS: dict[str, Callable[[Record], Faults]] = {"mypt": _of_mypt}
+
+
+def broken_in_each_way(name: str, record: Record) -> Iterator[tuple[Record, Fault]]:
+    """Yields copies of a clean record with one fault each, and the finding that each must have."""
+    for number in range(len([*FAULTS[name](record)])):
+        copy = json.loads(json.dumps(record))
+        fault, do = [*FAULTS[name](copy)][number]
+        do()
+        yield copy, fault
+
+
 def broken(random: Random, name: str, record: Record) -> tuple[Record, Fault]:
-    """Returns a clean record of a dialect with exactly one fault, and the finding that it must have."""
-    record = json.loads(json.dumps(record))
-    faults = FAULTS[name](record)
+    """Returns a copy of a clean record with one fault, and the finding that it must have."""
+    copy = json.loads(json.dumps(record))
+    faults = [*FAULTS[name](copy)]
     kind = random.choice(sorted({fault[0] for fault, _ in faults}))
     fault, do = random.choice([item for item in faults if item[0][0] == kind])
     do()
-    return record, fault
+    return copy, fault

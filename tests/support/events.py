@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypt_spec.table import TEXT
 
 
-def merged(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def join_texts(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Returns terminals and texts with neighbouring texts joined."""
     out: list[tuple[str, str]] = []
     for terminal, text in pairs:

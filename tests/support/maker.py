@@ -189,29 +189,33 @@ class Maker:
 
 # --- JSON of any kind
 
-_LEAVES = ["role", "user", "system", "<myPT_user>", "\ud800", float("nan"), float("inf")]
-_KEYS = ["role", "content", "name", "arguments", "_x", "\udfff"]
+LEAVES = ["role", "user", "system", "<myPT_user>", "\ud800", float("nan"), float("inf")]
+KEYS = ["role", "content", "name", "arguments", "_x", "\udfff"]
 
 
-def any_json(random: Random) -> Any:
-    """Returns any value that Python's reader of JSON can return, `NaN` and half characters too."""
-    return _any_json(Maker(random, "mypt"), 3)
+def any_json(
+    random: Random, keys: Sequence[str] = KEYS, leaves: Sequence[Any] = LEAVES, depth: int = 3
+) -> Any:
+    """Returns any value that Python's reader of JSON can return, `NaN` and half characters too.
 
+    Half of the keys, and some of the leaves, are those named.
+    """
+    make = Maker(random, "mypt")
 
-def _any_json(make: Maker, depth: int) -> Any:
-    kind = make.random.randrange(8 if depth else 4)
-    if kind == 0:
-        return make.choice((None, True, False))
-    if kind < 3:
-        return make.number() if kind == 1 else make.characters()
-    if kind == 3:
-        return make.choice(_LEAVES)
-    if kind < 6:
-        return [_any_json(make, depth - 1) for _ in make.some(0, 4)]
-    return {
-        make.characters(3) if make.one_in(2) else make.choice(_KEYS): _any_json(make, depth - 1)
-        for _ in make.some(0, 4)
-    }
+    def value(depth: int) -> Any:
+        kind = random.randrange(8 if depth else 4)
+        if kind == 0:
+            return random.choice((None, True, False))
+        if kind < 3:
+            return make.number() if kind == 1 else make.characters()
+        if kind == 3:
+            return random.choice(leaves)
+        if kind < 6:
+            return [value(depth - 1) for _ in make.some(0, 4)]
+        names = [make.characters(3) if make.one_in(2) else random.choice(keys) for _ in make.some(0, 4)]  # fmt: skip
+        return {name: value(depth - 1) for name in names}
+
+    return value(depth)
 
 
 def line(random: Random, record: Any) -> bytes:

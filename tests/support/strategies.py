@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -197,6 +197,19 @@ def alter(random: Random, record: Any, keys: list[str]) -> None:
     else:
         other = random.choice((*keys, *keys, Maker(random, "mypt").characters(3)))
         owner[other] = any_json(random) if change == "add" else owner.pop(key)
+
+
+def edited(text: str, pieces: Sequence[str], most: int = 1) -> st.SearchStrategy[str]:
+    """The text with one to three pieces put in, each in place of up to so many characters."""
+
+    def edit(random: Random) -> str:
+        out = text
+        for _ in range(random.randint(1, 3)):
+            at = random.randint(0, len(out))
+            out = out[:at] + random.choice(pieces) + out[at + random.randint(0, most) :]
+        return out
+
+    return drawn(edit)
 
 
 def lines_of(record: Any) -> st.SearchStrategy[bytes]:
