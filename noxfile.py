@@ -64,7 +64,7 @@ def machines(session: nox.Session) -> None:
                 "ONEDNN_MAX_CPU_ISA": onednn,
                 "MKL_CBWR": mkl,
                 "OMP_NUM_THREADS": str(threads),
-                "OMP_WAIT_POLICY": "passive",  # workers share the cores: threads that spin take them
+                "OMP_WAIT_POLICY": "passive",  # workers share the cores: do not spin
             },
         )  # fmt: skip
     ignored = "trap '' INT; exec \"$@\""
