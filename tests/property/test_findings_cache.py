@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -21,30 +22,29 @@ from mypt_lint.fast.skeleton import NoSkeletonError, Skeleton
 from mypt_spec import Finding, Limits
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.rules.context import ToolSchema
-from tests.support.cached_findings import agree, alike, skeleton_of
+from tests.support.cached_findings import alike, assert_same_findings, skeleton_of
 from tests.support.examples import examples
 from tests.support.lines import LIMITS, TRAPS, any_lines, tagged_lines
+from tests.support.maker import drawn
 from tests.support.strategies import DIALECTS, any_text
 
 
+def cache_of(name: str = "mypt") -> FindingsCache:
+    return FindingsCache(CleanFilter(Checker(mypt_spec.dialect(name))))
+
+
 @pytest.mark.parametrize("name", DIALECTS)
-@given(st.data())
-def test_says_what_the_checker_says(name: str, data: st.DataObject) -> None:
-    checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS))
-    recall = FindingsCache(CleanFilter(checker))
-    for line in data.draw(
-        st.lists(
-            tagged_lines(name) | any_lines(name).filter(lambda line: b"\n" not in line),
-            min_size=1,
-            max_size=3,
-        )
-    ):
-        agree(recall, line)
+@settings(max_examples=examples(80))
+@given(LIMITS, st.data())
+def test_says_what_the_checker_says(name: str, limits: Limits, data: st.DataObject) -> None:
+    recall = FindingsCache(CleanFilter(Checker(mypt_spec.dialect(name), limits)))
+    for line in data.draw(st.lists(tagged_lines(name) | any_lines(name), min_size=1, max_size=3)):
+        assert_same_findings(recall, line)
         skeleton = skeleton_of(recall, line)
         for _ in range(2 if skeleton else 0):
-            other = alike(data.draw, name, skeleton) if skeleton else None
+            other = data.draw(drawn(lambda random, of=skeleton: alike(random, name, of)))
             if other is not None:
-                agree(recall, other)
+                assert_same_findings(recall, other)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -58,10 +58,7 @@ def test_a_finding_points_at_what_the_record_has(name: str, data: st.DataObject)
 
 @pytest.mark.parametrize("line", TRAPS)
 def test_traps(line: str) -> None:
-    agree(
-        FindingsCache(CleanFilter(Checker(mypt_spec.dialect("mypt")))),
-        line.encode("utf-8", "surrogatepass"),
-    )
+    assert_same_findings(cache_of(), line.encode("utf-8", "surrogatepass"))
 
 
 USER = {"role": "user", "content": "Hi"}
@@ -85,14 +82,16 @@ FAULTY: list[list[dict[str, Any]]] = [
     [USER, CALL | {"arguments": {"a": [1]}}, RESULT | {"name": "u", "content": "x"}, ANSWER | {"content": " "}],
     [ANSWER, USER, USER],
 ]  # fmt: skip
+MYPT = mypt_spec.dialect("mypt")
+SCHEMAS = (ToolSchema("t", '{"required": ["x"]}', '{"type": "string"}'),)
 ODD: list[tuple[Checker, list[dict[str, Any]]]] = [  # what a skeleton does not show, or hardly
-    (Checker(mypt_spec.dialect("mypt"), Limits(schemas=(ToolSchema("t", '{"required": ["x"]}', '{"type": "string"}'),))), [USER, CALL | {"arguments": {"q": 1}}, RESULT, ANSWER]),
-    (Checker(mypt_spec.dialect("mypt"), others=(mypt_spec.dialect("gabgpt"),)), [USER, ANSWER | {"content": "<|end|>", "think": "t", "cite": 1}]),
-    (Checker(mypt_spec.dialect("mypt"), Limits(max_tokens=30)), [USER, ANSWER | {"content": "word " * 60, "note": 1}]),
-    (Checker(mypt_spec.dialect("mypt"), most=1), [USER | {"note": 1}, ANSWER | {"note": 1, "content": " "}]),
-    (Checker(mypt_spec.dialect("mypt")), [USER, ANSWER | {"content": '<myPT_toolcall>{"name": "t", "q": "\ue000"}</myPT_toolcall>'}, RESULT, ANSWER]),
-    (Checker(mypt_spec.dialect("mypt")), [USER, {"role": "robot", "content": "x"}, {"_mypt_lint": 1}]),
-    (Checker(mypt_spec.dialect("mypt")), [*([USER, ANSWER] * 1200), ANSWER | {"role": "robot"}]),
+    (Checker(MYPT, Limits(schemas=SCHEMAS)), [USER, CALL | {"arguments": {"q": 1}}, RESULT, ANSWER]),
+    (Checker(MYPT, others=(mypt_spec.dialect("gabgpt"),)), [USER, ANSWER | {"content": "<|end|>", "think": "t", "cite": 1}]),
+    (Checker(MYPT, Limits(max_tokens=30)), [USER, ANSWER | {"content": "word " * 60, "note": 1}]),
+    (Checker(MYPT, most=1), [USER | {"note": 1}, ANSWER | {"note": 1, "content": " "}]),
+    (Checker(MYPT), [USER, ANSWER | {"content": '<myPT_toolcall>{"name": "t", "q": "\ue000"}</myPT_toolcall>'}, RESULT, ANSWER]),
+    (Checker(MYPT), [USER, {"role": "robot", "content": "x"}, {"_mypt_lint": 1}]),
+    (Checker(MYPT), [*([USER, ANSWER] * 1200), ANSWER | {"role": "robot"}]),
 ]  # fmt: skip
 
 
@@ -104,48 +103,47 @@ def test_one_of_a_kind_stands_for_all(messages: list[dict[str, Any]], data: st.D
 
     What it says has each one's own texts.
     """
-    asked = []
+    learnt = []
 
-    class Asked(FindingsCache):
+    class Counting(FindingsCache):
         def _learn(self, key: bytes, skeleton: Skeleton) -> tuple[CachedFinding, ...] | None:
-            asked.append(key)
+            learnt.append(key)
             return super()._learn(key, skeleton)
 
-    checker = Checker(mypt_spec.dialect("mypt"))
-    recall = Asked(CleanFilter(checker))
-    system = [] if messages[0]["role"] == "system" else [("system", "You are.")]
-    first = json.dumps(dict([*system, ("messages", messages)])).encode()
-    assert checker.line(first, row=2, filename="f")
-    agree(recall, first)
+    recall = Counting(CleanFilter(Checker(MYPT)))
+    system = {} if messages[0]["role"] == "system" else {"system": "You are."}
+    first = json.dumps(system | {"messages": messages}).encode()
+    assert recall.checker.line(first, row=2, filename="f")
+    assert_same_findings(recall, first)
     skeleton = skeleton_of(recall, first)
     assert skeleton is not None
     for _ in range(3):
-        other = alike(data.draw, "mypt", skeleton)
+        other = data.draw(drawn(lambda random: alike(random, "mypt", skeleton)))
         if other is not None:
             again = skeleton_of(recall, other)
             assert again is not None
             assert again.rest == skeleton.rest
-            agree(recall, other)
-    assert len(asked) == 1
+            assert_same_findings(recall, other)
+    assert len(learnt) == 1
 
 
 @pytest.mark.parametrize(("checker", "messages"), ODD)
 def test_odd(checker: Checker, messages: list[dict[str, Any]]) -> None:
     recall = FindingsCache(CleanFilter(checker))
-    for more in ({}, {"_mypt_lint": {"ignore": ["MYP105", "MYP301"]}}, {"note": "x"}):
-        for text in ("S", "S is longer"):
-            for ascii_only in (True, False):
-                agree(
-                    recall,
-                    json.dumps(
-                        {"system": text, "messages": messages, **more}, ensure_ascii=ascii_only
-                    ).encode(),
-                )
+    mores: list[dict[str, Any]] = [
+        {},
+        {"_mypt_lint": {"ignore": ["MYP105", "MYP301"]}},
+        {"note": "x"},
+    ]
+    ways = list(product(mores, ("S", "S is longer"), (True, False)))
+    for more, text, ascii_only in ways[:: 5 if len(messages) > 100 else 1]:
+        record = {"system": text, "messages": messages, **more}
+        assert_same_findings(recall, json.dumps(record, ensure_ascii=ascii_only).encode())
 
 
 def test_a_tag_that_a_sign_would_make_is_not_taken_apart() -> None:
     """`ab` is a tag only where no `c` follows: what follows it must not become a sign."""
-    skeletons = FindingsCache(CleanFilter(Checker(mypt_spec.dialect("mypt")))).skeletons
+    skeletons = cache_of().skeletons
     assert skeletons is not None
     skeletons.finders, skeletons.exact = [_spans("ab"), _spans("ab(?!c)")], False
     assert skeletons.pieces("say ab now") == ["", "say", " ab ", "now", ""]
@@ -172,21 +170,21 @@ def test_findings_that_quote_are_not_remembered() -> None:
 @given(any_text("mypt", 1))
 def test_signs_in_the_data_are_only_text(text: str) -> None:
     """The signs that replace texts in a skeleton may be in the data, too."""
-    recall = FindingsCache(CleanFilter(Checker(mypt_spec.dialect("mypt"))))
+    recall = cache_of()
     for sign in ("\ue000", "\ue800", "\\ue000"):
         for content in (sign + text, text + sign, sign):
             record = {"system": "S", "messages": [USER, {"role": "robot", "content": content}]}
-            agree(recall, json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-            agree(recall, json.dumps(record).encode())
+            assert_same_findings(
+                recall, json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            )
+            assert_same_findings(recall, json.dumps(record).encode())
 
 
 def test_memory_is_bounded() -> None:
-    recall = FindingsCache(CleanFilter(Checker(mypt_spec.dialect("mypt"))))
-    for i in range(3000):
-        record = {
-            "system": "S",
-            "messages": [USER, {"role": f"robot{i}", "content": "x"}, {"k" * 3000: i}],
-        }
-        agree_once = recall.line(json.dumps(record).encode(), row=2, filename="f")
-        assert [item.finding.code for item in agree_once] == ["MYP105", "MYP102"]
+    recall = cache_of()
+    for i in range(2000):
+        messages = [USER, {"role": f"robot{i}", "content": "x"}, {"k" * 3000: i}]
+        line = json.dumps({"system": "S", "messages": messages}).encode()
+        found = [item.finding.code for item in recall.line(line, row=2, filename="f")]
+        assert found == ["MYP105", "MYP102"]
         assert sum(map(len, recall.memo.known)) < 5 << 20

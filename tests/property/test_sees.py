@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from random import Random
+from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -20,14 +22,17 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.answered import ANSWERED, longest
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.run.runner import check_bytes
-from mypt_spec import Finding
+from mypt_spec import Finding, Limits
 from mypt_spec.findings import RULES, SEES, Rule
 from mypt_spec.rules import Context
 from mypt_spec.rules.registry import CHECKS
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder
 from mypt_train.data.options import Options
-from tests.support.lines import LIMITS, any_lines, tagged_lines
-from tests.support.strategies import DIALECTS, almost_records, records
+from tests.support.build import assistant, user
+from tests.support.examples import examples
+from tests.support.lines import LIMITS, any_lines, tagged_line
+from tests.support.maker import Maker, drawn
+from tests.support.strategies import DIALECTS, almost_record, legal
 
 NEW = "MYP399"
 LONG = 300
@@ -53,11 +58,7 @@ def planted(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 
 def chat(third: str, **more: Any) -> bytes:
     turns = [("Hi", "Yo"), ("So?", "So."), ("More?", third)]
-    messages = [
-        {"role": role, "content": text}
-        for turn in turns
-        for role, text in zip(("user", "assistant"), turn, strict=True)
-    ]
+    messages = [m for asked, answer in turns for m in (user(asked), assistant(answer))]
     return json.dumps({"messages": messages, **more}).encode()
 
 
@@ -96,79 +97,82 @@ def test_no_rule_of_today_is_in_the_way() -> None:
     assert longest(Checker(mypt_spec.dialect("mypt"))) > 1 << 40
 
 
-def lines_or_records(name: str) -> st.SearchStrategy[Any]:
-    return tagged_lines(name).map(json.loads) | almost_records(name) | records(name, clean=False)
+class Reworded(NamedTuple):
+    """A record, the same with other words in some of its clean texts, and the pointers of these."""
+
+    record: Any
+    other: Any
+    changed: set[str]
 
 
-@st.composite
-def reworded(draw: st.DrawFn, name: str, record: Any) -> tuple[Any, set[str]]:
-    """The record with other words in some of its clean texts, and the pointers of these."""
+@cache
+def reworded(name: str) -> st.SearchStrategy[Reworded]:
     table = mypt_spec.dialect(name).table
     signs = {c for tag in table.tags for c in tag if not c.isalnum()} | {"<", ">"}
-    words = st.text(st.characters(exclude_categories=["C"], exclude_characters=signs), min_size=1)
-    words = words | st.sampled_from(["1", "{}", "null", '"x"', "word " * 90])
-    changed = set()
 
-    def clean(text: str) -> bool:
+    def is_clean(text: str) -> bool:
         declares = table.tool_names is not None and table.tool_names.search(text)
-        return not text.isspace() and text != "" and not signs & set(text) and not declares
+        return bool(text.strip()) and text.isprintable() and not signs & set(text) and not declares
 
-    def walk(value: Any, pointer: str) -> Any:
-        if isinstance(value, list):
-            return [walk(item, f"{pointer}/{i}") for i, item in enumerate(value)]
-        if not isinstance(value, dict):
-            return value
-        out = {}
-        for key, item in value.items():
-            at = f"{pointer}/{key}"
-            if key in TEXTS and isinstance(item, str) and clean(item) and draw(st.booleans()):
-                out[key] = draw(words.filter(clean))
-                changed.add(at)
-            else:
-                out[key] = walk(item, at)
-        return out
+    def words(make: Maker) -> str:
+        text = make.choice((make.characters(least=1), "1", "{}", "null", '"x"', "word " * 90))
+        return text if is_clean(text) else "word"
 
-    return walk(record, ""), changed
-
-
-@pytest.mark.parametrize("name", DIALECTS)
-@given(st.data())
-def test_structure_is_what_words_do_not_change(name: str, data: st.DataObject) -> None:
-    checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS), with_fixes=False)
-    record = data.draw(lines_or_records(name))
-    other, _ = data.draw(reworded(name, record))
-
-    def found(record: Any) -> Counter[tuple[str, str, bool]]:
-        return Counter(
-            (f.code, f.pointer, f.on_key)
-            for f in checker.judged(record)
-            if RULES[f.code].sees == "structure"
+    def make_pair(random: Random) -> Reworded:
+        make, changed = Maker(random, name), set()
+        kinds = (
+            lambda: json.loads(tagged_line(random, name)),
+            lambda: almost_record(random, name),
+            lambda: legal(random, name, clean=False),
         )
+        record = make.choice(kinds)()
 
-    assert found(record) == found(other)
+        def walk(value: Any, pointer: str) -> Any:
+            if isinstance(value, list):
+                return [walk(item, f"{pointer}/{i}") for i, item in enumerate(value)]
+            if not isinstance(value, dict):
+                return value
+            out = {}
+            for key, item in value.items():
+                at = f"{pointer}/{key}"
+                if key in TEXTS and isinstance(item, str) and is_clean(item) and make.one_in(2):
+                    out[key] = words(make)
+                    changed.add(at)
+                else:
+                    out[key] = walk(item, at)
+            return out
+
+        return Reworded(record, walk(record, ""), changed)
+
+    return drawn(make_pair)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@given(st.data())
-def test_a_finding_about_a_text_is_about_no_other(name: str, data: st.DataObject) -> None:
-    checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS), with_fixes=False)
-    record = data.draw(lines_or_records(name))
-    other, changed = data.draw(reworded(name, record))
-
-    def found(record: Any) -> list[Finding]:
-        return [
-            f
-            for f in checker.judged(record)
-            if RULES[f.code].sees == "text" and f.pointer not in changed
-        ]
-
-    assert found(record) == found(other)
+@settings(max_examples=examples(120))
+@given(LIMITS, st.data())
+def test_findings_are_about_what_their_rules_see(
+    name: str, limits: Limits, data: st.DataObject
+) -> None:
+    """Words do not change structure, and a finding about a text is about no other."""
+    checker = Checker(mypt_spec.dialect(name), limits, with_fixes=False)
+    record, other, changed = data.draw(reworded(name))
+    one, two = checker.judged(record), checker.judged(other)
+    shapes = [
+        Counter((f.code, f.pointer, f.on_key) for f in found if RULES[f.code].sees == "structure")
+        for found in (one, two)
+    ]
+    assert shapes[0] == shapes[1]
+    texts = [
+        [f for f in found if RULES[f.code].sees == "text" and f.pointer not in changed]
+        for found in (one, two)
+    ]
+    assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 @given(st.data())
 def test_what_sees_no_record_is_found_in_none(name: str, data: st.DataObject) -> None:
     checker = Checker(mypt_spec.dialect(name), data.draw(LIMITS))
-    line = data.draw(any_lines(name).filter(lambda line: b"\n" not in line))
+    line = data.draw(any_lines(name))
     for item in checker.line(line, row=2, filename="x"):
         assert RULES[item.finding.code].sees != "none", item.finding

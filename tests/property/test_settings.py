@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from functools import cache
+from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +21,8 @@ from mypt_spec.findings import RULES, SEVERITIES
 from mypt_train import Options
 from mypt_train.data.encode_line import Encoder
 from tests.support.examples import examples
-from tests.support.lines import any_lines
+from tests.support.lines import any_line
+from tests.support.maker import Maker, drawn
 from tests.support.strategies import DIALECTS
 
 CODES = sorted(RULES)
@@ -30,79 +33,92 @@ FAMILIES = [
 ]
 
 
-@st.composite
-def suppressed(draw: st.DrawFn, lines: st.SearchStrategy[bytes]) -> bytes:
-    """A line whose record may opt out of something."""
-    raw = draw(lines)
+def suppressed(random: Random, name: str) -> bytes:
+    """Returns a line whose record may opt out of something."""
+    raw = any_line(random, name)
     try:
         record = json.loads(raw)
     except (ValueError, RecursionError):
         return raw
-    if not isinstance(record, dict) or draw(st.booleans()):
+    if not isinstance(record, dict) or random.randrange(2):
         return raw
-    words = draw(st.lists(st.sampled_from([*CODES, "MYP1", "MYP2", "MYP3", "MYP"]), max_size=3))
+    words = [
+        random.choice((*CODES, "MYP1", "MYP2", "MYP3", "MYP")) for _ in range(random.randrange(4))
+    ]
     return json.dumps(record | {"_mypt_lint": {"ignore": words}}).encode()
 
 
-@st.composite
-def rules(draw: st.DrawFn, codes: list[str], phases: int) -> Settings:
-    """Settings, most of them about codes that are found."""
-    some = st.sampled_from(FAMILIES + [[code] for code in codes] * 20)
+def rules(random: Random, codes: list[str], phases: int) -> Settings:
+    """Returns settings, most of them about codes that are found."""
+    make = Maker(random, "mypt")
     values: dict[str, Any] = {}
-    if draw(st.booleans()):
-        values["ignore"] = tuple(c for group in draw(st.lists(some, max_size=3)) for c in group)
-    if draw(st.integers(0, 4)) == 0:
-        values["select"] = tuple(draw(some))
-    if draw(st.booleans()):
-        graded = st.tuples(some, st.sampled_from(SEVERITIES))
-        values["severity"] = tuple(
-            (code, severity) for group, severity in draw(st.lists(graded, max_size=3))
-            for code in group
-        )  # fmt: skip
-    if draw(st.integers(0, 2)) == 0:
-        values["fail-on"] = draw(st.sampled_from(SEVERITIES))
-    if phases and draw(st.integers(0, 3)) == 0:
-        values["phase"] = draw(st.integers(1, phases))
-    if draw(st.integers(0, 3)) == 0:
-        values["max-tokens"] = draw(st.sampled_from([10, 60, 400]))
+
+    def family() -> list[str]:
+        return [make.choice(codes)] if codes and make.one_in(2) else make.choice(FAMILIES)
+
+    if make.one_in(2):
+        values["ignore"] = tuple(code for _ in make.some(0, 3) for code in family())
+    if make.one_in(5):
+        values["select"] = tuple(family())
+    if make.one_in(2):
+        grades = [(family(), make.choice(SEVERITIES)) for _ in make.some(0, 3)]
+        values["severity"] = tuple((code, grade) for group, grade in grades for code in group)
+    if make.one_in(3):
+        values["fail-on"] = make.choice(SEVERITIES)
+    if phases and make.one_in(4):
+        values["phase"] = random.randint(1, phases)
+    if make.one_in(4):
+        values["max-tokens"] = make.choice((10, 60, 400))
     return Settings(tuple(sorted(values.items())), ())
 
 
-@pytest.mark.parametrize("name", DIALECTS)
-@given(st.data())
-@settings(max_examples=examples(60), deadline=None)
-def test_a_line_is_written_if_and_only_if_it_lints_clean(name: str, data: st.DataObject) -> None:
+class Case(NamedTuple):
+    """A line, and settings about what is found in it."""
+
+    raw: bytes
+    own: Settings
+
+
+@cache
+def cases(name: str) -> st.SearchStrategy[Case]:
     dialect = mypt_spec.dialect(name)
-    # A file that begins with `[` is one array, in which the linter sees the records.
-    lines = any_lines(name).filter(
-        lambda line: b"\n" not in line and line.strip(b"\r\t ")[:1] not in (b"", b"[")
-    )
-    raw = data.draw(suppressed(lines))
-    found = {item.finding.code for item in check_bytes(checker(Settings((), ()), dialect), raw)}
-    own = data.draw(rules(sorted(found), len(dialect.table.phases)))
-    linted = check_bytes(checker(own, dialect), raw + b"\n")
+    plain = checker(Settings((), ()), dialect)
+
+    def make(random: Random) -> Case:
+        raw = suppressed(random, name)
+        codes = sorted({item.finding.code for item in check_bytes(plain, raw)})
+        return Case(raw, rules(random, codes, len(dialect.table.phases)))
+
+    return drawn(make)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@settings(max_examples=examples(160))
+@given(st.data())
+def test_a_line_is_written_if_and_only_if_it_lints_clean(name: str, data: st.DataObject) -> None:
+    raw, own = data.draw(cases(name))
+    if raw.strip(b"\r\t ")[:1] in (b"", b"["):
+        return  # one array, in which the linter sees the records
+    linted = check_bytes(checker(own, mypt_spec.dialect(name)), raw + b"\n")
     against = [item.finding for item in linted if item.finding.severity in own.counting]
     outcome = Encoder(Options(dialect=name, pack=False), own).lines([raw], first=True)[0]
     assert (outcome.status == "written") == (not against), (against, outcome.findings)
-    said = {f.code for f in outcome.findings if f.code[3] != "0"}
-    assert said <= {f.code for f in against}
+    reasons = {f.code for f in outcome.findings if f.code[3] != "0"}
+    assert reasons <= {f.code for f in against}
 
 
 @pytest.mark.parametrize("name", DIALECTS)
+@settings(max_examples=examples(160))
 @given(st.data())
-@settings(max_examples=examples(60), deadline=None)
 def test_a_record_is_converted_if_and_only_if_it_lints_clean(
     name: str, data: st.DataObject
 ) -> None:
     """Unknown keys apart, which conversion keeps; faults of the line are not of the record."""
-    dialect = mypt_spec.dialect(name)
-    raw = data.draw(suppressed(any_lines(name).filter(lambda line: b"\n" not in line)))
+    raw, own = data.draw(cases(name))
     line = read_line(raw, first=False)
     if line.fault is not None:
         return
-    found = {item.finding.code for item in check_bytes(checker(Settings((), ()), dialect), raw)}
-    own = data.draw(rules(sorted(found), len(dialect.table.phases)))
-    judge = checker(own, dialect, with_fixes=False)
+    judge = checker(own, mypt_spec.dialect(name), with_fixes=False)
     graded = [judge.graded(f) for f in judge.judged(line.value) if judge.selects(f.code)]
     against = [f for f in graded if f.severity in own.counting and f.code != "MYP103"]
     out = Converter(name, name, rules=own).record(line.value)

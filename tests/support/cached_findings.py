@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.findings_cache import FindingsCache
 from mypt_lint.fast.skeleton import NoSkeletonError, Skeleton
-from tests.support.strategies import clean_text, json_values
+from tests.support.maker import Maker
 
 
-def agree(recall: FindingsCache, line: bytes) -> None:
+def assert_same_findings(recall: FindingsCache, line: bytes) -> None:
     """Asserts that a cache says what its checker says, when it learns the line and once more."""
     found = recall.checker.line(line, row=2, filename="f")
     for _ in range(2):
@@ -38,28 +37,25 @@ def skeleton_of(recall: FindingsCache, line: bytes) -> Skeleton | None:
         return None
 
 
-def alike(draw: Any, name: str, skeleton: Skeleton) -> bytes | None:
-    """Draws another record of the skeleton: other texts and values for its placeholders."""
-    strings, size = clean_text(name), len(skeleton.texts)
-    texts = draw(
-        st.lists(strings.map(str.strip).filter(bool), min_size=size, max_size=size, unique=True)
-    )
+def alike(random: Random, name: str, skeleton: Skeleton) -> bytes | None:
+    """Returns another record of the skeleton: other texts and values for its placeholders.
+
+    None where an object is written as a string, which has no skeleton.
+    """
+    make = Maker(random, name)
+    texts: list[str] = []
+    while len(texts) < len(skeleton.texts):
+        text = make.text().strip() or "a"
+        texts.append(text if text not in texts else f"{text} {len(texts)}")
     values: dict[str, Any] = {}
     for i, (sign, value) in enumerate(skeleton.values.items()):  # the number keeps them apart
-        inner = draw(json_values(strings))
         values[sign] = (
-            {f"k{i}": inner}
-            if isinstance(value, dict)
-            else [i, inner]
-            if isinstance(value, list)
-            else f"{draw(strings)} {i}"
-        )
+            {f"k{i}": make.value()} if isinstance(value, dict)
+            else [i, make.value()] if isinstance(value, list)
+            else f"{make.string()} {i}"
+        )  # fmt: skip
+    other = Skeleton(texts=dict(zip(skeleton.texts, texts, strict=True)), values=values)
     try:
-        return json.dumps(
-            Skeleton(texts=dict(zip(skeleton.texts, texts, strict=True)), values=values).value(
-                skeleton.rest
-            ),
-            ensure_ascii=draw(st.booleans()),
-        ).encode()
-    except NoSkeletonError:  # an object that is written as a string
+        return json.dumps(other.value(skeleton.rest), ensure_ascii=make.one_in(2)).encode()
+    except NoSkeletonError:
         return None

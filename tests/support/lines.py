@@ -24,10 +24,11 @@ LIMITS = st.sampled_from(
 
 def any_lines(name: str) -> st.SearchStrategy[bytes]:
     """Lines of any kind: legal records, broken ones, tags in texts, other JSON, and bytes."""
-    return drawn(lambda random: _line(random, name))
+    return drawn(lambda random: any_line(random, name))
 
 
-def _line(random: Random, name: str) -> bytes:
+def any_line(random: Random, name: str) -> bytes:
+    """Returns a line of any kind."""
     kind = random.randrange(8)
     if kind == 0:
         return bytes(random.randrange(256) for _ in range(random.randrange(20))).replace(b"\n", b"")
