@@ -133,6 +133,7 @@ journal.put(second)
 journal.end()
 """
 RECOVER = "Journal(Path(path)).recover()"
+LINES = 90  # more than `recover` runs
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +157,7 @@ def test_killed_at_any_line(tmp_path: Path, forks: Victims, replaces: bool) -> N
         again.parent.mkdir()
         for name in filter(Path.is_file, path.parent.iterdir()):
             shutil.copy(name, again.parent)
-        forks.run(RECOVER, at=at % 60 + 1, path=str(again))
+        forks.run(RECOVER, at=at * 7 % LINES + 1, path=str(again))
         for file in (path, again):
             Journal(file).recover()
             rows = lines(file)
@@ -171,13 +172,24 @@ def test_half_a_line_is_completed(path: Path, forks: Victims) -> None:
     """A machine that stops in the middle of a write."""
     line = json.dumps(SECOND).encode() + b"\n"
     part = path.with_name(path.name + ".12ab.part")
-    for length in {0, 1, len(line) - 1, len(line)} | {*range(2, len(line), either(5, 1))}:
-        path.write_bytes(b'{"x": 1}\n' + line[:length])
-        part.write_bytes(line + b'{"at": 9}\n{"mess')
-        forks.run(RECOVER, at=length % 60 + 1, path=str(path))
-        Journal(path).recover()
-        assert lines(path) == [{"x": 1}, SECOND]
-        assert not part.exists()
+    for length in {0, 1, len(line) - 1, len(line)} | {*range(2, len(line), either(13, 1))}:
+        step = either(12, 6)
+        for at in range(1 + length % step, LINES, step):
+            path.write_bytes(b'{"x": 1}\n' + line[:length])
+            part.write_bytes(line + b'{"at": 9}\n{"mess')
+            forks.run(RECOVER, at=at, path=str(path))
+            Journal(path).recover()
+            assert lines(path) == [{"x": 1}, SECOND], (length, at)
+            assert not part.exists()
     part.write_bytes(json.dumps(FIRST).encode() + b"\n" + line[:20])
     Journal(path).recover()
     assert lines(path) == [{"x": 1}, SECOND, FIRST]
+
+
+def test_a_line_that_another_follows_is_not_added_again(path: Path) -> None:
+    """A chat that was killed after it added its line, before it removed its part."""
+    write(path, SECOND, OTHER)
+    part = path.with_name(path.name + ".12ab.part")
+    part.write_bytes(json.dumps(SECOND).encode() + b'\n{"at": 0}\n')
+    Journal(path).recover()
+    assert lines(path) == [SECOND, OTHER]
