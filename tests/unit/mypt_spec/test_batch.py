@@ -101,10 +101,8 @@ def test_engines_cut_as_the_pattern_does(
     doubt = found.doubts("\0".join(texts))
     sure = [text for text in texts if not (doubt and doubt.search(text))]
     assert len(sure) > len(texts) // 2
-    assert (
-        found.encode("\0".join(sure)).tolist()
-        == [i for text in sure for i in (5000, *base.encode_ordinary(text))][1:]
-    )
+    one_by_one = [i for text in sure for i in (5000, *base.encode_ordinary(text))][1:]
+    assert found.encode("\0".join(sure)).tolist() == one_by_one
 
 
 # Of all planes, most of them those that writing uses.

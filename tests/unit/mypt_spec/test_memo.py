@@ -94,9 +94,9 @@ def test_threads_share_a_memo() -> None:
         try:
             for number in range(first, first + 4000):
                 memo.keep(number % 97, number % 97, number % 17)
-                found = memo.known.get(number % 89)
-                if found not in (None, number % 89):
-                    wrong.append(found)
+                value = memo.known.get(number % 89)
+                if value not in (None, number % 89):
+                    wrong.append(value)
         except Exception as error:
             wrong.append(error)
 

@@ -16,6 +16,7 @@ from mypt_train.export.answers import answers
 from mypt_train.export.lark import lark
 from mypt_train.export.response_template import response_template
 from mypt_train.export.tokenizer_file import padding
+from tests.support.build import call, chat, function, user
 from tests.support.chats import shown
 from tests.support.conversations import conversation
 from tests.support.examples import examples
@@ -26,15 +27,10 @@ from tests.support.server_grammars import by_llguidance, by_xgrammar
 pytest.importorskip("transformers")
 FOLDER = str(Path(__file__).parents[3] / "examples/qwen3_coder")
 FIELDS = {
-    "zip": {"type": "string"},
-    "n": {"type": "integer"},
-    "x": {"type": "number"},
-    "flag": {"type": "boolean"},
-    "all": {"type": "array", "items": {"type": "string"}},
-    "o": {"type": "object"},
-}
-TOOL = {"name": "find", "parameters": {"type": "object", "properties": FIELDS}}
-TOOLS = [{"type": "function", "function": TOOL}]
+    "zip": {"type": "string"}, "n": {"type": "integer"}, "x": {"type": "number"}, "flag": {"type": "boolean"},
+    "all": {"type": "array", "items": {"type": "string"}}, "o": {"type": "object"},
+}  # fmt: skip
+TOOLS = [function("find", FIELDS)]
 ARGUMENTS: list[dict[str, Any]] = [
     {},
     {"zip": "12345", "n": -5, "flag": True},
@@ -48,16 +44,16 @@ def theirs() -> Any:
     return tokenizer(mypt_spec.dialect(FOLDER))
 
 
-def asked(*arguments: dict[str, Any], said: str = "") -> dict[str, Any]:
-    calls = [{"type": "function", "function": {"name": "find", "arguments": a}} for a in arguments]
-    message = {"role": "assistant", "tool_calls": calls} | ({"content": said} if said else {})
-    return {"messages": [{"role": "user", "content": "u"}, message], "tools": TOOLS}
+def calling(*arguments: dict[str, Any], text: str = "") -> dict[str, Any]:
+    """Returns a question and its calls, after a text if there is one."""
+    answer = {"role": "assistant", "tool_calls": [call("find", one) for one in arguments]}
+    return chat(user("u"), answer | ({"content": text} if text else {}), tools=TOOLS)
 
 
 def test_the_template_gives_our_ids_and_mask() -> None:
-    d, written = dialect(), 0
-    made = [shown(conversation(SHAPE, number)) for number in range(examples(16))]
-    for record in [*made, *(asked(a, a, said="So.") for a in ARGUMENTS)]:
+    d, compared = dialect(), 0
+    conversations = [shown(conversation(SHAPE, number)) for number in range(examples(16))]
+    for record in [*conversations, *(calling(a, a, text="So.") for a in ARGUMENTS)]:
         record.pop("chat_template_kwargs", None)
         episode, findings = d.check(record)
         if any(f.code == "MYP303" for f in findings):
@@ -66,26 +62,23 @@ def test_the_template_gives_our_ids_and_mask() -> None:
             with pytest.raises(Exception, match=r"spell|no tag"):
                 theirs().apply_chat_template(record["messages"], tools=record.get("tools"))
             continue
-        found = theirs().apply_chat_template(
-            record["messages"],
-            tools=record.get("tools"),
-            tokenize=True,
-            return_dict=True,
+        rendered = theirs().apply_chat_template(
+            record["messages"], tools=record.get("tools"), tokenize=True, return_dict=True,
             return_assistant_tokens_mask=True,
-        )
+        )  # fmt: skip
         encoded = d.encode(episode)
-        assert theirs().decode(found["input_ids"]) == d.serialize(episode)
-        if found["input_ids"] == encoded.ids.tolist():
-            assert np.array_equal(found["assistant_masks"], encoded.loss)
-            written += 1
-    assert written >= 6
+        assert theirs().decode(rendered["input_ids"]) == d.serialize(episode)
+        if rendered["input_ids"] == encoded.ids.tolist():
+            assert np.array_equal(rendered["assistant_masks"], encoded.loss)
+            compared += 1
+    assert compared >= 6
 
 
-@pytest.mark.parametrize("said", ["", "So.\n"])
+@pytest.mark.parametrize("text", ["", "So.\n"])
 @pytest.mark.parametrize("arguments", ARGUMENTS)
-def test_an_answer_is_read_back(arguments: dict[str, Any], said: str) -> None:
+def test_an_answer_is_read_back(arguments: dict[str, Any], text: str) -> None:
     """The library reads values by the types of the tools that it is given."""
-    record = asked(arguments, {"zip": "1"}, said=said)
+    record = calling(arguments, {"zip": "1"}, text=text)
     render = theirs().apply_chat_template
     before = record["messages"][:1]
     prompt = render(before, tools=TOOLS, tokenize=False, add_generation_prompt=True)
@@ -97,7 +90,7 @@ def test_an_answer_is_read_back(arguments: dict[str, Any], said: str) -> None:
 
 
 def answer_ids(record: dict[str, Any]) -> list[int]:
-    """The ids of an answer, up to the tag at which a server stops."""
+    """Returns the ids of an answer, up to the tag at which a server stops."""
     d = dialect()
     episode, _ = d.read(record)
     assert episode is not None
@@ -121,10 +114,10 @@ def test_grammars_of_servers_take_what_is_legal(judge: Any) -> None:
     pytest.importorskip("llguidance" if judge is by_llguidance else "xgrammar")
     d = dialect()
     for arguments in ARGUMENTS:
-        for said in ("", "So."):
-            ids = answer_ids(asked(arguments, arguments, said=said))
+        for text in ("", "So."):
+            ids = answer_ids(calling(arguments, arguments, text=text))
             assert judge(FOLDER, ids), d.tokenizer.decode(ids)
-    whole = d.tokenizer.decode(answer_ids(asked(ARGUMENTS[1])))
+    whole = d.tokenizer.decode(answer_ids(calling(ARGUMENTS[1])))
     for one, other in BROKEN:
         assert one in whole
         ids = []
@@ -135,7 +128,7 @@ def test_grammars_of_servers_take_what_is_legal(judge: Any) -> None:
 
 
 def test_files_for_servers_are_written() -> None:
-    found = server_files(dialect(), ["vllm", "llama.cpp", "sglang"])
-    assert json.loads(found["structural_tag.json"])
-    assert "tagged-argument" in found["answer.gbnf"]
+    files = server_files(dialect(), ["vllm", "llama.cpp", "sglang"])
+    assert json.loads(files["structural_tag.json"])
+    assert "tagged-argument" in files["answer.gbnf"]
     assert "tagged_argument" in lark(dialect(), answers(dialect(), endings(dialect())[-1:], reserved=(padding(dialect()),)))  # fmt: skip

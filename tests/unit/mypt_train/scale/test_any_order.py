@@ -30,11 +30,11 @@ LINES = (ROOT / "examples" / "phase1.jsonl").read_bytes()
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Returns the buckets of s3:// by their names; those that are missing are made."""
-    found: dict[str, Any] = {"in": Memory()}
-    monkeypatch.setattr(stores, "_bucket", lambda _, name, __: found.setdefault(name, Memory()))
+    buckets: dict[str, Any] = {"in": Memory()}
+    monkeypatch.setattr(stores, "_bucket", lambda _, name, __: buckets.setdefault(name, Memory()))
     monkeypatch.setattr(stores, "_FIRST", 0.0)
     monkeypatch.setattr(os, "fsync", lambda _: None)  # of files that are deleted at once
-    return found
+    return buckets
 
 
 def planned(bucket: dict[str, Any], out: str) -> Plan:
@@ -79,11 +79,11 @@ def test_any_order_any_kill(bucket: dict[str, Any], data: st.DataObject) -> None
         with suppress(KilledError):
             first |= commit(plan).first
     memory.dies = 0
-    made = commit(plan)
-    assert not (first and made.first)
+    last = commit(plan)
+    assert not (first and last.first)
     assert not [key for key in memory.held if "/.work/" in key]
     assert committed(bucket, "out") == committed(bucket, "want")
-    assert made.manifest["lines"]["lines"] == 18 == made.manifest["lines"]["written"]
+    assert last.manifest["lines"]["lines"] == 18 == last.manifest["lines"]["written"]
 
 
 def test_a_store_with_faults(bucket: dict[str, Any]) -> None:
@@ -112,8 +112,8 @@ def test_what_each_object_holds_is_said_in_order(
         bucket["in"].held[f"data/{number}.jsonl"] = openai if number % 2 else LINES
     out = str(tmp_path / "out")
     assert main(["plan", "s3://in/data/", "--out", out, "--dialect", "mypt"]) == 0
-    said = capsys.readouterr().err.splitlines()
-    assert [line.split("/data/")[1][0] for line in said] == ["1", "3", "5", "7"]
+    notes = capsys.readouterr().err.splitlines()
+    assert [line.split("/data/")[1][0] for line in notes] == ["1", "3", "5", "7"]
     plan = read_plan(out)
     assert [source.path for source in plan.inputs] == [f"s3://in/data/{n}.jsonl" for n in range(9)]
     assert all(source.etag and not source.sha256 for source in plan.inputs)

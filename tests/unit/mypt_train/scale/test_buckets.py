@@ -38,16 +38,16 @@ def _repeats_in_buckets(
     units: list[list[bytes]], runs: list[list[int]], bits: int, most: int
 ) -> list[tuple[int, int]]:
     """Does both stages; `runs` are the numbers of the units of each run, in any order."""
-    found: list[buckets.Places] = []
+    places: list[buckets.Places] = []
     files: list[bytes] = []
     for run in runs:
         pieces = [_entries(unit, units[unit]) for unit in run]
         body, repeats = buckets.run(pieces, bits)
         files.append(body)
-        found.append(repeats)
+        places.append(repeats)
     reads = [buckets.in_memory(body) for body in files]
-    found += [buckets.settle(reads, bucket, most=most) for bucket in range(1 << bits)]
-    return [(int(p["unit"]), int(p["sample"])) for piece in found for p in piece]
+    places += [buckets.settle(reads, bucket, most=most) for bucket in range(1 << bits)]
+    return [(int(p["unit"]), int(p["sample"])) for piece in places for p in piece]
 
 
 @given(UNITS, st.integers(0, 9), st.integers(1, 20), st.randoms(use_true_random=False))
@@ -59,9 +59,9 @@ def test_the_first_in_plan_order_stays_whatever_the_buckets_and_runs(
     cuts = list(accumulate(rng.randint(1, 3) for _ in order))
     runs = [order[a:b] for a, b in zip([0, *cuts], [*cuts, len(order)], strict=True) if order[a:b]]
 
-    found = _repeats_in_buckets(units, runs, bits, most)
+    repeats = _repeats_in_buckets(units, runs, bits, most)
 
-    assert sorted(found) == sorted(_repeats_one_by_one(units))  # each once
+    assert sorted(repeats) == sorted(_repeats_one_by_one(units))  # each once
 
 
 def test_a_bucket_is_read_by_range_and_in_passes_of_bounded_memory(
@@ -76,17 +76,17 @@ def test_a_bucket_is_read_by_range_and_in_passes_of_bounded_memory(
     digests = np.frombuffer(rng.bytes(16 * 4000), "V16")
     body, _ = buckets.run([buckets.entries(0, digests)], 2)
     count = buckets.Part.of(buckets.in_memory(body), 1, buckets.ENTRY, "run").count
-    asked: list[int] = []
+    reads: list[int] = []
 
     def read(start: int, length: int) -> bytes:
-        asked.append(length)
+        reads.append(length)
         return body[start : start + length]
 
     sorted_at_once.clear()
     assert len(buckets.settle([read], 1, most=100)) == 0
     assert len(sorted_at_once) == 16
     assert max(sorted_at_once) <= 100
-    items = [length // buckets.ENTRY.itemsize for length in asked]
+    items = [length // buckets.ENTRY.itemsize for length in reads]
     assert max(items) <= 100
     assert sum(items[2:]) == 16 * count  # about 1,000 entries are 16 passes of at most 100
     assert 900 < count < 1100

@@ -64,10 +64,10 @@ def test_each_task_of_the_array_runs_its_units(
 
     assert slurm.submit(RUN, units, tmp_path / "run.sbatch", jobs=2) == "7"
 
-    asked = [file.read_text().splitlines() for file in tmp_path.glob("*.asked")]
-    assert all(words[:4] == ["run", "--plan", "p 1.json", "--units"] for words in asked)
-    assert sorted(n for words in asked for n in _units(words[4])) == units
-    assert len(asked) == tasks == len([*tmp_path.glob("slurm-7_*.out")])
+    tasks_run = [file.read_text().splitlines() for file in tmp_path.glob("*.asked")]
+    assert all(words[:4] == ["run", "--plan", "p 1.json", "--units"] for words in tasks_run)
+    assert sorted(n for words in tasks_run for n in _units(words[4])) == units
+    assert len(tasks_run) == tasks == len([*tmp_path.glob("slurm-7_*.out")])
 
 
 def test_what_slurm_says_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,9 +94,9 @@ def test_printed_commands_make_the_data_set(
     for command in ("run", "commit"):
         capsys.readouterr()
         assert main([command, "--plan", "my data", "--launcher", "shell", "--jobs", "2"]) == 0
-        said = capsys.readouterr().out.splitlines()
-        printed += said
-        for line in said:
+        commands = capsys.readouterr().out.splitlines()
+        printed += commands
+        for line in commands:
             if not line.startswith("#"):
                 place, words = line.split(" && ")
                 assert place == f"cd {tmp_path}"

@@ -60,8 +60,8 @@ def _packed(draw: st.DrawFn, whole: bytes, packing: str) -> tuple[str, bytes]:
     parts = [whole[a:b] for a, b in pairwise(at)] or [whole]
     if packing == "bgzf":
         return "a.jsonl.gz", bgzf(parts)
-    made = map(zstandard.ZstdCompressor(level=1, write_checksum=True).compress, parts)
-    return "a.jsonl.zst", seekable(parts, True) if packing == "table" else b"".join(made)
+    frames = map(zstandard.ZstdCompressor(level=1, write_checksum=True).compress, parts)
+    return "a.jsonl.zst", seekable(parts, True) if packing == "table" else b"".join(frames)
 
 
 @st.composite
@@ -114,10 +114,10 @@ def by_one_process(groups: list[Group]) -> Outcome:
     return outcome_of(c for g in groups for c in run(g.checker, g.sources, g.kind))
 
 
-def groups_of(paths: list[str], known: frozenset[Any] | None) -> list[Group]:
+def groups_of(paths: list[str], keys: frozenset[Any] | None) -> list[Group]:
     options = cli.main.parser().parse_args([*paths, "--no-config"])
     plan = planned(options)
-    return plan.groups(expand(paths), known=known, say=lambda _: None)
+    return plan.groups(expand(paths), known=keys, say=lambda _: None)
 
 
 @given(st.data())
@@ -129,8 +129,8 @@ def test_findings_are_those_of_one_process(
     for number, (name, content) in enumerate(data.draw(st.lists(files(), min_size=1, max_size=3))):
         paths.append(folder / f"{number}-{name}")
         paths[-1].write_bytes(content)
-    known = data.draw(st.sampled_from([None, frozenset()]))
-    groups = groups_of([str(path) for path in paths], known)
+    keys = data.draw(st.sampled_from([None, frozenset()]))
+    groups = groups_of([str(path) for path in paths], keys)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jobs, "MAX_LINE", 1000)
         patch.setattr("mypt_lint.run.runner.MAX_LINE", 1000)
@@ -151,11 +151,11 @@ def frames(folder: Path) -> Path:
         for _ in range(3)
     ]
     packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
-    made = [bytearray(packer.compress(part)) for part in parts]
-    made[1][len(made[1]) // 2] ^= 0xFF
+    packed = [bytearray(packer.compress(part)) for part in parts]
+    packed[1][len(packed[1]) // 2] ^= 0xFF
     path = folder / "a.jsonl.zst"
-    path.write_bytes(b"".join(made))
-    assert len(made[0]) % 1024
+    path.write_bytes(b"".join(packed))
+    assert len(packed[0]) % 1024
     return path
 
 

@@ -140,11 +140,11 @@ def test_whatever_a_kill_leaves_the_bytes_are_the_same(
 
 
 def test_of_what_is_not_whole_nothing_is_taken() -> None:
-    made = making.Making(io.BytesIO())
-    before = made.report(0)
-    for found in (b"damaged", b"cut"):
-        assert not made.again(io.BytesIO(found), replace(before, size=7, lines=1))
-        assert made.report(0) == before
+    unit = making.Making(io.BytesIO())
+    before = unit.report(0)
+    for part in (b"damaged", b"cut"):
+        assert not unit.again(io.BytesIO(part), replace(before, size=7, lines=1))
+        assert unit.report(0) == before
 
 
 def test_progress_moves_within_a_unit(small: None, source: str, tmp_path: Path) -> None:

@@ -52,11 +52,11 @@ def test_the_table_of_a_seekable_file_says_its_frames(check: bool) -> None:
     assert zstd_frames(io.BytesIO(whole), len(whole), local=True) == starts
     assert zstd_frames(io.BytesIO(whole[:-9]), len(whole) - 9, local=False) == [0]
     ends = [*starts[1:], len(whole)]
-    found = [
+    contents = [
         zstandard.ZstdDecompressor().decompressobj().decompress(whole[start:end])
         for start, end in zip(starts, ends, strict=True)
     ]
-    assert found == parts
+    assert contents == parts
 
 
 def test_frames_of_all_kinds_are_walked() -> None:

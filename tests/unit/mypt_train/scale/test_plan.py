@@ -47,9 +47,9 @@ def test_the_data_set_is_that_of_the_one_liner(tmp_path: Path) -> None:
     lines |= {"e.jsonl": LINES[:1], "f.jsonl": LINES[1:2]}
     lines |= {"h.parquet": LINES[:7]} if HAS_PARQUET else {}
     names = [Path(source["path"]).name for source in manifests[0]["inputs"]]
-    made = {key[1:]: ids for key, (ids, _) in episodes_of(tmp_path / "out").items()}
+    written = {key[1:]: ids for key, (ids, _) in episodes_of(tmp_path / "out").items()}
     encode = Encoder(plan.options).line
-    assert made == {
+    assert written == {
         (names.index(name), row): encode(line).samples[0].ids.tobytes()
         for name, some in lines.items()
         for row, line in enumerate(some, 1)
@@ -103,7 +103,7 @@ def test_a_plan_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "says"),
     [
         ({"schema": "mypt_plan_v2"}, "no plan of schema mypt_plan_v1, but mypt_plan_v2"),
         ({"version": "0.0.9"}, "was made by version 0.0.9"),
@@ -114,7 +114,7 @@ def test_a_plan_is_read_back(tmp_path: Path) -> None:
         ({"units": [[[0]]], "sha256": None}, "is no whole plan"),
     ],
 )
-def test_a_plan_that_cannot_be_followed(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_plan_that_cannot_be_followed(change: dict[str, Any], says: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(LINES[0])
     body = json.loads(dumped(plan_of([str(tmp_path / "a.jsonl")], tmp_path / "out"))) | change
     if body["sha256"] is None:
@@ -122,7 +122,7 @@ def test_a_plan_that_cannot_be_followed(change: dict[str, Any], said: str, tmp_p
         body["sha256"] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(body))
-    with pytest.raises(PlanError, match=re.escape(said)):
+    with pytest.raises(PlanError, match=re.escape(says)):
         read_plan(str(path))
 
 
@@ -134,22 +134,22 @@ def test_an_input_that_changes_stops_its_unit_by_name(tmp_path: Path) -> None:
     altered[10] ^= 1
     first.write_bytes(altered)
     Path(paths[2]).unlink()
-    found = {}
+    errors = {}
     for number in range(len(plan.units)):
         try:
             make(plan, number)
         except ChangedError as error:
-            found[number] = str(error)
-    assert len(found) == 2
-    assert f"{paths[0]}: has another SHA-256 than was planned" in found[0]
-    assert any(f"{paths[2]}: is not there" in why for why in found.values())
+            errors[number] = str(error)
+    assert len(errors) == 2
+    assert f"{paths[0]}: has another SHA-256 than was planned" in errors[0]
+    assert any(f"{paths[2]}: is not there" in why for why in errors.values())
     with pytest.raises(AsideError, match="another SHA-256"):  # at once: another try cannot help
         make(plan, 0)
-    assert status_of(plan).aside == found.keys()
+    assert status_of(plan).aside == errors.keys()
     with pytest.raises(UnfinishedError, match="2 units set aside, at most 1 may be missing"):
         commit(plan, max_failed=1)
     manifest = commit(plan, max_failed=2).manifest
-    assert [entry["unit"] for entry in manifest["plan"]["missing"]] == [*found]
+    assert [entry["unit"] for entry in manifest["plan"]["missing"]] == [*errors]
     lost = manifest["plan"]["missing"][0]["pieces"][0]
     assert lost == {"path": paths[0], "cut": "lines", "start": 0, "end": 900, "after_line": 0}
     counts = manifest["lines"]
@@ -215,9 +215,9 @@ def test_an_object_that_changes_stops_its_unit(s3: str, tmp_path: Path) -> None:
     assert not commit(plan).first
     prepare(expand([str(tmp_path / "in")]), tmp_path / "want", plan.options)
     want = contents(tmp_path / "want")
-    found = {key: Store.at(f"{s3}/out").read(key) for key in want if "shard" in key}
-    assert found == {key: data for key, data in want.items() if "shard" in key}
-    assert len(found) >= 6
+    shards = {key: Store.at(f"{s3}/out").read(key) for key in want if "shard" in key}
+    assert shards == {key: data for key, data in want.items() if "shard" in key}
+    assert len(shards) >= 6
     assert [e.key for e in Store.at(f"{s3}/out").entries() if e.key.startswith(".work")] == []
 
     store.put("a.jsonl", LINES[0])
@@ -237,29 +237,29 @@ def test_a_commit_says_how_far_it_is(tmp_path: Path) -> None:
     plan = plan_of([str(source)], tmp_path / "out", unit=4000, group=9000, dedup=True)
     for number in range(len(plan.units)):
         run_unit(plan, number)
-    told: dict[str, list[tuple[float, int]]] = {}
+    shown: dict[str, list[tuple[float, int]]] = {}
 
     def progress(what: str, done: float, total: int) -> None:
-        told.setdefault(what, []).append((done, total))
+        shown.setdefault(what, []).append((done, total))
 
     commit(plan, progress=progress)
-    assert list(told) == ["counting", "dividing", "comparing", "packing"]
-    for steps in told.values():
+    assert list(shown) == ["counting", "dividing", "comparing", "packing"]
+    for steps in shown.values():
         done, totals = [done for done, _ in steps], {total for _, total in steps}
         assert done == sorted(done)
         assert totals == {done[-1]}
-    assert told["counting"][-1] == (len(plan.units), len(plan.units))
+    assert shown["counting"][-1] == (len(plan.units), len(plan.units))
     assert plan.groups > 1
-    assert len(told["packing"]) > 4 * plan.groups  # it moves within a group
+    assert len(shown["packing"]) > 4 * plan.groups  # it moves within a group
 
 
 def test_a_plan_says_how_far_hashes_are(tmp_path: Path) -> None:
-    source, told = tmp_path / "in.jsonl", list[int]()
+    source, counts = tmp_path / "in.jsonl", list[int]()
     source.write_bytes(LINES[0] * 25000)
     size = source.stat().st_size
     assert size > 3 << 20
     options = Options(context_length=512)
-    make_plan(expand([str(source)]), (), options, str(tmp_path / "out"), progress=told.append)
-    assert told == sorted(told)
-    assert told[-1] == size
-    assert len(told) > 3  # within a file
+    make_plan(expand([str(source)]), (), options, str(tmp_path / "out"), progress=counts.append)
+    assert counts == sorted(counts)
+    assert counts[-1] == size
+    assert len(counts) > 3  # within a file

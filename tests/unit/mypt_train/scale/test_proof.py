@@ -32,14 +32,14 @@ def rewritten(path: Path, data: bytes) -> None:
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Returns the files that are hashed for a proof from now on."""
-    found, real = list[str](), proof.hashes
+    names, real = list[str](), proof.hashes
 
-    def told(stream: BufferedReader, *more: Any) -> tuple[str, list[str]]:
-        found.append(stream.name)
+    def noting(stream: BufferedReader, *more: Any) -> tuple[str, list[str]]:
+        names.append(stream.name)
         return real(stream, *more)
 
-    monkeypatch.setattr(proof, "hashes", told)
-    return found
+    monkeypatch.setattr(proof, "hashes", noting)
+    return names
 
 
 @pytest.mark.parametrize("settled", [True, False])

@@ -23,13 +23,13 @@ def test_groups_leave_out_what_the_one_liner_leaves_out(
     paths = inputs(tmp_path / "in")
     plan = plan_of(paths, tmp_path / "out", dedup=True, group=4000)
     assert plan.groups > 3
-    made = commit(make_all(plan)).manifest
-    wanted = prepare(expand(paths), tmp_path / "want", plan.options)
+    manifest = commit(make_all(plan)).manifest
+    alone = prepare(expand(paths), tmp_path / "want", plan.options)
 
     assert episodes_of(tmp_path / "out") == episodes_of(tmp_path / "want")
-    assert made["lines"] == wanted["lines"]
-    assert made["lines"]["duplicate"] > made["lines"]["written"] / 2
-    assert made["inputs"] == wanted["inputs"]
+    assert manifest["lines"] == alone["lines"]
+    assert manifest["lines"]["duplicate"] > manifest["lines"]["written"] / 2
+    assert manifest["inputs"] == alone["inputs"]
 
 
 def test_a_bucket_that_was_settled_twice_has_the_same_bytes(tmp_path: Path) -> None:

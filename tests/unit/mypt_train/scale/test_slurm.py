@@ -41,12 +41,12 @@ def test_arrays_make_the_data_set_of_one_process(
         for command in ("run", "commit"):
             assert main([command, *handed]) == 0
             slurm.wait(["squeue", "-h"], env, "")
-    said = capsys.readouterr().out
-    assert "2 units: 0 to 1\n  when squeue is empty: mypt-prepare status --plan slurm" in said
-    assert "2 tasks: 0 to 1\n" in said
-    assert "1 task: 2\n" in said
+    out = capsys.readouterr().out
+    assert "2 units: 0 to 1\n  when squeue is empty: mypt-prepare status --plan slurm" in out
+    assert "2 tasks: 0 to 1\n" in out
+    assert "1 task: 2\n" in out
     assert main(["commit", "--plan", "slurm"]) == 0
-    found, wanted = ({n: b for n, b in contents(Path(out)).items() if n not in _PLANNED}
+    mine, theirs = ({n: b for n, b in contents(Path(out)).items() if n not in _PLANNED}
                      for out in ("slurm", "one"))  # fmt: skip
-    assert found == wanted
-    assert len(found) > 4
+    assert mine == theirs
+    assert len(mine) > 4

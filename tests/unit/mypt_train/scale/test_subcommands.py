@@ -137,8 +137,8 @@ def test_what_cannot_be_cut_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     lines = Path("a.jsonl").read_bytes()
     Path("b.jsonl.gz").write_bytes(gzip.compress(lines))
     Path("c.json").write_text(f"[{','.join(lines.decode().splitlines())}]")
-    asked = ["a.jsonl", "b.jsonl.gz", "c.json", "--out", "x", "--unit-size", "500"]
-    assert main(["plan", *asked]) == 0
+    words = ["a.jsonl", "b.jsonl.gz", "c.json", "--out", "x", "--unit-size", "500"]
+    assert main(["plan", *words]) == 0
     gz, array = capsys.readouterr().err.splitlines()
     assert "b.jsonl.gz: gzip is read from its beginning, so it is one unit; to cut it" in gz
     assert "c.json: is no JSONL, so it is one unit" in array
@@ -146,10 +146,10 @@ def test_what_cannot_be_cut_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_sample_with_rejects_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     Path("bad.jsonl").write_bytes(b'{"system": "S"}\n' + Path("a.jsonl").read_bytes())
-    asked = ["plan", "bad.jsonl", "--out", "x", "--sample", "9", "--on-error", "reject"]
-    assert main(asked) == 1
-    said = capsys.readouterr().out
-    assert "(by 7 records, of which 1 are refused)\n  bad.jsonl:1: MYP" in said
+    words = ["plan", "bad.jsonl", "--out", "x", "--sample", "9", "--on-error", "reject"]
+    assert main(words) == 1
+    out = capsys.readouterr().out
+    assert "(by 7 records, of which 1 are refused)\n  bad.jsonl:1: MYP" in out
     assert Path("x/plan.json").exists()
 
 
@@ -160,15 +160,15 @@ def test_the_one_liner_reads_objects(s3: str, capsys: pytest.CaptureFixture[str]
     for name, content in files.items():
         Path("in", name).write_bytes(content)
         Store.at(s3).put(f"in/{name}", content)
-    wanted = ["--context-length", "256", "--dedup"]
-    assert main(["in", "--out", "here", *wanted]) == 0
-    assert main([f"{s3}/in", "--out", "there", *wanted]) == 0
+    options = ["--context-length", "256", "--dedup"]
+    assert main(["in", "--out", "here", *options]) == 0
+    assert main([f"{s3}/in", "--out", "there", *options]) == 0
     prepare(
         expand([f"{s3}/in"]), Path("two"), Options(context_length=256, dedup=True),
         workers=2, unit_size=500,
     )  # fmt: skip
     here, *others = (contents(Path(name)) for name in ("here", "there", "two"))
-    manifests = [json.loads(found.pop(MANIFEST)) for found in (here, *others)]
+    manifests = [json.loads(files_there.pop(MANIFEST)) for files_there in (here, *others)]
     assert [*others] == [here, here]
     assert [entry["path"] for entry in manifests[1]["inputs"]] == [f"{s3}/in/{n}" for n in files]
     assert all(entry["etag"] for entry in manifests[1]["inputs"])
@@ -179,8 +179,8 @@ def test_the_one_liner_reads_objects(s3: str, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_reason_is_told_once_for_all_its_units(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["./plan", "a.jsonl", "--out", "x", "--unit-size", "300", "-q"]
-    assert main(["plan", *asked]) == 0
+    words = ["./plan", "a.jsonl", "--out", "x", "--unit-size", "300", "-q"]
+    assert main(["plan", *words]) == 0
     Path("a.jsonl").unlink()
     plan = ["--plan", "x"]
     assert main(["resume", *plan]) == 1
@@ -216,9 +216,9 @@ def test_a_plan_without_a_unit_cannot_be_committed(capsys: pytest.CaptureFixture
     assert main(["status", *plan]) == 1
     assert "--max-failed-units" not in capsys.readouterr().out
     assert main(["commit", *plan, "--max-failed-units", "9"]) == 2
-    said = capsys.readouterr().err
-    assert "1 unit set aside, and no other is there to commit:\n  unit 0: a.jsonl: is not" in said
-    assert said.rstrip().endswith("with mypt-prepare resume --plan x/plan.json --again")
+    errors = capsys.readouterr().err
+    assert "1 unit set aside, and no other is there to commit:\n  unit 0: a.jsonl: is not" in errors
+    assert errors.rstrip().endswith("with mypt-prepare resume --plan x/plan.json --again")
     Path("a.jsonl").write_bytes(lines)  # nothing was fixed, so it can still be made
     assert main(["resume", *plan, "--again"]) == 0
     assert main(["commit", *plan]) == 0
@@ -229,19 +229,19 @@ def test_the_first_records_of_a_sample_are_not_timed(monkeypatch: pytest.MonkeyP
     seconds, calls = [0.0], []
     real = Encoder.lines
 
-    def lines(self: Encoder, found: list[bytes], *, first: bool) -> object:
-        calls.append((len(found), first))
-        seconds[0] += 100 if first else len(found)
-        return real(self, found, first=first)
+    def lines(self: Encoder, records: list[bytes], *, first: bool) -> object:
+        calls.append((len(records), first))
+        seconds[0] += 100 if first else len(records)
+        return real(self, records, first=first)
 
     monkeypatch.setattr(Encoder, "lines", lines)
     monkeypatch.setattr(estimate, "time", SimpleNamespace(thread_time=lambda: seconds[0]))
     line = Path("a.jsonl").read_bytes().splitlines(True)[0]
     Path("a.jsonl").write_bytes(line * 6)
     main(["plan", "a.jsonl", "--out", "x", "-q"])
-    found = estimate.estimated(read_plan("x"), 4)
-    assert (calls, found.records) == ([(2, True), (2, False)], 4)
-    assert found.hours * 3600 == pytest.approx(6)
+    records = estimate.estimated(read_plan("x"), 4)
+    assert (calls, records.records) == ([(2, True), (2, False)], 4)
+    assert records.hours * 3600 == pytest.approx(6)
 
 
 @pytest.mark.extra("pyarrow")
