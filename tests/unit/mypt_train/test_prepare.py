@@ -363,6 +363,25 @@ def test_a_run_that_is_killed_anywhere_resumes_to_the_same_bytes(
         complete += 1
 
 
+def test_a_unit_that_was_damaged_is_made_again(tmp_path: Path) -> None:
+    """A bit of a mask that another program turned, between two runs."""
+    prepare_files(PHASES[:2], tmp_path / "want", unit_size=1500)
+
+    def stop(what: str, *_: int) -> None:
+        if what == "proving":  # all units are there
+            raise InterruptedError
+
+    out = tmp_path / "out"
+    with pytest.raises(PrepareError, match="--resume"):
+        prepare_files(PHASES[:2], out, unit_size=1500, progress=stop)
+    unit = sorted((out / ".work/units").glob("*.bin"))[1]
+    *_, last = data = bytearray(unit.read_bytes())
+    data[-1] = 1 - last
+    unit.write_bytes(data)
+    prepare_files(PHASES[:2], out, unit_size=1500, resume=True)
+    assert contents(out) == contents(tmp_path / "want")
+
+
 @pytest.mark.parametrize("broken", ["write", "rename", "fsync"])
 def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """Every write, rename and fsync in turn: a clear error, no data set, and a resumed run that
