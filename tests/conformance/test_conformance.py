@@ -69,8 +69,8 @@ def test_files_are_known_and_names_unique(folder: Path) -> None:
 @pytest.mark.parametrize("folder", folders(), ids=lambda f: f.name)
 def test_every_name_of_a_mistake_has_a_vector(folder: Path) -> None:
     invalid = [v for kind in ("invalid_records", "invalid_texts") for v in load(folder, kind)]
-    seen = {finding[0] for v in invalid for finding in v["findings"]}
-    assert {row.code for row in dialect_of(folder).table.mistakes} <= seen
+    codes = {finding[0] for v in invalid for finding in v["findings"]}
+    assert {row.code for row in dialect_of(folder).table.mistakes} <= codes
 
 
 # --- valid records

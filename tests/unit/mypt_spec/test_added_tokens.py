@@ -60,9 +60,9 @@ def test_ids_are_the_librarys(both: Any) -> None:
     texts = ["".join(draw.choices(some, k=draw.randrange(12))) for _ in range(300)]
     ids = [ours.tokenizer.encode(text) for text in texts]
     assert ids == [e.ids for e in library.encode_batch(texts, add_special_tokens=False)]
-    assert [ours.tokenizer.decode(found) for found in ids] == texts
+    assert [ours.tokenizer.decode(one) for one in ids] == texts
     flat, lengths = ours.tokenizer.encode_batch(texts)
-    assert flat.tolist() == [i for found in ids for i in found]
+    assert flat.tolist() == [i for one in ids for i in one]
     assert lengths.tolist() == [*map(len, ids)]
 
 

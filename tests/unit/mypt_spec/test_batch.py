@@ -61,18 +61,18 @@ BYTES = {bytes([byte]): byte for byte in range(256)}
 
 def test_ranks_with_gaps() -> None:
     base = of({token: 2 * i for token, i in (BYTES | {b"ab": 256}).items()})
-    found = batch.engine(base, 1000, GPT2_PATTERN)
-    assert found.library == "gigatoken"
-    assert found.encode("abc\0b").tolist() == [512, 198, 1000, 196]
+    engine = batch.engine(base, 1000, GPT2_PATTERN)
+    assert engine.library == "gigatoken"
+    assert engine.encode("abc\0b").tolist() == [512, 198, 1000, 196]
 
 
 @pytest.mark.parametrize("token", [b"abc", b"\xffb"])
 def test_a_token_that_no_others_make_is_for_the_other(token: bytes) -> None:
     """gigatoken would stop the process."""
     base = of(BYTES | {token: 256}, batch.QWEN2)
-    found = batch.engine(base, 1000, batch.QWEN2)
-    assert found.library == "tiktoken"
-    assert found.encode("abc").tolist() == base.encode_ordinary("abc")
+    engine = batch.engine(base, 1000, batch.QWEN2)
+    assert engine.library == "tiktoken"
+    assert engine.encode("abc").tolist() == base.encode_ordinary("abc")
 
 
 # Characters of all kinds, next to each other. Each pair of neighbours is a token: the ids say where
@@ -95,14 +95,14 @@ def test_engines_cut_as_the_pattern_does(
     base = of(PAIRS, pattern)
     if library == "tiktoken" or not batch.SCHEMES[pattern]:
         monkeypatch.setattr(batch, "_joined", lambda base: False)
-    found = batch.engine(base, 5000, pattern)
+    engine = batch.engine(base, 5000, pattern)
     rng = random.Random(7)
     texts = ["".join(rng.choices(MIXED, k=rng.randint(0, 7))) for _ in range(examples(6000))]
-    doubt = found.doubts("\0".join(texts))
+    doubt = engine.doubts("\0".join(texts))
     sure = [text for text in texts if not (doubt and doubt.search(text))]
     assert len(sure) > len(texts) // 2
     one_by_one = [i for text in sure for i in (5000, *base.encode_ordinary(text))][1:]
-    assert found.encode("\0".join(sure)).tolist() == one_by_one
+    assert engine.encode("\0".join(sure)).tolist() == one_by_one
 
 
 # Of all planes, most of them those that writing uses.
@@ -114,13 +114,13 @@ TRIED = "".join(
 @pytest.mark.parametrize("pattern", [p for p in batch.SCHEMES if batch.SCHEMES[p]])
 def test_every_character_between_others(pattern: str) -> None:
     base = of(small_ranks(), pattern)
-    known = batch._characters(pattern)
-    odd = known.odd(TRIED)
+    characters = batch._characters(pattern)
+    odd = characters.odd(TRIED)
     assert len(odd) < len(TRIED) / 50
     assert not {*odd} & {*map(chr, range(0x370))}
     texts = [f"\n\n{char}'s{char}" for char in TRIED if char not in odd]
-    found = batch.engine(base, 9000, pattern).encode("\0".join(texts)).tolist()
-    assert found == [i for text in texts for i in (9000, *base.encode_ordinary(text))][1:]
+    ids = batch.engine(base, 9000, pattern).encode("\0".join(texts)).tolist()
+    assert ids == [i for text in texts for i in (9000, *base.encode_ordinary(text))][1:]
 
 
 def test_every_character_of_gpt2(fresh: Tokenizer) -> None:
@@ -135,8 +135,8 @@ def test_a_large_vocabulary_is_loaded_when_it_pays(monkeypatch: pytest.MonkeyPat
     base = of(BYTES, batch.QWEN2)
     monkeypatch.setattr(batch, "_met", Counter[str]())
     monkeypatch.setattr(batch, "_WORTH", 10)
-    found = [batch.engine_for(base, 300, batch.QWEN2, size) for size in (9, 1, 0)]
-    assert [one is not None for one in found] == [False, True, True]
+    engines = [batch.engine_for(base, 300, batch.QWEN2, size) for size in (9, 1, 0)]
+    assert [one is not None for one in engines] == [False, True, True]
     assert batch.engine_for(base, 300, r"\w+|\W+", 100) is None
 
 
@@ -162,25 +162,25 @@ def test_a_character_that_one_library_does_not_know_goes_the_slow_way(
 
 @pytest.fixture
 def giga(fresh: Tokenizer) -> batch._Giga:
-    found = batch.engine(gpt2(), 50257, GPT2_PATTERN)
-    assert isinstance(found, batch._Giga)
-    return found
+    engine = batch.engine(gpt2(), 50257, GPT2_PATTERN)
+    assert isinstance(engine, batch._Giga)
+    return engine
 
 
 def loads(giga: batch._Giga, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether the vocabulary is loaded anew for each text. The ids are the same either way."""
     load = batch._load
-    found: list[bool] = []
+    is_loaded: list[bool] = []
 
     def counted(*args: Any) -> Any:
-        found[-1] = True
+        is_loaded[-1] = True
         return load(*args)
 
     monkeypatch.setattr(batch, "_load", counted)
     for text in texts:
-        found.append(False)
+        is_loaded.append(False)
         assert giga.encode(text).tolist() == gpt2().encode_ordinary(text)
-    return found
+    return is_loaded
 
 
 def test_words_are_forgotten_when_the_process_has_grown(
@@ -222,12 +222,12 @@ def test_words_are_forgotten_after_many_characters_where_no_size_is_known(
 def test_freed_memory_is_handed_back_where_the_c_library_can(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(malloc_trim=asked.append))
+    calls: list[int] = []
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(malloc_trim=calls.append))
     batch._hand_back()
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace())
     batch._hand_back()
-    assert asked == [0]
+    assert calls == [0]
 
 
 def test_the_size_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,8 @@ BODIES: dict[str, tuple[Any, list[Call]]] = {
 
 @pytest.mark.parametrize("kind", BODIES)
 def test_the_calls_of_a_body(kind: str) -> None:
-    value, wanted = BODIES[kind]
-    assert calls_in(value, kind, (("name", "t"),)) == wanted
+    value, expected = BODIES[kind]
+    assert calls_in(value, kind, (("name", "t"),)) == expected
 
 
 def test_there_is_an_example_of_each_kind() -> None:
@@ -47,11 +47,11 @@ def test_the_calls_of_messages(name: str) -> None:
     table = mypt_spec.dialect(name).table
     for kind, opener in table.openers.items():
         if opener.body in BODIES:
-            value, wanted = BODIES[opener.body]
+            value, expected = BODIES[opener.body]
             part = Part(kind, canonical(value, table.literals), (("name", "t"),))
             alone = Message(kind, (Part("text", part.text),), part.attrs)
-            assert [*calls_of([alone], table)] == wanted
+            assert [*calls_of([alone], table)] == expected
             others = {k: t for k, t in table.openers.items() if t.body not in BODIES}
             for role, block in others.items():
                 messages = [Message(role, (Part("text", "T"), part)), *map(Message, table.marks)]
-                assert [*calls_of(messages, table)] == ([] if block.quotes else wanted)
+                assert [*calls_of(messages, table)] == ([] if block.quotes else expected)

@@ -37,9 +37,9 @@ def large(properties: int) -> dict[str, Any]:
 
 
 def findings(record: dict[str, Any]) -> list[tuple[str, str]]:
-    episode, found = D.read(record)
+    episode, of_reading = D.read(record)
     assert episode is not None
-    return [(f.code, f.message) for f in found + D.validate(episode)]
+    return [(f.code, f.message) for f in of_reading + D.validate(episode)]
 
 
 # --- what a limit says
@@ -50,8 +50,8 @@ def test_a_schema_that_takes_too_long_is_not_called_wrong() -> None:
     with pytest.raises(SchemaError, match="more than 1 second, which is the limit") as caught:
         check_schema(schema)
     assert caught.value.unchecked
-    (found,) = findings(chat(USER, ANSWER, response_schema=schema))
-    assert found == (
+    (finding,) = findings(chat(USER, ANSWER, response_schema=schema))
+    assert finding == (
         "MYP128",
         "this schema was not checked: checking it takes more than 1 second, which is the limit",
     )
@@ -76,19 +76,19 @@ def test_values_in_a_schema_are_no_parts_of_it() -> None:
 
 def test_a_schema_that_nests_too_deep_is_not_called_wrong() -> None:
     deep = json.loads('{"not": ' * 150 + "{}" + "}" * 150)
-    (found,) = findings(chat(USER, ANSWER, response_schema=deep))
-    assert found == ("MYP128", "this schema was not checked: it nests too deep")
+    (finding,) = findings(chat(USER, ANSWER, response_schema=deep))
+    assert finding == ("MYP128", "this schema was not checked: it nests too deep")
 
 
 def test_the_time_of_all_schemas_is_not_said_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mypt_spec.bodies.json_schema._ALTOGETHER", -1.0)
-    (found, *_) = findings(chat(USER, ANSWER, response_schema={"type": "nothing"}))
-    assert found[1].startswith("this schema was not checked: those of this record take more than")
+    (finding, *_) = findings(chat(USER, ANSWER, response_schema={"type": "nothing"}))
+    assert finding[1].startswith("this schema was not checked: those of this record take more than")
 
 
 def test_a_schema_that_is_wrong_is_called_wrong() -> None:
-    (found,) = findings(chat(USER, ANSWER, response_schema={"type": "dict"}))
-    assert found[1].startswith("this is no JSON Schema: 'dict' is not valid")
+    (finding,) = findings(chat(USER, ANSWER, response_schema={"type": "dict"}))
+    assert finding[1].startswith("this is no JSON Schema: 'dict' is not valid")
 
 
 def test_settings_say_the_same(tmp_path: Any) -> None:
@@ -225,7 +225,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("version", LIBRARY)
 def test_what_is_no_schema_is_so_for_the_reason_of_the_library(version: str) -> None:
-    kind, told = LIBRARY[version], 0
+    kind, refused = LIBRARY[version], 0
     mark = {"$schema": kind.META_SCHEMA["$schema"]}
     for broken in [*BROKEN, {"type": "string"}, large(3)]:
         schema: Any = broken | mark if isinstance(broken, dict) else broken
@@ -233,11 +233,11 @@ def test_what_is_no_schema_is_so_for_the_reason_of_the_library(version: str) -> 
         if error is None:
             check_schema(schema)
             continue
-        told += 1
+        refused += 1
         with pytest.raises(SchemaError) as caught:
             check_schema(schema)
         where = "".join(f"/{step}" for step in error.absolute_path)
         assert caught.value.pointer == where
         if error.validator not in {"uniqueItems", "pattern"}:  # in words of our own
             assert str(caught.value) == error.message
-    assert told > 15
+    assert refused > 15

@@ -282,8 +282,8 @@ def test_tools_may_be_json_text_and_keys_null(nested: Dialect) -> None:
 def test_a_key_that_occurs_twice_is_found(nested: Dialect, line: str, pointer: str) -> None:
     user, answer = (f'{{"role": "{role}", "content": "a"}}' for role in ("user", "assistant"))
     record = loads(line.replace("U,", user + ",").replace("A]", answer + "]"))
-    found = nested.check(record)[1]
-    assert [f.pointer for f in found if f.code == "MYP004"] == [pointer]
+    findings = nested.check(record)[1]
+    assert [f.pointer for f in findings if f.code == "MYP004"] == [pointer]
 
 
 def test_these_records_name_no_format(nested: Dialect) -> None:
@@ -323,8 +323,8 @@ def test_calls_are_held_to_the_tools_of_their_record(name: str) -> None:
     def unknown(findings: list[mypt_spec.Finding]) -> list[mypt_spec.Finding]:
         return [finding for finding in findings if finding.code == "MYP313"]
 
-    episode, found = d.check(record)
-    (finding,) = unknown(found)
+    episode, findings = d.check(record)
+    (finding,) = unknown(findings)
     assert finding.pointer == f"/messages/1/tool_calls/{len(asked) - 1}/function/name"
     assert finding.message == "the tool 'other' is declared nowhere"
     assert finding.help == "declared are find"

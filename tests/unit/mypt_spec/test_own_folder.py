@@ -64,7 +64,7 @@ def test_declared_records_are_read_as_an_adapter_reads_them(
 def test_declared_records_hold_what_the_format_holds(folders: Path, name: str) -> None:
     """Texts of the format become declared records, and come back."""
     own, usual = dialect(f"{folders}/my_{name}"), mypt_spec.dialect(name)
-    seen = 0
+    count = 0
     for vector in (vector for kind in KINDS for vector in load_vectors(HERE / name, kind)):
         text = vector.get("text")
         episode = usual.parse(text)[0] if isinstance(text, str) else None
@@ -81,8 +81,8 @@ def test_declared_records_hold_what_the_format_holds(folders: Path, name: str) -
         one, other = own.encode(mine), usual.encode(episode)
         assert one.ids.tolist() == other.ids.tolist()
         assert one.loss.tolist() == other.loss.tolist()
-        seen += 1
-    assert seen >= 5
+        count += 1
+    assert count >= 5
 
 
 def test_a_call_is_a_message_with_name_and_arguments(folders: Path) -> None:
@@ -106,7 +106,7 @@ def test_other_names_of_roles_are_repaired(folders: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "named"),
+    ("records", "says"),
     [
         ("[[message]", "is no TOML"),
         ("", "[[message]]: expected a table for each role"),
@@ -121,12 +121,12 @@ def test_other_names_of_roles_are_repaired(folders: Path) -> None:
         ("[[message]]\nrole = 'ask'\n[[message]]\nrole = 'ask'", "occurs twice"),
     ],
 )
-def test_a_wrong_declaration_is_named(tmp_path: Path, records: str, named: str) -> None:
+def test_a_wrong_declaration_is_named(tmp_path: Path, records: str, says: str) -> None:
     own = write_folder(tmp_path, "toy", records)
     with pytest.raises(SpecError) as caught:
         load(own)
     assert str(own / "records.toml") in str(caught.value)
-    assert named in str(caught.value)
+    assert says in str(caught.value)
 
 
 def test_code_beside_the_grammar(tmp_path: Path) -> None:
@@ -217,9 +217,9 @@ def installed(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (about / "entry_points.txt").write_text("\n".join(["[mypt_spec.dialects]", *points]))
     monkeypatch.syspath_prepend(str(place))
     # Of this test alone: other tests count on meeting the same dialect again.
-    for kept in (_registered, _bare_of, _loaded):
-        module = sys.modules[kept.__module__]
-        monkeypatch.setattr(module, kept.__name__, cache(kept.__wrapped__))
+    for function in (_registered, _bare_of, _loaded):
+        module = sys.modules[function.__module__]
+        monkeypatch.setattr(module, function.__name__, cache(function.__wrapped__))
     yield place
     sys.modules.pop("someone", None)
 

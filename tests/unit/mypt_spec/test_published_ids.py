@@ -97,8 +97,8 @@ def test_ids_are_the_published_ones(name: str) -> None:
         if case.prompt:
             assert digest(ids[: case.first]) == case.prompt, (title, d.tokenizer.decode(ids))
         if case.sha256:
-            found = len(ids), digest(ids)
-            assert found == (case.whole, case.sha256), (title, d.serialize(episode))
+            published = len(ids), digest(ids)
+            assert published == (case.whole, case.sha256), (title, d.serialize(episode))
         if case.sha256 and case.first:
             learnt = case.whole - case.first - case.unlearnt
             mask = [0] * case.first + [1] * learnt + [0] * case.unlearnt

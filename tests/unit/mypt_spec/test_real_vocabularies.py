@@ -21,15 +21,15 @@ from tests.support.vocabulary import texts
 def test_ids_of_ranks(name: str, every: bool, tmp_path: Path) -> None:
     """From `tokenizer.json` come the ids that tiktoken gives with the ranks."""
     pytest.importorskip("tokenizers", reason="reads tokenizer.json")
-    known = ranks(name)
+    merges = ranks(name)
     (tmp_path / "tokenizer.json").write_text(json.dumps(content(name, every=every)))
     d = mypt_spec.dialect("mypt", vocabulary=tmp_path)
     plain = tiktoken.Encoding(
-        name, pat_str=RANKS[name][2], mergeable_ranks=known, special_tokens={}
+        name, pat_str=RANKS[name][2], mergeable_ranks=merges, special_tokens={}
     )
     for text in (PROBE, *texts(), *CHAT):
         assert d.tokenizer.encode(text) == plain.encode_ordinary(text)
-    assert d.tokenizer.special["<myPT_system>"] == len(known) + len(CHAT)
+    assert d.tokenizer.special["<myPT_system>"] == len(merges) + len(CHAT)
 
 
 @pytest.mark.parametrize("release", ["240718", "240911"])

@@ -16,9 +16,9 @@ SHAREGPT = RecordSchema(
 
 
 def test_a_system_message_is_lifted_by_the_words_of_the_schema() -> None:
-    said = [{"from": "system", "value": "S"}, {"from": "human", "value": "Hi"}]
-    checked, findings, lifted = check_record({"conversations": said}, SHAREGPT)
-    assert checked == {"system": "S", "conversations": said[1:]}
+    turns = [{"from": "system", "value": "S"}, {"from": "human", "value": "Hi"}]
+    checked, findings, lifted = check_record({"conversations": turns}, SHAREGPT)
+    assert checked == {"system": "S", "conversations": turns[1:]}
     assert lifted == "system"
     assert [(f.code, f.pointer) for f in findings] == [("MYP108", "/conversations/0/from")]
     assert findings[0].fix is not None
@@ -26,7 +26,7 @@ def test_a_system_message_is_lifted_by_the_words_of_the_schema() -> None:
 
 
 def test_a_second_system_message_is_named_by_the_words_of_the_schema() -> None:
-    said = [{"from": "human", "value": "Hi"}, {"from": "system", "value": "S"}]
-    checked, findings, _ = check_record({"conversations": said}, SHAREGPT)
+    turns = [{"from": "human", "value": "Hi"}, {"from": "system", "value": "S"}]
+    checked, findings, _ = check_record({"conversations": turns}, SHAREGPT)
     assert checked is None
     assert [(f.code, f.pointer) for f in findings] == [("MYP108", "/conversations/1/from")]

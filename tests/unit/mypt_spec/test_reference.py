@@ -210,10 +210,10 @@ def test_inventory_and_the_ids_in_the_token_table() -> None:
     vocabulary's last id before them.
     """
     data = tomllib.loads((grammar_root() / "mypt" / "tokens.toml").read_text(encoding="utf-8"))
-    written = {row["spelling"][0]["special"]: row["id"] for row in data["terminal"]}
+    ids = {row["spelling"][0]["special"]: row["id"] for row in data["terminal"]}
     rows = next(v for v in VECTORS if v["kind"] == "inventory")["rows"]
     spellings = [s for tag, count, _, _ in rows for s in [tag, tag.replace("<", "</")][:count]]
-    assert written == dict(zip(spellings, range(50257, 50276), strict=True))
+    assert ids == dict(zip(spellings, range(50257, 50276), strict=True))
 
 
 @pytest.mark.parametrize("vector", of_kind("record"))

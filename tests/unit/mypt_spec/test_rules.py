@@ -89,16 +89,12 @@ def examples(code: str) -> list[Example]:
 def findings_of(example: Example) -> list[Finding]:
     """Returns what the linter finds in an example."""
     words = dict(example.words)
-    named, phase, most = (
-        words.pop("dialect", ""),
-        words.pop("phase", ""),
-        words.pop("max-tokens", ""),
-    )
-    shape, often, tools = words.pop("records", ""), words.pop("often", ""), words.pop("tools", "")
+    names = ("dialect", "phase", "max-tokens", "records", "often", "tools")
+    dialect, phase, most, shape, often, tools = (words.pop(name, "") for name in names)
     tool, _, schema = words.pop("result", "").partition(":")
     auto, compared, _ = (words.pop(word, None) for word in ("auto", "data-set", "also"))
     assert not words
-    spec = named or "mypt"
+    spec = dialect or "mypt"
     d = mypt_spec.load(ROOT / spec) if "/" in spec else mypt_spec.dialect(spec)
     limits = mypt_spec.Limits(
         phase=int(phase) if phase else None,
@@ -108,7 +104,7 @@ def findings_of(example: Example) -> list[Finding]:
     )
     others = [mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name] if auto else []
     checker = Checker(
-        d, limits, others=tuple(others), shape=shape, formatless=bool(shape) and not named,
+        d, limits, others=tuple(others), shape=shape, formatless=bool(shape) and not dialect,
         often=frozenset({often} if often else ()),
     )  # fmt: skip
     if example.kind == "bytes":
@@ -243,17 +239,17 @@ def test_a_check_needs_a_row_of_its_own() -> None:
 def test_calls_are_held_to_the_tools_that_the_adapter_reads() -> None:
     """In a format whose own text declares none, too; without definitions, to those of the text."""
     d = mypt_spec.dialect("mypt")
-    asked = {"role": "assistant_toolcall", "name": "find", "arguments": {"q": 1}}
+    request = {"role": "assistant_toolcall", "name": "find", "arguments": {"q": 1}}
     result = message("toolresult", 1, name="find")
-    episode, _ = d.read({"system": "s", **chat(user(), asked, result, assistant())})
+    episode, _ = d.read({"system": "s", **chat(user(), request, result, assistant())})
     assert episode is not None
     schema = {"type": "object", "properties": {"q": {"type": "string"}}}
 
-    def found(*names: str) -> list[tuple[str, str]]:
+    def codes(*names: str) -> list[tuple[str, str]]:
         tools = [{"function": {"name": name, "parameters": schema}} for name in names]
         parts = episode, d.table, d.automaton, d.tokenizer, mypt_spec.Limits()
         return [(f.code, f.pointer) for f in check_episode(*parts, tools=lambda of: tools)]
 
-    assert not found()
-    assert found("other") == [("MYP313", "/messages/1/name")]
-    assert found("find") == [("MYP353", "/messages/1/arguments/q")]
+    assert not codes()
+    assert codes("other") == [("MYP313", "/messages/1/name")]
+    assert codes("find") == [("MYP353", "/messages/1/arguments/q")]

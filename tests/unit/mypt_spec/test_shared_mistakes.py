@@ -117,11 +117,11 @@ def test_each_row_is_of_some_format() -> None:
 @pytest.mark.parametrize("d", CHATS, ids=lambda d: d.name)
 def test_they_are_in_the_words_of_the_format(d: Dialect) -> None:
     assert {"MYP209", "MYP210", "MYP218", "MYP219", "MYP242"} <= {m.code for m in d.table.mistakes}
-    shown = {tag.shown for tag in d.table.terminals.values()}
+    tags = {tag.shown for tag in d.table.terminals.values()}
     for row in d.table.mistakes:
         assert {row.terminal, row.expected} <= {"", "TEXT", "$END", *d.table.terminals}
         assert {*(row.inside or ()), *(row.after or ())} <= {"", *d.table.openers, *d.table.marks}
-        assert {*re.findall(r"`([^`]+)`", row.help)} <= shown, row.help
+        assert {*re.findall(r"`([^`]+)`", row.help)} <= tags, row.help
 
 
 def test_rows_about_what_a_format_lacks_are_left_out() -> None:

@@ -193,18 +193,18 @@ def test_tokens_that_no_merge_makes(tmp_path: Path, ignored: bool) -> None:
 def test_text_that_no_pattern_matches_is_kept(tmp_path: Path) -> None:
     from tokenizers import Regex, pre_tokenizers
 
-    found = tokenizer("qwen")
-    found.pre_tokenizer = pre_tokenizers.Sequence(
+    library = tokenizer("qwen")
+    library.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(r"\p{L}+|\p{N}{1,3}"), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     file = tmp_path / "tokenizer.json"
-    found.save(str(file))
+    library.save(str(file))
     tokens = mypt_spec.dialect("mypt", vocabulary=file).tokenizer
     text = "ab, 12345!! \n c"
-    assert tokens.encode(text) == found.encode(text).ids
+    assert tokens.encode(text) == library.encode(text).ids
     assert tokens.decode(tokens.encode(text)) == text
 
 
@@ -275,12 +275,12 @@ def test_tekken() -> None:
 
 @given(st.sets(st.integers(0, 60), min_size=1))
 def test_a_set_of_ids(ids: set[int]) -> None:
-    found = IdSet.of(ids)
-    assert [*found] == sorted(ids)
-    assert len(found) == len(ids)
-    assert [i for i in range(-5, 70) if i in found] == sorted(ids)
-    assert [i for i in np.arange(-5, 70) if i in found] == sorted(ids)
-    first, stop, rest = found.parts
+    id_set = IdSet.of(ids)
+    assert [*id_set] == sorted(ids)
+    assert len(id_set) == len(ids)
+    assert [i for i in range(-5, 70) if i in id_set] == sorted(ids)
+    assert [i for i in np.arange(-5, 70) if i in id_set] == sorted(ids)
+    first, stop, rest = id_set.parts
     assert {*range(first, stop), *rest} == ids
 
 

@@ -122,8 +122,8 @@ def check_loss(d: Dialect, body: str) -> None:
     assert findings == []
     assert episode is not None
     encoded = d.encode(episode)
-    told = [d.tokenizer.decode([i]) for i in encoded.ids.tolist()]
-    assert list(zip(encoded.loss.tolist(), told, strict=True)) == rows
+    texts = [d.tokenizer.decode([i]) for i in encoded.ids.tolist()]
+    assert list(zip(encoded.loss.tolist(), texts, strict=True)) == rows
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.parent.name)
@@ -166,13 +166,13 @@ def test_coverage_names_things_that_exist(path: Path) -> None:
     rows = [line for line in table.split("\n")[2:] if line.startswith("|")]
     assert rows, f"{path} has no table of coverage"
     for row in rows:
-        _, where, held = (cell.strip().strip("`") for cell in row.strip("|").split("|"))
+        _, where, holder = (cell.strip().strip("`") for cell in row.strip("|").split("|"))
         assert (ROOT / where).is_file(), row
-        file, _, name = held.partition("::")
+        file, _, name = holder.partition("::")
         if name:
             assert name in functions_in(file), row
         else:
-            kind, _, name = held.partition(": ")
+            kind, _, name = holder.partition(": ")
             assert name in {v["name"] for v in load(HERE / path.parent.name, kind)}, row
 
 
@@ -210,8 +210,8 @@ def test_ids_that_stand_for_nothing() -> None:
         (masked, [(2, 3)]), (np.array([whole, whole]), [(0, 1), (1, 2)]),
         (None, [(0, 1)]), (np.array(3.5), [(0, 1)]),
     ]:  # fmt: skip
-        found = [f for f in d.parse_ids(ids)[1] if f.code == "MYP503"]  # type: ignore[arg-type]
-        assert [f.span for f in found] == spans
+        refused = [f for f in d.parse_ids(ids)[1] if f.code == "MYP503"]  # type: ignore[arg-type]
+        assert [f.span for f in refused] == spans
 
 
 def test_places_among_ids_count_tokens() -> None:

@@ -47,11 +47,11 @@ def test_a_stray_closing_tag_closes_nothing() -> None:
 
 def test_open_blocks_of_all_states() -> None:
     d = mypt_spec.dialect("mypt")
-    found = open_blocks(d.automaton, d.table)
-    assert set(found) == set(d.automaton.states)
-    assert found[d.automaton.start] == ()
-    assert ("assistant", "think") in found.values()
-    assert open_blocks(d.automaton, d.table) is found
+    blocks = open_blocks(d.automaton, d.table)
+    assert set(blocks) == set(d.automaton.states)
+    assert blocks[d.automaton.start] == ()
+    assert ("assistant", "think") in blocks.values()
+    assert open_blocks(d.automaton, d.table) is blocks
 
 
 def test_a_quotation_in_the_system_block_is_not_the_models() -> None:
@@ -102,8 +102,8 @@ def test_what_the_model_may_write() -> None:
     assert own[after(d, user)] == {"ASSISTANT_OPEN"}
     assert {"TEXT", "THINK_OPEN", "TOOLCALL_OPEN"} <= own[after(d, user + "<myPT_assistant>")]
     gabgpt = mypt_spec.dialect("gabgpt")
-    found = model_writes(gabgpt.automaton, gabgpt.table)[after(gabgpt, "<|user|>Hi")]
-    assert found == {"ASSISTANT", "THINK"}, "the user's block has no closing tag"
+    terminals = model_writes(gabgpt.automaton, gabgpt.table)[after(gabgpt, "<|user|>Hi")]
+    assert terminals == {"ASSISTANT", "THINK"}, "the user's block has no closing tag"
 
 
 @pytest.mark.parametrize(

@@ -384,7 +384,7 @@ def test_recursion_to_the_left_does_not_nest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grammar", "said"),
+    ("grammar", "says"),
     [
         (  # which of the two was it?
             "start: a STOP | b STOP\na: TEXT\nb: TEXT\n%declare STOP TEXT",
@@ -411,8 +411,8 @@ def test_recursion_to_the_left_does_not_nest() -> None:
     ],
     ids=["ambiguous", "which", "shift", "repeated", "shared", "undeclared", "syntax"],
 )
-def test_grammar_that_is_not_lalr(tmp_path: Path, grammar: str, said: str) -> None:
-    with pytest.raises(SpecError, match=said):
+def test_grammar_that_is_not_lalr(tmp_path: Path, grammar: str, says: str) -> None:
+    with pytest.raises(SpecError, match=says):
         load(folder_with(tmp_path, grammar), NoRecords())
 
 

@@ -123,18 +123,18 @@ def test_ids_that_models_leave_unused_are_free(tmp_path: Path) -> None:
 
 
 def test_ranks_with_a_special_id_far_above(tmp_path: Path) -> None:
-    said = '[vocabulary]\nkind = "ranks"\nfile = "r.tiktoken"\nspecial = { "</s>" = 999999 }'
-    here = folder(tmp_path, said, TABLE.replace(", id = 4", "").replace("id = 2\n", ""))
+    vocabulary = '[vocabulary]\nkind = "ranks"\nfile = "r.tiktoken"\nspecial = { "</s>" = 999999 }'
+    here = folder(tmp_path, vocabulary, TABLE.replace(", id = 4", "").replace("id = 2\n", ""))
     (here / "r.tiktoken").write_bytes(small().read_bytes())
     with pytest.raises(VocabularyError, match="id 999,999 of '</s>' does not fit"):
         mypt_spec.load(here)
 
 
 def test_ranks_with_a_pattern(tmp_path: Path) -> None:
-    said = f"[vocabulary]\nkind = \"ranks\"\nfile = \"r.tiktoken\"\npattern = '''{QWEN}'''\n"
-    said += 'special = { "<pad>" = 380, "[INST]" = 381, "</s>" = 2000 }'
+    vocabulary = f"[vocabulary]\nkind = \"ranks\"\nfile = \"r.tiktoken\"\npattern = '''{QWEN}'''\n"
+    vocabulary += 'special = { "<pad>" = 380, "[INST]" = 381, "</s>" = 2000 }'
     table = TABLE.replace(", id = 4", "").replace("id = 2\n", "")
-    here = folder(tmp_path, said, table)
+    here = folder(tmp_path, vocabulary, table)
     (here / "r.tiktoken").write_bytes(small().read_bytes())
     d = mypt_spec.load(here)
     assert d.tokenizer.special == {"[INST]": 381, "[/INST]": 2001, "<answer>": 2002, "</s>": 2000}
@@ -150,10 +150,10 @@ def test_a_folder_is_checked(tmp_path: Path) -> None:
     """Without a vocabulary as far as that goes, and with one whole."""
     here = folder(tmp_path, '[vocabulary]\nkind = "tekken"')
     (here / "records.toml").write_text(DECLARED, encoding="utf-8")
-    found = {result.name: result for result in check(here)}
-    assert found["text"].fine
-    assert found["ids"].fine is None
-    assert "names no file" in found["ids"].said
+    results = {result.name: result for result in check(here)}
+    assert results["text"].fine
+    assert results["ids"].fine is None
+    assert "names no file" in results["ids"].said
     tokens = here / "tokens.toml"
     named = tokens.read_text(encoding="utf-8").replace('"tekken"', '"tekken"\nfile = "t.json"')
     tokens.write_text(named, encoding="utf-8")
@@ -161,9 +161,9 @@ def test_a_folder_is_checked(tmp_path: Path) -> None:
     assert only.fine is False
     assert "t.json: cannot be read" in only.said
     (here / "t.json").write_bytes(tekken().read_bytes())
-    found = {result.name: result for result in check(here)}
-    assert found["ids"].fine
-    assert "decoder" in found
+    results = {result.name: result for result in check(here)}
+    assert results["ids"].fine
+    assert "decoder" in results
 
 
 def test_a_file_that_is_missing(tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_a_file_that_is_missing(tmp_path: Path) -> None:
 def test_prepared_data_keep_all(
     tmp_path: Path, named: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = '[vocabulary]\nkind = "tekken"' + ("" if named else '\nfile = "tekken.json"')
-    here = folder(tmp_path, said)
+    vocabulary = '[vocabulary]\nkind = "tekken"' + ("" if named else '\nfile = "tekken.json"')
+    here = folder(tmp_path, vocabulary)
     (here / "records.toml").write_text(DECLARED, encoding="utf-8")
     path, out = write(tmp_path / "x.jsonl", chat()), str(tmp_path / "o")
     args = [path, "--dialect", f"{here}/", "--out", out, "--workers", "1", "-q"]

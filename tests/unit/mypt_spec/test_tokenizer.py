@@ -99,8 +99,8 @@ def test_both_files_of_gpt2_follow_from_the_one_that_is_kept() -> None:
     """The bytes of `encoder.json`, made of the ranks, have the SHA-256 that is pinned for it."""
     letters = gpt2_letters()
     spelled = {"".join(letters[b] for b in token): rank for token, rank in gpt2_ranks().items()}
-    made = json.dumps(spelled | {"<|endoftext|>": 50256})
-    assert hashlib.sha256(made.encode()).hexdigest() == FILES["encoder.json"]
+    encoder = json.dumps(spelled | {"<|endoftext|>": 50256})
+    assert hashlib.sha256(encoder.encode()).hexdigest() == FILES["encoder.json"]
 
 
 def test_a_missing_altered_or_torn_vocabulary(

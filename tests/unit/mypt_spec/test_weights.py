@@ -76,15 +76,15 @@ def test_a_mark_without_a_place_has_the_weight_of_the_message_before_it() -> Non
     """Adapters of other packages need not say where their marks are."""
     answer = Message("assistant", (Part("text", "Yes."),), at=Place("/messages/1/role"))
     messages = [Message("user", (Part("text", "Hi"),)), replace(answer, meta={"weight": 0.25})]
-    found = weights_of([*messages, Message("eot")], mypt_spec.dialect("mypt").table)
-    assert found == [1.0] * 3 + [0.25] * 4
+    weights = weights_of([*messages, Message("eot")], mypt_spec.dialect("mypt").table)
+    assert weights == [1.0] * 3 + [0.25] * 4
 
 
 def rows_of(d: mypt_spec.Dialect, records: list[dict[str, Any]]) -> list[int]:
     """Returns the rows in which the fast path of the linter finds something."""
     block = b"".join(line + b"\n" for line in lines(*records))
-    found = FastChecker(Checker(d)).block(block, row=1, filename="x")[1]
-    return sorted({item.row for _, items in found for item in items})
+    findings = FastChecker(Checker(d)).block(block, row=1, filename="x")[1]
+    return sorted({item.row for _, items in findings for item in items})
 
 
 @pytest.mark.parametrize("bad", [-1, True, "1", [1], 1e9])

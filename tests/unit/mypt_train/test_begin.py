@@ -103,18 +103,18 @@ with joined() as world:
 
 def test_the_weights_are_those_of_one_process(tmp_path: Path) -> None:
     model = random_transformer(Config.of({"model": SHAPE}).shape(97, 64), 5)
-    made = Config.of({"model": SHAPE, "train": {"checkpoint": "sharded"}}).train
-    checkpoint.save(tmp_path, 1, model, adamw(model, made), {}, ALONE, keep=2)
-    with Saver(tmp_path, model, adamw(model, made), made, ALONE, {}) as saver:
+    chosen = Config.of({"model": SHAPE, "train": {"checkpoint": "sharded"}}).train
+    checkpoint.save(tmp_path, 1, model, adamw(model, chosen), {}, ALONE, keep=2)
+    with Saver(tmp_path, model, adamw(model, chosen), chosen, ALONE, {}) as saver:
         saver.save(2, {})
     assert {path.name for path in tmp_path.iterdir()} == {"step_000001", "step_000002"}
     if find_spec("transformers"):  # the first process reads it for all
         import transformers
 
-        made = transformers.Qwen3Config(
+        chosen = transformers.Qwen3Config(
             vocab_size=97, head_dim=12, tie_word_embeddings=True, **SHAPE
         )
-        transformers.AutoModelForCausalLM.from_config(made).save_pretrained(tmp_path / "qwen3")
+        transformers.AutoModelForCausalLM.from_config(chosen).save_pretrained(tmp_path / "qwen3")
     for end in processes(
         ["-c", SHARED, str(tmp_path)], 2, modules=["transformers.models.qwen3.modeling_qwen3"]
     ):

@@ -131,17 +131,17 @@ def test_any_number_of_processes_goes_on(
     assert not is_close(losses[0][1:], losses[1][:-1], terms=terms, dtype=np.float32), "a step lost"
     last = f"step_{STEPS:06}"
     assert log(tmp_path / "run")[-1] == {"event": "checkpoint", "step": STEPS, "folder": last}
-    ours, wanted = (read_weights(run / last) for run in (tmp_path / "run", alone))
-    assert set(ours) == set(wanted)
+    ours, others = (read_weights(run / last) for run in (tmp_path / "run", alone))
+    assert set(ours) == set(others)
     allowed = {"terms": terms, "path": path_of(CONFIG)}
-    assert tensors_apart(ours, wanted, **allowed) == []
+    assert tensors_apart(ours, others, **allowed) == []
     earlier = read_weights(alone / f"step_{STEPS - 2:06}")
-    assert tensors_apart(earlier, wanted, **allowed) == list(wanted), "the last steps lost"
+    assert tensors_apart(earlier, others, **allowed) == list(others), "the last steps lost"
     table = "model.embed_tokens.weight"
-    one_row = wanted | {table: wanted[table].clone()}
+    one_row = others | {table: others[table].clone()}
     (space,) = small("mypt").tokenizer.encode(" ")
     one_row[table][space] = earlier[table][space]
-    assert tensors_apart(one_row, wanted, **allowed) == [table], "one row lost"
+    assert tensors_apart(one_row, others, **allowed) == [table], "one row lost"
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 9))

@@ -18,11 +18,13 @@ def test_it_is_a_script_and_its_commands_have_the_options_that_it_gives_them() -
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "scripts"
     ]
-    found = COMMAND.findall(SCRIPT.read_text(encoding="utf-8").replace("\\\n", " "))
-    assert {name for name, _ in found} == {
+    commands = COMMAND.findall(SCRIPT.read_text(encoding="utf-8").replace("\\\n", " "))
+    assert {name for name, _ in commands} == {
         f"mypt-{x}"
         for x in ("synth", "lint", "vocab", "prepare", "train", "generate", "chat", "export")
     }
-    for name, rest in found:
-        known = import_module(scripts[name].partition(":")[0]).main.parser()._option_string_actions
-        assert set(re.findall(r"(?<!\S)--[\w-]+", rest)) <= set(known), name
+    for name, rest in commands:
+        options = (
+            import_module(scripts[name].partition(":")[0]).main.parser()._option_string_actions
+        )
+        assert set(re.findall(r"(?<!\S)--[\w-]+", rest)) <= set(options), name

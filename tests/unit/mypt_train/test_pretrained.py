@@ -397,5 +397,5 @@ def test_adapters_train_tags_with_words(tmp_path: Path) -> None:
         assert special["</myPT_assistant>"] == 421
         assert np.array_equal(embedding[30], before[30])
         ids = mypt_spec.dialect("mypt", vocabulary=vocabulary).tokenizer.encode(" user")
-        begun = embedding[ids].mean(0) if trained else before[421]
-        assert is_close(embedding[421], begun, terms=4) != trained
+        first = embedding[ids].mean(0) if trained else before[421]
+        assert is_close(embedding[421], first, terms=4) != trained

@@ -205,5 +205,5 @@ def test_configs_that_cannot_be() -> None:
     ]:
         with pytest.raises(ConfigError, match=says):
             Config.of({"model": model, "train": change})
-    kept = json.dumps(Config.of({"model": model, "train": {}}).as_dict()["train"])
-    assert '"checkpoint": "auto"' in kept
+    text = json.dumps(Config.of({"model": model, "train": {}}).as_dict()["train"])
+    assert '"checkpoint": "auto"' in text

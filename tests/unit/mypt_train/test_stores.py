@@ -65,8 +65,8 @@ def test_shards_of_a_store_are_those_of_the_folder(
     assert len(expected) > 2
     assert read(reader) == expected
     # What is kept is not fetched again, but checked when that is asked for.
-    kept = files(tmp_path)
-    kept[0].write_bytes(bytes(kept[0].stat().st_size))
+    cached = files(tmp_path)
+    cached[0].write_bytes(bytes(cached[0].stat().st_size))
     with monkeypatch.context() as patch:
         patch.setattr(Store, "open", None)
         with pytest.raises(TypeError):

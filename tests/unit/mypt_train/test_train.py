@@ -235,9 +235,9 @@ def test_other_ways_to_the_same_place(
 def test_compiled(run: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same losses, and the same weights where a run is resumed without it."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=COMPILER))
-    made = config(log_every=1, compile=True, recompute=True)
+    chosen = config(log_every=1, compile=True, recompute=True)
     torch._dynamo.utils.counters.clear()
-    train(sft, made, tmp_path / "r", steps=6)
+    train(sft, chosen, tmp_path / "r", steps=6)
     assert 0 < torch._dynamo.utils.counters["stats"]["unique_graphs"] < 12, "not one for each batch"
     train(sft, config(log_every=1), tmp_path / "r", resume=True)
     mine, theirs = losses(tmp_path / "r"), losses(run)

@@ -157,21 +157,21 @@ def rows_of_lengths(draw: st.DrawFn) -> tuple[list[list[int]], int]:
 
 @given(rows_of_lengths(), st.sampled_from([1, 2]))
 @settings(max_examples=examples(25))
-def test_the_ways_of_attention_agree(made: tuple[list[list[int]], int], groups: int) -> None:
-    lengths, width = made
+def test_the_ways_of_attention_agree(rows: tuple[list[list[int]], int], groups: int) -> None:
+    lengths, width = rows
     generator = torch.Generator().manual_seed(width)
     q, k, v = (
         torch.randn(len(lengths), heads, width, 8, generator=generator, requires_grad=True)
         for heads in (2, 2 // groups, 2 // groups)
     )
     real = torch.arange(width) < torch.tensor([sum(row) for row in lengths])[:, None]
-    kept = real[:, None, :, None].expand(len(lengths), 2, width, 8)
+    real_only = real[:, None, :, None].expand(len(lengths), 2, width, 8)
     largest = max(float(t.detach().abs().max()) for t in (q, k, v))
-    found = {}
+    results = {}
     for backend in ("mask", "slices"):
-        out = attend(backend, lengths, width, CPU)(0, q, k, v)[kept]
-        found[backend] = (out, *torch.autograd.grad(out.sin().sum(), (q, k, v)))
-    for mine, theirs in zip(found["slices"], found["mask"], strict=True):
+        out = attend(backend, lengths, width, CPU)(0, q, k, v)[real_only]
+        results[backend] = (out, *torch.autograd.grad(out.sin().sum(), (q, k, v)))
+    for mine, theirs in zip(results["slices"], results["mask"], strict=True):
         assert_close(mine, theirs, terms=width + 8, scale=largest**2)
 
 
@@ -181,15 +181,15 @@ def test_flex_attention_agrees_in_its_forward_pass() -> None:
     lengths, width = [[5, 3, 40], [60]], 64
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, heads, width, 16, generator=generator) for heads in (4, 2, 2))
-    kept = torch.arange(width) < torch.tensor([48, 60])[:, None]
+    real_only = torch.arange(width) < torch.tensor([48, 60])[:, None]
     with torch.no_grad():
         plain, flex = (
-            attend(backend, lengths, width, CPU)(0, q, k, v).transpose(1, 2)[kept]
+            attend(backend, lengths, width, CPU)(0, q, k, v).transpose(1, 2)[real_only]
             for backend in ("mask", "flex")
         )
     assert_close(plain, flex, terms=width + 16)
     with torch.no_grad():
-        mixed = attend("mask", [[8, 40], [60]], width, CPU)(0, q, k, v).transpose(1, 2)[kept]
+        mixed = attend("mask", [[8, 40], [60]], width, CPU)(0, q, k, v).transpose(1, 2)[real_only]
     assert not is_close(mixed, flex, terms=width + 16), "an episode sees its neighbour"
     with pytest.raises(ValueError, match="attention is 'x'"):
         attend("x", lengths, width, CPU)
@@ -210,8 +210,8 @@ def test_an_episode_does_not_see_its_neighbours(backend: str, train: Corpus) -> 
     model = random_transformer(LlamaConfig(vocab_size=448, **SHAPE), 1)
     row = max(train.rows(), key=len)
     assert len(row) > 2
-    found = batch(train, [row])
-    bounds = np.cumsum([0, *found.lengths[0]])
+    one_batch = batch(train, [row])
+    bounds = np.cumsum([0, *one_batch.lengths[0]])
     begin, end = int(bounds[1]), int(bounds[2])
 
     def logits(ids: Any, at: Any, lengths: Any) -> Any:
@@ -219,18 +219,18 @@ def test_an_episode_does_not_see_its_neighbours(backend: str, train: Corpus) -> 
             seen, places = attend(backend, lengths, ids.shape[1], CPU), torch.arange(ids.shape[1])
             return model(ids, at, seen, places, F.linear)
 
-    before = logits(found.ids, found.at, found.lengths)
-    changed = found.ids.clone()
+    before = logits(one_batch.ids, one_batch.at, one_batch.lengths)
+    changed = one_batch.ids.clone()
     changed[0, begin:end] = (changed[0, begin:end] + 17) % 380
-    after = logits(changed, found.at, found.lengths)
+    after = logits(changed, one_batch.at, one_batch.lengths)
     apart = torch.ones(len(before), dtype=torch.bool)
     apart[begin:end] = False
     assert torch.equal(before[apart], after[apart])
     terms = forward_terms(SHAPE, len(before))
     assert not is_close(before[~apart], after[~apart], terms=terms)
-    size = found.lengths[0][2]
+    size = one_batch.lengths[0][2]
     one = slice(int(bounds[2]), int(bounds[3]))
-    alone = logits(found.ids[:, one], torch.arange(size)[None], [[size]])
+    alone = logits(one_batch.ids[:, one], torch.arange(size)[None], [[size]])
     assert_close(alone, before[one], terms=terms)
 
 
@@ -249,22 +249,24 @@ def test_shapes_that_cannot_be() -> None:
 
 def test_a_batch_holds_what_the_data_holds(train: Corpus) -> None:
     rows = train.rows()[:3]
-    found = batch(train, rows)
-    wanted = Counter()
+    one_batch = batch(train, rows)
+    expected = Counter()
     for i, row in enumerate(rows):
         begin = 0
         for number in row.tolist():
             ids, mask = train.tokens(number)
-            assert found.ids[i, begin : begin + len(ids)].tolist() == ids.tolist()
-            assert found.at[i, begin : begin + len(ids)].tolist() == list(range(len(ids)))
+            assert one_batch.ids[i, begin : begin + len(ids)].tolist() == ids.tolist()
+            assert one_batch.at[i, begin : begin + len(ids)].tolist() == list(range(len(ids)))
             for place in np.flatnonzero(mask).tolist():
-                wanted[i * found.ids.shape[1] + begin + place - 1, int(ids[place])] += 1
+                expected[i * one_batch.ids.shape[1] + begin + place - 1, int(ids[place])] += 1
             begin += len(ids)
-    assert Counter(zip(found.places.tolist(), found.targets.tolist(), strict=True)) == wanted
-    assert found.tokens == sum(len(train.tokens(n)[0]) for row in rows for n in row.tolist())
+    assert (
+        Counter(zip(one_batch.places.tolist(), one_batch.targets.tolist(), strict=True)) == expected
+    )
+    assert one_batch.tokens == sum(len(train.tokens(n)[0]) for row in rows for n in row.tolist())
     every = batch(train, rows, every=True)
-    assert len(every.targets) == found.tokens - sum(map(len, rows))
-    first = {int(n) for n in found.owner.tolist()}
+    assert len(every.targets) == one_batch.tokens - sum(map(len, rows))
+    first = {int(n) for n in one_batch.owner.tolist()}
     assert first <= set(range(sum(map(len, rows))))
 
 
@@ -279,11 +281,11 @@ def test_rows_keep_episodes_whole(train: Corpus) -> None:
 
 
 def test_data_without_rows(tmp_path: Path) -> None:
-    found = corpus(open_data([small_data(tmp_path / "loose", pack=False)]), "train")
-    rows = found.rows(1000)
-    assert sorted(n for row in rows for n in row.tolist()) == list(range(len(found.episodes)))
+    loose = corpus(open_data([small_data(tmp_path / "loose", pack=False)]), "train")
+    rows = loose.rows(1000)
+    assert sorted(n for row in rows for n in row.tolist()) == list(range(len(loose.episodes)))
     with pytest.raises(ShardError, match="--no-pack"):
-        found.rows()
+        loose.rows()
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -296,16 +298,16 @@ def test_phases_are_those_of_the_linter(
     folder = tmp_path_factory.mktemp("set")
     path = write(folder / "in.jsonl", *drawn)
     prepare_files([path], folder / "out", dialect=name, context_length=4096)
-    found = corpus(open_data([folder / "out"], verify=False), "train")
+    episodes = corpus(open_data([folder / "out"], verify=False), "train")
     d = mypt_spec.dialect(name)
-    for number, entry in enumerate(found.episodes):
-        episode, _ = d.parse_ids(found.tokens(number)[0])
+    for number, entry in enumerate(episodes.episodes):
+        episode, _ = d.parse_ids(episodes.tokens(number)[0])
         assert episode is not None
         phases = range(1, len(d.table.phases) + 1)
         codes = {p: [f.code for f in d.validate(episode, phase=p)] for p in phases}
         fits = [p for p in phases if not any(code.startswith("MYP4") for code in codes[p])]
-        assert int(found.phase[number]) == (fits[0] if phases else 0)
-        assert found.place(number).endswith(f"in.jsonl:{entry['line']}")
+        assert int(episodes.phase[number]) == (fits[0] if phases else 0)
+        assert episodes.place(number).endswith(f"in.jsonl:{entry['line']}")
 
 
 # The order of things.
@@ -339,15 +341,15 @@ def test_every_row_is_read_once_before_any_is_read_again(
 
 def test_the_curriculum_replays_what_came_before() -> None:
     pools = [(phase, [np.array([100 * phase + i]) for i in range(7)]) for phase in (1, 2, 4)]
-    made = stages(pools, steps=30, size=10, replay=0.3, seed=1)
-    assert [(s.phase, s.begin, s.end) for s in made] == [(1, 0, 10), (2, 10, 20), (4, 20, 30)]
-    for stage in made:
-        seen = Counter(
+    parts = stages(pools, steps=30, size=10, replay=0.3, seed=1)
+    assert [(s.phase, s.begin, s.end) for s in parts] == [(1, 0, 10), (2, 10, 20), (4, 20, 30)]
+    for stage in parts:
+        counts = Counter(
             int(r[0]) // 100 for step in range(stage.begin, stage.end) for r in stage.rows(step, 10)
         )
-        assert seen[stage.phase] == (100 if stage.phase == 1 else 70)
-        assert set(seen) <= {1, 2, 4}
-        assert all(phase <= stage.phase for phase in seen)
+        assert counts[stage.phase] == (100 if stage.phase == 1 else 70)
+        assert set(counts) <= {1, 2, 4}
+        assert all(phase <= stage.phase for phase in counts)
     assert Pool([np.array([5])], (1,)).row(12)[0] == 5
 
 

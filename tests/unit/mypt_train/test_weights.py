@@ -105,24 +105,24 @@ def test_the_loss_is_the_weighted_mean(tmp_path: Path) -> None:
     """Against autograd on dense logits; and a batch has the weights of its targets."""
     prepare_records(tmp_path / "out", *RECORDS)
     data = corpus(open_data([tmp_path / "out"]), "train")
-    found = batch(data, data.rows())
-    assert found.weights is not None
-    assert sorted({*found.weights.tolist()}) == [0.25, 0.5, 1.0, 2.0]
+    one_batch = batch(data, data.rows())
+    assert one_batch.weights is not None
+    assert sorted({*one_batch.weights.tolist()}) == [0.25, 0.5, 1.0, 2.0]
     assert batch(data, data.rows(), every=True).weights is None
     config = Config.of({"train": {"objective": "sft"}}).train
-    divisor = Objective(config, data, World(0, 1, torch.device("cpu"))).count([found])
-    assert divisor == float(found.weights.sum()) != len(found.targets)
+    divisor = Objective(config, data, World(0, 1, torch.device("cpu"))).count([one_batch])
+    assert divisor == float(one_batch.weights.sum()) != len(one_batch.targets)
     generator = torch.Generator().manual_seed(0)
-    targets = found.targets % 50
+    targets = one_batch.targets % 50
     hidden, head = (torch.randn(n, 8, generator=generator) for n in (len(targets), 50))
     grads = []
     for ours in (True, False):
         h, w = (t.clone().requires_grad_() for t in (hidden, head))
         if ours:
-            total = chunked_cross_entropy(h, w, targets, found.weights)[0]
+            total = chunked_cross_entropy(h, w, targets, one_batch.weights)[0]
         else:
             losses = torch.nn.functional.cross_entropy(h @ w.T, targets, reduction="none")
-            total = (losses * found.weights).sum()
+            total = (losses * one_batch.weights).sum()
         (total / divisor).backward()
         assert h.grad is not None
         assert w.grad is not None
