@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mypt_infer.decode import Decoder
@@ -175,6 +175,7 @@ def test_a_snippet_is_the_passage_around_the_hit() -> None:
     st.integers(20, 200),
 )  # fmt: skip
 @settings(max_examples=examples(200))
+@example("手册" * 100 + "密码" + "手册" * 100, "密码", 40)  # cut on both sides, with no space
 def test_a_snippet_is_a_bounded_piece_of_its_text(text: str, query: str, letters: int) -> None:
     made, whole = snippet(text, query, letters), " ".join(text.split())
     assert len(made) <= letters
