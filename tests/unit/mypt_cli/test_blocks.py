@@ -33,7 +33,7 @@ def rows(read: Iterable[Block]) -> list[tuple[int, bytes]]:
     return [(block.first_row + at, line) for block in read for at, line in enumerate(block.lines())]
 
 
-def joined(read: Iterable[Block]) -> bytes:
+def data_of(read: Iterable[Block]) -> bytes:
     return b"".join(block.data for block in read)
 
 
@@ -210,7 +210,7 @@ def test_only_a_newline_ends_a_line() -> None:
     expected = [(at + 1, line) for at, line in enumerate(data.split(b"\n"))]
     assert rows(blocks(memory(data))) == expected
     assert rows(blocks(memory(data + b"\n"))) == expected
-    assert joined(blocks(memory(data), block_size=3)) == data
+    assert data_of(blocks(memory(data), block_size=3)) == data
 
 
 def test_empty() -> None:
@@ -231,7 +231,7 @@ def test_position_is_in_bytes_on_disk(tmp_path: Path) -> None:
         assert positions == sorted(positions)
         assert positions[-1] == source.size == len(content)
         assert len(read) > 5
-        assert joined(read) == data
+        assert data_of(read) == data
         assert rows(read)[-1] == (COUNT, b"%d" % (COUNT - 1))
 
 
@@ -330,7 +330,7 @@ def test_members(kind: Any) -> None:
     data = pack(kind, TEXT) + pack(kind, b"") + pack(kind, b"last") + zeros
     for size in (7, 4096, 1 << 20):
         read = list(blocks(memory(data, compressed=kind), block_size=size))
-        assert joined(read) == TEXT + b"last"
+        assert data_of(read) == TEXT + b"last"
         assert not any(block.broken for block in read)
 
 
@@ -338,7 +338,7 @@ def test_zst_without_a_content_size_and_with_skippable_frames() -> None:
     frame = zstandard.ZstdCompressor().compressobj()
     skipped = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"12345"
     data = skipped + frame.compress(TEXT) + frame.flush() + skipped
-    assert joined(blocks(memory(data, compressed="zst"))) == TEXT
+    assert data_of(blocks(memory(data, compressed="zst"))) == TEXT
 
 
 @pytest.mark.parametrize("kind", ["gz", "zst"])
@@ -353,7 +353,7 @@ def test_truncated(kind: Any, share: float, size: int) -> None:
     *whole, last = blocks(memory(packed[:cut], compressed=kind), block_size=max(size, 4096))
     assert f"at byte {cut} of the file: it is truncated" in last.broken
     assert not any(block.broken for block in whole)
-    got = joined([*whole, last])
+    got = data_of([*whole, last])
     assert TEXT.startswith(got)
     assert b"\n" not in last.data
     assert last.first_row == got.count(b"\n") + 1
@@ -371,7 +371,7 @@ def test_damaged_never_raises(kind: Any, share: float, flip: int, size: int) -> 
     packed[int(len(packed) * share)] ^= flip
     *whole, last = blocks(memory(bytes(packed), compressed=kind), block_size=max(size, 4096))
     # Without a fault, it was in a header field that carries nothing, or a name.
-    assert last.broken or joined([*whole, last]) == TEXT
+    assert last.broken or data_of([*whole, last]) == TEXT
     assert all(not block.broken for block in whole)
 
 
@@ -379,7 +379,7 @@ def test_damage_after_good_data_loses_nothing_of_it() -> None:
     packed = bytearray(gzip.compress(TEXT, mtime=0))
     packed[-6] ^= 1  # the check sum
     *whole, last = blocks(memory(bytes(packed), compressed="gz"))
-    assert joined(whole) == TEXT
+    assert data_of(whole) == TEXT
     place = f"at byte {len(packed) - 5} of the file"
     assert last.broken == f"gzip data is damaged {place}: incorrect data check"
     assert (last.data, last.first_row) == (b"", 20_001)

@@ -41,7 +41,7 @@ def tools(engine: WorkspaceEngine) -> Toolbox:
     return toolbox(WorkspaceTools(engine))
 
 
-def shown(tools: Toolbox, name: str, arguments: dict[str, Any], most: int) -> Any:
+def result_of(tools: Toolbox, name: str, arguments: dict[str, Any], most: int) -> Any:
     """Returns a result as a model sees it, in `most` tokens."""
     pairs = "".join(
         f', "{key}": {json.dumps(v, ensure_ascii=False)}' for key, v in arguments.items()
@@ -63,7 +63,7 @@ def test_a_long_document_is_read_to_its_end(
     arguments: dict[str, Any] = {"title": title}
     while len(read) <= enough or pages < 3:
         pages += 1
-        page = shown(tools, "workspace.get_doc", arguments, most)
+        page = result_of(tools, "workspace.get_doc", arguments, most)
         assert "truncated" not in page
         read += page["text"]
         if page["next"] is None:
@@ -107,7 +107,9 @@ def test_what_is_not_there_is_said(tools: Toolbox) -> None:
 def test_all_that_was_found_is_shown(tools: Toolbox) -> None:
     """Five snippets in 512 tokens, each around its hit, and in 460."""
     for most in (512, 460):
-        value = shown(tools, "workspace.search", {"query": "crane stops noon", "top_k": 5}, most)
+        value = result_of(
+            tools, "workspace.search", {"query": "crane stops noon", "top_k": 5}, most
+        )
         assert value["total"] == len(value["documents"]) == 5
         assert "truncated" not in value
         assert all("stops at noon" in d["text"] for d in value["documents"])
@@ -125,7 +127,7 @@ def test_a_long_list_is_read_to_its_end(tools: Toolbox) -> None:
     listed: list[str] = []
     arguments: dict[str, Any] = {"prefix": "Rules/", "offset": 0}
     while True:
-        page = shown(tools, "workspace.list_docs", arguments, 300)
+        page = result_of(tools, "workspace.list_docs", arguments, 300)
         assert page["total"] == 30
         assert "truncated" not in page
         assert 0 < len(page["documents"]) < 10
@@ -151,7 +153,7 @@ def test_a_tool_that_cannot_shorten_is_shortened_by_others() -> None:
     long = {"text": "word " * 500}
     for shorten in (None, fails, lambda arguments, value, fits: long):
         box = Toolbox([Tool("f", "", ANY, lambda _: long, shorten)])
-        assert shown(box, "f", {}, 100)["truncated"] is True
+        assert result_of(box, "f", {}, 100)["truncated"] is True
         assert box.shortened("f", {}, {"text": "short"}, lambda value: True) == {"text": "short"}
 
 

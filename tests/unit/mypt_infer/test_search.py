@@ -52,7 +52,7 @@ def first(engine: WorkspaceEngine, query: str) -> str:
         ("x86_64", "en.txt"), ("parse_args()", "en.txt"), ("dry run", "code.txt"), ("foo2", "code.txt"), ("code", "code.txt"),
     ],
 )  # fmt: skip
-def test_found(engine: WorkspaceEngine, query: str, name: str) -> None:
+def test_a_query_finds_its_document(engine: WorkspaceEngine, query: str, name: str) -> None:
     assert first(engine, query) == name
 
 

@@ -41,7 +41,7 @@ def item(content: str = "Hi", **more: Any) -> Item:
     return item_of({"system": "S", **chat(user(content), assistant("Yo", **more))})
 
 
-def made(*items: Item) -> bytes:
+def html_of(*items: Item) -> bytes:
     return page(collect(items), "some/f.jsonl")
 
 
@@ -153,7 +153,7 @@ def test_data_is_no_markup(text: str) -> None:
 
 
 def test_the_policy_allows_the_pages_own_code_and_nothing_else() -> None:
-    html = made(item()).decode()
+    html = html_of(item()).decode()
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
     assert policy is not None
     for name in ("style", "script"):
@@ -168,7 +168,7 @@ def test_the_policy_allows_the_pages_own_code_and_nothing_else() -> None:
 
 
 def test_hidden_characters_are_those_of_the_linter() -> None:
-    code = made(item()).decode()
+    code = html_of(item()).decode()
     pattern = re.search(r"hidden = /(.*)/gu;", code)
     assert pattern is not None
     assert pattern[1].isascii()
@@ -177,7 +177,7 @@ def test_hidden_characters_are_those_of_the_linter() -> None:
 
 
 def test_tokens_totals_and_findings() -> None:
-    held = data(made(item("\U0001f469 x", think="t"), item("Hi <MyPT_user>")))
+    held = data(html_of(item("\U0001f469 x", think="t"), item("Hi <MyPT_user>")))
     first, second = held["episodes"]
     assert first["tokens"] == len(D.encode(item("\U0001f469 x", think="t").episode))
     assert (first["phase"], second["phase"]) == (5, 1)
@@ -205,12 +205,12 @@ def test_a_dialect_without_phases(tmp_path: Path) -> None:
 
 
 def test_a_long_headline_is_cut() -> None:
-    assert data(made(item("word " * 100)))["episodes"][0]["headline"].endswith("…")
+    assert data(html_of(item("word " * 100)))["episodes"][0]["headline"].endswith("…")
 
 
 def test_what_the_overview_says() -> None:
     wrong = item("Hi <MyPT_user> <MyPT_user>", foo=1)
-    held = data(made(item(language="en"), wrong, item_of(read(PHASE5)[0])))
+    held = data(html_of(item(language="en"), wrong, item_of(read(PHASE5)[0])))
     plain, faulty, calls = held["rows"]
     assert (plain["rules"], plain["tools"], plain["language"]) == (["MYP103"], [], None)
     assert faulty["rules"] == ["MYP103", "MYP303"]
@@ -251,7 +251,7 @@ def test_metadata_and_fixes_are_there() -> None:
     messages = [{"role": "system", "content": "S"}, user(_seen=[1]), assistant("Yo")]
     metadata = {"from": "here", "more": ["word"] * 20}
     value = {"messages": messages, "language": "de", "_metadata": metadata}
-    held = data(made(item_of(value)))
+    held = data(html_of(item_of(value)))
     (episode,) = held["episodes"]
     (meta,) = [block for block in episode["blocks"] if block["look"] == "meta"]
     texts = [chunk["text"] for chunk in meta["chunks"]]
@@ -288,7 +288,7 @@ def test_json_is_laid_out() -> None:
         assistant(text),
     ]
     value = {"system": "S", "messages": messages}
-    held = data(made(item_of(value)))
+    held = data(html_of(item_of(value)))
     with_breaks = [
         (block["kind"], chunk["breaks"])
         for block in held["episodes"][0]["blocks"]
@@ -305,7 +305,7 @@ def test_the_time_of_a_page_grows_in_line() -> None:
     """A search for the place of each line break from the start of the text takes minutes."""
     items = {n: item_of({"system": "S", "messages": [user(), *answer_of(n)]}) for n in (2000, 8000)}
     assert len(line_breaks(json.dumps(["\U0001f469", 1] * 2000, ensure_ascii=False))) > 4000
-    assert in_proportion(lambda n: made(items[n]), 2000)
+    assert in_proportion(lambda n: html_of(items[n]), 2000)
 
 
 def answer_of(n: int) -> list[dict[str, Any]]:
