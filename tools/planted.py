@@ -97,9 +97,9 @@ def _read(name: str, text: str) -> None:
     elif kind == ".toml":
         tomllib.loads(text)
     elif kind == ".lark":
-        from mypt_spec.automaton import extract
+        from mypt_spec.automaton import make_parser
 
-        extract(text)
+        make_parser(text)
 
 
 @dataclass(frozen=True)
