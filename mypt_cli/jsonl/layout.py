@@ -1,7 +1,7 @@
 r"""Finds how a file holds its records, from its first bytes.
 
 Input are bytes; output is a `Layout`: a record a line, one JSON array, one JSON object around or
-instead of the records, or a table of Parquet. A record of JSONL begins with `{`, so `[` and an
+instead of the records, a table of Parquet, or something that is no JSON. A record of JSONL begins with `{`, so `[` and an
 object after it is an array, whatever white space is between them.
 """
 
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mypt_cli.jsonl.line import BOM
+from mypt_cli.jsonl.other_files import OtherFile, other_file
 
-Kind = Literal["lines", "array", "object", "parquet"]
+Kind = Literal["lines", "array", "object", "parquet", "other"]
 HEAD = 1 << 16  # bytes looked at
 MAGIC = b"PAR1"
 _SPACE = b" \t\r\n"
@@ -39,11 +40,12 @@ class Layout:
     """How a file holds its records.
 
     `key` is that of the list of records in an object; "" where the object is itself a record, over
-    several lines.
+    several lines. `other` is what the file is instead of JSON.
     """
 
     kind: Kind
     key: str = ""
+    other: OtherFile | None = None
 
 
 LINES, ARRAY = Layout("lines"), Layout("array")
@@ -62,6 +64,9 @@ def layout_of(head: bytes, *, ended: bool) -> Layout | None:
     ended = ended or len(head) >= HEAD
     if head.startswith(MAGIC):
         return Layout("parquet")
+    other = other_file(head)
+    if other is not None:
+        return Layout("other", other=other)
     if len(head) < len(MAGIC) and (MAGIC.startswith(head) or BOM.startswith(head)) and not ended:
         return None
     body = head.removeprefix(BOM).lstrip(_SPACE)

@@ -26,6 +26,7 @@ from mypt_cli.jsonl.blocks import (
 )
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
 from mypt_cli.jsonl.layout import HEAD, LINES, Layout, layout_of, records_in_array
+from mypt_cli.jsonl.other_files import OtherFile
 from mypt_spec.findings import Finding
 
 
@@ -60,6 +61,8 @@ def record_blocks(
             yield from parquet_blocks(
                 source, block_size=block_size, max_line=max_line, stream=again
             )
+        elif layout.other is not None:
+            yield _not_json(layout.other, reader.offset)
         else:
             yield _in_object(layout, source, reader.offset)
 
@@ -71,11 +74,19 @@ def record_ranges(source: Source, *, size: int) -> list[tuple[int, int]]:
 
 def has_lines(source: Source) -> bool:
     """Returns whether a source can be divided into lines. Raises UsageError if it is unreadable."""
-    if not source.divisible:
-        return False
+    return source.divisible and _layout(source) == LINES
+
+
+def holds_json(source: Source) -> bool:
+    """Returns whether a file may hold JSON or Parquet. Raises UsageError if it is unreadable."""
+    return not source.divisible or _layout(source).kind != "other"
+
+
+def _layout(source: Source) -> Layout:
+    """Returns the layout of a plain file."""
     with source.open() as stream:
         head = FileReader(stream, source.path).read(HEAD)
-    return layout_of(head, ended=True) == LINES
+    return layout_of(head, ended=True) or LINES
 
 
 def holds_records(source: Source) -> bool:
@@ -110,6 +121,13 @@ def _looked_at(pieces: Iterator[bytes]) -> tuple[Layout, Iterator[bytes]]:
 def _broken(error: BrokenDataError) -> Iterator[bytes]:
     yield from ()
     raise error
+
+
+def _not_json(other: OtherFile, position: int) -> Block:
+    """Returns the block of a file that holds no JSON."""
+    message = f"the file is {other.what}, not JSONL"
+    fault = Finding("MYP017", message, help=other.advice)
+    return Block(b"", 1, position, broken=message, kind="other", fault=fault)
 
 
 def _in_object(layout: Layout, source: Source, position: int) -> Block:

@@ -20,7 +20,7 @@ from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_cli.jsonl.line import is_utf16
 from mypt_cli.jsonl.output import Output
 from mypt_cli.jsonl.paths import source_of
-from mypt_cli.jsonl.records import has_lines, record_blocks
+from mypt_cli.jsonl.records import has_lines, holds_json, record_blocks
 from mypt_cli.progress import Bar
 from mypt_lint.check.file_faults import BLOCK, MAX_LINE, MAX_TEXT
 from mypt_lint.fast.clean_filter import CleanFilter
@@ -96,7 +96,7 @@ def fix_sources(
         )
     for group in groups if output is None else ():
         for source in group.sources if group.kind == "record" else ():
-            if source.divisible and not has_lines(source):
+            if source.divisible and holds_json(source) and not has_lines(source):
                 raise UsageError(
                     f"{source.path} is no JSONL, so it is not fixed in place; -o FIXED.jsonl "
                     "writes its records, fixed, as JSONL"
