@@ -1,8 +1,8 @@
 r"""Finds how a file holds its records, from its first bytes.
 
 Input are bytes; output is a `Layout`: a record a line, one JSON array, one JSON object around or
-instead of the records, a table of Parquet, or something that is no JSON. A record of JSONL begins with `{`, so `[` and an
-object after it is an array, whatever white space is between them.
+instead of the records, a table of Parquet, or something that is no JSON. A record of JSONL begins
+with `{`, so `[` and an object after it is an array, whatever white space is between them.
 """
 
 from __future__ import annotations
