@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CONFIG, WEIGHTS, OPTIMIZER = "config.json", "model.safetensors", "optimizer.safetensors"
+GENERATION = "generation_config.json"  # how a model is sampled, unless somebody says otherwise
 # The file of a checkpoint that says what it was trained with.
 TRAINER = "trainer.json"
 

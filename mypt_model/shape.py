@@ -19,7 +19,8 @@ class LlamaConfig:
 
     Raises ModelError when a size is no whole number above 0, when the heads cannot share
     `hidden_size` evenly, or when the heads cannot share the key heads evenly.
-    `max_position_embeddings` is in tokens; None where the folder does not say.
+    `max_position_embeddings` is in tokens; None where the folder does not say. The ids of special
+    tokens change nothing in the model: they are kept for programs that ask a folder for them.
     """
 
     vocab_size: int
@@ -32,6 +33,9 @@ class LlamaConfig:
     rope_theta: float = 10000.0
     tie_word_embeddings: bool = False
     max_position_embeddings: int | None = None
+    bos_token_id: int | None = None
+    eos_token_id: int | list[int] | None = None
+    pad_token_id: int | None = None
 
     def __post_init__(self) -> None:
         for name in (

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mypt_spec
-from mypt_model.folder import CONFIG, WEIGHTS, beside, dialect_of, newest
+from mypt_model.folder import CONFIG, GENERATION, WEIGHTS, beside, dialect_of, newest
 from mypt_model.pieces import is_sharded, read_pieces
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
@@ -59,13 +59,13 @@ def export(
     last = next(reversed(ends), padding(d))
     stops = {} if ends else {"stop_strings": stop_strings(d)}
     ids: dict[str, Any] = {
-        "bos_token_id": None,
+        "bos_token_id": config.get("bos_token_id"),
         "eos_token_id": list(ends.values()),
         "pad_token_id": d.tokenizer.pad,
     }
     files = {
         CONFIG: {"architectures": ["LlamaForCausalLM"], "model_type": "llama"} | config | ids,
-        "generation_config.json": {"do_sample": True} | ids | stops,
+        GENERATION: {"do_sample": True} | _generation(source) | ids | stops,
         "tokenizer.json": tokenizer_json(d),
         "tokenizer_config.json": tokenizer_config(d, last) | {"response_template": response},
     }
@@ -81,6 +81,20 @@ def export(
         whole = save(read_pieces(source), metadata={"format": "pt"})
         return write_folder(out, {WEIGHTS: whole} | written)
     return write_folder(out, written, copies={WEIGHTS: source / WEIGHTS})
+
+
+def _generation(source: Path) -> dict[str, Any]:
+    """Returns the settings of generation that a checkpoint has from the model it began with."""
+    path = source / GENERATION
+    if not path.is_file():
+        return {}
+    try:
+        settings = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ExportError(f"{path}: cannot be read: {error}") from None
+    if not isinstance(settings, dict):
+        raise ExportError(f"{path}: expected an object")
+    return {key: value for key, value in settings.items() if key != "transformers_version"}
 
 
 def _config(source: Path) -> dict[str, Any]:

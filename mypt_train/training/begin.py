@@ -43,7 +43,8 @@ def shaped(config: Config, source: Path | None) -> Config:
         if config.model:
             return config
         shape = asdict(read_config(source))
-        return replace(config, model={k: v for k, v in shape.items() if k not in _OF_DATA})
+        kept = {k: v for k, v in shape.items() if k not in _OF_DATA and v is not None}
+        return replace(config, model=kept)
     if config.model:
         raise ConfigError(
             f"{source}: its shape is not for a config to say; use --config finetune, or one "
@@ -78,9 +79,13 @@ def begun(
         given = net.config.vocab_size
         _check_room(source, given, ids)
         return open_hollow(source, ids) if hollow else net.grown(ids), max(0, ids - given)
-    given = ids if source is None else read_config(source).vocab_size
+    given = ids
     if source is not None:
+        base = read_config(source)
+        given, longest = base.vocab_size, base.max_position_embeddings
         _check_room(source, given, ids)
+        if longest is not None:  # rows may be short: the model goes on to read what it could
+            context = max(context or 0, longest)
     shape = config.shape(max(ids, given), context)
     if empty or hollow:
         with torch.device("meta"):

@@ -23,6 +23,7 @@ from torch import Tensor
 from mypt_cli import atomic
 from mypt_model.folder import (
     CONFIG,
+    GENERATION,
     OPTIMIZER,
     TRAINER,
     WEIGHTS,
@@ -37,7 +38,10 @@ from mypt_train.training.parts import lora
 
 SCHEMA, VERSION = "mypt_checkpoint", 1
 # Keys of config.json that two models of one shape need not share.
-_FREE = ("max_position_embeddings", "dtype", "torch_dtype", "_name_or_path", "architectures")
+_FREE = (
+    "max_position_embeddings", "dtype", "torch_dtype", "_name_or_path", "architectures",
+    "bos_token_id", "eos_token_id", "pad_token_id",
+)  # fmt: skip
 # Size and SHA-256 of files, by name.
 Files = dict[str, dict[str, Any]]
 
@@ -170,6 +174,12 @@ def complete(
         (part / name).write_text(
             json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8"
         )
+
+
+def generation_of(folder: Path | None) -> dict[str, bytes]:
+    """Returns the settings of generation in the folder of a model, as a file by its name."""
+    path = None if folder is None else folder / GENERATION
+    return {} if path is None or not path.is_file() else {GENERATION: path.read_bytes()}
 
 
 def facts_of(folder: Path, world: World = ALONE) -> dict[str, Any]:
