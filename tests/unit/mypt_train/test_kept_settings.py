@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 import mypt_spec
-
 from tests.support.training import SHAPE, config, data
 
 pytest.importorskip("torch")
 
-from mypt_train.export.folder import export  # noqa: E402
-from mypt_train.training.config import Config  # noqa: E402
-from mypt_train.training.trainer import train  # noqa: E402
+from mypt_train.export.folder import export
+from mypt_train.training.config import Config
+from mypt_train.training.trainer import train
 
 FACTS = {
     "max_position_embeddings": 8192,
