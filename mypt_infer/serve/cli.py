@@ -80,6 +80,8 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.serve.guard import LOOPBACK
 
     key = os.environ.get(KEY) or None
+    if key is not None and key != key.strip():
+        raise ValueError(f"{KEY}: a key cannot begin or end with white space: no header keeps it")
     if key is None and chosen.host not in LOOPBACK:
         raise ValueError(f"--host {chosen.host}: others could ask, too; set {KEY} to a key")
     if chosen.threads is not None:

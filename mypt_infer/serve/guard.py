@@ -42,7 +42,8 @@ class Guard:
         headers = Headers(scope=scope)
         if scope["path"] not in _OPEN and self._key is not None:
             kind, _, given = headers.get("authorization", "").partition(" ")
-            same = hmac.compare_digest(given.strip().encode(), self._key)
+            # Starlette reads the bytes of a header as Latin-1, whatever the client wrote.
+            same = hmac.compare_digest(given.strip().encode("latin-1"), self._key)
             if kind.lower() != "bearer" or not same:
                 said = "wrong key" if given else "no key: send Authorization: Bearer KEY"
                 return ApiError(
