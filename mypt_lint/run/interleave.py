@@ -10,8 +10,11 @@ from collections.abc import Iterator
 
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.run.chunk import Chunk
+from mypt_lint.run.once import METADATA
 
 _Place = tuple[str, int]
+# Findings about a file: the line at which they are shown is not faulty because of them.
+_OF_THE_FILE = frozenset({"MYP012", "MYP013", METADATA})
 _END: _Place = ("\U0010ffff", 0)
 
 
@@ -26,9 +29,10 @@ def interleaved(chunks: Iterator[Chunk], more: Iterator[Chunk]) -> Iterator[Chun
             first, last = _place(chunk.found[0]), _place(chunk.found[-1])
             yield from ahead.before(first)
             for extra in ahead.before((last[0], last[1] + 1)):
-                lines = {_place(item) for item in chunk.found} & {
-                    _place(item) for item in extra.found
+                faulty = {
+                    _place(item) for item in chunk.found if item.finding.code not in _OF_THE_FILE
                 }
+                lines = faulty & {_place(item) for item in extra.found}
                 extra.summary.faulty -= len(lines)
                 extra.summary.clean += len(lines)
                 chunk.summary.add(extra.summary)
