@@ -144,6 +144,8 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
                 need(wanted is not None, entry, '"id" of a piece needs [vocabulary]')
                 _give(given, raw["special"], raw["id"], entry, need)
         need(bool(pieces), entry, '"spelling" is empty')
+        blank = all(piece.kind == "space" for piece in pieces)
+        need(not blank, entry, '"spelling" is white space alone; add a text or a special piece')
         # Or content and the white space of a tag after it could spell this one together.
         bare = "".join(p.value for p in pieces if p.kind == "text")
         plain = {p.kind for p in pieces} <= {"text", "space"}

@@ -164,6 +164,7 @@ BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "phase is a word": (swap('phase = 1\ndoc = "Ends."', 'phase = "one"\ndoc = "Ends."'), "STOP", '"phase" must be int', True),
     "no doc": (swap('doc = "Ends."\n', ""), "STOP", '"doc" must be str', True),
     "unknown body": (swap('opens = "box"', 'opens = "box"\nbody = "yaml"'), "BOX_OPEN", '"body" must be', True),
+    "blank spelling": (swap('[{ special = "<stop>" }]\nid = 50259', '[{ space = "\\n", exact = true }]'), "STOP", "white space alone", True),
     "empty spelling": (swap('[{ special = "<stop>" }]\nid = 50259', "[]"), "STOP", '"spelling" is empty', True),
     "spelling is a string": (swap('[{ special = "<stop>" }]', '"<stop>"'), "STOP", '"spelling" must be list', True),
     "piece is a string": (swap('[{ special = "<stop>" }]', '["<stop>"]'), "STOP", "a piece of a spelling is a table", True),
