@@ -96,7 +96,7 @@ class Converter:
         self.source = source
         self.take_apart = reader(source, rules, takes=self.bridge.EXTRAS)
         # Phases and lengths are of the dialect that the settings were written for.
-        not_here = ("phase", "max-tokens", "records", "often", "system")
+        not_here = ("phase", "max-tokens", "records", "system")
         hiding = [pair for pair in rules.values if pair[0] not in not_here]
         usual = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
         self.checker: Judge = judge or usual

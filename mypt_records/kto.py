@@ -10,6 +10,7 @@ from mypt_records.reading import LABELS
 
 ABOUT = "KTO records (prompt, completion, label)"
 PROMPT = 'add a top-level "system"'
+TOP = completion.TOP | {*LABELS}
 
 
 def fit(record: dict[str, Any]) -> int:

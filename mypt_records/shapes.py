@@ -16,11 +16,12 @@ class Shape(Protocol):
     """A module that reads the records of one shape.
 
     `ABOUT` names them to users; `PROMPT` tells users how to give a record a system prompt, "" where
-    it has no place for one.
+    it has no place for one. `TOP` are the top-level keys of its records.
     """
 
     ABOUT: str
     PROMPT: str
+    TOP: frozenset[str]
 
     def fit(self, record: dict[str, Any]) -> int:
         """Returns how many signs there are that a record has this shape; 0 if it has not."""

@@ -18,7 +18,7 @@ from mypt_cli.words import either
 from mypt_lint.check.detect import error_count
 from mypt_lint.check.diagnostic import Diagnostic, Snippet
 from mypt_lint.check.foreign import judged
-from mypt_lint.check.metadata import sorted_out
+from mypt_lint.check.metadata import TELLING, UNKNOWN, sorted_out
 from mypt_lint.check.positions import Places
 from mypt_lint.check.suppress import OPT_OUT, suppressed
 from mypt_lint.check.untrainable import ALWAYS, hidden_causes, untrainable
@@ -46,9 +46,8 @@ class Checker:
     more than their finding; with `proposals`, there are also fixes that are proved only when they
     are made; `edits` adds to each fix what it changes in the line. With a `shape`, the records are
     those of other tools, checked in the dialect too unless `formatless`, with `system` as the
-    prompt of those that have none. Of unknown top-level keys, those `allowed` are no finding, and
-    those that are there `often` are one of the file. `mask` is what rows for a trainer train
-    (`mypt_spec.encoder.MASKS`).
+    prompt of those that have none. Of unknown top-level keys, those `allowed` are no finding.
+    `mask` is what rows for a trainer train (`mypt_spec.encoder.MASKS`).
     """
 
     dialect: Dialect
@@ -66,7 +65,6 @@ class Checker:
     formatless: bool = False
     system: str | None = None
     allowed: frozenset[str] = frozenset()
-    often: frozenset[str] = frozenset()
     mask: str = "model"
 
     @property
@@ -156,8 +154,8 @@ class Checker:
             episode, found = judged(self, record)
         else:
             episode, found = self.dialect.check(record, limits=self.limits)
-        if self.allowed or self.often:
-            found = sorted_out(record, found, self.allowed, self.often)
+        if any(finding.code == UNKNOWN for finding in found):
+            found = sorted_out(record, found, self.allowed, () if self.shape else TELLING)
         left = self._left(record, episode, found)
         errors = [f for f in found if f.severity == "error"]
         if self.others and self._errors(left):

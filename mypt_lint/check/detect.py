@@ -152,7 +152,9 @@ def elsewhere_than(
 
 def of_a_dialect(record: object) -> bool:
     """Returns whether a record has a key that dialects have, and hardly any shape."""
-    return isinstance(record, dict) and "system" in record and "messages" in record
+    return (
+        isinstance(record, dict) and isinstance(record.get("system"), str) and "messages" in record
+    )
 
 
 def _of_other_tools(record: object) -> bool:
@@ -232,7 +234,7 @@ def _first_records(data: bytes, most: int = _LINES) -> list[object]:
     return found
 
 
-def _mentions(record: object, dialect: Dialect) -> bool:
+def mentions(record: object, dialect: Dialect) -> bool:
     """Returns whether a text has a tag of the dialect, which is an error, and a sign for it."""
     text = json.dumps(record, ensure_ascii=False)
     return any(tag in text for tag in dialect.table.special)
@@ -264,7 +266,7 @@ def _error_counts(
     if episode is None:
         return _WORST, _WORST
     full = min(_errors(shape, hidden) + _errors(rest, hidden), _WORST)
-    return full, min(_errors(shape, hidden), _WORST) if _mentions(record, dialect) else full
+    return full, min(_errors(shape, hidden), _WORST) if mentions(record, dialect) else full
 
 
 def failures(record: object, dialect: Dialect) -> frozenset[str]:
@@ -274,7 +276,7 @@ def failures(record: object, dialect: Dialect) -> frozenset[str]:
     """
     _, shape, rest = _judged(record, dialect)
     text = json.dumps(record, ensure_ascii=False)
-    tagged = _mentions(record, dialect) or any(e.terminal != TEXT for e in dialect.lex(text))
+    tagged = mentions(record, dialect) or any(e.terminal != TEXT for e in dialect.lex(text))
     found = [*shape, *([] if tagged else rest)]
     return frozenset(f.code for f in found if f.severity == "error" and not (f.fix and f.fix.safe))
 

@@ -1,22 +1,39 @@
-"""Tells keys that most records of a file have, and that mean nothing, from misspelt ones.
+"""Tells metadata of a file from misspelt keys.
 
-Input are findings about unknown top-level keys; output is one finding a key, which the reports show
-once for each file.
+Any program adds top-level keys of its own to records: ids, sources, scores. A model never sees
+them, and no trainer needs them, so they are no errors. Input are findings about unknown top-level
+keys; output is nothing for customary keys, a warning for others, which the reports show once for
+each file, and the finding itself where a key that the record lacks was meant.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 from mypt_spec.bodies.strict_json import unescape
-from mypt_spec.findings import Finding, Fix
+from mypt_spec.findings import Finding
 
 UNKNOWN, METADATA = "MYP103", "MYP112"
-_FEW = 3  # records that must have a key before it is taken for one of the file
-# Keys that would say something, if the shape of the file had a place for them there.
-_TELLING = frozenset({
+_MEANT = 'did you mean "'
+# Keys that published data sets have beside what is trained.
+CUSTOMARY = frozenset({
+    "_id", "author", "batch", "categories", "category", "config", "conv_id", "conversation_hash",
+    "conversation_id", "country", "created", "created_at", "data_source", "dataset",
+    "dataset_name", "date", "difficulty", "domain", "environment", "episode_id", "example_id",
+    "example_index", "file", "file_name", "filename", "generation_model", "generator", "hash", "id",
+    "idx", "image", "image_path", "index", "info", "input_tokens", "instance_id", "is_correct",
+    "key", "lang", "language_code", "length", "level", "license", "locale", "md5", "meta",
+    "metadata", "metrics", "model", "model_name", "n_tokens", "name", "num_tokens", "num_turns",
+    "openai_moderation", "origin", "original_id", "output_tokens", "prompt_id", "prompt_tokens",
+    "provider", "quality", "question_id", "rating", "record_id", "redacted", "repo", "reward",
+    "row_id", "rubric", "sample_id", "score", "scores", "seed", "session_id", "sha256", "source",
+    "source_id", "sources", "split", "state", "status", "subject", "subset", "tag", "tags", "task",
+    "task_id", "task_name", "timestamp", "title", "token_count", "topic", "topics", "toxic",
+    "trajectory_id", "turn", "uid", "url", "user_id", "uuid", "version", "video", "win_rate",
+})  # fmt: skip
+# Keys that say something in some format. A dialect without a place for one would lose it.
+TELLING = frozenset({
     "answer", "answers", "assistant", "chat", "chats", "chosen", "completion", "content",
     "conversation", "conversations", "dialog", "dialogue", "function", "functions", "history",
     "human", "input", "inputs", "instruction", "instructions", "message", "messages", "msg", "msgs",
@@ -27,56 +44,40 @@ _TELLING = frozenset({
 })  # fmt: skip
 
 
-def common(
-    records: Sequence[object], read: Callable[[object], Sequence[Finding]]
-) -> frozenset[str]:
-    """Returns the unknown top-level keys of most of the first records of a file.
-
-    Not those that are like a known key, or that would say something elsewhere. `read` returns what
-    is found in a record.
-    """
-    counts: Counter[str] = Counter()
-    for record in records:
-        counts.update({
-            key
-            for finding in read(record)
-            if (key := _key(finding)) and not finding.help.startswith("did you mean")
-        })  # fmt: skip
-    most = max(_FEW, len(records) // 2 + 1)
-    return frozenset(k for k, n in counts.items() if n >= most and k.lower() not in _TELLING)
-
-
 def sorted_out(
-    record: Any, found: list[Finding], allowed: Collection[str], often: Collection[str]
+    record: Any, findings: list[Finding], allowed: Collection[str], telling: Collection[str]
 ) -> list[Finding]:
-    """Returns findings without those about `allowed` keys.
+    """Returns findings without those about keys that are `allowed` or customary.
 
-    Those about keys that are there `often` become others, whose fix makes the key metadata.
+    Those about other unknown keys become warnings, but for `telling` keys, and where a key that is
+    absent was meant.
     """
     out = []
-    for finding in found:
-        key = _key(finding)
-        if key and key in allowed:
+    for finding in findings:
+        key = unknown_key(finding)
+        if key and (key in allowed or key in CUSTOMARY):
             continue
-        out.append(_of_the_file(record, key, finding) if key and key in often else finding)
+        a_mistake = not key or key.lower() in telling or _is_misspelt(record, finding)
+        out.append(finding if a_mistake else _of_the_file(key, finding))
     return out
 
 
-def _key(finding: Finding) -> str:
+def unknown_key(finding: Finding) -> str:
     """Returns the unknown top-level key that a finding is about; empty for any other finding."""
     if finding.code != UNKNOWN or finding.pointer.count("/") != 1:
         return ""
     return unescape(finding.pointer[1:])
 
 
-def _of_the_file(record: Any, key: str, finding: Finding) -> Finding:
-    fix = None
-    if f"_{key}" not in record:
-        patch = (
-            {"op": "remove", "path": finding.pointer},
-            {"op": "add", "path": f"/_{finding.pointer[1:]}", "value": record[key]},
-        )
-        fix = Fix(f'call it "_{key}", which is metadata', True, patch=patch)
+def _is_misspelt(record: Any, finding: Finding) -> bool:
+    """Returns whether a key is like one that the record lacks, or leaves empty."""
+    if not finding.help.startswith(_MEANT):
+        return False
+    meant = finding.help.removeprefix(_MEANT).removesuffix('"?')
+    return record.get(meant) in (None, "", [])
+
+
+def _of_the_file(key: str, finding: Finding) -> Finding:
     message = f'"{key}" is no key of the format; the model never sees it'
-    advice = f'allow it in the settings, [metadata] keys = ["{key}"], or call it "_{key}"'
-    return Finding(METADATA, message, finding.pointer, help=advice, fix=fix, on_key=True)
+    advice = f'if it is metadata, list it in the settings: [metadata] keys = ["{key}"]'
+    return Finding(METADATA, message, finding.pointer, help=advice, on_key=True)

@@ -425,6 +425,5 @@ def checker(
         shape=own["records"] if own["records"] in NAMES else "",
         formatless=formatless,
         allowed=frozenset(own["metadata"] or ()),
-        often=frozenset(own["often"] or ()),
         mask=own["mask"] or "model",
     )

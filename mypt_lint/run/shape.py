@@ -8,29 +8,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.parser import known_dialect
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.detect import beginning, failures, of_a_dialect
-from mypt_lint.check.metadata import common
+from mypt_lint.check.detect import beginning, failures, mentions, of_a_dialect
+from mypt_lint.check.metadata import unknown_key
 from mypt_lint.settings.settings import Settings
+from mypt_records.chat import ROLES
 from mypt_records.names import NAMES
-from mypt_spec.dialect import RECORDS, folder, told_by_records
+from mypt_spec.dialect import RECORDS, Dialect, folder, told_by_records
 from mypt_spec.findings import Finding
 
 AUTO = "auto"
 _WORST = 5  # errors of one record that count
+# What other tools write, and no dialect whose records code reads.
+_OTHER_KEYS = ("tools", "functions", "chat_template_kwargs", "parallel_tool_calls", "tool_choice")
+_OTHER_MESSAGE_KEYS = ("tool_calls", "function_call", "tool_call_id", "reasoning_content")
 _OF_TEXTS = "MYP3"  # from this code on, findings are about what is said, in any shape
 
 
 def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settings, Source]:
     """Returns settings whose `records` are the shape that was found, and the source to read.
 
-    `often` in them are keys of most records. Without a `definite` dialect, records that are as good
-    without one are records of a shape. Raises UsageError where both exclude one another.
+    Without a `definite` dialect, records that are as good without one are records of a shape.
+    Raises UsageError where both exclude one another.
     """
     if own["kind"] not in (None, "record"):
         return own, source
@@ -45,17 +50,11 @@ def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settin
         first, source = beginning(source, least=1)
         if not first or not _errors(native(first[0])):
             return own, source
-    from mypt_records.shapes import read  # records of a dialect need none of it
-
     found, source = beginning(source)
     shape = wanted if wanted in NAMES else ""
     if wanted in (None, AUTO) and _reads_others(name):
         shape = guessed(found, name, definite=definite)
-    if shape:
-        keys = common(found, lambda record: read(record, shape).findings)
-        return own.having(records=shape, often=tuple(sorted(keys))), source
-    keys = common(found, native) if native is not None else frozenset()
-    return own.having(often=tuple(sorted(keys))) if keys else own, source
+    return (own.having(records=shape) if shape else own), source
 
 
 def _reads_others(name: str) -> bool:
@@ -96,9 +95,10 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     shape, count = max(shapes.items(), key=lambda item: item[1], default=("", 0))
     if count <= none:
         return ""
+    native = _natives(found, name)
     best = sum(
-        _WORST if of_a_dialect(record) else _errors(read(record, shape).findings)
-        for record in found
+        _WORST if is_native else _errors(read(record, shape).findings)
+        for record, is_native in zip(found, native, strict=True)
     )
     if name != AUTO and _worse(_reader(name), found, best) <= best:
         return ""
@@ -151,5 +151,59 @@ def _worse(check: Callable[[object], list[Finding]], found: Iterable[object], be
     return count
 
 
-def _errors(found: Iterable[Finding]) -> int:
-    return min(_WORST, sum(finding.severity == "error" for finding in found))
+def _errors(findings: Iterable[Finding]) -> int:
+    """Returns the number of errors, without top-level keys that no format has.
+
+    Any program adds keys of its own to records, however many; they say nothing about the format.
+    """
+    errors = (f for f in findings if f.severity == "error")
+    return min(_WORST, sum(not (key := unknown_key(f)) or key in _keys() for f in errors))
+
+
+@cache
+def _keys() -> frozenset[str]:
+    """Returns the top-level keys that any shape or dialect has."""
+    from mypt_records.shapes import SHAPES
+
+    schemas = [mypt_spec.dialect(name).adapter.SCHEMA for name in told_by_records()]
+    tables = [*(schema.top for schema in schemas), *(shape.TOP for shape in SHAPES.values())]
+    return frozenset(key for table in tables for key in table)
+
+
+def _natives(records: Sequence[object], name: str) -> list[bool]:
+    """Returns which records are of the dialect `name`, whatever errors they have.
+
+    A role or a tag that only the dialect has decides; a system prompt beside the messages does so
+    only if nothing in all these records is as other tools write it.
+    """
+    dialect = None if name == AUTO else mypt_spec.dialect(known_dialect(name))
+    plain = not any(map(_of_other_tools, records))
+    return [
+        (plain and of_a_dialect(record)) or (dialect is not None and _marked(record, dialect))
+        for record in records
+    ]
+
+
+def _of_other_tools(record: object) -> bool:
+    """Returns whether a record has keys or contents that dialects with code do not have."""
+    if not isinstance(record, dict) or not isinstance(record.get("messages"), list):
+        return False
+    if any(record.get(key) for key in _OTHER_KEYS):
+        return True
+    messages = [m for m in record["messages"] if isinstance(m, dict)]
+    return any(
+        any(m.get(key) for key in _OTHER_MESSAGE_KEYS) or isinstance(m.get("content"), list)
+        for m in messages
+    )
+
+
+def _marked(record: object, dialect: Dialect) -> bool:
+    """Returns whether a record has a role or a tag that only the dialect has."""
+    messages = record.get("messages") if isinstance(record, dict) else None
+    if not isinstance(messages, list):
+        return False
+    own = dialect.adapter.SCHEMA.roles.keys() - {*ROLES}
+    roles = {
+        m.get("role") for m in messages if isinstance(m, dict) and m.get("role").__class__ is str
+    }
+    return not own.isdisjoint(roles) or (not _of_other_tools(record) and mentions(record, dialect))

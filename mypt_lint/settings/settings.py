@@ -18,7 +18,7 @@ from mypt_spec.findings import SEVERITIES
 _ADDED = ("exclude", "ignore", "tools", "severity", "metadata")
 _JUDGING = (
     "phase", "max-tokens", "select", "ignore", "severity", "tools", "fail-on", "records",
-    "metadata", "often", "system",
+    "metadata", "system",
 )  # fmt: skip
 _Value = tuple[Any, tuple[str, ...]]  # a value, and where it comes from
 

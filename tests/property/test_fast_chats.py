@@ -81,8 +81,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
 def chats(shape: str, dialect: str) -> Chats:
     """One for all examples, which remembers what it has seen."""
     d = mypt_spec.dialect(dialect or "mypt")
-    often = frozenset({"row"})
-    return Chats(Checker(d, shape=shape, formatless=not dialect, often=often, system="S"))
+    return Chats(Checker(d, shape=shape, formatless=not dialect, system="S"))
 
 
 @st.composite
@@ -129,8 +128,6 @@ def test_most_records_are_remembered(dialect: str) -> None:
         (found,) = known.line(line, row=1, filename="f") or [None]
         assert found is not None
         assert found.finding.code == "MYP112"
-        assert found.finding.fix is not None
-        assert found.finding.fix.patch[1]["value"] == i
 
 
 def test_the_linter_asks_it() -> None:

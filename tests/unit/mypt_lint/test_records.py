@@ -7,9 +7,21 @@ from typing import Any
 
 import pytest
 
+from mypt_lint.check.metadata import CUSTOMARY
 from mypt_lint.cli import main
 from tests.support import build
-from tests.support.build import Record, assistant, chat, native, read, user
+from tests.support.build import (
+    Record,
+    assistant,
+    call,
+    calls,
+    chat,
+    function,
+    native,
+    system,
+    tool,
+    user,
+)
 from tests.support.conversion import FEATURES
 from tests.support.linting import TEXT
 from tests.support.shapes import RECORDS
@@ -128,38 +140,92 @@ def test_a_later_range_of_a_file_counts_its_rows(
 
 @pytest.mark.parametrize("record", [NATIVE, OPENAI, GPT | {"id": None}])
 def test_metadata_is_one_warning_for_each_key(record: Record, lint: Any) -> None:
-    path = write(*[record | {"source": i, "category": "c"} for i in range(5)], record)
+    path = write(*[record | {"patch": i, "traj": "c"} for i in range(5)], record)
+    before = Path(path).read_bytes()
     status, lines, _ = lint(path)
     assert status == 0
     assert codes(lines) == ["MYP112", "MYP112"]
     assert all(": in 5 of 6 records" in line for line in lines)
+    assert lint("--fix", path)[0] == 0
+    assert Path(path).read_bytes() == before, "no fix renames a key"
     Path("mypt-lint.toml").write_text(
-        '[metadata]\nkeys = ["source"]\n[files."x.jsonl".metadata]\nkeys = ["category"]\n'
+        '[metadata]\nkeys = ["patch"]\n[files."x.jsonl".metadata]\nkeys = ["traj"]\n'
     )
     assert lint(path)[:2] == (0, [])
-    Path("mypt-lint.toml").unlink()
-    assert main(["-q", "--fix", path]) == 0
-    first = read(path)[0]
-    same = {key: value for key, value in record.items() if value is not None or key in first}
-    assert first == same | {"_source": 0, "_category": "c"}
-    assert lint(path)[:2] == (0, [])
 
 
-@pytest.mark.parametrize("record", [NATIVE, OPENAI])
-@pytest.mark.parametrize("key", ["thinking", "message", "mesages", "response"])
-def test_a_key_that_would_say_something_is_an_error_a_record(
-    key: str, record: Record, lint: Any
+@pytest.mark.parametrize("record", [NATIVE, OPENAI, GPT])
+@pytest.mark.parametrize("count", [1, 5, 12])
+def test_customary_keys_are_no_finding_and_decide_nothing(
+    record: Record, count: int, lint: Any
 ) -> None:
-    status, lines, _ = lint(write(*[record | {key: "x"}] * 4))
+    """However many there are, and in however few records."""
+    keys = dict.fromkeys(sorted(CUSTOMARY)[:count], "x")
+    status, lines, err = lint(write(record, record | keys, record | keys))
+    assert (status, lines) == (0, [])
+    assert lint(write(record))[2][:-1] == err[:-1], "it is read as without them"
+
+
+def test_a_system_message_of_other_tools_stays_where_it_is(lint: Any) -> None:
+    record = chat(
+        system(), user(), assistant(), traj=1, score=1, task="t", split="s", patch="p", kind="k"
+    )
+    path = write(*[record] * 4)
+    before = Path(path).read_bytes()
+    status, lines, err = lint("--fix", path)
+    assert (status, codes(lines)) == (0, ["MYP112"] * 3)
+    assert "OpenAI records" in err[0]
+    assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "more", [{"system": None}, {"tools": None, "system": None, "images": None}]
+)
+def test_null_is_an_absent_key(more: Record, lint: Any) -> None:
+    status, lines, err = lint(write(*[OPENAI | more] * 3))
+    assert (status, lines) == (0, [])
+    assert "OpenAI records" in err[0]
+
+
+def test_a_system_prompt_beside_messages_of_other_tools(lint: Any) -> None:
+    """Calls tell that they are of other tools, also where some records have none."""
+    tools = [function()]
+    called = chat(
+        user(), calls(call(id="c1")), tool(tool_call_id="c1"), assistant(), system="S", tools=tools
+    )
+    status, lines, err = lint(write(called, called, chat(system="S", tools=tools), called))
+    assert (status, lines) == (0, [])
+    assert "OpenAI records" in err[0]
+
+
+def test_a_file_of_a_dialect_that_lost_its_system_prompts(lint: Any) -> None:
+    """A tag that only the dialect has tells."""
+    record = chat(user(), assistant("x<myPT_toolresult>1</myPT_toolresult>"))
+    status, lines, _ = lint(write(*[record] * 3))
+    assert (status, codes(lines)) == (1, ["MYP208", "MYP202"] * 3)
+
+
+@pytest.mark.parametrize("key", ["thinking", "message", "mesages", "response"])
+def test_a_key_that_the_record_has_was_not_meant(key: str, lint: Any) -> None:
+    status, lines, _ = lint(write(*[OPENAI | {key: "x"}] * 4))
+    assert (status, codes(lines)) == (0, ["MYP112"])
+
+
+@pytest.mark.parametrize("key", ["thinking", "message", "Response"])
+def test_a_dialect_would_lose_a_key_that_says_something(key: str, lint: Any) -> None:
+    status, lines, _ = lint(write(*[NATIVE | {key: "x"}] * 4))
     assert (status, codes(lines)) == (1, ["MYP103"] * 4)
 
 
-def test_a_rare_key_and_a_key_inside_of_messages_stay_errors(
-    lint: Any,
-) -> None:
+def test_a_key_that_the_record_lacks_was_meant(lint: Any) -> None:
+    status, lines, _ = lint(write(*[OPENAI | {"tool": [function()]}] * 4))
+    assert (status, codes(lines)) == (1, ["MYP103"] * 4)
+    assert lint(write(*[OPENAI | {"tool": 1, "tools": [function()]}] * 4))[0] == 0
+
+
+def test_a_key_inside_of_messages_stays_an_error(lint: Any) -> None:
     inside = chat(user(id=1), assistant())
     assert len(lint(write(*[inside] * 4))[1]) == 4
-    assert len(lint(write(*[OPENAI] * 3, OPENAI | {"id": 1}))[1]) == 1
 
 
 def test_settings_and_options_exclude_one_another(

@@ -5,7 +5,7 @@ serialised text, `generation` the output of a model, `bytes` a file as a Python 
 ids. Words after that set limits (`phase=1`, `max-tokens=5`, `tools=a,b`), ask for the pass over the
 data set (`data-set=yes`), or name the schema of a tool's result (`result=NAME:SCHEMA`), the dialect
 of the examples (`dialect=NAME`, else mypt; `auto` if found out), their shape, which is checked without
-a dialect if none is named (`records=NAME`), a key that the records of the file have (`often=KEY`), or codes that cannot be avoided
+a dialect if none is named (`records=NAME`), or codes that cannot be avoided
 besides the rule's own (`also=MYP218`).
 """
 
@@ -89,8 +89,8 @@ def examples(code: str) -> list[Example]:
 def findings_of(example: Example) -> list[Finding]:
     """Returns what the linter finds in an example."""
     words = dict(example.words)
-    names = ("dialect", "phase", "max-tokens", "records", "often", "tools")
-    dialect, phase, most, shape, often, tools = (words.pop(name, "") for name in names)
+    names = ("dialect", "phase", "max-tokens", "records", "tools")
+    dialect, phase, most, shape, tools = (words.pop(name, "") for name in names)
     tool, _, schema = words.pop("result", "").partition(":")
     auto, compared, _ = (words.pop(word, None) for word in ("auto", "data-set", "also"))
     assert not words
@@ -105,7 +105,6 @@ def findings_of(example: Example) -> list[Finding]:
     others = [mypt_spec.dialect(n) for n in mypt_spec.dialects() if n != d.name] if auto else []
     checker = Checker(
         d, limits, others=tuple(others), shape=shape, formatless=bool(shape) and not dialect,
-        often=frozenset({often} if often else ()),
     )  # fmt: skip
     if example.kind == "bytes":
         data = ast.literal_eval(example.body)

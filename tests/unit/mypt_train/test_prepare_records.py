@@ -58,11 +58,13 @@ def test_preferences_of_other_tools(capsys: pytest.CaptureFixture[str]) -> None:
     assert shards("a") == shards("b") != {}
 
 
-def test_metadata_of_the_settings_is_allowed() -> None:
-    path = write("x.jsonl", native(), native(grade="A"))
-    assert prepare([path, "--out", "a", "-q"]) == 2
-    Path("mypt-lint.toml").write_text('[metadata]\nkeys = ["grade"]\n')
-    assert prepare([path, "--out", "b", "-q"]) == 0
+def test_metadata_is_written_and_what_would_be_lost_is_refused() -> None:
+    path = write("x.jsonl", native(), native(grade="A", id=1))
+    assert prepare([path, "--out", "a", "-q"]) == 0
+    path = write("x.jsonl", native(), native(tools=[]))
+    assert prepare([path, "--out", "b", "-q"]) == 2
+    Path("mypt-lint.toml").write_text('[metadata]\nkeys = ["tools"]\n')
+    assert prepare([path, "--out", "c", "-q"]) == 0
 
 
 def test_a_vocabulary_of_their_texts() -> None:
