@@ -23,7 +23,7 @@ TOP = frozenset({
 
 def fit(record: dict[str, Any]) -> int:
     """Returns how many signs there are that a record has this shape; 0 if it has not."""
-    asked, answered = _first(record, ASKED), _first(record, ANSWERED)
+    asked, answered = _asked(record), _first(record, ANSWERED)
     return 0 if asked is None or answered is None else 2 + (asked == "instruction")
 
 
@@ -50,7 +50,8 @@ def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], lis
         system = _text(record, "system", reader)
         found += [] if system is None else [Message("system", "system", "/system", (system,))]
     found += _history(record.get("history"), reader)
-    key, more = _first(record, ASKED), _first(record, MORE)
+    key = _asked(record)
+    more = _first(record, tuple(name for name in MORE if name != key))
     if key is None:
         reader.add("MYP102", 'the record has no "instruction"', "", hint='add "instruction": "..."')
         return found, read
@@ -65,6 +66,11 @@ def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], lis
 def unread(record: dict[str, Any], read: list[str]) -> set[str]:
     """Returns the keys that hold a question or an answer, but not the one that is read."""
     return filled(record, {*ASKED, *MORE, *ANSWERED, "history"}.difference(read))
+
+
+def _asked(record: dict[str, Any]) -> str | None:
+    """Returns the key of the question; an input is one where nothing else asks."""
+    return _first(record, (*ASKED, "input"))
 
 
 def _first(record: dict[str, Any], names: tuple[str, ...]) -> str | None:

@@ -20,7 +20,7 @@ TOP = frozenset({
 })  # fmt: skip
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
 _ANY = frozenset({
-    "role", "content", "name", "weight", "loss_weight", "train", "refusal", "audio",
+    "role", "content", "name", "weight", "loss_weight", "train", "training", "loss", "refusal", "audio",
     "function_call", "annotations", "logprobs", "tool_calls", "tool_call_id", "prefix",
     "cache_control", *THOUGHTS,
 })  # fmt: skip
@@ -30,7 +30,10 @@ _READ = {
     "assistant": frozenset({"role", "content", "tool_calls", *THOUGHTS}),
     "tool": frozenset({"role", "content", "tool_call_id", "name"}),
 }
-_ALIASES = {"function": "tool"}
+# Roles of a call whose content is JSON text, and of results, as ms-swift has them; also ShareGPT's.
+CALLS = ("tool_call", "tool_calls", "function_call", "function-call")
+RESULTS = ("function", "tool_response", "observation", "function_response", "function-response")
+_ALIASES = {**dict.fromkeys(RESULTS, "tool"), **dict.fromkeys(CALLS, "assistant")}
 # Without any of these, an answer must have content.
 _INSTEAD = ("tool_calls", "function_call", "refusal", "audio", *THOUGHTS)
 
@@ -90,16 +93,19 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
     reader.begin()
     calls: tuple[Call, ...] = ()
     thoughts: tuple[Text, ...] = ()
-    if role == "assistant":
+    content = message.get("content")
+    if said in CALLS:
+        calls, content = reader.json_calls(content, f"{at}/content"), None
+    elif role == "assistant":
         calls = reader.calls(message.get("tool_calls"), f"{at}/tool_calls")
         thoughts = _thoughts(message, at, reader, beside)
         if not calls and (older := _older_call(message, at)) is not None:
             calls = (older,)
             del beside["function_call"]
-    content = message.get("content")
     texts: tuple[Text, ...] | None = None
     media: tuple[Given, ...] = ()
-    if content is not None or role != "assistant" or not any(message.get(k) for k in _INSTEAD):
+    instead = said in CALLS or any(message.get(key) for key in _INSTEAD)
+    if content is not None or role != "assistant" or not instead:
         parts = reader.parts(content, f"{at}/content")
         if parts is not None:
             texts, media = parts[:2]

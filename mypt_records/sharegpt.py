@@ -20,11 +20,8 @@ _ROLES = {
     **dict.fromkeys(("system", "developer", "user", "assistant", "tool"), ""),
     **dict.fromkeys(("human", "prompter"), "user"),
     **dict.fromkeys(("gpt", "chatgpt", "bard", "bing", "model", "ai", "bot"), "assistant"),
-    **dict.fromkeys(("function_call", "function-call", "tool_call", "tool_calls"), "call"),
-    **dict.fromkeys(
-        ("observation", "function", "function_response", "function-response", "tool_response"),
-        "tool",
-    ),
+    **dict.fromkeys(openai.CALLS, "call"),
+    **dict.fromkeys(openai.RESULTS, "tool"),
 }
 _KNOWN = frozenset({
     "from", "role", "value", "content", "name", "weight", "loss", "train", "training", "text",

@@ -18,6 +18,7 @@ GREETING = [HI, YO]
 
 RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("openai", {"messages": talk(HI, YO)}, GREETING),
+    ("openai", {"messages": [*talk(HI), {"role": "assistant", "content": "Yo", "loss": True}]}, GREETING),
     ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), id="x_1"), GREETING),
     ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), system="S", tools=""), [("system", "S"), *GREETING]),
     ("sharegpt", gpt(("system", "S"), ("user", "Hi"), ("model", "Yo")), [("system", "S"), *GREETING]),
@@ -29,6 +30,7 @@ RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("alpaca", {"instruction": "Hi", "input": "x", "output": "Yo"}, [("user", "Hi\n\nx"), YO]),
     ("alpaca", {"instruction": "b", "output": "d", "history": [["Hi", "Yo"]]}, [*GREETING, ("user", "b"), ("assistant", "d")]),
     ("alpaca", {"question": "Hi", "answer": "Yo"}, GREETING),
+    ("alpaca", {"input": "Hi", "output": "Yo"}, GREETING),
     ("alpaca", {"instruction": "Hi", "context": "x", "response": "Yo"}, [("user", "Hi\n\nx"), YO]),
     ("alpaca", {"prompt": "Hi", "response": "Yo", "system": "S"}, [("system", "S"), *GREETING]),
     ("completion", {"prompt": "Hi", "completion": "Yo"}, GREETING),

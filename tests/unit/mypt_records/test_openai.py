@@ -154,3 +154,22 @@ def test_parts_as_llama_factory_writes_them() -> None:
         ("find", Given({"q": 1}, "/messages/1/content/2/value"))
     ]
     assert record.messages[0].weight == Given(0.0, "/messages/0/loss_weight")
+
+
+@pytest.mark.parametrize("role", ["tool_call", "function_call"])
+@pytest.mark.parametrize("result", ["tool_response", "observation", "tool"])
+def test_a_call_may_be_a_message_of_its_role(role: str, result: str) -> None:
+    """As ms-swift writes it: its content is JSON text, of one call or of several."""
+    text = '[{"name": "f", "arguments": {"q": 1}}, {"name": "g", "arguments": {}}]'
+    messages = [USER, {"role": role, "content": text}, {"role": result, "content": "4"}, ANSWER]
+    chat = read({"messages": messages}, "openai")
+    assert chat.findings == ()
+    assert [(m.role, m.text) for m in chat.messages] == [
+        ("user", "Hi"), ("assistant", ""), ("tool", "4"), ("assistant", "Hello."),
+    ]  # fmt: skip
+    assert [(c.name.text, c.arguments.value) for c in chat.messages[1].calls] == [
+        ("f", {"q": 1}),
+        ("g", {}),
+    ]
+    broken = read({"messages": [USER, {"role": role, "content": "{'name': 'f'}"}]}, "openai")
+    assert [(f.code, f.pointer) for f in broken.findings] == [("MYP304", "/messages/1/content")]
