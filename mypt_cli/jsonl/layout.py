@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from mypt_cli.jsonl.line import BOM
@@ -45,7 +45,7 @@ class Layout:
 
     kind: Kind
     key: str = ""
-    other: OtherFile | None = None
+    other: OtherFile | None = field(default=None, repr=False)
 
 
 LINES, ARRAY = Layout("lines"), Layout("array")

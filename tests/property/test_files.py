@@ -101,7 +101,8 @@ def test_a_file_that_is_cut_anywhere_has_a_finding(
     assert ("MYP015" if at else "MYP012") in {d.finding.code for d in found}
     before = [d for d in check_bytes(CHECKER, whole) if d.record]
     read = sum(len(b.origins) for b in record_blocks(memory(whole[:at])) if not b.fault)
-    complete = [d for d in before if d.number < read]
+    # A finding about a key of the file counts its records.
+    complete = [d for d in before if d.number < read and d.finding.code != "MYP112"]
     assert set(facts_of(complete)) <= set(facts_of(found))
 
 

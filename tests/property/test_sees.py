@@ -69,7 +69,7 @@ def test_who_adds_a_rule_need_not_know_how_lines_are_proved(name: str) -> None:
     dialect = mypt_spec.dialect(name)
     head = {"system": "S"} if "system" in dialect.adapter.SCHEMA.top else {}
     short, long = (chat(third, **head) for third in ("Now.", "word " * 80))
-    odd, long_odd = (chat(third, **head, note="x") for third in ("Now.", "word " * 80))
+    odd, long_odd = (chat(third, **head, response="x") for third in ("Now.", "word " * 80))
     block = [short, short, long, odd, odd, long_odd, short, long]
     found = check_bytes(Checker(dialect), b"".join(line + b"\n" for line in block), "x")
     assert [item.row for item in found if item.finding.code == NEW] == [3, 6, 8]

@@ -9,7 +9,7 @@ import pytest
 
 from mypt_lint.check.diagnostic import MAX_KEYS
 from mypt_lint.cli import main
-from tests.support.build import native, write
+from tests.support.build import assistant, chat, native, user, write
 from tests.support.examples import either
 from tests.support.linting import GOOD
 from tests.support.programs import memory_beyond
@@ -54,17 +54,17 @@ def test_every_advice_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
 def test_statistics_name_the_keys(jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
     record = native(answer="Yo")
     record["messages"][0] |= {"a/b~": 1, "weight": 1}
-    odd = GOOD.rstrip().replace('{"system"', '{"\\ud800": 1, "system"')
-    path = write("x.jsonl", *[record] * 3, {"id": 1} | native(answer="Yo"), odd)
+    odd = GOOD.rstrip().replace('{"role"', '{"\\ud800": 1, "role"', 1)
+    path = write("x.jsonl", *[record] * 3, {"answer": 1} | native(answer="Yo"), odd)
     assert main(["-q", "-j", jobs, "--statistics", path]) == 1
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.split()[:3] == ["8", "MYP103", "unknown-key"]
-    assert second.strip() == r'keys: "a/b~" 3, "weight" 3, "id" 1, "\ud800" 1'
+    assert second.strip() == r'keys: "a/b~" 3, "weight" 3, "answer" 1, "\ud800" 1'
 
 
 @pytest.mark.parametrize(("count", "end"), [(12, "and 2 more"), (MAX_KEYS + 1, "and more")])
 def test_statistics_name_ten_keys(count: int, end: str, capsys: pytest.CaptureFixture[str]) -> None:
-    write("x.jsonl", *[{f"k{i}": 1} | native() for i in range(count)])
+    write("x.jsonl", *[chat(user(**{f"k{i}": 1}), assistant(), system="S") for i in range(count)])
     assert main(["-q", "--statistics", "x.jsonl"]) == 1
     assert capsys.readouterr().out.splitlines()[1].endswith(f'"k9" 1 {end}')
 

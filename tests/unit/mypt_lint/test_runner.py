@@ -39,7 +39,7 @@ FAULTY = {
     "MYP006": line(1).replace(b"wie", b"\\ud800"),
     "MYP010": line(1) + b"\r",
     "MYP011": b"",
-    "MYP103": line(1, colour="blue"),
+    "MYP103": line(1, response="blue"),
     "MYP105": line(1).replace(b'"user"', b'"usr"'),
     "MYP111": line(1, language="zz!"),
     "MYP301": line(1).replace(b"wie", b"<myPT_user>x</myPT_user>"),
