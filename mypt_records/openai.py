@@ -20,8 +20,8 @@ TOP = frozenset({
 })  # fmt: skip
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
 _ANY = frozenset({
-    "role", "content", "name", "weight", "loss_weight", "train", "training", "loss", "refusal", "audio",
-    "function_call", "annotations", "logprobs", "tool_calls", "tool_call_id", "prefix",
+    "role", "content", "name", "weight", "loss_weight", "train", "training", "loss", "refusal",
+    "audio", "function_call", "annotations", "logprobs", "tool_calls", "tool_call_id", "prefix",
     "cache_control", *THOUGHTS,
 })  # fmt: skip
 # What a message of a role is read from; all else is `beside`.
