@@ -107,8 +107,7 @@ class Result:
     """What became of a fault. `test` is the first that saw it, "" for a survivor.
 
     `seconds` are those of the processor until then. `stage` is "first" or "rest": the tests that
-    ran when it was seen, or the last that ran. `note` has anything unusual: tests that fail
-    without a fault, a run that took too long.
+    ran when it was seen, or the last that ran. `note` names tests that fail without a fault, too.
     """
 
     name: str
@@ -159,7 +158,7 @@ class Copy:
             code += f"; import {fault.file.removesuffix('.py').replace('/', '.')}"
         done = self._python("-c", code)
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
             raise FaultError(f"{fault.name}: nothing can be imported then: {last}")
 
     def _python(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -247,7 +246,9 @@ class Bench:
             if test not in self._passes:
                 only = [] if "::" in test else ["--collect-only"]
                 run = self.sound.pytest(test, *only)
-                self._passes[test] = not run.failed and not run.why
+                if run.why:
+                    raise FaultError(f"{test}, without a fault: {run.why}")
+                self._passes[test] = not run.failed
             return self._passes[test]
 
     def examine(self, fault: Fault, *, only_first: bool) -> Result:
@@ -271,20 +272,24 @@ class Bench:
             self.copies.put(copy)
 
     def _seen(self, copy: Copy, words: Sequence[str], before: Result) -> Result:
-        """Returns a result with the test that sees the fault, if one does."""
+        """Returns a result with the test that sees the fault, if one does.
+
+        Raises FaultError for a run that says neither that tests failed nor that they passed.
+        """
         left_out = [f"--{'deselect' if '::' in name else 'ignore'}={name}" for name in UNCOUNTED]
         broken: list[str] = []
-        test, notes, seconds = "", [before.note], before.seconds
+        test, seconds = "", before.seconds
         for _ in range(_AGAIN):
             more = [f"--deselect={name}" for name in broken]
             run = copy.pytest(*words, *left_out, *more)
             seconds += run.seconds
-            notes.append(run.why)
+            if run.why:
+                raise FaultError(f"{before.name}: {run.why}")
             test = next((name for name in run.failed if self.passes(name)), "")
             if test or not run.failed:
                 break
             broken += run.failed
-        notes += [f"fails without a fault: {name}" for name in broken]
+        notes = [before.note, *(f"fails without a fault: {name}" for name in broken)]
         note = "; ".join(filter(None, notes))
         return replace(before, test=test, seconds=round(seconds, 1), note=note)
 
@@ -352,7 +357,7 @@ def table(listed: Iterable[Fault], results: dict[str, Result]) -> Iterator[str]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs the tool; returns 0 if each fault is caught."""
+    """Runs the tool; returns 0 if each fault was caught, 1 for a survivor or a refused fault."""
     options = _options().parse_args(words)
     every = faults()
     strange = {*options.names} - {fault.name for fault in every}
@@ -376,7 +381,7 @@ def main(words: Sequence[str] | None = None) -> int:
     todo = [fault for fault in listed if fault.name not in results]
     results |= _run(todo, options)
     print("\n".join(summary(listed, results)))
-    return 0 if all(results[f.name].test for f in listed if f.name in results) else 1
+    return 0 if all(f.name in results and results[f.name].test for f in listed) else 1
 
 
 def _run(todo: Sequence[Fault], options: argparse.Namespace) -> dict[str, Result]:
