@@ -83,10 +83,12 @@ def test_episodes_in_which_no_weight_acts_are_not_counted(
     assert lint(["--no-config", str(tmp_path / "fast")]) == 0
 
 
-def test_other_formats_refuse_weights(tmp_path: Path) -> None:
-    for form in ("parquet", "trl"):
-        with pytest.raises(PrepareError, match=f"the format {form} has no place for weights"):
-            prepare_records(tmp_path / form, *RECORDS, format=form)
+@pytest.mark.parametrize(
+    "form", ["trl", pytest.param("parquet", marks=pytest.mark.extra("pyarrow"))]
+)
+def test_other_formats_refuse_weights(form: str, tmp_path: Path) -> None:
+    with pytest.raises(PrepareError, match=f"the format {form} has no place for weights"):
+        prepare_records(tmp_path / form, *RECORDS, format=form)
 
 
 def test_weights_that_contradict_the_mask_are_refused(tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ from mypt_cli.store.remote import Bucket, client_options
 from tests.support.stores import Faulty
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(
+    params=["local", pytest.param("s3", marks=pytest.mark.extra("moto", "flask", "flask_cors"))]
+)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A folder to keep objects in: on the disk, or in a bucket."""
     if request.param == "local":
