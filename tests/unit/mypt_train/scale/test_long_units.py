@@ -23,6 +23,7 @@ from mypt_train.scale.unit import making
 from tests.support.build import contents
 from tests.support.examples import examples
 from tests.support.plans import LINES
+from tests.support.shards import episodes_of
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 SIZE = 700
@@ -137,6 +138,22 @@ def test_whatever_a_kill_leaves_the_bytes_are_the_same(
             unit.write_bytes(data)
     _made(source, out, resume=True)
     assert contents(out) == want
+
+
+def test_episodes_have_the_numbers_of_their_lines(small: None, source: str, tmp_path: Path) -> None:
+    """Also where a unit file ends within a block of input."""
+    out = tmp_path / "out"
+    _made(source, out)
+    lines, dialect = (
+        gzip.decompress(Path(source).read_bytes()).split(b"\n"),
+        Options().loaded_dialect,
+    )
+    episodes = episodes_of(out)
+    assert len(episodes) > FILES
+    for (_, _, line), (ids, _) in episodes.items():
+        episode, _ = dialect.read(json.loads(lines[line - 1]))
+        assert episode is not None
+        assert ids == dialect.encode(episode).ids.astype("<u2").tobytes(), line
 
 
 def test_of_what_is_not_whole_nothing_is_taken() -> None:
