@@ -77,8 +77,11 @@ def test_a_text_without_tags_is_no_chat(record: Any, code: str) -> None:
     assert code in [f.code for f in findings(read(record, "text"))]
 
 
+HALF = {"prompt": "Q", "chosen": "A"}
+
+
 @pytest.mark.parametrize(
-    "record", [{}, [], None, "x", {"text": 1}, {"messages": {}}, {"messages": [1]}]
+    "record", [{}, [], None, "x", {"text": 1}, {"messages": {}}, {"messages": [1]}, HALF]
 )
 def test_what_has_no_shape(record: Any) -> None:
     assert shape_of(record) == ""
