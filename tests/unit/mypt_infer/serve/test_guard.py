@@ -1,4 +1,4 @@
-"""A key is compared as the bytes that a client sends, whatever its letters are."""
+"""What lets a request in: its key, compared as the bytes that a client sends, and its size."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import pytest
 
 pytest.importorskip("starlette")
 
+from starlette.requests import Request
+
 from mypt_infer.serve import cli
-from mypt_infer.serve.guard import Guard
+from mypt_infer.serve.errors import ApiError
+from mypt_infer.serve.guard import Guard, body_of
 
 
 def status(key: str, sent: bytes) -> int:
@@ -45,3 +48,21 @@ def test_a_key_with_white_space_at_an_end_is_refused_at_the_start(
     monkeypatch.setenv(cli.KEY, key)
     assert cli.main(["--model", "nowhere"]) == 2
     assert "white space" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("parts", [[b"[1,2,3]"], [b"[1,", b"2,3]"], [b"[", b"1,2,", b"3", b"]"]])
+def test_a_body_is_measured_as_a_whole(parts: list[bytes]) -> None:
+    """However many pieces it comes in."""
+
+    def body(most: int) -> str:
+        left = list(parts)
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+        scope = {"type": "http", "headers": [(b"content-type", b"application/json")]}
+        return asyncio.run(body_of(Request(scope, receive), most))
+
+    assert body(7) == "[1,2,3]"
+    with pytest.raises(ApiError, match="more than 6 bytes"):
+        body(6)
