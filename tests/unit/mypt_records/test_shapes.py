@@ -227,10 +227,3 @@ def test_images_are_no_metadata() -> None:
     out = Converter("sharegpt", "qwen3").record(record)
     assert [(loss.field, loss.pointer) for loss in out.losses] == [("images", "/images")]
     assert out.kept == ()
-
-
-@pytest.mark.parametrize("side", ["chosen", "rejected"])
-def test_one_answer_makes_no_preference(side: str) -> None:
-    """Without the other side, a record is read by its other keys, or not at all."""
-    assert shape_of({"prompt": "Hi", side: "Yo"}) == ""
-    assert shape_of({"prompt": "Hi", "completion": "Yo", side: "Yo"}) == "completion"
