@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.controller import Controller, Options, Script, TranscriptError, replay
+from mypt_infer.controller.transcript import VERSION
 from tests.support.examples import examples
 from tests.support.faults import DIALECTS, Chaos
 from tests.support.scripted import tools_of
@@ -73,6 +74,17 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 def test_they_replay_unharmed() -> None:
     for dialect, record in TRANSCRIPTS:
         replay(record, dialect)
+
+
+@pytest.mark.parametrize("part", ["origins", "turns", "dropped", "events"])
+def test_what_was_taken_out_is_named(part: str) -> None:
+    """Each part is compared with the replay: not only that it can be read."""
+    newest = [one for one in TRANSCRIPTS if one[1]["_transcript"]["version"] == VERSION]
+    dialect, record = next(one for one in newest if one[1]["_transcript"]["dropped"])
+    damaged = copy.deepcopy(record)
+    del damaged["_transcript"][part][-1]
+    with pytest.raises(TranscriptError, match=f"the replay has other {part}"):
+        replay(damaged, dialect)
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -107,6 +107,15 @@ def test_another_fault_of_a_known_episode_is_new(known: Known) -> None:
     assert known.lint()[0] == 1
 
 
+def test_a_fault_is_known_at_its_place_alone() -> None:
+    """Two faults of one rule in one episode are two entries."""
+    record = native(" ")
+    (raw,) = lines(record | {"messages": record["messages"] * 2})
+    findings = Checker(mypt_spec.dialect("mypt")).line(raw, row=1, filename="x.jsonl")
+    blank = [key for key in keys(findings, raw) if key is not None and key.code == "MYP314"]
+    assert [key.pointer for key in blank] == ["/messages/0/content", "/messages/2/content"]
+
+
 def test_damage_is_never_known(tmp_path: Path, lint: Linter) -> None:
     path, file = tmp_path / "x.jsonl.gz", tmp_path / "known.jsonl"
     path.write_bytes(gzip.compress(b"".join(faulty_lines(300)))[:-30])

@@ -215,6 +215,23 @@ def test_stops() -> None:
         generate(model(), prompt("mypt"), decoder=made, stop=["<myPT_user>"])
 
 
+def test_stops_at_a_tag_of_several_tokens() -> None:
+    made = decoder("praxis")
+    ids = made.ids_of(prompt("praxis"))
+    script = made.dialect.tokenizer.encode("Hm.<tin>")
+    assert len(made.dialect.tokenizer.decode(script[-1:])) < len("<tin>")
+
+    def write(read: Any) -> Any:
+        logits = torch.zeros(1, read.shape[1], made.dialect.tokenizer.vocab_size)
+        at = read.shape[1] - len(ids)
+        logits[0, -1, script[at] if at < len(script) else 0] = 20.0
+        return logits
+
+    talker = plain(write, made.dialect.tokenizer.vocab_size)
+    (answer,) = generate(talker, [ids], decoder=made, stop=["<tin>"], temperature=0)
+    assert (answer.ended, answer.text) == ("stop", "Hm.<tin>")
+
+
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
