@@ -10,15 +10,16 @@ from mypt_train.export.gbnf import gbnf
 
 
 def test_a_letter_in_a_class_is_itself() -> None:
-    """After each beginning of a tag, what may follow leaves out what goes on with the tag, only.
+    """What may follow leaves out what begins a tag or goes on with one, and nothing else.
 
-    An unescaped `-` would be a range, from the control characters to `<`.
+    In a class, an unescaped `-` after another letter would be a range, here from `+` to `<`.
     """
-    tag = "<a-z]^>"
-    answers = Answers({0: (Way((("body", "call"),), None),)}, (0,), (tag,))
+    tags = ("+x>", "->", "<y>")
+    answers = Answers({0: (Way((("body", "call"),), None),)}, (0,), tags)
     grammar = gbnf(mypt_spec.dialect("mypt"), answers)
     rules = re.findall(r"^string-(\d+) ::= .*?(\[\^\S+\]) string-0", grammar, re.MULTILINE)
-    assert [int(number) for number, _ in rules] == [*range(len(tag))]
-    for (_, others), letter in zip(rules, tag, strict=True):
+    going_on = {"": "", "+": "x", "-": ">", "<": "y", "+x": ">", "<y": ">"}
+    assert [int(number) for number, _ in rules] == [*range(len(going_on))]
+    for (_, others), letter in zip(rules, going_on.values(), strict=True):
         left_out = {c for c in map(chr, range(0x20, 0x7F)) if not re.fullmatch(others, c)}
-        assert left_out == {'"', "\\", "<", letter}
+        assert left_out == {'"', "\\", "+", "-", "<", *letter}

@@ -339,10 +339,12 @@ def test_the_least_budget_of_a_call_is_exact(name: str, closing: int) -> None:
         Decoder(name, [{"name": "list_docs"}], max_toolcall_tokens=1)
     least = caught.value.minimum
     made = Decoder(name, [{"name": "list_docs"}], max_toolcall_tokens=least)
-    state = made.start(prompt(name))
+    state, steps = made.start(prompt(name)), 0
     while not made.calling(state):
         ids = made.ids(state)
         state = made.next(state, int(ids[np.argmin(nearest(made, state, ids))]))
+        steps += 1
+        assert steps < 20, "a call with the least budget may not begin"
     count = 0
     while made.calling(state):
         state = made.next(state, int(made.ids(state)[0]))
