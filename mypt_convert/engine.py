@@ -25,11 +25,10 @@ from mypt_spec.adapters.template_options import KEY as OPTIONS
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.dialect import Dialect, dialect, dialects, is_folder, registered
 from mypt_spec.episode import Episode
+from mypt_spec.extra_keys import METADATA, UNKNOWN, extra_key
 from mypt_spec.findings import Finding, told
 
 _FORM = ("role", "type")  # keys of how something is written, which differs in canonical records
-_UNKNOWN = "MYP103"  # an unknown key: it is kept as metadata ...
-_OF_THE_FILE = "MYP112"  # ... as is one that most records have
 _MOVED = {"MYP250"}  # findings about parts that are elsewhere in the canonical record
 Read = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
 
@@ -306,12 +305,12 @@ class _Apart:
         which are metadata now.
         """
         episode, findings = self.checker.read(value)
-        unknown = [f for f in self.source.read(value)[1] if f.code == _UNKNOWN]
         against = _against(self.checker, findings, self.counting)
         if episode is not None:
-            against = [f for f in against if f.code not in (_UNKNOWN, _OF_THE_FILE)]
+            against = [f for f in against if f.code not in (UNKNOWN, METADATA)]
         if episode is None or against:
             return None, against, []
+        unknown = self.unknown(value)
         if clash := in_the_way(value, unknown):
             return None, clash, []
         value = renamed(value, unknown)
@@ -326,6 +325,17 @@ class _Apart:
         left_out = _left_out(value, canonical, self.source, [f.pointer for f in findings])
         steps = self.bridge.steps(canonical, self.source.table)
         return steps, unknown, [*left_out, *moved]
+
+    def unknown(self, value: dict[str, Any]) -> list[Finding]:
+        """Returns a finding for each unknown key of a record that can be read."""
+        top = self.source.adapter.SCHEMA.top
+        found = [
+            Finding(UNKNOWN, f'unknown key "{key}"', f"/{escape(key)}", on_key=True)
+            for key in value
+            if key not in top and not key.startswith("_")
+        ]
+        inside = [f for f in self.source.read(value)[1] if f.code == UNKNOWN and not extra_key(f)]
+        return found + inside
 
 
 def _own_key(loss: Loss) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from mypt_records.chat import Call, Chat, Given, Held, Message, Text, Tool
 from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
+from mypt_spec.extra_keys import is_metadata, noted
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import WEIGHT_HELP, wrong_weight
 
@@ -105,6 +106,9 @@ class Reader:
             if key in known or key.startswith("_") or value is None:
                 continue
             close = meant(key, tuple(known))
+            if not at and is_metadata(item, key, close, telling=False):
+                self.findings += noted(key, below(at, key))
+                continue
             hint = f'did you mean "{close}"?' if close else _KEEP
             self.add(
                 "MYP103",

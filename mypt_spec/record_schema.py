@@ -47,6 +47,7 @@ from mypt_spec.bodies.strict_json import (
     kind_of,
     loads,
 )
+from mypt_spec.extra_keys import is_metadata, noted
 from mypt_spec.findings import Finding, Fix
 
 STRING, NAME, OBJECT = "string", "name", "object"
@@ -261,16 +262,15 @@ class _Checker:
             if value.__class__ is wanted and spec.kind in _PLAIN:
                 continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
-        metadata = self.schema.metadata
         for key in [
             k
             for k in item
             if k not in fields
             and not (at and k == self.schema.tag)
-            and not (metadata and key_text(k).startswith("_"))
+            and not (self.schema.metadata and key_text(k).startswith("_"))
         ]:
             name = key_text(key)
-            self.unknown(name, fields, f"{at}/{escape(name)}", what)
+            self.unknown(name, fields, item, at, what)
             del item[key]
         return readable
 
@@ -330,15 +330,20 @@ class _Checker:
         item[key] = value
         return self.value(item, key, spec, at, what)
 
-    def unknown(self, key: str, fields: dict[str, Field], at: str, what: str) -> None:
-        """Reports a key that the schema does not have."""
-        close = _meant(key, tuple(fields))
+    def unknown(
+        self, key: str, fields: dict[str, Field], item: dict[str, Any], at: str, what: str
+    ) -> None:
+        """Reports a key of an object that the schema does not have."""
+        close, place = _meant(key, tuple(fields)), f"{at}/{escape(key)}"
+        if not at and self.schema.metadata and is_metadata(item, key, close, telling=True):
+            self.findings += noted(key, place)
+            return
         keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
         hint = f'did you mean "{close}"?' if close else _ELSEWHERE.get(key) or f"remove it{keep}"
         self.add(
             "MYP103",
             f'{what} has an unknown key "{key}"; the model would never see it',
-            at,
+            place,
             on_key=True,
             help=hint,
         )

@@ -18,7 +18,6 @@ from mypt_cli.words import either
 from mypt_lint.check.detect import error_count
 from mypt_lint.check.diagnostic import Diagnostic, Snippet
 from mypt_lint.check.foreign import judged
-from mypt_lint.check.metadata import TELLING, UNKNOWN, sorted_out
 from mypt_lint.check.positions import Places
 from mypt_lint.check.suppress import OPT_OUT, suppressed
 from mypt_lint.check.untrainable import ALWAYS, hidden_causes, untrainable
@@ -28,6 +27,7 @@ from mypt_lint.settings.baseline import Key
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
+from mypt_spec.extra_keys import extra_key
 from mypt_spec.findings import RULES, Finding, regraded
 from mypt_spec.rules import Limits
 
@@ -154,8 +154,8 @@ class Checker:
             episode, found = judged(self, record)
         else:
             episode, found = self.dialect.check(record, limits=self.limits)
-        if any(finding.code == UNKNOWN for finding in found):
-            found = sorted_out(record, found, self.allowed, () if self.shape else TELLING)
+        if self.allowed:
+            found = [f for f in found if extra_key(f) not in self.allowed]
         left = self._left(record, episode, found)
         errors = [f for f in found if f.severity == "error"]
         if self.others and self._errors(left):

@@ -18,7 +18,6 @@ import msgspec
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.check.metadata import METADATA
 from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.clean_texts import CleanTexts
@@ -26,6 +25,7 @@ from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_records.checks.control import known
 from mypt_records.checks.leftovers import suspicious
 from mypt_spec.bodies.strict_json import unescape
+from mypt_spec.extra_keys import METADATA
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.memo import Memo
 

@@ -16,11 +16,11 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_cli.parser import known_dialect
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import beginning, failures, mentions, of_a_dialect
-from mypt_lint.check.metadata import unknown_key
 from mypt_lint.settings.settings import Settings
 from mypt_records.chat import ROLES
 from mypt_records.names import NAMES
 from mypt_spec.dialect import RECORDS, Dialect, folder, told_by_records
+from mypt_spec.extra_keys import extra_key
 from mypt_spec.findings import Finding
 
 AUTO = "auto"
@@ -152,12 +152,12 @@ def _worse(check: Callable[[object], list[Finding]], found: Iterable[object], be
 
 
 def _errors(findings: Iterable[Finding]) -> int:
-    """Returns the number of errors, without top-level keys that no format has.
+    """Returns the number of errors; of top-level keys, those that some format has.
 
     Any program adds keys of its own to records, however many; they say nothing about the format.
     """
-    errors = (f for f in findings if f.severity == "error")
-    return min(_WORST, sum(not (key := unknown_key(f)) or key in _keys() for f in errors))
+    keys = ((extra_key(f), f.severity == "error") for f in findings)
+    return min(_WORST, sum(key in _keys() if key else error for key, error in keys))
 
 
 @cache

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mypt_lint.check.metadata import CUSTOMARY
+import mypt_spec
+from mypt_infer.generate.cli import read_prompt
 from mypt_lint.cli import main
+from mypt_spec.extra_keys import CUSTOMARY
 from tests.support import build
 from tests.support.build import (
     Record,
@@ -164,6 +167,21 @@ def test_customary_keys_are_no_finding_and_decide_nothing(
     status, lines, err = lint(write(record, record | keys, record | keys))
     assert (status, lines) == (0, [])
     assert lint(write(record))[2][:-1] == err[:-1], "it is read as without them"
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("id", []), ("traj", ["MYP112"]), ("langage", ["MYP103"]), ("tool", ["MYP103"])],
+)
+def test_the_api_and_the_prompt_of_a_model_judge_keys_as_the_linter_does(
+    key: str, expected: list[str], lint: Any
+) -> None:
+    dialect, record = mypt_spec.dialect("mypt"), NATIVE | {key: "x"}
+    assert [f.code for f in dialect.check(record)[1]] == expected
+    status, lines, _ = lint(write(record), "--dialect", "mypt")
+    assert codes(lines) == expected
+    if status == 0:
+        assert read_prompt(dialect, json.dumps(record))
 
 
 def test_a_system_message_of_other_tools_stays_where_it_is(lint: Any) -> None:

@@ -129,7 +129,7 @@ OPENAI: list[Row] = [
     ("a format field left", o(u("Answer this: {question}"), a()), [("MYP358", "/messages/0/content")]),
     ("a sign for nothing", o(u("<noinput>"), a()), [("MYP358", "/messages/0/content")]),
     ("weight is a word", o(u(), a(weight="no")), [("MYP104", "/messages/1/weight")]),
-    ("another question on top", o(u(), a(), prompt="Why?"), [("MYP103", "/prompt")]),
+    ("another question on top", o(u(), a(), prompt="Why?"), [("MYP112", "/prompt")]),
     ("tools are an object", o(u(), a(), tools={"name": "x"}), [("MYP104", "/tools")]),
     ("calls are an object", o(u(), {"role": "assistant", "content": None, "tool_calls": call()}), [("MYP104", "/messages/1/tool_calls")]),
     ("a call without a name", o(u(), c({"id": "x", "type": "function", "function": {"arguments": "{}"}})), [("MYP104", "/messages/1/tool_calls/0")]),
@@ -341,7 +341,7 @@ SIMPLE: dict[str, list[Row]] = {
         ("a sign in the input", al(input="<noinput>"), [("MYP358", "/input")]),
         ("history of strings", al(history=["x"]), [("MYP104", "/history/0")]),
         ("empty answer before", al(history=[["x", ""]]), [("MYP214", "/history/0/1")]),
-        ("unknown key", al(note="x"), [("MYP103", "/note")]),
+        ("unknown key", al(note="x"), [("MYP112", "/note")]),
         ("misspelt key", al(sistem="x"), [("MYP103", "/sistem")]),
     ],
     "completion": [

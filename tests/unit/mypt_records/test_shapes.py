@@ -50,7 +50,7 @@ def test_a_text_with_tags() -> None:
     assert shape_of(record) == "text"
     chat = read(record, "text")
     assert chat.serialised == "mypt"
-    assert [(f.code, f.pointer) for f in findings(chat)] == [("MYP103", "/note")]
+    assert [(f.code, f.pointer) for f in findings(chat)] == [("MYP112", "/note")]
     out = Converter("text", "praxis").record(record)
     assert out.losses == ()
     assert out.record is not None
@@ -122,17 +122,17 @@ def test_calls_of_sharegpt(calling: str, result: str) -> None:
         ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": {"role": "robot", "content": "x"}}, "MYP105", "/rejected/role"),
         ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": []}, "MYP104", "/rejected"),
         # Words that are not read, because others are.
-        ("alpaca", {"instruction": "Hi", "output": "Yo", "response": "x"}, "MYP103", "/response"),
-        ("alpaca", {"instruction": "Hi", "output": "Yo", "question": "x"}, "MYP103", "/question"),
-        ("alpaca", {"instruction": "Hi", "output": "Yo", "input": "a", "context": "x"}, "MYP103", "/context"),
+        ("alpaca", {"instruction": "Hi", "output": "Yo", "response": "x"}, "MYP112", "/response"),
+        ("alpaca", {"instruction": "Hi", "output": "Yo", "question": "x"}, "MYP112", "/question"),
+        ("alpaca", {"instruction": "Hi", "output": "Yo", "input": "a", "context": "x"}, "MYP112", "/context"),
         ("sharegpt", gpt(("human", "Hi"), ("gpt", "Yo"), dialog=talk(HI)), "MYP103", "/dialog"),
         ("sharegpt", {"conversations": [{"from": "gpt", "value": "Hi", "content": "x"}]}, "MYP103", "/conversations/0/content"),
         ("sharegpt", {"conversations": [{"from": "gpt", "role": "user", "value": "Hi"}]}, "MYP103", "/conversations/0/role"),
         ("openai", {"messages": [talk(HI)[0] | {"reasoning": "x"}, *talk(YO)]}, "MYP103", "/messages/0/reasoning"),
         ("openai", {"messages": [talk(HI)[0] | {"tool_calls": [1]}, *talk(YO)]}, "MYP103", "/messages/0/tool_calls"),
-        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "question": "x"}, "MYP103", "/question"),
-        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "history": [["a", "b"]]}, "MYP103", "/history"),
-        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "messages": talk(HI, NO)}, "MYP103", "/messages"),
+        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "question": "x"}, "MYP112", "/question"),
+        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "history": [["a", "b"]]}, "MYP112", "/history"),
+        ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "messages": talk(HI, NO)}, "MYP112", "/messages"),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_a_finding(

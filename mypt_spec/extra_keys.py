@@ -1,21 +1,20 @@
-"""Tells metadata of a file from misspelt keys.
+"""Tells metadata from misspelt keys: what unknown top-level keys of a record mean.
 
 Any program adds top-level keys of its own to records: ids, sources, scores. A model never sees
-them, and no trainer needs them, so they are no errors. Input are findings about unknown top-level
-keys; output is nothing for customary keys, a warning for others, which the reports show once for
-each file, and the finding itself where a key that the record lacks was meant.
+them, and no trainer needs them, so they are no errors: nothing for customary keys, a warning for
+others, which the reports of the linter show once for each file, and an error where a key that the
+record lacks was meant, or one that says something in another format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding
 
 UNKNOWN, METADATA = "MYP103", "MYP112"
-_MEANT = 'did you mean "'
 # Keys that published data sets have beside what is trained.
 CUSTOMARY = frozenset({
     "_id", "author", "batch", "categories", "category", "config", "conv_id", "conversation_hash",
@@ -44,40 +43,30 @@ TELLING = frozenset({
 })  # fmt: skip
 
 
-def sorted_out(
-    record: Any, findings: list[Finding], allowed: Collection[str], telling: Collection[str]
-) -> list[Finding]:
-    """Returns findings without those about keys that are `allowed` or customary.
+def is_metadata(record: Mapping[str, Any], key: str, meant: str, *, telling: bool) -> bool:
+    """Returns whether an unknown top-level key is metadata.
 
-    Those about other unknown keys become warnings, but for `telling` keys, and where a key that is
-    absent was meant.
+    `meant` is the known key that it is most like, "" for none. A key that the record lacks, or
+    leaves empty, was meant. `telling`: keys that say something in some format are no metadata.
     """
-    out = []
-    for finding in findings:
-        key = unknown_key(finding)
-        if key and (key in allowed or key in CUSTOMARY):
-            continue
-        a_mistake = not key or key.lower() in telling or _is_misspelt(record, finding)
-        out.append(finding if a_mistake else _of_the_file(key, finding))
-    return out
-
-
-def unknown_key(finding: Finding) -> str:
-    """Returns the unknown top-level key that a finding is about; empty for any other finding."""
-    if finding.code != UNKNOWN or finding.pointer.count("/") != 1:
-        return ""
-    return unescape(finding.pointer[1:])
-
-
-def _is_misspelt(record: Any, finding: Finding) -> bool:
-    """Returns whether a key is like one that the record lacks, or leaves empty."""
-    if not finding.help.startswith(_MEANT):
+    if key in CUSTOMARY:
+        return True
+    if telling and key.lower() in TELLING:
         return False
-    meant = finding.help.removeprefix(_MEANT).removesuffix('"?')
-    return record.get(meant) in (None, "", [])
+    return not meant or record.get(meant) not in (None, "", [])
 
 
-def _of_the_file(key: str, finding: Finding) -> Finding:
+def noted(key: str, pointer: str) -> list[Finding]:
+    """Returns what is found about a top-level key that is metadata: nothing if it is customary."""
+    if key in CUSTOMARY:
+        return []
     message = f'"{key}" is no key of the format; the model never sees it'
     advice = f'if it is metadata, list it in the settings: [metadata] keys = ["{key}"]'
-    return Finding(METADATA, message, finding.pointer, help=advice, on_key=True)
+    return [Finding(METADATA, message, pointer, help=advice, on_key=True)]
+
+
+def extra_key(finding: Finding) -> str:
+    """Returns the unknown top-level key that a finding is about; empty for any other finding."""
+    if finding.code not in (UNKNOWN, METADATA) or finding.pointer.count("/") != 1:
+        return ""
+    return unescape(finding.pointer[1:])
