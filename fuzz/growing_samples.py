@@ -127,5 +127,6 @@ SAMPLES = {
         [_ASKED, _ANSWER],
         "chosen",
     ),
+    "prompt": Sample({"answer": "4"}, [_ASKED, _ANSWER], "prompt"),
     "kto": Sample({"completion": [_ASKED, _ANSWER], "label": True}, [_ASKED, _ANSWER], "prompt"),
 }

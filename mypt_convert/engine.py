@@ -385,13 +385,13 @@ def reader(
         return _Apart(dialect(name), bridge_of(name), rules)
 
     def apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
-        conversation, findings, read = chat.read(value, name)
+        conversation, findings, read = chat.read(value, name, takes)
         unknown = [] if conversation is None else chat.unknown(read, takes)
         if not unknown:
             return conversation, findings, []
         if clash := in_the_way(value, unknown):
             return None, clash, []
-        return chat.read(renamed(value, unknown), name)[0], unknown, []
+        return chat.read(renamed(value, unknown), name, takes)[0], unknown, []
 
     return apart
 

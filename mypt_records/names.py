@@ -1,5 +1,10 @@
 """Holds the names of the shapes, for options and completion, which load nothing else."""
 
-NAMES = ("openai", "sharegpt", "alpaca", "completion", "preference", "kto", "text")
+NAMES = (
+    "openai", "sharegpt", "alpaca", "completion", "preference", "kto", "prompt", "turns", "text",
+    "plain",
+)  # fmt: skip
+OTHER = "other"  # a shape that is not read
+FOUND = (*NAMES, OTHER)
 TEXTS = "text"  # texts that are serialised already
 AUTO, NATIVE = "auto", "native"  # find out; the records of a dialect

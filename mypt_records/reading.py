@@ -59,7 +59,7 @@ class Reader:
         """Returns the chat of a record; of its keys, `read` are read and others are `known`."""
         label = self.label(record)
         known |= set(LABELS)
-        self.unknown(record, known, "", "the record")
+        self.unknown(record, known, "", "the record", telling=False)
         extras = {
             key: value
             for key, value in record.items()
@@ -100,13 +100,24 @@ class Reader:
         why = fault.message.removeprefix("not JSON: ")
         self.findings.append(Finding(code, f"{what}: {why}", at, span))
 
-    def unknown(self, item: Mapping[str, Any], known: Collection[str], at: str, what: str) -> None:
-        """Notes the keys that are not known; those with `_` are metadata, null is void."""
+    def unknown(
+        self,
+        item: Mapping[str, Any],
+        known: Collection[str],
+        at: str,
+        what: str,
+        *,
+        telling: bool | None = None,
+    ) -> None:
+        """Notes the keys that are not known; those with `_` are metadata, null is void.
+
+        With `telling`, others may be metadata, too: see `extra_keys.is_metadata`.
+        """
         for key, value in item.items():
             if key in known or key.startswith("_") or value is None:
                 continue
             close = meant(key, tuple(known))
-            if not at and is_metadata(item, key, close, telling=False):
+            if telling is not None and is_metadata(item, key, close, telling=telling):
                 self.findings += noted(key, below(at, key))
                 continue
             hint = f'did you mean "{close}"?' if close else _KEEP

@@ -8,7 +8,7 @@ record lacks was meant, or one that says something in another format.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from mypt_spec.bodies.strict_json import unescape
@@ -34,7 +34,8 @@ CUSTOMARY = frozenset({
 # Keys that say something in some format. A dialect without a place for one would lose it.
 TELLING = frozenset({
     "answer", "answers", "assistant", "chat", "chats", "chosen", "completion", "content",
-    "conversation", "conversations", "dialog", "dialogue", "function", "functions", "history",
+    "conversation", "conversations", "dialog", "dialogue", "function", "function_call", "functions",
+    "history",
     "human", "input", "inputs", "instruction", "instructions", "message", "messages", "msg", "msgs",
     "output", "outputs", "prompt", "prompts", "question", "reasoning", "reasoning_content",
     "rejected", "response", "responses", "role", "roles", "system", "system_message",
@@ -63,6 +64,14 @@ def noted(key: str, pointer: str) -> list[Finding]:
     message = f'"{key}" is no key of the format; the model never sees it'
     advice = f'if it is metadata, list it in the settings: [metadata] keys = ["{key}"]'
     return [Finding(METADATA, message, pointer, help=advice, on_key=True)]
+
+
+def is_listed(finding: Finding, keys: Collection[str]) -> bool:
+    """Returns whether a finding is about a key that settings list as metadata."""
+    key = extra_key(finding)
+    if finding.code == METADATA:
+        key = unescape(finding.pointer.rpartition("/")[2])
+    return bool(key) and key in keys
 
 
 def extra_key(finding: Finding) -> str:

@@ -71,17 +71,36 @@ def layout_of(head: bytes, *, ended: bool) -> Layout | None:
         return None
     body = head.removeprefix(BOM).lstrip(_SPACE)
     if body.startswith(b"["):
-        return _array(body[1:].lstrip(_SPACE), ended=ended)
+        return _array(body, ended=ended)
     if body.startswith(b"{"):
         return _object(head, ended=ended) if ended or b"\n" in body else None
     return LINES if body or ended else None
 
 
-def _array(rest: bytes, *, ended: bool) -> Layout | None:
-    """Returns the layout of a file after its first bracket."""
-    if not rest:
+def _array(body: bytes, *, ended: bool) -> Layout | None:
+    """Returns the layout of a file that begins with a bracket.
+
+    A list of messages that is whole at the end of its line is a record.
+    """
+    rest = body[1:].lstrip(_SPACE)
+    if rest and not rest.startswith(b"{"):
+        return LINES
+    line, end, _ = body.partition(b"\n")
+    if not rest or not (end or ended):
         return ARRAY if ended else None
-    return ARRAY if rest.startswith(b"{") else LINES
+    return LINES if line.rstrip().endswith(b"]") and _is_conversation(line) else ARRAY
+
+
+def _is_conversation(line: bytes) -> bool:
+    """Returns whether a line is a list of messages, each with a role."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, list) and all(
+        isinstance(m, dict) and not {"role", "from"}.isdisjoint(m) and not is_record(m)
+        for m in found
+    )
 
 
 def _object(head: bytes, *, ended: bool) -> Layout:

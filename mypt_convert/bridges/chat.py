@@ -16,7 +16,7 @@ from mypt_records.reading import below
 from mypt_records.shapes import read as read_chat
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
-from mypt_spec.dialect import dialect
+from mypt_spec.dialect import dialect, dialects
 from mypt_spec.findings import Finding
 from mypt_spec.record_schema import WEIGHT
 
@@ -57,31 +57,43 @@ def _is_note(message: Message, key: str) -> bool:
     )
 
 
-def read(record: Any, shape: str) -> tuple[Conversation | None, list[Finding], Chat]:
+def read(
+    record: Any, shape: str, takes: frozenset[str] = frozenset()
+) -> tuple[Conversation | None, list[Finding], Chat]:
     """Returns (steps, findings, chat); no steps where the findings say why there are none.
 
-    Keys that are not known here are kept, for the target to take or lose. Never raises.
+    Keys that are not known here are kept, for the target to take or lose. `takes` are the top-level
+    keys that the target knows. Never raises.
     """
     chat = read_chat(record, shape)
     reader = _Reader()
     reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _KEPT]
     steps = [step for message in chat.messages for step in reader.message(message)]
-    extras = _extras(chat) | reader.judgement(chat)
+    extras = _extras(chat, takes) | reader.judgement(chat)
     if chat.serialised and not reader.findings:
         inside = reader.serialised(chat.serialised, record["text"])
         steps, extras = list(inside.steps), inside.extras | extras
+    if chat.shape == "plain" and not reader.findings:
+        known = ", ".join(dialects())
+        reader.add("MYP104", f"the text has no tags; known formats are {known}", "/text")
     if reader.findings:
         return None, reader.findings, chat
     return Conversation(tuple(steps), extras), [], chat
 
 
-def _extras(chat: Chat) -> dict[str, Any]:
-    """Returns the top-level keys that say something; tools that are JSON text as what it says."""
+def _extras(chat: Chat, takes: frozenset[str]) -> dict[str, Any]:
+    """Returns the top-level keys that say something; tools that are JSON text as what it says.
+
+    `functions` is the older name of `tools`, for targets that do not know it.
+    """
     extras = {key: value for key, value in chat.extras.items() if not _void(key, value)}
     for key in ("tools", "functions"):
         if isinstance(extras.get(key), str):
             del extras[key]
             extras |= {} if chat.tools is None else {key: [tool.value for tool in chat.tools]}
+    if isinstance(extras.get("functions"), list) and takes & {"tools", "functions"} == {"tools"}:
+        older = [{"type": "function", "function": tool} for tool in extras["functions"]]
+        extras = {k: v for k, v in extras.items() if k != "functions"} | {"tools": older}
     return extras
 
 

@@ -27,7 +27,7 @@ from mypt_lint.settings.baseline import Key
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
-from mypt_spec.extra_keys import extra_key
+from mypt_spec.extra_keys import is_listed
 from mypt_spec.findings import RULES, Finding, regraded
 from mypt_spec.rules import Limits
 
@@ -155,7 +155,7 @@ class Checker:
         else:
             episode, found = self.dialect.check(record, limits=self.limits)
         if self.allowed:
-            found = [f for f in found if extra_key(f) not in self.allowed]
+            found = [f for f in found if not is_listed(f, self.allowed)]
         left = self._left(record, episode, found)
         errors = [f for f in found if f.severity == "error"]
         if self.others and self._errors(left):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.run.once import MIXED, ONCE, Held, hold, join, told
+from mypt_lint.run.once import MIXED, UNREAD, Held, hold, is_once, join, told
 from mypt_lint.settings.baseline import Key, keys
 
 FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
@@ -33,10 +33,10 @@ class Chunk:
         `known` are the keys of the baseline, None without one. Returns whether any is added.
         """
         before = len(self.found)
-        mixed = any(item.finding.code == MIXED for item in items)
+        mixed = any(item.finding.code in (MIXED, UNREAD) for item in items)
         if known is None or not items:
             for item in items:
-                if item.finding.code in ONCE:
+                if is_once(item):
                     hold(self.held, item)
                 else:
                     self.found.append(item)
@@ -46,7 +46,7 @@ class Chunk:
                 self.keys.add(key)
             if key in known:
                 self.summary.known += 1
-            elif item.finding.code in ONCE:
+            elif is_once(item):
                 hold(self.held, item)
             else:
                 self.found.append(item)

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_spec.findings import regraded
+from mypt_spec.findings import Finding, regraded
 
-METADATA, MIXED = "MYP112", "MYP113"
-ONCE = frozenset({METADATA, MIXED})
+METADATA, MIXED, UNREAD = "MYP112", "MYP113", "MYP018"
+_PROMPT_ONLY = "MYP252"
+_ONCE = frozenset({METADATA, MIXED, UNREAD})
 
 
 @dataclass(slots=True)
@@ -27,14 +28,27 @@ class Once:
 Held = dict[tuple[str, str], Once]
 
 
+def is_once(item: Diagnostic) -> bool:
+    """Returns whether a finding of many records is shown once for their file."""
+    code = item.finding.code
+    return code in _ONCE or (code == _PROMPT_ONLY and item.dialect == "prompt")
+
+
 def hold(held: Held, item: Diagnostic) -> None:
     """Counts a finding."""
     finding = item.finding
-    key = finding.code, finding.pointer if finding.code == METADATA else finding.message
+    key = finding.code, _same(finding)
     if key in held:
         held[key].count += 1
     else:
         held[key] = Once(item)
+
+
+def _same(finding: Finding) -> str:
+    """Returns what findings of one code have in common that are one for the file."""
+    if finding.code == METADATA:  # the same key of any message is one
+        return "/" * (finding.pointer.count("/") > 1) + finding.pointer.rpartition("/")[2]
+    return finding.message if finding.code == MIXED else ""
 
 
 def join(held: Held, more: Held) -> None:
@@ -47,14 +61,14 @@ def join(held: Held, more: Held) -> None:
 
 
 def told(held: Held, records: int) -> list[Diagnostic]:
-    """Returns a finding for each key, and one for all records of other shapes.
+    """Returns a finding for each key, one for all records of other shapes, and one of no shape.
 
     `records` is the number of lines of the file.
     """
     out = [
-        _saying(once.first, f"{once.first.finding.message}: in {once.count} of {records} records")
-        for (code, _), once in held.items()
-        if code == METADATA
+        _saying(once.first, f"{once.first.finding.message}: in {_of(once, key, records)}")
+        for (code, key), once in held.items()
+        if code != MIXED
     ]
     mixed = [once for (code, _), once in held.items() if code == MIXED]
     if mixed:
@@ -63,6 +77,13 @@ def told(held: Held, records: int) -> list[Diagnostic]:
         said = f"{file}, but here and on {_lines(mixed)}: {counts}"
         out.append(_saying(mixed[0].first, said))
     return out
+
+
+def _of(once: Once, key: str, records: int) -> str:
+    """Returns in how many records something is found, or messages if it is about their keys."""
+    if key.startswith("/"):
+        return f"{once.count} message{'' if once.count == 1 else 's'}"
+    return f"{once.count} of {records} records"
 
 
 def _lines(mixed: Iterable[Once]) -> str:

@@ -33,7 +33,7 @@ from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.config import Config, asked
 from mypt_lint.settings.selection import UnknownRuleError, chosen, selection
 from mypt_lint.settings.settings import Settings, settings
-from mypt_records.names import NAMES, TEXTS
+from mypt_records.names import FOUND, OTHER, TEXTS
 from mypt_spec.dialect import Dialect
 from mypt_spec.findings import RULES
 from mypt_spec.rules.context import ToolSchema
@@ -196,9 +196,9 @@ class Plan:
             if own["records"] == TEXTS and own.origin("dialect") == "default":
                 names, source = formats_of_texts(source)
                 own = own.having(dialect=next(iter(names), own["dialect"]))
-            if own["records"] in NAMES and self.of(source.path)["records"] != own["records"]:
+            if own["records"] in FOUND and self.of(source.path)["records"] != own["records"]:
                 say(f"{source.path}: {said(own['records'], own['dialect'])}")
-            elif own["system"] is not None and own["records"] not in NAMES:
+            elif own["system"] is not None and own["records"] not in FOUND:
                 of = f"of {own['dialect']}, which --system leaves alone"
                 say(f"{source.path}: records {of}; --records SHAPE reads them as other tools do")
             return own["dialect"], own, source
@@ -218,12 +218,12 @@ class Plan:
         """
         own = self.of(source.path)
         name = own["dialect"]
-        if name in NAMES:
+        if name in FOUND:
             return name, own, source
         if name != AUTO and own.origin("dialect") != "default":
             return name, own, source
         looked, source = with_shape(own, source, definite=False)
-        if (shape := looked["records"]) in NAMES:
+        if (shape := looked["records"]) in FOUND:
             say(f"{source.path}: {about(shape)}; --from {shape} says so")
             return shape, own, source
         if name != AUTO:
@@ -281,8 +281,8 @@ class Plan:
         sure = own["dialect"] != AUTO and own.origin("dialect") != "default"
         own, source = with_shape(own, source, definite=sure)
         name = own["dialect"]
-        if own["records"] in NAMES:
-            if wanted != own["records"]:
+        if own["records"] in FOUND:
+            if own["records"] not in (wanted, OTHER):
                 say(f"{source.path}: {said(own['records'], name if sure else '')}")
             return Resolved(own, name if sure else DEFAULTS["dialect"], (), source, not sure)
         if name != AUTO:
@@ -422,7 +422,7 @@ def checker(
         edits=edits,
         with_fixes=with_fixes,
         system=own["system"],
-        shape=own["records"] if own["records"] in NAMES else "",
+        shape=own["records"] if own["records"] in FOUND else "",
         formatless=formatless,
         allowed=frozenset(own["metadata"] or ()),
         mask=own["mask"] or "model",

@@ -18,7 +18,8 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import beginning, failures, mentions, of_a_dialect
 from mypt_lint.settings.settings import Settings
 from mypt_records.chat import ROLES
-from mypt_records.names import NAMES
+from mypt_records.names import FOUND, OTHER
+from mypt_records.reading import meant
 from mypt_spec.dialect import RECORDS, Dialect, folder, told_by_records
 from mypt_spec.extra_keys import extra_key
 from mypt_spec.findings import Finding
@@ -40,18 +41,18 @@ def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settin
     if own["kind"] not in (None, "record"):
         return own, source
     wanted, name = own["records"], own["dialect"]
-    if wanted in NAMES and not _reads_others(name):
+    if wanted in FOUND and not _reads_others(name):
         raise UsageError(
             f"{name} reads its own records alone, because no records.toml describes them: leave "
             "out --records or --dialect"
         )
     native = None if name == AUTO else _reader(name)
-    if wanted not in NAMES and native is not None:
+    if wanted not in FOUND and native is not None:
         first, source = beginning(source, least=1)
         if not first or not _errors(native(first[0])):
             return own, source
     found, source = beginning(source)
-    shape = wanted if wanted in NAMES else ""
+    shape = wanted if wanted in FOUND else ""
     if wanted in (None, AUTO) and _reads_others(name):
         shape = guessed(found, name, definite=definite)
     return (own.having(records=shape) if shape else own), source
@@ -67,7 +68,7 @@ def formats_of_texts(source: Source) -> tuple[tuple[str, ...], Source]:
 
     For records whose shape is `text`.
     """
-    from mypt_records.text import format_of
+    from mypt_records.shapes.text import format_of
 
     found, source = beginning(source)
     texts = [record.get("text") for record in found if isinstance(record, dict)]
@@ -94,7 +95,9 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     none = shapes.pop("", 0)
     shape, count = max(shapes.items(), key=lambda item: item[1], default=("", 0))
     if count <= none:
-        return ""
+        return OTHER if count == 0 and _of_no_format(found, name) else ""
+    if shape == OTHER:
+        return shape
     native = _natives(found, name)
     best = sum(
         _WORST if is_native else _errors(read(record, shape).findings)
@@ -109,6 +112,16 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     most = 1 if definite else best  # errors that another dialect has not
     others = told_by_records() if best else ()
     return "" if any(_worse(_reader(other), found, best) < most for other in others) else shape
+
+
+def _of_no_format(found: Sequence[object], name: str) -> bool:
+    """Returns whether records have no key that could be the messages of any dialect."""
+    names = {*told_by_records(), *({name} - {AUTO})}
+    keys = {mypt_spec.dialect(known_dialect(each)).adapter.SCHEMA.messages for each in names}
+    records = [record for record in found if isinstance(record, dict)]
+    return bool(records) and not any(
+        key in keys or meant(key, tuple(keys)) for record in records for key in record
+    )
 
 
 def said(shape: str, dialect: str) -> str:

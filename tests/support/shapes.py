@@ -31,6 +31,7 @@ RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("alpaca", {"instruction": "b", "output": "d", "history": [["Hi", "Yo"]]}, [*GREETING, ("user", "b"), ("assistant", "d")]),
     ("alpaca", {"question": "Hi", "answer": "Yo"}, GREETING),
     ("alpaca", {"input": "Hi", "output": "Yo"}, GREETING),
+    ("alpaca", {"input": talk(HI), "output": "Yo", "category": "x"}, GREETING),
     ("alpaca", {"instruction": "Hi", "context": "x", "response": "Yo"}, [("user", "Hi\n\nx"), YO]),
     ("alpaca", {"prompt": "Hi", "response": "Yo", "system": "S"}, [("system", "S"), *GREETING]),
     ("completion", {"prompt": "Hi", "completion": "Yo"}, GREETING),
@@ -43,6 +44,8 @@ RECORDS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("preference", gpt(("human", "Hi"), chosen={"from": "gpt", "value": "Yo"}, rejected={"from": "gpt", "value": "No"}), GREETING),
     ("preference", {"chosen_messages": talk(HI, YO), "rejected_messages": talk(HI, ("assistant", "No"))}, GREETING),
     ("preference", {"instruction": "Hi", "input": "", "chosen": "Yo", "rejected": "No"}, GREETING),
+    ("preference", {"input": {"messages": talk(HI)}, "preferred_output": talk(YO), "non_preferred_output": talk(("assistant", "No"))}, GREETING),
+    ("turns", talk(HI, YO), GREETING),
     ("preference", {"prompt": "Hi", "chosen": "Yo", "rejected": "No", "history": [], "question": ""}, GREETING),
     ("sharegpt", {"conversations": [{"from": "human", "role": "user", "value": "Hi", "content": "Hi"}, {"from": "gpt", "value": "Yo", "content": ""}]}, GREETING),
 ]  # fmt: skip

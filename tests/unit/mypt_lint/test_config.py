@@ -251,7 +251,7 @@ VAIN = ["a.jsonl MYP906 error"]
 
 @pytest.mark.parametrize(
     ("line", "code"),
-    [(ROBOT, "MYP105"), (EMPTY, "MYP214"), ("{\n", "MYP001"), ('{"a": NaN}\n', "MYP005")],
+    [(ROBOT, "MYP105"), (EMPTY, "MYP214"), ("{\n", "MYP001"), ('{"messages": NaN}\n', "MYP005")],
 )
 def test_what_leaves_no_episode_cannot_be_ignored(lint: Any, line: str, code: str) -> None:
     for setting in (f'ignore = ["{code}"]', f'[severity]\n{code} = "warning"', 'select = ["MYP6"]'):

@@ -36,7 +36,14 @@ def test_a_flood_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_advice_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Help that leads on must not vanish after the first findings of the same rule."""
-    record = {"text": 1, "user": "m", "think": "en", "roles": "web", "conversations": []}
+    record = {
+        "text": 1,
+        "user": "m",
+        "think": "en",
+        "roles": "web",
+        "conversations": [],
+        "messages": 1,
+    }
     assert main(["-q", write("a.jsonl", *[record] * 9)]) == 1
     out = capsys.readouterr().out
     assert out.count('begin its name with "_"') == 1

@@ -241,9 +241,17 @@ def test_a_key_that_the_record_lacks_was_meant(lint: Any) -> None:
     assert lint(write(*[OPENAI | {"tool": 1, "tools": [function()]}] * 4))[0] == 0
 
 
-def test_a_key_inside_of_messages_stays_an_error(lint: Any) -> None:
-    inside = chat(user(id=1), assistant())
-    assert len(lint(write(*[inside] * 4))[1]) == 4
+def test_keys_inside_of_messages_are_metadata_unless_they_say_something(lint: Any) -> None:
+    """As chats with servers are published: a finding for each key of the file."""
+    status, lines, _ = lint(write(*[chat(user(id=1, agent="x"), assistant(agent="x"))] * 4))
+    assert (status, codes(lines)) == (0, ["MYP112"])
+    assert lines[0].endswith(": in 8 messages")
+    for key in ("thought", "contnt"):
+        message = {"role": "user", key: "x"} | ({"content": "Hi"} if key == "thought" else {})
+        status, lines, _ = lint(write(*[chat(message, assistant())] * 4))
+        assert codes(lines).count("MYP103") == 4
+    status, lines, _ = lint(write({"system": "S", **chat(user(agent="x"), assistant())}))
+    assert (status, codes(lines)) == (1, ["MYP103"]), "records of a dialect are of one maker"
 
 
 def test_settings_and_options_exclude_one_another(
@@ -266,7 +274,7 @@ def test_settings_and_options_exclude_one_another(
 
 
 def test_opt_outs_and_the_baseline_hold(lint: Any) -> None:
-    bad = chat(user(contents="x"), assistant())
+    bad = chat(user(thought="x"), assistant())
     assert lint(write(bad | {"_mypt_lint": {"ignore": ["MYP103"]}}))[:2] == (0, [])
     path = write(bad, *[OPENAI | {"id": i} for i in range(5)], GPT)
     assert main([path, "--write-baseline", "known.jsonl"]) == 0

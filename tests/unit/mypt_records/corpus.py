@@ -123,7 +123,7 @@ OPENAI: list[Row] = [
     ("a thought in the answer, others apart", o(u(), a("x", reasoning_content="y"), u(), a("<think>z</think> x")), [("MYP301", "/messages/3/content"), ("MYP301", "/messages/3/content")]),
     ("other thoughts twice", o(u(), a("x", reasoning_content="y", thinking="z")), [("MYP121", "/messages/1/thinking")]),
     ("other thoughts twice, by other names", o(u(), a("x", thinking="y", reasoning="z")), [("MYP121", "/messages/1/reasoning")]),
-    ("a key beside the content", o(u(contents="Hi"), a()), [("MYP103", "/messages/0/contents")]),
+    ("a key beside the content", o(u(contents="Hi"), a()), [("MYP112", "/messages/0/contents")]),
     ("a name left", o(u("Dear {{name}}, how are you?"), a()), [("MYP358", "/messages/0/content")]),
     ("a name left in an answer", o(u(), a("I am {{name}}.")), [("MYP358", "/messages/1/content")]),
     ("a format field left", o(u("Answer this: {question}"), a()), [("MYP358", "/messages/0/content")]),
@@ -362,6 +362,22 @@ SIMPLE: dict[str, list[Row]] = {
         ("empty rejected", {"prompt": "x", "chosen": "y", "rejected": ""}, [("MYP214", "/rejected")]),
         ("tagged rejected", {"prompt": "x", "chosen": "y", "rejected": "z</s>"}, [("MYP301", "/rejected")]),
         ("null rejected", {"prompt": "x", "chosen": "y", "rejected": None}, [("MYP104", "/rejected")]),
+        ("unknown key of what OpenAI asks", {"input": {"messages": [u()], "tool": []}, "preferred_output": [a()], "non_preferred_output": [a("z")]}, [("MYP103", "/input/tool")]),
+    ],
+    "prompt": [
+        ("only a prompt", {"prompt": "x"}, [("MYP252", "/prompt")]),
+        ("messages", {"prompt": [s(), u()], "reward_model": {"ground_truth": "4"}}, [("MYP252", "/prompt/1")]),
+        ("empty", {"prompt": [u("")]}, [("MYP214", "/prompt/0/content"), ("MYP252", "/prompt/0")]),
+    ],
+    "turns": [
+        ("a number", [u(), 5], [("MYP104", "/1")]),
+        ("unknown role", [u(), {"role": "poet", "content": "x"}], [("MYP105", "/1/role")]),
+        ("two answers", [u(), a(), a("x")], [("MYP257", "/2")]),
+        ("no list", {"messages": []}, [("MYP101", "")]),
+    ],
+    "plain": [
+        ("no answer", {"text": "### Instruction:\nAdd.\n\n### Response:\n"}, [("MYP214", "/text")]),
+        ("a number", {"text": 5}, [("MYP104", "/text")]),
     ],
 }  # fmt: skip
 CLEAN |= {
@@ -390,6 +406,10 @@ CLEAN |= {
         ("responses of axolotl", {"prompt": "x", "chosen_response": "y", "rejected_response": "z"}),
         ("Orca", {"system": "S", "question": "x", "chosen": "y", "rejected": "z"}),
         ("responses", {"question": "x", "response_j": "y", "response_k": "z"}),
+        ("OpenAI", {"input": {"messages": [u()], "tools": [tool()], "parallel_tool_calls": True}, "preferred_output": [a()], "non_preferred_output": [a("z")]}),
     ],
+    "prompt": [],
+    "turns": [("messages", [s(), u(), a()]), ("ShareGPT", [H, G])],
+    "plain": [("a sentence", {"text": "Once."}), ("an answer", {"text": "### Response:\n4", "language": "en"})],
 }  # fmt: skip
 FAULTY = {"openai": OPENAI, "sharegpt": SHAREGPT, **SIMPLE}

@@ -88,4 +88,4 @@ def test_advice_speaks_of_the_records_of_the_user(
 
 
 def test_each_shape_says_where_a_prompt_goes() -> None:
-    assert [name for name in NAMES if not SHAPES[name].PROMPT] == [TEXTS]
+    assert [name for name in NAMES if not SHAPES[name].PROMPT] == [TEXTS, "plain"]

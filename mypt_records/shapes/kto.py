@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_records import completion
 from mypt_records.chat import Chat
 from mypt_records.reading import LABELS
+from mypt_records.shapes import completion
 
 ABOUT = "KTO records (prompt, completion, label)"
 PROMPT = 'add a top-level "system"'

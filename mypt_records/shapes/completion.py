@@ -6,7 +6,7 @@ from typing import Any
 
 from mypt_records.chat import Chat, Message
 from mypt_records.reading import Reader
-from mypt_records.sharegpt import message_of, messages_of
+from mypt_records.shapes.sharegpt import message_of, messages_of
 
 ABOUT = "records of prompt and completion"
 PROMPT = 'add a top-level "system"'
@@ -28,10 +28,7 @@ def read_as(shape: str, record: dict[str, Any]) -> Chat:
     reader = Reader()
     found = system(record, reader)
     for key, role in (("prompt", "user"), ("completion", "assistant")):
-        if key in record:
-            found += said(record[key], f"/{key}", role, reader)
-        else:
-            reader.add("MYP102", f'the record has no "{key}"', "", hint=f'add "{key}": "..."')
+        found += asked(record, key, role, reader)
     tools = reader.tools(record.get("tools"), "/tools")
     read = ("prompt", "completion", "system")
     return reader.chat(shape, record, found, tools, known=TOP, read=read)
@@ -43,6 +40,14 @@ def system(record: dict[str, Any], reader: Reader) -> list[Message]:
     return (
         [] if text is None or not text.text else [Message("system", "system", "/system", (text,))]
     )
+
+
+def asked(record: dict[str, Any], key: str, role: str, reader: Reader) -> list[Message]:
+    """Returns what a key of the record says; a finding where it is missing."""
+    if key in record:
+        return said(record[key], f"/{key}", role, reader)
+    reader.add("MYP102", f'the record has no "{key}"', "", hint=f'add "{key}": "..."')
+    return []
 
 
 def said(value: Any, at: str, role: str, reader: Reader) -> list[Message]:

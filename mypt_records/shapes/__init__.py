@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from mypt_records.chat import Chat
-from mypt_records.names import NAMES
+from mypt_records.names import FOUND, TEXTS
 from mypt_spec.bodies.strict_json import a_kind_of, faults
 from mypt_spec.findings import Finding
 
@@ -23,28 +23,29 @@ class Shape(Protocol):
     PROMPT: str
     TOP: frozenset[str]
 
-    def fit(self, record: dict[str, Any]) -> int:
+    def fit(self, record: Any) -> int:
         """Returns how many signs there are that a record has this shape; 0 if it has not."""
         ...
 
-    def read(self, record: dict[str, Any]) -> Chat:
+    def read(self, record: Any) -> Chat:
         """Returns a record as a chat. Never raises."""
         ...
 
 
 SHAPES: dict[str, Shape] = {
-    name: cast(Shape, import_module(f"mypt_records.{name}")) for name in NAMES
+    name: cast(Shape, import_module(f"{__name__}.{name}")) for name in FOUND
 }
-_LAST = NAMES[-1]
+_TURNS = "turns"  # records that are lists
+_LAST = (TEXTS, "plain")
 
 
 def shape_of(record: Any) -> str:
     """Returns the name of the shape that a record has the most signs of; empty for none."""
     if not isinstance(record, dict):
-        return ""
+        return _TURNS if SHAPES[_TURNS].fit(record) else ""
     best, most = "", 0
     for name, shape in SHAPES.items():
-        if name == _LAST and best:  # it takes time to look for tags
+        if name == _TURNS or (name in _LAST and best):  # it takes time to look for tags
             continue
         signs = shape.fit(record)
         if signs > most:
@@ -58,7 +59,7 @@ def read(record: Any, shape: str) -> Chat:
     A value that is no object, or that strict JSON does not have, is a finding of the chat.
     """
     wrong = tuple([Finding(f.code, f.message, f.pointer) for f in faults(record)])
-    if not isinstance(record, dict):
+    if not isinstance(record, dict) and not (shape == _TURNS and isinstance(record, list)):
         found = Finding("MYP101", f"the record is {a_kind_of(record)}, expected an object")
         return Chat(shape, (), findings=(*wrong, found))
     chat = SHAPES[shape].read(record)

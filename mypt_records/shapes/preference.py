@@ -10,22 +10,26 @@ import json
 from itertools import takewhile
 from typing import Any
 
-from mypt_records import alpaca, sharegpt
 from mypt_records.chat import Chat, Message
-from mypt_records.completion import said, system
 from mypt_records.reading import Reader
+from mypt_records.shapes import alpaca, sharegpt
+from mypt_records.shapes.completion import said, system
 
 ABOUT = "preference records (chosen, rejected)"
 PROMPT = 'add a top-level "system"'
-# As TRL, torchtune, axolotl and the pairs of Stack Exchange spell them.
+# As TRL, torchtune, axolotl, the pairs of Stack Exchange, and OpenAI and Azure spell them.
 _CHOSEN, _REJECTED = (
-    (side, f"{side}_messages", f"{side}_conversations", f"{side}_response", paired)
-    for side, paired in (("chosen", "response_j"), ("rejected", "response_k"))
+    (side, f"{side}_messages", f"{side}_conversations", f"{side}_response", paired, preferred)
+    for side, paired, preferred in (
+        ("chosen", "response_j", "preferred_output"),
+        ("rejected", "response_k", "non_preferred_output"),
+    )
 )
 TOP = frozenset({
     *_CHOSEN, *_REJECTED, "system", "language", "tools", "chat_template_kwargs",
     "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, *alpaca.ASKED, "input", "history",
 })  # fmt: skip
+_INPUT = ("messages", "tools", "parallel_tool_calls", "tool_choice")  # keys of what OpenAI asks
 _SIDES = {"chosen": _CHOSEN, "rejected": _REJECTED}
 
 
@@ -53,6 +57,8 @@ def read(record: dict[str, Any]) -> Chat:
     if _repeats(chosen, asked):
         asked = [] if _heads(chosen) else asked[: _heads(asked)]
     tools = reader.tools(record.get("tools"), "/tools")
+    if (inside := _inside(record)) and tools is None:
+        tools = reader.tools(inside.get("tools"), "/input/tools")
     return reader.chat(
         "preference",
         record,
@@ -70,12 +76,21 @@ def _asked(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[
         return [*system(record, reader), *said(record["prompt"], "/prompt", "user", reader)], [
             "prompt"
         ]
+    if inside := _inside(record):
+        reader.unknown(inside, _INPUT, "/input", 'the object "input"')
+        return said(inside["messages"], "/input/messages", "user", reader), ["input"]
     for key in sharegpt.LISTS:
         if isinstance(record.get(key), list):
             return [*system(record, reader), *said(record[key], f"/{key}", "user", reader)], [key]
     if any(record.get(key) is not None for key in alpaca.ASKED):
         return alpaca.question(record, reader)
     return system(record, reader), []
+
+
+def _inside(record: dict[str, Any]) -> dict[str, Any]:
+    """Returns the object that asks, as OpenAI has it; an empty one where there is none."""
+    asked = record.get("input")
+    return asked if isinstance(asked, dict) and isinstance(asked.get("messages"), list) else {}
 
 
 def _unread(record: dict[str, Any], read: list[str], said: list[Message]) -> set[str]:

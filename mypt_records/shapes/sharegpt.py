@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_records import openai
 from mypt_records.chat import Call, Chat, Given, Message, Text
 from mypt_records.reading import Reader, below, filled, weight_of
+from mypt_records.shapes import openai
 
 ABOUT = "ShareGPT records (conversations)"
 PROMPT = 'begin with {"from": "system", "value": "..."}, or add a top-level "system"'
@@ -96,7 +96,7 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
     what = next((key for key in _TEXT if key in item), "value")
     other = {key for key in _TEXT if item.get(key) not in (None, "", item.get(what))}
     other |= {key for key in _ROLE if key != who and item.get(key) and _role(item[key]) != role}
-    reader.unknown(item, _KNOWN - other, at, f"the {said} message")
+    reader.unknown(item, _KNOWN - other, at, f"the {said} message", telling=True)
     place = f"{at}/{what}"
     reader.begin()
     calls: tuple[Call, ...] = ()

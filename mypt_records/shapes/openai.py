@@ -60,9 +60,9 @@ def read(record: dict[str, Any]) -> Chat:
         read = [message_of(m, f"/messages/{i}", reader) for i, m in enumerate(messages)]
         found += [message for message in read if message is not None]
     tools = reader.tools(record.get("tools"), "/tools")
-    if tools is None:
-        tools = reader.tools(record.get("functions"), "/functions")
     read_keys, known = ["messages", "system"], TOP
+    if tools is None and "tools" not in record:
+        tools = reader.tools(record.get("functions"), "/functions")
     if _asked_again(record.get("prompt"), found):
         read_keys, known = [*read_keys, "prompt"], TOP | {"prompt"}
     return reader.chat("openai", record, found, tools, known=known, read=read_keys)
@@ -84,7 +84,8 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
     if role not in _READ:
         reader.add("MYP105", f'unknown role "{said}"; roles are {", ".join(ROLES)}', f"{at}/role")
         return None
-    reader.unknown(message, _ANY - _misplaced(message, role), at, f"the {said} message")
+    known = _ANY - _misplaced(message, role)
+    reader.unknown(message, known, at, f"the {said} message", telling=True)
     beside = {
         key: Given(value, below(at, key))
         for key, value in message.items()

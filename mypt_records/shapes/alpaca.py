@@ -1,6 +1,7 @@
 """Reads records of Alpaca: `instruction`, `input` and `output`, and common spellings of these.
 
-The question is the instruction and, if there is one, the input, with an empty line between them.
+The question is the instruction and, if there is one, the input, with an empty line between them; or
+a list of messages.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any
 
 from mypt_records.chat import Chat, Message, Text
 from mypt_records.reading import Reader, filled
+from mypt_records.shapes.completion import said
 from mypt_spec.bodies.strict_json import kind_of
 
 ABOUT = "Alpaca records (instruction, input, output)"
@@ -24,7 +26,9 @@ TOP = frozenset({
 def fit(record: dict[str, Any]) -> int:
     """Returns how many signs there are that a record has this shape; 0 if it has not."""
     asked, answered = _asked(record), _first(record, ANSWERED)
-    return 0 if asked is None or answered is None else 2 + (asked == "instruction")
+    if asked is None or answered is None or (asked == "prompt" and isinstance(record[asked], list)):
+        return 0
+    return 2 + (asked == "instruction")
 
 
 def read(record: dict[str, Any]) -> Chat:
@@ -34,9 +38,10 @@ def read(record: dict[str, Any]) -> Chat:
     key = _first(record, ANSWERED)
     if key is None:
         reader.add("MYP102", 'the record has no "output"', "", hint='add "output": "..."')
-    elif (answer := _text(record, key, reader)) is not None:
-        found.append(Message("assistant", key, f"/{key}", (answer,)))
+    else:
         read.append(key)
+        answer = _text(record, key, reader)
+        found += [] if answer is None else [Message("assistant", key, f"/{key}", (answer,))]
     tools = reader.tools(record.get("tools"), "/tools")
     known = TOP - unread(record, read)
     return reader.chat("alpaca", record, found, tools, known=known, read=read)
@@ -55,6 +60,8 @@ def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], lis
     if key is None:
         reader.add("MYP102", 'the record has no "instruction"', "", hint='add "instruction": "..."')
         return found, read
+    if isinstance(record[key], list) and more is None:
+        return [*found, *said(record[key], f"/{key}", "user", reader)], [*read, key]
     texts = [_text(record, name, reader) for name in (key, more) if name and record[name] != ""]
     whole = tuple([text for text in texts if text is not None])
     if not whole and record[key] == "":

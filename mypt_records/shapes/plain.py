@@ -1,0 +1,33 @@
+"""Reads records of a `text` without tags, as language models are trained on further text.
+
+There is nothing to say of such a text but that an answer is missing, which templates of questions
+and answers announce with a heading.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mypt_records.chat import Chat
+from mypt_records.reading import Reader
+
+ABOUT = "plain texts without tags (text)"
+PROMPT = ""
+TOP = frozenset({"text", "language"})
+_UNANSWERED = re.compile(r"^#{1,4} ?(?:Response|Answer|Output|Assistant) ?:\s*\Z", re.MULTILINE)
+
+
+def fit(record: dict[str, Any]) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    return int(isinstance(record.get("text"), str))
+
+
+def read(record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat without messages. Never raises."""
+    reader = Reader()
+    text = reader.string(record.get("text"), "/text", "text")
+    if text is not None and (empty := _UNANSWERED.search(text.text)):
+        said = f'nothing is behind "{empty[0].strip()}": the answer is empty'
+        reader.add("MYP214", said, "/text", hint="write the answer, or drop the record")
+    return reader.chat("plain", record, (), None, known=TOP, read=("text",))

@@ -1,0 +1,34 @@
+"""Reads records of a prompt alone, as GRPO and RLOO take them: a text, or a list of messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_records.chat import Chat
+from mypt_records.reading import Reader
+from mypt_records.shapes import alpaca
+from mypt_records.shapes.completion import asked, system
+
+ABOUT = "prompts without answers (prompt)"
+PROMPT = 'add a top-level "system"'
+# Beside the prompt is what a reward looks at: the right answer, or how to find it.
+TOP = frozenset({
+    "prompt", "system", "language", "tools", "chat_template_kwargs", "images", "videos", "audios",
+    "ability", "answer", "data_source", "extra_info", "ground_truth", "reference", "reward_model",
+    "solution", "target", "test_cases",
+})  # fmt: skip
+_ANSWERS = {"completion", "chosen", "rejected", "messages", "conversations"}
+
+
+def fit(record: dict[str, Any]) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    prompt, answered = record.get("prompt"), not _ANSWERS.isdisjoint(record) or alpaca.fit(record)
+    return 1 if isinstance(prompt, str | list) and prompt and not answered else 0
+
+
+def read(record: dict[str, Any]) -> Chat:
+    """Returns a record as a chat. Never raises."""
+    reader = Reader()
+    found = [*system(record, reader), *asked(record, "prompt", "user", reader)]
+    tools = reader.tools(record.get("tools"), "/tools")
+    return reader.chat("prompt", record, found, tools, known=TOP, read=("prompt", "system"))

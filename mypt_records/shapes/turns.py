@@ -1,0 +1,30 @@
+"""Reads records that are no object but the list of the messages themselves, one list a line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypt_records.chat import Chat
+from mypt_records.reading import Reader
+from mypt_records.shapes import sharegpt
+
+ABOUT = "lists of messages, one a line"
+PROMPT = 'begin the list with {"role": "system", "content": "..."}'
+TOP: frozenset[str] = frozenset()
+
+
+def fit(record: Any) -> int:
+    """Returns how many signs there are that a record has this shape; 0 if it has not."""
+    if not isinstance(record, list) or not record:
+        return 0
+    return int(all(isinstance(m, dict) and ("role" in m or "from" in m) for m in record))
+
+
+def read(record: Any) -> Chat:
+    """Returns a record as a chat. Never raises."""
+    reader = Reader()
+    if not isinstance(record, list):
+        reader.add("MYP101", "the record is no list of messages", "")
+        record = []
+    found = sharegpt.messages_of(record, "", reader)
+    return reader.chat("turns", {}, found, None, known=TOP, read=())
