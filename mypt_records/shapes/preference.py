@@ -53,6 +53,9 @@ def read(record: dict[str, Any]) -> Chat:
         else:
             reader.add("MYP102", f'the record has no "{side}"', "", hint=f'add "{side}": "..."')
     chosen, rejected = sides.get("chosen", []), sides.get("rejected", [])
+    if chosen and list(map(_all_of, chosen)) == list(map(_all_of, rejected)):
+        hint = "drop the record, or restore the answer that was worse"
+        reader.add("MYP129", "the rejected answer is the chosen one", f"/{read[-1]}", hint=hint)
     same = _alike(chosen, rejected)
     if _repeats(chosen, asked):
         asked = [] if _heads(chosen) else asked[: _heads(asked)]
