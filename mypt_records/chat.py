@@ -46,7 +46,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a tool; `arguments` are a JSON text or a JSON value, None where there are none."""
+    """A call of a tool; `arguments` are a JSON text or a JSON value, None without the key."""
 
     name: Text
     arguments: Given | None

@@ -26,6 +26,7 @@ Parts = tuple[tuple[Text, ...], tuple[Given, ...], tuple[Text, ...]]
 _OF_PART = ("text", "value", "cache_control", "annotations", "index", "signature")
 _OF_CALL = ("index",)
 LABELS = ("label", "kto_tag")
+_LABELS = {"true": "true", "1": "true", "false": "false", "0": "false"}
 _KEEP = 'remove it, or begin its name with "_" to keep it as metadata'
 _CALL = (
     'a call must be {"id": "...", "type": "function", "function": {"name": "...", '
@@ -84,7 +85,9 @@ class Reader:
                 return Given(record[key], below("", key))
             if record.get(key) is not None:
                 said = f'"{key}" must be true or false, got {kind_of(record[key])}'
-                self.add("MYP104", said, below("", key))
+                meant = _LABELS.get(str(record[key]).lower())
+                hint = f"write {meant}, without quotes" if meant else ""
+                self.add("MYP104", said, below("", key), hint=hint)
         return None
 
     def add(
@@ -219,8 +222,9 @@ class Reader:
             self.extra("function", function, {"name", "arguments"}, (), where)
         else:
             self.extra("tool_calls", call, {"id", "type", "name", "arguments"}, _OF_CALL, at)
-        arguments = function.get("arguments")
-        given = None if arguments is None else Given(arguments, f"{where}/arguments")
+        given = None
+        if "arguments" in function:
+            given = Given(function["arguments"], f"{where}/arguments")
         known_as = Text(ident, f"{at}/id") if ident else None
         return Call(Text(name, f"{where}/name"), given, at, known_as)
 
@@ -244,11 +248,11 @@ class Reader:
             if inside is None or not isinstance(name, str) or not name:
                 self.add("MYP104", 'a call must be {"name": "...", "arguments": {...}}', at)
                 continue
-            arguments = inside.get("arguments")
             self.unknown(inside, ("name", "arguments", "id", "type"), at, "a call")
             held = Held(value, f"{place}/arguments") if isinstance(value, str) else None
             called = Text(name, at, Held(value, f"{place}/name") if held is not None else None)
-            out.append(Call(called, None if arguments is None else Given(arguments, at, held), at))
+            given = Given(inside["arguments"], at, held) if "arguments" in inside else None
+            out.append(Call(called, given, at))
         return tuple(out)
 
     def tools(self, tools: Any, at: str) -> tuple[Tool, ...] | None:
@@ -258,7 +262,7 @@ class Reader:
         text = tools
         inside = isinstance(text, str)
         if inside:
-            if not text.strip():
+            if not text:  # none, as LLaMA-Factory writes
                 return None
             try:
                 tools = loads(text)

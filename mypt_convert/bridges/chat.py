@@ -155,8 +155,8 @@ class _Reader:
         except Fault as fault:
             value, wrong = None, fault
         if wrong is not None or not isinstance(value, dict):
-            why = wrong.message if wrong else kind_of(value)
-            self.add("MYP304", f"the arguments are no JSON object: {why}", at)
+            code, why = ("MYP304", wrong.message) if wrong else ("MYP332", kind_of(value))
+            self.add(code, f"the arguments are no JSON object: {why}", at)
             return []
         return [Step("call", value, call.name.text, ident, at)]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.run.chunk import Chunk
-from mypt_lint.run.once import METADATA
+from mypt_lint.run.once import METADATA, ONE_LABEL
 
 _Place = tuple[str, int]
 # Findings about a file: the line at which they are shown is not faulty because of them.
-_OF_THE_FILE = frozenset({"MYP012", "MYP013", METADATA})
+_OF_THE_FILE = frozenset({"MYP012", "MYP013", METADATA, ONE_LABEL})
 _END: _Place = ("\U0010ffff", 0)
 
 

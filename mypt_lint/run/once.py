@@ -6,12 +6,18 @@ findings, at the first record that each was found in.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_spec.findings import Finding, regraded
 
+METADATA, MIXED, ONE_LABEL = "MYP112", "MYP113", "MYP611"
+ONCE = frozenset({METADATA, MIXED, ONE_LABEL})
+_LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
+_FEW = 10  # labels of a file that may be equal by chance
 METADATA, MIXED, UNREAD = "MYP112", "MYP113", "MYP018"
 _PROMPT_ONLY = "MYP252"
 _ONCE = frozenset({METADATA, MIXED, UNREAD})
@@ -60,7 +66,13 @@ def join(held: Held, more: Held) -> None:
             held[key] = Once(other.first, other.count)
 
 
+def labels(data: bytes) -> Counter[str]:
+    """Returns how often each label of KTO is in a block of records."""
+    return Counter(label.decode() for label in _LABEL.findall(data))
+
+
 def told(held: Held, records: int) -> list[Diagnostic]:
+    """Returns a finding for each key, one for all records of other shapes, and one for labels.
     """Returns a finding for each key, one for all records of other shapes, and one of no shape.
 
     `records` is the number of lines of the file.
@@ -76,6 +88,10 @@ def told(held: Held, records: int) -> list[Diagnostic]:
         file = mixed[0].first.finding.message.partition("; ")[2]
         said = f"{file}, but here and on {_lines(mixed)}: {counts}"
         out.append(_saying(mixed[0].first, said))
+    labelled = [once for (code, _), once in held.items() if code == ONE_LABEL]
+    if len(labelled) == 1 and labelled[0].count >= _FEW:
+        said = f"all {labelled[0].count} labels are {labelled[0].first.finding.message}"
+        out.append(_saying(labelled[0].first, said))
     return out
 
 

@@ -26,6 +26,8 @@ from mypt_lint.check.origins import placed
 from mypt_lint.check.texts import generation_units, text_units
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run.chunk import FAR, Chunk, once
+from mypt_lint.run.once import ONE_LABEL, Once, labels
+from mypt_spec.findings import Finding
 
 
 def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Diagnostic]:
@@ -112,6 +114,13 @@ def _records(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
     known = fast.checker.known
     if block.kind != "lines":
         found = [(raw, placed(items, block, row)) for raw, items in found]
+    if fast.checker.shape == "kto" and fast.checker.selects(ONE_LABEL):
+        hint = "KTO compares good answers with bad ones: add records with the other label"
+        first = block.data.partition(b"\n")[0].decode("utf-8", "replace")
+        for label, count in labels(block.data).items():
+            finding = Finding(ONE_LABEL, label, help=hint)
+            item = fast.checker.at(finding, first, 0, len(first), row, path)
+            chunk.held[ONE_LABEL, label] = Once(item, count)
     return chunk.counted(sum([chunk.add(items, raw, known) for raw, items in found]))
 
 

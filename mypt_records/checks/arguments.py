@@ -1,4 +1,4 @@
-"""Finds arguments of calls that are no JSON, no object, or do not fit the declared schema."""
+"""Finds arguments of calls that are missing, no JSON, no object, or do not fit their schema."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ def calls(chat: Chat) -> Iterator[Call]:
 def value_of(given: Given) -> Any:
     """Returns arguments as a JSON value. Raises Fault for a text that is no JSON."""
     return loads(given.value) if isinstance(given.value, str) else given.value
+
+
+def _may_be_built_in(chat: Chat, call: Call) -> bool:
+    """Returns whether a call may be of a tool without a name, such as one that takes code."""
+    tools = chat.tools or ()
+    declared = {tool.name.text for tool in tools if tool.name is not None}
+    return call.name.text not in declared and any(tool.name is None for tool in tools)
 
 
 def in_text(given: Given) -> bool:
@@ -66,12 +73,10 @@ def _schemas(chat: Chat) -> dict[str, dict[str, Any]]:
 @check("MYP304")
 def arguments_not_json(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that are a text, but no JSON."""
-    declared = {tool.name.text for tool in chat.tools or () if tool.name is not None}
-    built_in = any(tool.name is None for tool in chat.tools or ())  # it may take code
     for call in calls(chat):
         if call.arguments is None or not isinstance(call.arguments.value, str):
             continue
-        if built_in and call.name.text not in declared:
+        if _may_be_built_in(chat, call):
             continue
         try:
             value_of(call.arguments)
@@ -87,7 +92,11 @@ def arguments_not_json(chat: Chat) -> Iterator[Finding]:
 
 @check("MYP332")
 def arguments_no_object(chat: Chat) -> Iterator[Finding]:
-    """Finds arguments that are JSON, but no object."""
+    """Finds arguments that are JSON, but no object, and calls without arguments."""
+    for call in calls(chat):
+        if call.arguments is None and not _may_be_built_in(chat, call):
+            said = f"the call of {call.name.text!r} has no arguments"
+            yield Finding("MYP332", said, call.at, help=_HINT)
     for call, given, value in _read(chat):
         if not isinstance(value, dict):
             said = f"the arguments of {call.name.text!r} are {a_kind_of(value)}"

@@ -15,7 +15,7 @@ TOP = completion.TOP | {*LABELS}
 
 def fit(record: dict[str, Any]) -> int:
     """Returns how many signs there are that a record has this shape; 0 if it has not."""
-    labelled = any(isinstance(record.get(key), bool) for key in LABELS)
+    labelled = any(record.get(key) is not None for key in LABELS)
     return 4 if labelled and completion.fit(record) else 0
 
 

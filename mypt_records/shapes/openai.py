@@ -10,6 +10,7 @@ from typing import Any
 
 from mypt_records.chat import ROLES, Call, Chat, Given, Message, Text
 from mypt_records.reading import Reader, below, filled, weight_of
+from mypt_spec.findings import Finding, regraded
 
 ABOUT = "OpenAI records (messages)"
 PROMPT = 'begin "messages" with {"role": "system", "content": "..."}'
@@ -100,7 +101,10 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
     elif role == "assistant":
         calls = reader.calls(message.get("tool_calls"), f"{at}/tool_calls")
         thoughts = _thoughts(message, at, reader, beside)
-        if not calls and (older := _older_call(message, at)) is not None:
+        older = _older_call(message, at)
+        if older is not None and calls:
+            _given_twice(older, calls, reader)
+        elif older is not None:
             calls = (older,)
             del beside["function_call"]
     texts: tuple[Text, ...] | None = None
@@ -153,14 +157,22 @@ def _thoughts(
     return ()
 
 
+def _given_twice(older: Call, calls: tuple[Call, ...], reader: Reader) -> None:
+    """Notes a call of `function_call` beside `tool_calls`; the same call is no error."""
+    said = 'the call is given twice, in "function_call" and "tool_calls"'
+    finding = Finding("MYP334", said, older.at, help='keep "tool_calls" alone', on_key=True)
+    same = len(calls) == 1 and _what(older) == _what(calls[0])
+    reader.findings.append(regraded(finding, "warning") if same else finding)
+
+
+def _what(call: Call) -> tuple[str, Any]:
+    return call.name.text, call.arguments and call.arguments.value
+
+
 def _older_call(message: dict[str, Any], at: str) -> Call | None:
     """Returns the call of `function_call`, if it is one; else it stays a further key."""
     call, here = message.get("function_call"), f"{at}/function_call"
-    if (
-        not isinstance(call, dict)
-        or not isinstance(call.get("name"), str)
-        or not isinstance(call.get("arguments"), str)
-    ):
+    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
         return None
-    arguments = Given(call["arguments"], f"{here}/arguments")
+    arguments = Given(call["arguments"], f"{here}/arguments") if "arguments" in call else None
     return Call(Text(call["name"], f"{here}/name"), arguments, here)

@@ -17,10 +17,11 @@ from typing import Any
 from mypt_spec.adapters.usf_omega.record import answer_at
 from mypt_spec.bodies.json_body import read_body
 from mypt_spec.bodies.json_schema import Patience, SchemaError
-from mypt_spec.bodies.strict_json import Fault, canonical, faults, loads
+from mypt_spec.bodies.strict_json import canonical, faults
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.rules import Context, check_episode
+from mypt_spec.rules.answer_format import answer_misfits, asks_for_json
 
 Call = tuple[dict[str, Any], Place]
 _BARE = re.compile(r"/(?P<key>tools|functions)/(?P<at>\d+)/function(?P<rest>/.*)", re.DOTALL)
@@ -268,61 +269,13 @@ def _reasoning(context: Context) -> Iterator[Finding]:
 
 def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
     """Checks the final answer against the format that the record asks for."""
-    meta = context.episode.meta
-    wanted = meta.get("response_format")
-    form = wanted if isinstance(wanted, dict) else {}
-    outer = form.get("json_schema") if form.get("type") == "json_schema" else None
-    given = {"/response_schema": meta.get("response_schema")}
-    given["/response_format/json_schema/schema"] = (
-        outer.get("schema") if isinstance(outer, dict) else None
-    )
-    schemas = {pointer: schema for pointer, schema in given.items() if isinstance(schema, dict)}
-    if not (
-        schemas
-        or meta.get("json_mode") is True
-        or form.get("type") in ("json_object", "json_schema")
-    ):
-        return
-    talk = [m for m in context.episode.messages if m.role != "eos"]
-    spoken = (
-        [p for p in talk[-1].parts if p.kind in ("message", "tool_calls")]
-        if talk and talk[-1].role == "assistant"
-        else []
-    )
-    if not spoken or spoken[-1].kind != "message":
-        return
-    answer = spoken[-1]
-    try:
-        value = loads(answer.text)
-        fault = next(faults(value), None)
-    except Fault as error:
-        fault = error
-    if fault is not None:
-        yield Finding(
-            "MYP342",
-            f"the answer must be JSON, and is {fault.message}",
-            *answer.at,
-            help="write JSON, and nothing around it",
-        )
-        return
-    if form.get("type") == "json_object" and not isinstance(value, dict):
-        yield Finding("MYP344", "the answer must be a JSON object", *answer.at)
-    for place, schema in schemas.items():
-        if next(faults(schema), None) is not None:
-            continue
-        try:
-            found = patience.misfits(value, schema)
-        except SchemaError as error:
-            if error.in_use:  # any other fault was found in the record itself
-                yield Finding("MYP128", f"the answer cannot be checked: {error}", place)
-            continue
-        for pointer, message in found:
-            yield Finding(
-                "MYP343",
-                f"the answer does not fit the schema{f' at {pointer}' if pointer else ''}: "
-                f"{message}",
-                *answer.at,
-            )
+    if asks_for_json(context.episode.meta):
+        talk = [m for m in context.episode.messages if m.role != "eos"]
+        parts = talk[-1].parts if talk and talk[-1].role == "assistant" else ()
+        spoken = [part for part in parts if part.kind in ("message", "tool_calls")]
+        if spoken and spoken[-1].kind == "message":
+            answer = spoken[-1]
+            yield from answer_misfits(answer.text, answer.at, context.episode.meta, patience)
 
 
 def _rejected(context: Context) -> Iterator[Finding]:

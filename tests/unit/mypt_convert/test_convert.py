@@ -257,7 +257,7 @@ def losses(
         ("openai", "mypt-3b", chat(USER, ANSWER, functions=[], tools=None), [("functions", "/functions")]),
         # what a message says is no metadata
         ("openai", "gabgpt", chat(USER, ANSWER | {"refusal": "no", "audio": {"id": "x"}}), [("refusal", "/messages/1/refusal"), ("audio", "/messages/1/audio")]),
-        ("openai", "gabgpt", chat(USER, ANSWER | {"function_call": {"name": "f"}}), [("function_call", "/messages/1/function_call")]),
+        ("openai", "gabgpt", chat(USER, ANSWER | {"function_call": "f"}), [("function_call", "/messages/1/function_call")]),
         # a system prompt of mypt is a string, which holds no metadata; pointers are escaped
         ("openai", "mypt", chat(SYSTEM | {"a/b~": 1}, USER, ANSWER), [("a/b~", "/messages/0/a~1b~0")]),
         # what reading leaves out, with a warning of the linter

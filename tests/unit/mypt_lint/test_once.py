@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,21 @@ def test_records_is_the_name_of_the_option_in_all_commands(tmp_path: Path) -> No
     assert convert([*call, "--from", "openai"]) == 0
     assert out.read_bytes() == first
     assert convert([*call, "--records", "native"]) == 1  # records of mypt have a system prompt
+
+
+def labelled(*labels: bool) -> str:
+    return "".join(
+        json.dumps({"prompt": f"Q{i}", "completion": "A", "label": label}) + "\n"
+        for i, label in enumerate(labels)
+    )
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_of_one_label_is_one_remark(lint: Linter) -> None:
+    status, found, _ = lint.of(labelled(*[True] * 20), "--no-config")
+    assert status == 0
+    assert [(item["code"], item["message"]) for item in found] == [
+        ("MYP611", "all 20 labels are true")
+    ]
+    for labels in ([True] * 19 + [False], [False] * 9):
+        assert lint.of(labelled(*labels), "--no-config")[1] == []

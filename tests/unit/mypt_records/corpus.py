@@ -53,6 +53,9 @@ ARGS = "/messages/1/tool_calls/0/function/arguments"
 PARAMS = "/tools/0/function/parameters"
 
 
+FORMAT = {"type": "json_schema", "json_schema": {"name": "x", "schema": WEATHER}}
+
+
 def typed(kind: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": {"type": kind}}}
 
@@ -132,6 +135,15 @@ OPENAI: list[Row] = [
     ("another question on top", o(u(), a(), prompt="Why?"), [("MYP112", "/prompt")]),
     ("tools are an object", o(u(), a(), tools={"name": "x"}), [("MYP104", "/tools")]),
     ("calls are an object", o(u(), {"role": "assistant", "content": None, "tool_calls": call()}), [("MYP104", "/messages/1/tool_calls")]),
+    ("no arguments", o(u(), c({"id": "c1", "function": {"name": "weather"}}), r(), a()), [("MYP332", "/messages/1/tool_calls/0")]),
+    ("null arguments", used(None), [("MYP332", ARGS)]),
+    ("no arguments in a call of a text", o(u(), message("tool_call", '{"name": "weather"}'), message("tool_response", "4 C"), a()), [("MYP332", "/messages/1/content")]),
+    ("null arguments of function_call", o(u(), a(None, function_call={"name": "f", "arguments": None}), message("function", "4", name="f"), a()), [("MYP332", "/messages/1/function_call/arguments")]),
+    ("the same call twice", o(u(), a(None, tool_calls=[call()], function_call={"name": "weather", "arguments": '{"city": "Oslo"}'}), r(), a()), [("MYP334", "/messages/1/function_call")]),
+    ("two calls in two ways", o(u(), a(None, tool_calls=[call()], function_call={"name": "time", "arguments": "{}"}), r(), a()), [("MYP334", "/messages/1/function_call")]),
+    ("an answer that is no JSON", o(u(), a("{"), response_format={"type": "json_object"}), [("MYP342", "/messages/1/content")]),
+    ("an answer that is no object", o(u(), a("[1]"), response_format={"type": "json_object"}), [("MYP344", "/messages/1/content")]),
+    ("an answer that misfits its schema", o(u(), a('{"city": 1}'), response_format=FORMAT), [("MYP343", "/messages/1/content")]),
     ("a call without a name", o(u(), c({"id": "x", "type": "function", "function": {"arguments": "{}"}})), [("MYP104", "/messages/1/tool_calls/0")]),
 ]  # fmt: skip
 
@@ -152,6 +164,9 @@ CLEAN: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "openai": [
         ("plain", o(s(), u(), a())),
         ("an answer alone", o(a())),
+        ("an answer that fits its schema", o(u(), a('{"city": "Oslo"}'), response_format=FORMAT)),
+        ("text may be any text", o(u(), a("{"), response_format={"type": "text"})),
+        ("a call needs no format", o(u(), c(), response_format={"type": "json_object"})),
         ("several calls, results out of order", o(u(), MANY, r(ident="c3"), r(ident="c1"), r(ident="c2"), a(), tools=[tool()])),
         ("parts", o(u([{"type": "text", "text": "What"}, {"type": "text", "text": " now?"}]), a([{"type": "text", "text": "x"}]))),
         ("an image", o(u([{"type": "text", "text": "What is this?"}, IMAGE]), a("A cat."))),
@@ -238,6 +253,7 @@ def declared(parameters: Any) -> dict[str, Any]:
 
 
 SHAREGPT: list[Row] = [
+    ("blank tools", h(H, G, tools=" "), [("MYP104", "/tools")]),
     ("answer first", h(G, H, G), [("MYP251", at(0))]),
     ("ends with a question", h(H, G, H), [("MYP252", at(2))]),
     ("two questions", h(H, g("human", "x"), G), [("MYP257", at(1))]),
@@ -356,6 +372,8 @@ SIMPLE: dict[str, list[Row]] = {
         *of_texts(lambda q, x: {"prompt": q, "completion": x, "label": True}, "/prompt", "/completion"),
         ("null", {"prompt": "x", "completion": None, "label": True}, [("MYP104", "/completion")]),
         ("two answers", {"prompt": [u(), a()], "completion": [a("x")], "label": False}, [("MYP257", "/completion/0")]),
+        ("the label is a word", {"prompt": "x", "completion": "y", "label": "False"}, [("MYP104", "/label")]),
+        ("the label is a number", {"prompt": "x", "completion": "y", "kto_tag": 0}, [("MYP104", "/kto_tag")]),
     ],
     "preference": [
         *of_texts(lambda q, x: {"prompt": q, "chosen": x, "rejected": "z"}, "/prompt", "/chosen"),
@@ -393,6 +411,7 @@ CLEAN |= {
         ("Hindi", al("नमस्ते", "🙏")), ("JSON", al("as JSON", '{"a": {"b": 1}}')),
     ],
     "completion": [
+        ("no label", {"prompt": "x", "completion": "y", "label": None}),
         ("texts", {"prompt": "x", "completion": " y"}),
         ("messages", {"prompt": [s(), u()], "completion": [a()]}),
         ("calls", {"prompt": [u()], "completion": [c()], "tools": [tool()]}),

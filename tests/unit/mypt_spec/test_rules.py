@@ -47,7 +47,9 @@ WITHOUT_EXAMPLES = {
     "MYP007": "a line of more than 8 MiB does not fit on a page",
     "MYP902": "more than a hundred findings on one line do not fit on a page",
     **dict.fromkeys([f"MYP50{n}" for n in range(5, 9)], "a prepared folder does not fit on a page"),
-    **dict.fromkeys(["MYP603", "MYP606", "MYP607"], "takes several files, or many episodes"),
+    **dict.fromkeys(
+        ["MYP603", "MYP606", "MYP607", "MYP611"], "takes several files, or many episodes"
+    ),
     "MYP903": "only a conversion finds it, between two formats",
     "MYP722": "the template of a whole format does not fit on a page",
     "MYP901": "a fault of the linter itself: no data is known to cause it",
