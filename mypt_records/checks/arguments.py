@@ -10,10 +10,14 @@ from mypt_records.chat import Call, Chat, Given
 from mypt_records.checks.registry import check
 from mypt_records.checks.tools import null_in, without_null
 from mypt_records.inside import located
-from mypt_spec.bodies.json_schema import Patience, SchemaError
+from mypt_records.reading import meant
+from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, loads
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, regraded
 
+_ELSEWHERE = frozenset({
+    "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "not",
+})  # fmt: skip
 _HINT = 'write an object, as JSON text: "{}" where there are no arguments'
 
 
@@ -111,8 +115,11 @@ def arguments_misfit(chat: Chat) -> Iterator[Finding]:
         schema = schemas.get(call.name.text)
         if schema is None:
             continue
-        padded = set(padding(value, schema))
-        bare = {key: item for key, item in value.items() if key not in padded}
+        extra = unnamed(value, schema)
+        if extra and schema.get("additionalProperties") is not True:
+            said = [key for key in extra if value[key] is not None]
+            yield from _unnamed(call, given, said, schema)
+        bare = {key: item for key, item in value.items() if key not in extra}
         try:
             found = patience.misfits(bare, schema)
         except SchemaError:
@@ -123,13 +130,29 @@ def arguments_misfit(chat: Chat) -> Iterator[Finding]:
             yield located("MYP353", said, given, pointer)
 
 
+def _unnamed(
+    call: Call, given: Given, extra: list[str], schema: dict[str, Any]
+) -> Iterator[Finding]:
+    """Yields findings about arguments without a parameter; null has one of its own (MYP357)."""
+    names = tuple(schema["properties"])
+    for key in extra[:MAX_MISFITS]:
+        said = f"{call.name.text!r} has no parameter {key!r}"
+        close = meant(key, names)
+        hint = f'did you mean "{close}"?' if close else f"parameters are {', '.join(names[:20])}"
+        hint = hint if names else "it takes no arguments"
+        found = located("MYP353", said, given, f"/{escape(key)}", hint=hint, on_key=True)
+        forbidden = schema.get("additionalProperties") is False
+        yield regraded(found, "error") if forbidden else found
+
+
 @check("MYP357")
 def null_padding(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that are null and belong to other tools."""
     schemas = _schemas(chat)
     for call, given, value in _objects(chat) if schemas else ():
         schema = schemas.get(call.name.text)
-        padded = padding(value, schema) if schema is not None else []
+        extra = unnamed(value, schema) if schema is not None else []
+        padded = [key for key in extra if value[key] is None]
         if padded:
             keys = ", ".join(map(repr, padded[:5])) + ", ..." * (len(padded) > 5)
             said = f"{call.name.text!r} has no parameter {keys}: null pads the arguments"
@@ -138,11 +161,11 @@ def null_padding(chat: Chat) -> Iterator[Finding]:
             yield located("MYP357", said, given, at, hint=hint, on_key=True)
 
 
-def padding(value: dict[str, Any], schema: dict[str, Any]) -> list[str]:
-    """Returns the arguments that are null, where the schema does not know them."""
+def unnamed(value: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """Returns the arguments that a schema does not name; none where parts of it may name more."""
     properties = schema.get("properties")
-    if not isinstance(properties, dict) or "patternProperties" in schema:
+    if not isinstance(properties, dict) or not _ELSEWHERE.isdisjoint(schema):
         return []
     if isinstance(schema.get("additionalProperties"), dict):
         return []
-    return [key for key, item in value.items() if item is None and key not in properties]
+    return [key for key in value if key not in properties]

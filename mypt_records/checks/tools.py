@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -23,6 +24,7 @@ TYPES = {
     **dict.fromkeys(("dict", "map", "hash", "struct", "obj", "json"), "object"),
     **dict.fromkeys(("none", "nonetype", "undefined"), "null"),
 }
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VALUES = ("default", "const", "example", "examples")  # where null is a value
 _KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 _MOST = 5  # types named for one tool
@@ -32,6 +34,16 @@ _KEYWORDS = frozenset({
     "type", "properties", "$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf", "not", "enum",
     "const", "additionalProperties", "patternProperties", "$schema", "if", "required", "items",
 })  # fmt: skip
+
+
+@check("MYP131")
+def refused_name(chat: Chat) -> Iterator[Finding]:
+    """Finds names of tools that the APIs of model servers refuse."""
+    for tool in chat.tools or ():
+        if tool.name is not None and not _NAME.fullmatch(tool.name.text):
+            said = f"APIs refuse the tool name {tool.name.text[:70]!r}"
+            hint = "use letters, digits, _ and -, at most 64 of them, here and in its calls"
+            yield located("MYP131", said, tool.name, hint=hint)
 
 
 @check("MYP126")

@@ -209,7 +209,12 @@ def test_a_system_prompt_beside_messages_of_other_tools(lint: Any) -> None:
     """Calls tell that they are of other tools, also where some records have none."""
     tools = [function()]
     called = chat(
-        user(), calls(call(id="c1")), tool(tool_call_id="c1"), assistant(), system="S", tools=tools
+        user(),
+        calls(call(arguments="{}", id="c1")),
+        tool(tool_call_id="c1"),
+        assistant(),
+        system="S",
+        tools=tools,
     )
     status, lines, err = lint(write(called, called, chat(system="S", tools=tools), called))
     assert (status, lines) == (0, [])

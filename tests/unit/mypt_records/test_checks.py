@@ -47,6 +47,7 @@ def test_the_first_question_is_named() -> None:
         ('{"n": 1}', "MYP353", "'q' is a required property"),
         ('{"q": "x", "n": "1"}', "MYP353", "do not fit at /n: '1' is not of type 'integer'"),
         ({"q": "x", "n": "1"}, "MYP353", "'1' is not of type 'integer'"),
+        ('{"q": "x", "m": 1}', "MYP353", "'find' has no parameter 'm'"),
         ('{"q": "x", "city": null}', "MYP357", "has no parameter 'city'"),
         ({"q": "x", "city": None, "zip": None}, "MYP357", "'city', 'zip'"),
     ],
@@ -127,3 +128,16 @@ def test_signs_of_alpaca_for_nothing_are_found(sign: str) -> None:
 def test_the_other_answer_is_checked_too() -> None:
     record = {"prompt": [user()], "chosen": [assistant()], "rejected": [assistant("")]}
     assert places(record) == [("MYP214", "/rejected/0/content")]
+
+
+def test_an_argument_without_a_parameter_is_an_error_where_the_schema_forbids_it() -> None:
+    severities = []
+    for more in ({}, {"additionalProperties": False}):
+        schema = PARAMETERS["function"]["parameters"] | more
+        record = turn('{"q": "x", "nn": 1}', tools=[declared(schema)])
+        (item,) = findings_of(record)
+        severities.append(item.severity)
+        assert item.span is not None
+        text = record["messages"][1]["tool_calls"][0]["function"]["arguments"]
+        assert text[slice(*item.span)] == '"nn"'
+    assert severities == ["warning", "error"]

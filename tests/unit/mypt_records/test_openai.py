@@ -128,7 +128,7 @@ def test_the_help_for_a_weight_is_of_its_key() -> None:
 
 
 def test_an_undeclared_tool() -> None:
-    calling = calls(call("find"), call("search"), content=None)
+    calling = calls(call("find", "{}"), call("search"), content=None)
     for tools in ([TOOL], json.dumps([TOOL])):
         (finding,) = findings(chat(USER, calling, tools=tools))
         place = "/messages/1/tool_calls/1/function/name"
