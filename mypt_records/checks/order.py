@@ -41,10 +41,25 @@ def answer_without_user(chat: Chat) -> Iterator[Finding]:
         yield Finding("MYP251", text, spoken[0].at, help=hint)
 
 
+@check("MYP501")
+def nothing_trained(chat: Chat) -> Iterator[Finding]:
+    """Finds conversations with answers, none of which is trained."""
+    answers = [m for m in chat.messages if m.role == "assistant"]
+    trained = (m.weight is None or m.weight.value for m in answers)
+    others = (m.weight is not None and m.weight.value for m in chat.messages)
+    if answers and not any(trained) and not any(others):
+        text = "no message of this record is trained: the model has nothing to learn from it"
+        hint = "give an answer a weight above 0, or drop the record"
+        yield Finding("MYP501", text, help=hint)
+
+
 @check("MYP252")
 def prompt_only(chat: Chat) -> Iterator[Finding]:
-    """Finds conversations that end before an answer."""
+    """Finds conversations that end before an answer, or consist of instructions."""
     spoken = talk(chat)
+    if not spoken:
+        said, at = "there is nothing but instructions: nothing is learnt", chat.messages[0].at
+        yield Finding("MYP252", said, at, help="add a question and its answer, or drop the record")
     if spoken and spoken[-1].role == "user":
         text = (
             f"the conversation ends with the {spoken[-1].said} message: nothing after it is learnt"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mypt_spec.encoder import encode_events
+from mypt_spec.encoder import encode_events, weights_of
 from mypt_spec.findings import Finding
 from mypt_spec.rules.context import Context
 from mypt_spec.rules.registry import check
@@ -16,14 +16,18 @@ def no_trained_token(context: Context) -> Iterator[Finding]:
     if context.is_prompt:  # which says more
         return
     terminals = context.table.terminals
-    roles = {e.terminal for e in context.events}
+    weights = weights_of(context.episode.messages, context.table)
+    weighed = zip(context.events, weights or [1.0] * len(context.events), strict=True)
+    roles = {event.terminal for event, weight in weighed if weight}
     if not any(
         t.loss or t.body_loss for name, t in terminals.items() if name in roles and not t.closes
     ):
         yield Finding(
             "MYP501",
             "no token of this episode is trained: the model has nothing to learn from it",
-            help="give it an answer, or leave it out",
+            help="give an answer a weight above 0, or drop the record"
+            if weights
+            else "give it an answer, or leave it out",
         )
 
 

@@ -168,3 +168,10 @@ def test_a_weight_that_is_null_is_none_in_messages() -> None:
     assert episode is not None
     assert d.encode(episode).loss.any()
     assert all("weight" not in message for message in d.write(episode)["messages"])
+
+
+def test_an_episode_whose_weights_are_0_trains_nothing() -> None:
+    d = mypt_spec.dialect("mypt")
+    turns = [user(), assistant(weight=0)] * 2
+    assert [f.code for f in d.check({"system": "S", **chat(*turns)})[1]] == ["MYP501"]
+    assert d.check({"system": "S", **chat(*turns, user(), assistant())})[1] == []
