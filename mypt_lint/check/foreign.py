@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mypt_spec.episode import Episode
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, regraded
 
 if TYPE_CHECKING:
     from mypt_lint.check.checker import Checker
@@ -34,8 +34,20 @@ def judged(checker: Checker, record: object) -> tuple[Episode | None, list[Findi
     if checker.formatless:
         return None, found
     episode, more = _reader(checker)(record)
-    known = {(f.code, _message(f.pointer)) for f in found}
-    return episode, [*found, *(f for f in more if (f.code, _message(f.pointer)) not in known)]
+    return episode, _joined(found, more)
+
+
+def _joined(found: list[Finding], more: list[Finding]) -> list[Finding]:
+    """Returns the findings of a chat, and of those in the dialect the ones that say more.
+
+    What is an error in the dialect is an error, also where the chat by itself has a warning.
+    """
+    errors = {(f.code, f.pointer, f.span) for f in more if f.severity == "error"}
+    out = [regraded(f, "error") if (f.code, f.pointer, f.span) in errors else f for f in found]
+    known = {(f.code, _message(f.pointer)) for f in out}
+    refused = {(f.code, _message(f.pointer)) for f in out if f.severity == "error"}
+    of = {"error": refused}
+    return out + [f for f in more if (f.code, _message(f.pointer)) not in of.get(f.severity, known)]
 
 
 def _message(pointer: str) -> str:

@@ -43,10 +43,36 @@ def control_string(chat: Chat) -> Iterator[Finding]:
             if separate and message.role == "assistant":
                 hint = "move the thought to where the others are"
                 yield from _in(text, thoughts, _answer(message), hint)
+            elif message.role == "assistant":
+                yield from _unpaired(text, thoughts.pattern, f"the {message.said} message")
 
 
 def _answer(message: Message) -> str:
     return f"the {message.said} message, beside separate thoughts"
+
+
+def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding]:
+    """Yields findings about thoughts that have but one of their tags.
+
+    One in the middle of a line may be what the text is about.
+    """
+    opened = False
+    last = None
+    for tag in tags.finditer(text.text):
+        last, before = tag, opened
+        opened = not tag[0].startswith("</")
+        line = text.text[tag.start() - 1 : tag.start()] in ("", "\n")
+        if not before and not opened and (line or text.text[tag.end() :][:1] in ("", "\n")):
+            said = f"`{tag[0]}` in {where} has no `{tag[0].replace('/', '')}` before it"
+            yield _warning(said, text, tag.span(), "write both tags, or move the thought apart")
+    if opened and last is not None and not text.text[: last.start()].strip():
+        closing = f"</{last[0][1:]}"
+        said, hint = f"`{last[0]}` in {where} is not closed", f"write `{closing}` after the thought"
+        yield _warning(said, text, last.span(), hint)
+
+
+def _warning(said: str, text: Text, span: tuple[int, int], hint: str) -> Finding:
+    return regraded(Finding("MYP301", said, text.at, span, help=hint), "warning")
 
 
 def _in(text: Text, strings: _Known, where: str, hint: str) -> Iterator[Finding]:
@@ -58,4 +84,4 @@ def _in(text: Text, strings: _Known, where: str, hint: str) -> Iterator[Finding]
         if count > _MOST:
             return
         said = f"`{found[0]}` of {strings.formats[found[0]]} in {where}"
-        yield regraded(Finding("MYP301", said, text.at, found.span(), help=hint), "warning")
+        yield _warning(said, text, found.span(), hint)

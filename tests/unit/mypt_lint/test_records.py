@@ -295,6 +295,16 @@ def test_a_rule_that_holds_with_and_without_a_format_is_one_finding(lint: Any) -
         assert (status, codes(lines)) == (0, ["MYP313"])
 
 
+def test_an_error_in_the_format_is_one_also_where_all_chats_have_a_warning(lint: Any) -> None:
+    path = write(*[chat(user(), assistant("Bye.<|im_end|>"))] * 2)
+    statuses = []
+    for dialect in ("llama3", "chatml"):
+        status, lines, _ = lint(path, "--records", "openai", "--dialect", dialect)
+        statuses.append(status)
+        assert codes(lines) == ["MYP301"] * 2, "each once"
+    assert statuses == [0, 1]
+
+
 def test_texts_with_tags_are_checked_as_the_format_of_these(lint: Any) -> None:
     path = write({"text": TEXT}, {"text": TEXT.replace("<myPT_eot>", "")})
     status, lines, err = lint(path)
