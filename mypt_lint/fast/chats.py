@@ -24,6 +24,7 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_records.checks.control import known
 from mypt_records.checks.leftovers import suspicious
+from mypt_records.checks.media import LISTS
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.extra_keys import METADATA
 from mypt_spec.findings import Finding, Fix
@@ -102,7 +103,7 @@ class Chats:
 
     def _top(self, key: str, value: Any, signs: _Signs) -> Any:
         """Returns a top-level value as it is in the rest."""
-        if key in _LEFT:
+        if key in _LEFT or (key in LISTS and value):
             raise _Left
         kind = value.__class__
         if kind is str:

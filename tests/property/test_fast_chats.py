@@ -18,7 +18,7 @@ from mypt_spec.findings import Finding
 
 TEXTS = st.sampled_from([
     "Hi", "Yo", "No", "", " ", " x", "a<b", "[INST]", "<|im_end|>", "{{name}}", "use {{ x }} in `code`",
-    "<think>", "noinput", "Zürich \u2028", "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
+    "<think>", "noinput", "Zürich \u2028", "<image>", "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
 ]) | st.text(max_size=6)  # fmt: skip
 ROLES = st.sampled_from(
     ["user", "assistant", "system", "human", "gpt", "tool", "poet", "function_call"]
@@ -90,6 +90,7 @@ def lines(draw: st.DrawFn, shape: str) -> list[bytes]:
     record = draw(RECORDS[shape]) | draw(MORE)
     if draw(st.booleans()):
         record |= {"tools": [TOOL]}
+    record |= {"images": draw(st.sampled_from([None, [], ["a.png"]]))}
     first = json.dumps(record, ensure_ascii=False)
     other = draw(st.sampled_from(["Hi", "No", "", "\\u0020", "\\ud800", "<|im_end|>"]))
     again = [first.replace("Yo", other), first.replace("{", '{"id": 1, "id": 2, ', 1), first]

@@ -1,0 +1,32 @@
+"""Finds images, videos and sounds that the texts have no placeholder for, or too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mypt_records.chat import Chat
+from mypt_records.checks.registry import check
+from mypt_spec.findings import Finding
+
+LISTS = {"images": "image", "videos": "video", "audios": "audio"}  # key of a record -> its kind
+
+
+@check("MYP132")
+def media_count(chat: Chat) -> Iterator[Finding]:
+    """Finds lists of media that are longer or shorter than there are placeholders.
+
+    A part without data of its own is a placeholder, too; one with data may be of the list or not.
+    """
+    for key, kind in LISTS.items():
+        media = chat.extras.get(key)
+        if not isinstance(media, list) or not media:
+            continue
+        tag = f"<{kind}>"
+        parts = [p.value for m in chat.messages for p in m.media if p.value.get("type") == kind]
+        places = sum(t.text.count(tag) for m in chat.messages for t in m.content or ())
+        places += sum(part.keys() == {"type"} for part in parts)
+        own = sum(part.keys() != {"type"} for part in parts)
+        if len(media) not in (places, places + own):
+            said = f'"{key}" has {len(media)}, the messages have {places} `{tag}`'
+            hint = f"write `{tag}` once for each, where it belongs"
+            yield Finding("MYP132", said, f"/{key}", help=hint)
