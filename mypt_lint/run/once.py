@@ -14,13 +14,11 @@ from dataclasses import dataclass, replace
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_spec.findings import Finding, regraded
 
-METADATA, MIXED, ONE_LABEL = "MYP112", "MYP113", "MYP611"
-ONCE = frozenset({METADATA, MIXED, ONE_LABEL})
+METADATA, MIXED, ONE_LABEL, UNREAD = "MYP112", "MYP113", "MYP611", "MYP018"
+_PROMPT_ONLY = "MYP252"
+_ONCE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD})
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
-METADATA, MIXED, UNREAD = "MYP112", "MYP113", "MYP018"
-_PROMPT_ONLY = "MYP252"
-_ONCE = frozenset({METADATA, MIXED, UNREAD})
 
 
 @dataclass(slots=True)
@@ -54,7 +52,7 @@ def _same(finding: Finding) -> str:
     """Returns what findings of one code have in common that are one for the file."""
     if finding.code == METADATA:  # the same key of any message is one
         return "/" * (finding.pointer.count("/") > 1) + finding.pointer.rpartition("/")[2]
-    return finding.message if finding.code == MIXED else ""
+    return finding.message if finding.code in (MIXED, ONE_LABEL) else ""
 
 
 def join(held: Held, more: Held) -> None:
@@ -73,14 +71,13 @@ def labels(data: bytes) -> Counter[str]:
 
 def told(held: Held, records: int) -> list[Diagnostic]:
     """Returns a finding for each key, one for all records of other shapes, and one for labels.
-    """Returns a finding for each key, one for all records of other shapes, and one of no shape.
 
     `records` is the number of lines of the file.
     """
     out = [
         _saying(once.first, f"{once.first.finding.message}: in {_of(once, key, records)}")
         for (code, key), once in held.items()
-        if code != MIXED
+        if code not in (MIXED, ONE_LABEL)
     ]
     mixed = [once for (code, _), once in held.items() if code == MIXED]
     if mixed:

@@ -117,8 +117,7 @@ def arguments_misfit(chat: Chat) -> Iterator[Finding]:
             continue
         extra = unnamed(value, schema)
         if extra and schema.get("additionalProperties") is not True:
-            said = [key for key in extra if value[key] is not None]
-            yield from _unnamed(call, given, said, schema)
+            yield from _unnamed(call, given, [k for k in extra if value[k] is not None], schema)
         bare = {key: item for key, item in value.items() if key not in extra}
         try:
             found = patience.misfits(bare, schema)

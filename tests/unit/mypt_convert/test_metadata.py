@@ -125,9 +125,10 @@ def test_keys_that_a_dialect_has_none_for_are_metadata_of_it(target: str) -> Non
 
 
 def test_an_answer_that_is_not_to_be_trained_stays_so() -> None:
-    out = Converter("openai", "mypt").record(chat(system(), USER, assistant("a", weight=0)))
+    said = (system(), USER, assistant("a"), USER, assistant("b", weight=0))
+    out = Converter("openai", "mypt").record(chat(*said))
     assert out.record is not None
-    assert out.record["messages"][-1]["weight"] == 0
+    assert [m.get("weight") for m in out.record["messages"]] == [None, None, None, 0]
     assert (out.losses, out.kept) == ((), ())
 
 

@@ -12,7 +12,7 @@ from tests.support import build
 from tests.support.build import Record, assistant, calls, function, tool, user, write
 from tests.support.linting import Linter
 
-TOOLS = [function("find")]
+TOOLS = [function("find", {"q": {"type": "string"}})]
 
 
 def chat(answer: str = "Hello.", question: str = "Hi", **more: Any) -> Record:
