@@ -86,8 +86,8 @@ def best_of(judges: Sequence[Checker], source: Source) -> tuple[Checker, Source]
 def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     """Returns the shape that explains records better than dialects do; empty for none.
 
-    The dialect `name` is preferred where it is as good, or where safe fixes are enough if it is
-    `definite`; another one only where it is better, and then without any error.
+    The dialect `name` is preferred where it is better; if it is `definite`, also where it is as good
+    or safe fixes are enough; another one only where it is better, and then without any error.
     """
     from mypt_records.shapes import read, shape_of
 
@@ -103,7 +103,8 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
         _WORST if is_native else _errors(read(record, shape).findings)
         for record, is_native in zip(found, native, strict=True)
     )
-    if name != AUTO and _worse(_reader(name), found, best) <= best:
+    as_good = best if definite else best - 1  # a dialect that nobody named must be better
+    if name != AUTO and _worse(_reader(name), found, best) <= as_good:
         return ""
     if best and definite and name != AUTO:
         dialect = mypt_spec.dialect(known_dialect(name))
