@@ -253,7 +253,7 @@ def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] |
 def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
     """Yields findings that an episode shows by itself, but that the fast path does not look for."""
     openers = checker.dialect.table.openers
-    own = [m for m in episode.messages if m.role in openers and openers[m.role].by_model]
+    own = [m for m in episode.messages if m.role in openers and openers[m.role].body_by_model]
     yield from _unseen(episode, own, openers)
     for message in own if episode.language else ():
         if any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts):

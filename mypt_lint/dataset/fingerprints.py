@@ -154,7 +154,7 @@ def last_answer(episode: Episode, table: TokenTable) -> Message | None:
         (
             m
             for m in reversed(episode.messages)
-            if m.role in openers and openers[m.role].by_model and m.text.strip()
+            if m.role in openers and openers[m.role].body_by_model and m.text.strip()
         ),
         None,
     )

@@ -81,7 +81,7 @@ class TypedTags:
         openers = self.dialect.table.openers
         found: dict[str, set[Place]] = {}
         for message in self.episode.messages:
-            if message.role in openers and openers[message.role].by_model:
+            if message.role in openers and openers[message.role].body_by_model:
                 for part in message.parts:
                     if part.kind == "text":
                         found.setdefault(part.at.pointer, set()).add(part.at)
