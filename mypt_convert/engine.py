@@ -93,7 +93,7 @@ class Converter:
             raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")
         self.target, self.bridge, self.system = dialect(target), bridge_of(target), system
         self.source = source
-        self.take_apart = reader(source, rules, takes=self.bridge.EXTRAS)
+        self.take_apart = reader(source, rules, takes=self.bridge.EXTRAS, kinds=self.bridge.KINDS)
         # Phases and lengths are of the dialect that the settings were written for.
         not_here = ("phase", "max-tokens", "records", "system")
         hiding = [pair for pair in rules.values if pair[0] not in not_here]
@@ -137,7 +137,9 @@ class Converter:
             for loss in as_given(out.losses, findings)
         ]
         lost += [_without_effect(f, self.target) for f in findings if f.pointer == f"/{OPTIONS}"]
-        found = chat.placed([*out.findings, *out.said, *lost], value, self.source)
+        found = chat.placed(
+            [*out.findings, *out.said, *lost], value, self.source, self.bridge.KINDS
+        )
         return (None if out.record is None else self.target.read(out.record)[0]), found
 
     def _unprompted(self, conversation: Conversation, losses: list[Loss], out: Converted) -> bool:
@@ -375,23 +377,28 @@ def _left_out(
 
 
 def reader(
-    name: str, rules: Settings = NO_SETTINGS, *, takes: frozenset[str] = frozenset()
+    name: str,
+    rules: Settings = NO_SETTINGS,
+    *,
+    takes: frozenset[str] = frozenset(),
+    kinds: frozenset[str] = frozenset(),
 ) -> Read:
     """Returns a function that takes records of a format apart, by the settings of `mypt-lint`.
 
-    `takes` are top-level keys that the target knows, which are no metadata.
+    `takes` are top-level keys that the target knows, which are no metadata; `kinds` are the steps
+    that it knows, which texts may hold.
     """
     if name not in SHAPES:
         return _Apart(dialect(name), bridge_of(name), rules)
 
     def apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
-        conversation, findings, read = chat.read(value, name, takes)
+        conversation, findings, read = chat.read(value, name, takes, kinds)
         unknown = [] if conversation is None else chat.unknown(read, takes)
         if not unknown:
             return conversation, findings, []
         if clash := in_the_way(value, unknown):
             return None, clash, []
-        return chat.read(renamed(value, unknown), name, takes)[0], unknown, []
+        return chat.read(renamed(value, unknown), name, takes, kinds)[0], unknown, []
 
     return apart
 

@@ -17,10 +17,14 @@ _HARMLESS = {"MYP103", "MYP112"}  # an unknown key: the rest is read all the sam
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A JSON text that holds a value, and the pointer of the value in it."""
+    """A JSON text that holds a value, and the pointer of the value in it.
+
+    The text begins at the code point `start` of the string of the record.
+    """
 
     text: str
     pointer: str
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)

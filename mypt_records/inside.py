@@ -46,4 +46,5 @@ def _span(held: Held, pointer: str, *, on_key: bool) -> tuple[int, int] | None:
     if found is None:
         return None
     member, exact = found
-    return member.key if on_key and exact and member.key else (member.start, member.end)
+    start, end = member.key if on_key and exact and member.key else (member.start, member.end)
+    return held.start + start, held.start + end

@@ -14,6 +14,7 @@ from mypt_convert.steps import BOUNDARY, Conversation, Step, first_carries, resu
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.reading import below
 from mypt_records.shapes import read as read_chat
+from mypt_records.written import read_out
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
 from mypt_spec.dialect import dialect, dialects
@@ -58,14 +59,17 @@ def _is_note(message: Message, key: str) -> bool:
 
 
 def read(
-    record: Any, shape: str, takes: frozenset[str] = frozenset()
+    record: Any,
+    shape: str,
+    takes: frozenset[str] = frozenset(),
+    kinds: frozenset[str] = frozenset(),
 ) -> tuple[Conversation | None, list[Finding], Chat]:
     """Returns (steps, findings, chat); no steps where the findings say why there are none.
 
     Keys that are not known here are kept, for the target to take or lose. `takes` are the top-level
-    keys that the target knows. Never raises.
+    keys that the target knows, `kinds` the steps. Never raises.
     """
-    chat = read_chat(record, shape)
+    chat = read_out(read_chat(record, shape), kinds)
     reader = _Reader()
     reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _KEPT]
     steps = [step for message in chat.messages for step in reader.message(message)]
@@ -225,17 +229,24 @@ def _place(message: Message) -> str:
     return parts if parts.startswith(message.at) and len(message.content or ()) > 1 else first.at
 
 
-def placed(findings: Iterable[Finding], record: Any, shape: str) -> list[Finding]:
+def placed(
+    findings: Iterable[Finding], record: Any, shape: str, kinds: frozenset[str]
+) -> list[Finding]:
     """Returns findings at values of the record: a span in joined texts is one in its own text.
 
     What a record holds inside of a text, as JSON or between tags, has no place but the text.
     """
     chat = read_chat(record, shape)
+    given = set(map(id, chat.messages))
+    cut = {m.at for m in read_out(chat, kinds).messages if id(m) not in given}
     joined = {
         _place(message): message for message in chat.messages if len(message.content or ()) > 1
     }
-    inside = bool(chat.serialised)
-    return [_placed(finding, record, joined, serialised=inside) for finding in findings]
+
+    def inside(finding: Finding) -> bool:
+        return bool(chat.serialised) or any(finding.pointer.startswith(f"{at}/") for at in cut)
+
+    return [_placed(finding, record, joined, serialised=inside(finding)) for finding in findings]
 
 
 def _placed(

@@ -24,13 +24,14 @@ def judged(checker: Checker, record: object) -> tuple[Episode | None, list[Findi
     """Returns the Episode of a record in the checker's dialect, if any, and all findings."""
     from mypt_records import checks
     from mypt_records.shapes import SHAPES, read, shape_of
+    from mypt_records.written import read_out
 
     own = shape_of(record)
     if own not in ("", checker.shape):
         about = SHAPES[own].ABOUT
         message = f"this is one of {about}; the file has {SHAPES[checker.shape].ABOUT}"
         return None, [Finding("MYP113", message, help="one file, one shape: move it")]
-    found = checks.findings(read(record, checker.shape))
+    found = checks.findings(read_out(read(record, checker.shape)))
     if checker.formatless:
         return None, found
     episode, more = _reader(checker)(record)

@@ -25,6 +25,7 @@ from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_records.checks.control import known
 from mypt_records.checks.leftovers import suspicious
 from mypt_records.checks.media import LISTS
+from mypt_records.written import CALL
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.extra_keys import METADATA
 from mypt_spec.findings import Finding, Fix
@@ -137,6 +138,8 @@ class Chats:
             return True
         joined = "\n".join(texts)
         if any(pattern.search(joined) for pattern in self.controls) or suspicious(texts, joined):
+            return False
+        if CALL in joined:
             return False
         return self.texts is None or self.texts.are_clean(texts)
 

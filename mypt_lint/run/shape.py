@@ -86,8 +86,8 @@ def best_of(judges: Sequence[Checker], source: Source) -> tuple[Checker, Source]
 def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     """Returns the shape that explains records better than dialects do; empty for none.
 
-    The dialect `name` is preferred where it is better; if it is `definite`, also where it is as good
-    or safe fixes are enough; another one only where it is better, and then without any error.
+    The dialect `name` is preferred where it is better; if it is `definite`, also where it is as
+    good or safe fixes are enough; another one only where it is better, and then without any error.
     """
     from mypt_records.shapes import read, shape_of
 

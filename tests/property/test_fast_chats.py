@@ -18,7 +18,8 @@ from mypt_spec.findings import Finding
 
 TEXTS = st.sampled_from([
     "Hi", "Yo", "No", "", " ", " x", "a<b", "[INST]", "<|im_end|>", "{{name}}", "use {{ x }} in `code`",
-    "<think>", "noinput", "Zürich \u2028", "<image>", "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
+    "<think>", "noinput", '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<tool_response>4</tool_response>", "[f(a=1)]",
+    "<tools>[]</tools>", "<think>a</think>b", "Zürich \u2028", "<image>", "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
 ]) | st.text(max_size=6)  # fmt: skip
 ROLES = st.sampled_from(
     ["user", "assistant", "system", "human", "gpt", "tool", "poet", "function_call"]
