@@ -33,6 +33,7 @@ _LOOKS = {
     "raw": re.compile("^line$"),
     "meta": re.compile("^metadata$"),
 }
+_ROLES, _CONTENTS = ("role", "from"), ("content", "value")  # of messages of any shape
 _ON_ONE_LINE = 60  # characters of JSON that need not be broken into lines
 _JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]|, *')
 Mark = tuple[int, int, str]  # a range of an event's text, and the severity of its finding
@@ -202,14 +203,14 @@ def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
             if not isinstance(message, dict):
                 yield _block_of(str(key), _value_of(message, here))
                 continue
-            role = message.get("role")
-            rest = {k: v for k, v in message.items() if k != "role" or not isinstance(role, str)}
-            name = role if isinstance(role, str) else str(key)
+            tag = next((key for key in _ROLES if isinstance(message.get(key), str)), "")
+            rest = {k: v for k, v in message.items() if k != tag}
+            name = message[tag] if tag else str(key)
             block = _block_of(name)
             opener = dialect.table.openers.get(name)
             block.model = opener is not None and opener.body_by_model
-            if [*rest] == ["content"]:
-                block.chunks.append(_value_of(rest["content"], _below(here, "content")))
+            if len(rest) == 1 and not rest.keys().isdisjoint(_CONTENTS):
+                block.chunks += [_value_of(v, _below(here, k)) for k, v in rest.items()]
             else:
                 block.chunks += _fields([(k, v, _below(here, k)) for k, v in rest.items()])
             block.chunks = block.chunks or [Chunk(plain_event("", here))]

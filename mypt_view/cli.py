@@ -187,34 +187,32 @@ def _checker(
     """
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.run.plan import checker, hidden, named_dialect, planned
-    from mypt_lint.run.shape import best_of, formats_of_texts, with_shape
+    from mypt_lint.run.shape import best_of, formats_of_texts
     from mypt_records.names import TEXTS
-    from mypt_records.shapes import SHAPES
 
-    plan = planned(options, usual=DEFAULTS | {"dialect": AUTO})
+    plan = planned(options, usual=DEFAULTS)
     own = plan.of(source.path)
     kind = "text" if own["kind"] == "text" else "record"
-    own, source = with_shape(own, source, definite=own["dialect"] != AUTO)
-    if own["dialect"] != AUTO:
-        judge = checker(own, named_dialect(own["dialect"]))
+    if kind == "text" and (own["dialect"] == AUTO or own.origin("dialect") == "default"):
+        guess = detect(source, kind, candidates(DEFAULTS["dialect"], kind), hidden(own))
+        doubt = f"{guess.dialect.name} is taken for it: no tag of any dialect is at its beginning"
+        doubt = "" if guess.sure else f"{doubt}; choose with --dialect"
+        return checker(own, guess.dialect), kind, guess.source, doubt, own.counting
+    said: list[str] = []
+    own, name, others, source, formatless = plan.resolved(source, said.append)
+    if formatless and own["records"] == TEXTS:
+        names, source = formats_of_texts(source)
+        known = [named_dialect(each) for each in names or (name,)]
+        judge, source = best_of([checker(own, dialect) for dialect in known], source)
         return judge, kind, source, "", own.counting
-    known = candidates(DEFAULTS["dialect"], kind)
-    if own["records"] in SHAPES:
-        if own["records"] == TEXTS:
-            names, source = formats_of_texts(source)
-            known = [named_dialect(name) for name in names] or known
-        judges = [checker(own, dialect) for dialect in known]
-        judge, source = best_of(judges, source)
-        doubt = f"{SHAPES[judge.shape].ABOUT}, shown as {judge.name}; choose with --dialect"
-        return judge, kind, source, doubt, own.counting
-    guess = detect(source, kind, known, hidden(own))
-    doubt = (
-        ""
-        if guess.sure
-        else f"{guess.dialect.name} is taken for it: nothing at its beginning is legal in any "
-        "dialect; choose with --dialect"
+    judge = checker(
+        own,
+        named_dialect(name),
+        others=others,
+        misnamed=own["dialect"] != AUTO and bool(others),
+        formatless=formatless,
     )
-    return checker(own, guess.dialect), kind, guess.source, doubt, own.counting
+    return judge, kind, source, "; ".join(said), own.counting
 
 
 def _items(

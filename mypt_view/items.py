@@ -18,6 +18,8 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.file_faults import BLOCK, MAX_LINE, broken_off, too_long, whole_text
 from mypt_lint.check.texts import decode, text_episodes
+from mypt_lint.run.once import OF_THE_FILE
+from mypt_records.shapes import SHAPES
 from mypt_spec.bodies.json_body import NAME, call_parts, names_called
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
@@ -36,7 +38,7 @@ class Item:
     `episode` is None where it could not be read; `value` and `raw` are then what can be shown.
     `segments` are its ids and loss, by event; None where it has none, and `lacks` says why. `text`
     is the serialised text that was read, None for a record. Spans of findings count in the string
-    that their pointer names.
+    that their pointer names. With a `shape`, it is a record of other tools, shown as it is.
     """
 
     label: str
@@ -48,6 +50,12 @@ class Item:
     value: Any = None
     text: str | None = None
     lacks: str = ""
+    shape: str = ""
+
+    @property
+    def format(self) -> str:
+        """Returns what the episode is shown as."""
+        return SHAPES[self.shape].ABOUT if self.shape else self.dialect.name
 
     @property
     def ids(self) -> list[int]:
@@ -81,6 +89,7 @@ def read_items(checker: Checker, source: Source, kind: str, line: int | None) ->
 def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
     """Yields one item for each record; `line` is its line, row, or number in an array."""
     first, row, noun = line or 1, 0, "line"
+    told: set[tuple[str, str]] = set()
     for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         noun = "line" if block.kind == "lines" else "record"
         if block.too_long:
@@ -95,7 +104,7 @@ def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item
                 continue
             if block.broken and row == block.first_row + len(lines) - 1:
                 break  # the piece of a line where a damaged file ends
-            yield record(checker, raw, row, source.path)
+            yield _once(record(checker, raw, row, source.path), told)
         if block.broken:
             row = block.first_row + max(0, len(lines) - 1)
             if row >= first:
@@ -122,6 +131,11 @@ def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
             label, dialect, None, None, _on_line(diagnostic), text, lacks="the line cannot be read"
         )
     findings = tuple(item.finding for item in diagnostic)
+    if checker.formatless:
+        why = f"{SHAPES[checker.shape].ABOUT} have none; choose a format with --dialect"
+        return Item(
+            label, dialect, None, None, findings, text, value, lacks=why, shape=checker.shape
+        )
     episode = None
     if not any(f.code in ("MYP002", "MYP901") for f in findings):
         episode = (checker if checker.shape else dialect).read(value)[0]
@@ -276,6 +290,14 @@ def _on_line(diagnostic: list[Diagnostic]) -> tuple[Finding, ...]:
 def _placed(finding: Finding, span: tuple[int, int] | None) -> Finding:
     """Returns a finding about what is shown as a whole, with the severity that it has."""
     return regraded(replace(finding, pointer="", span=span), finding.severity)
+
+
+def _once(item: Item, told: set[tuple[str, str]]) -> Item:
+    """Returns an item without what was `told` already, and notes what is told once for a file."""
+    keys = [(f.code, f.message) for f in item.findings]
+    kept = tuple(f for f, key in zip(item.findings, keys, strict=True) if key not in told)
+    told.update(key for key in keys if key[0] in OF_THE_FILE)
+    return item if len(kept) == len(keys) else replace(item, findings=kept)
 
 
 def _need(source: Source, rows: int, line: int, noun: str = "line") -> None:

@@ -65,7 +65,7 @@ def collect(items: Iterable[Item]) -> Collected:
         if size > MAX_TEXT:
             where = f" (reached with episode {len(out.rows) + 1})" if out.rows else ""
             raise UsageError(f"a page holds at most {MAX_TEXT:,} characters of text{where}; {todo}")
-        out.dialect, out.phases = item.dialect.name, item.dialect.table.phases
+        out.dialect, out.phases = item.format, item.dialect.table.phases
         out.tags.add(item)
         out.rules |= {f.code: [f.name, f.severity] for f in item.findings}
         blocks, rest = blocks_of(item)

@@ -191,7 +191,7 @@ class Terminal:
 def summary(item: Item) -> str:
     """Returns one line about an item: its dialect, length, share of trained tokens and findings."""
     turns, phase = outline(item)
-    words = [item.dialect.name + (f" phase {phase}" if phase is not None else "")]
+    words = [item.format + (f" phase {phase}" if phase is not None else "")]
     if item.segments is not None:
         total, trained = len(item.ids), sum(item.loss)
         share = f" ({100 * trained / total:.0f} %)" if total else ""

@@ -16,7 +16,7 @@ from mypt_spec.findings import Finding, regraded
 
 METADATA, MIXED, ONE_LABEL, UNREAD = "MYP112", "MYP113", "MYP611", "MYP018"
 _PROMPT_ONLY = "MYP252"
-_ONCE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD})
+OF_THE_FILE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD})
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
 
@@ -35,7 +35,7 @@ Held = dict[tuple[str, str], Once]
 def is_once(item: Diagnostic) -> bool:
     """Returns whether a finding of many records is shown once for their file."""
     code = item.finding.code
-    return code in _ONCE or (code == _PROMPT_ONLY and item.dialect == "prompt")
+    return code in OF_THE_FILE or (code == _PROMPT_ONLY and item.dialect == "prompt")
 
 
 def hold(held: Held, item: Diagnostic) -> None:

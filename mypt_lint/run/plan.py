@@ -218,18 +218,17 @@ class Plan:
         """
         own = self.of(source.path)
         name = own["dialect"]
-        if name in FOUND:
+        if name in FOUND or (name != AUTO and own.origin("dialect") != "default"):
             return name, own, source
-        if name != AUTO and own.origin("dialect") != "default":
-            return name, own, source
-        looked, source = with_shape(own, source, definite=False)
-        if (shape := looked["records"]) in FOUND:
+        lines: list[str] = []
+        found = self.resolved(source, lines.append)
+        if found.formatless:
+            shape = found.own["records"]
             say(f"{source.path}: {about(shape)}; --from {shape} says so")
-            return shape, own, source
-        if name != AUTO:
-            return name, looked, source
-        _, name, _, source, _ = self.resolved(source, say)
-        return name, looked, source
+            return shape, own, found.source
+        for line in lines:
+            say(line.replace("--dialect", "--from"))
+        return found.dialect, found.own, found.source
 
     def one_dialect(
         self, sources: Sequence[Source], say: Say, *, what: str

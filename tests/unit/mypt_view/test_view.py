@@ -332,7 +332,7 @@ def test_the_settings_say_dialect_and_kind(view: Any, data: Any) -> None:
     text = D.serialize(D.read(json.loads(good()))[0])
     assert view(data(text.encode(), "a.txt"), "--text")[:2] == (0, text + "\n")
     path = data(good(), "a.jsonl")
-    assert "error[MYP103]" in view(path)[1]
+    assert "error[MYP014]" in view(path)[1], "as the linter says"
     assert view(path, "--dialect", "auto")[0] == 0
 
 
@@ -553,8 +553,29 @@ def test_records_of_other_tools_are_shown(view: Any, data: Any) -> None:
     status, out, err = view(path)
     assert status == 0
     assert all(words in out for words in ("Add", "1 and 2", "warning[MYP112]"))
-    assert "Alpaca records (instruction, input, output), shown as" in err
+    assert "x.jsonl:1: Alpaca records" in out.replace("data.jsonl", "x.jsonl")
+    assert "Alpaca records (instruction, input, output); checked without a format" in err
+    assert "no loss mask: Alpaca records" in view(path, "--mask")[1]
     status, out, err = view(path, "--dialect", "praxis", "--records", "alpaca")
     assert status == 0
     assert "praxis" in out
     assert err == ""
+
+
+def test_a_file_is_shown_as_what_the_linter_checks_it_as(
+    view: Any, data: Any, tmp_path: Path
+) -> None:
+    """Its format, and what is found, with what is told once for a file."""
+    tagged = {"system": "S", **chat(user("x<myPT_eot>y"), assistant("a"))}
+    for one, shown, code in (
+        (tagged, "mypt", "MYP203"),
+        (chat(traj="x"), "OpenAI records (messages)", "MYP112"),
+        ({"Query": "q", "Answer": "a"}, "records of a shape that is not read", "MYP018"),
+    ):
+        path = write(tmp_path / "x.jsonl", one, one)
+        out = view(path, "--all")[1]
+        assert f"x.jsonl:1: {shown}" in out
+        lint(["--no-config", "--format", "concise", path, "-o", str(tmp_path / "out")])
+        linted = (tmp_path / "out").read_text().splitlines()
+        assert {line.split(": ")[1].split()[0] for line in linted} == {code}
+        assert out.count(f"[{code}]") == len(linted)
