@@ -25,6 +25,9 @@ class Spot(NamedTuple):
     end: int
 
 
+# Legal inside of a JSON string; many readers of lines cut there all the same.
+_SEPARATOR = re.compile("[\u2028\u2029\x85]")
+_SEPARATORS = (b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\xc2\x85")
 _UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|\0?[\t -~]\0(?:[\t -~]\0?|\Z)|\0\Z")
 IS_UTF16 = "the line is UTF-16, expected UTF-8"
 FROM_UTF16 = (
@@ -62,7 +65,9 @@ def read_line(raw: bytes, *, first: bool = False) -> Line:
         body = " " + body[1:]
     try:
         fault = _unreadable(text, body, raw)
-        return Line(body, None, fault, spots) if fault else Line(body, loads(body), None, spots)
+        if fault:
+            return Line(body, None, fault, spots)
+        return Line(body, loads(body), None, (*spots, *_separators(text, raw)))
     except Fault as wrong:
         known = wrong.offset is not None
         start = min(wrong.offset or 0, len(body))
@@ -83,6 +88,24 @@ def _ends(text: str, raw: bytes, *, marked: bool) -> Iterator[Spot]:
         fix = _without("end it with LF", text, last, last + 1)
         found = Finding("MYP010", "the line ends in CR LF", help="end lines with LF alone", fix=fix)
         yield Spot(found, text, last, last + 1)
+
+
+def has_separator(raw: bytes) -> bool:
+    """Returns whether lines have characters in them at which some readers cut."""
+    return any(char in raw for char in _SEPARATORS)
+
+
+def _separators(text: str, raw: bytes) -> Iterator[Spot]:
+    """Yields a finding about the first such character of a line that is JSON: inside a string."""
+    if not has_separator(raw):
+        return
+    places = [match.start() for match in _SEPARATOR.finditer(text)]
+    at, code = places[0], f"{ord(text[places[0]]):04x}"
+    edits = tuple([(i, i + 1, f"\\u{ord(text[i]):04x}") for i in places])
+    hint = f"write it as \\u{code}, which means the same"
+    said = f"U+{code.upper()} in the line, at which some readers of JSONL cut"
+    fix = Fix("write line separators as escapes", True, edits=edits)
+    yield Spot(Finding("MYP019", said, help=hint, fix=fix), text, at, at + 1)
 
 
 def _unreadable(text: str, body: str, raw: bytes) -> Spot | None:

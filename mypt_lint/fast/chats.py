@@ -16,15 +16,18 @@ from typing import Any
 
 import msgspec
 
+from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
+from mypt_records.checks.characters import odd
 from mypt_records.checks.control import known
 from mypt_records.checks.leftovers import suspicious
 from mypt_records.checks.media import LISTS
+from mypt_records.checks.wording import worded
 from mypt_records.written import CALL
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.extra_keys import METADATA
@@ -68,6 +71,8 @@ class Chats:
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic] | None:
         """Returns what `Checker.line` returns, or None where that must be asked."""
         if len(raw) > self.longest or raw.endswith(b"\r") or b"\xee" in raw or b"\\ue" in raw:
+            return None
+        if has_separator(raw):
             return None
         try:
             record = self.decode(raw)
@@ -139,7 +144,7 @@ class Chats:
         joined = "\n".join(texts)
         if any(pattern.search(joined) for pattern in self.controls) or suspicious(texts, joined):
             return False
-        if CALL in joined:
+        if CALL in joined or odd(joined) or worded(texts, joined):
             return False
         return self.texts is None or self.texts.are_clean(texts)
 

@@ -30,6 +30,7 @@ from typing import Any
 
 import msgspec
 
+from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.adapter_scan import AdapterScan
@@ -72,19 +73,20 @@ class CleanFilter:
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """Returns how many lines a block has, and each that is not proved clean with its index."""
         lines = BytesIO(data).readlines()  # by memchr: `split` takes five times as long
-        doubtful = self._doubtful(lines, unescaped_quotes(data))
+        doubtful = _apart(lines, data, self._doubtful(lines, unescaped_quotes(data)))
         return len(lines), [(i, lines[i].removesuffix(b"\n")) for i in doubtful]
 
     def clean(self, raw: bytes) -> bool:
         """Returns whether a line (without its line end) is proved clean."""
-        return not self._doubtful([raw], unescaped_quotes(raw))
+        return not has_separator(raw) and not self._doubtful([raw], unescaped_quotes(raw))
 
     def doubtful(self, lines: list[bytes], kept: list[Taken | None] | None = None) -> list[int]:
         """Returns the indexes of the lines (without line ends) that are not proved clean.
 
         `kept`, if given, gets what each line is made of, as `compile_scan` says.
         """
-        return self._doubtful(lines, unescaped_quotes(b"\n".join(lines)), kept)
+        data = b"\n".join(lines)
+        return _apart(lines, data, self._doubtful(lines, unescaped_quotes(data), kept))
 
     def _doubtful(
         self, lines: list[bytes], quotes: int, kept: list[Taken | None] | None = None
@@ -166,3 +168,10 @@ class CleanFilter:
         if fresh:
             self.scan = compile_scan(self.layout, self.shapes, keep=self.keep)
         return bool(fresh)
+
+
+def _apart(lines: list[bytes], data: bytes, doubtful: list[int]) -> list[int]:
+    """Returns the indexes of doubtful lines, with those that have a line separator inside."""
+    if not has_separator(data):
+        return doubtful
+    return sorted({*doubtful, *(i for i, raw in enumerate(lines) if has_separator(raw))})

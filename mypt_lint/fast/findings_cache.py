@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.clean_filter import CleanFilter
@@ -82,6 +83,8 @@ class FindingsCache:
     def _findings(self, raw: bytes) -> list[Finding] | None:
         """Returns the findings about a record, None where its skeleton does not tell them."""
         if self.skeletons is None or len(raw) > self.longest or raw.endswith(b"\r"):
+            return None
+        if has_separator(raw):
             return None
         if b"\xee" in raw or b"\\ue" in raw or b"\\uE" in raw:  # perhaps a sign
             return None

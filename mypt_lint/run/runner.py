@@ -113,7 +113,7 @@ def _records(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
     chunk = Chunk(summary=summary, position=block.position)
     known = fast.checker.known
     if block.kind != "lines":
-        found = [(raw, placed(items, block, row)) for raw, items in found]
+        found = [(raw, placed(_of_records(items), block, row)) for raw, items in found]
     if fast.checker.shape == "kto" and fast.checker.selects(ONE_LABEL):
         hint = "KTO compares good answers with bad ones: add records with the other label"
         first = block.data.partition(b"\n")[0].decode("utf-8", "replace")
@@ -122,6 +122,11 @@ def _records(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
             item = fast.checker.at(finding, first, 0, len(first), row, path)
             chunk.held[ONE_LABEL, label] = Once(item, count)
     return chunk.counted(sum([chunk.add(items, raw, known) for raw, items in found]))
+
+
+def _of_records(items: list[Diagnostic]) -> list[Diagnostic]:
+    """Returns findings without those about lines: records of arrays and tables are none."""
+    return [item for item in items if item.finding.code != "MYP019"]
 
 
 def _each(

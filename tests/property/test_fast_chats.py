@@ -19,7 +19,8 @@ from mypt_spec.findings import Finding
 TEXTS = st.sampled_from([
     "Hi", "Yo", "No", "", " ", " x", "a<b", "[INST]", "<|im_end|>", "{{name}}", "use {{ x }} in `code`",
     "<think>", "noinput", '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<tool_response>4</tool_response>", "[f(a=1)]",
-    "<tools>[]</tools>", "<think>a</think>b", "Zürich \u2028", "<image>", "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
+    "<tools>[]</tools>", "<think>a</think>b", "Zürich \u2028", "<image>", "cafÃ©", "a\u200bb", "می\u200cخو", "na " * 200,
+    "As an AI language model", "ghp_" + "aB3dE6gH9j" * 4, "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
 ]) | st.text(max_size=6)  # fmt: skip
 ROLES = st.sampled_from(
     ["user", "assistant", "system", "human", "gpt", "tool", "poet", "function_call"]

@@ -69,7 +69,8 @@ def test_an_array_has_the_findings_of_its_lines(
         text += json.dumps(record, ensure_ascii=ascii_only, indent=indent) + next(spaces)
     text += "]" + next(spaces)
     found = check_bytes(CHECKER, text.encode(), "a.json")
-    expected = check_bytes(CHECKER, lines_of(records), "a.json")
+    lines = check_bytes(CHECKER, lines_of(records), "a.json")
+    expected = [item for item in lines if item.finding.code != "MYP019"]  # of lines alone
     assert facts_of(found) == facts_of(expected)
     rows = text.split("\n")
     offsets = [0]

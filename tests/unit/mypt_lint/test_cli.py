@@ -131,7 +131,9 @@ def test_file_family(lint: Linter, data: Any, code: str) -> None:
 
 
 def test_what_ends_a_line_for_python_alone_is_content(lint: Linter) -> None:
-    assert lint.of(GOOD.replace("Hi", "a\u2028b\u0085c"))[:2] == (0, [])
+    status, found, _ = lint.of(GOOD.replace("Hi", "a\u2028b\u0085c"))
+    assert (status, [item["code"] for item in found]) == (0, ["MYP019"])
+    assert lint.of(GOOD.replace("Hi", "a\\u2028b\\u0085c"))[:2] == (0, [])
 
 
 @pytest.mark.parametrize(

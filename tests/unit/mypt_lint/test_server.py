@@ -23,7 +23,7 @@ from tests.support.messy import MESSY, MESSY_FIXED
 
 # An emoji counts twice in the columns of the protocol; U+2028 ends lines for Python, and no line of
 # JSONL.
-RECORD = '{"system": "S😀\u2028", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ünï", "think": "why"}]}\n'
+RECORD = '{"system": "S😀", "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ünï", "think": "why"}]}\n'
 TIME = 300  # seconds, which only a server that hangs takes
 
 
@@ -233,7 +233,8 @@ def test_fixes_are_those_of_the_command(serve: Any) -> None:
 
 def test_the_loss_mask_is_that_of_the_encoder(serve: Any) -> None:
     """What is not legal has no mask."""
-    lines = [RECORD, RECORD.replace("Ünï", "<myPT_user>"), RECORD.replace("Hi", 'a\\n\\"😀')]
+    record = RECORD.replace("S😀", "S😀\u2028")
+    lines = [record, record.replace("Ünï", "<myPT_user>"), record.replace("Hi", 'a\\n\\"😀')]
 
     async def steps(s: Session) -> None:
         await s.open("".join(lines))

@@ -1,0 +1,72 @@
+"""Finds characters that are no part of a text: of a wrong encoding, or invisible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mypt_records.chat import Chat, Message, Text
+from mypt_records.checks.registry import check
+from mypt_spec.findings import Finding
+
+# What the bytes 0x80 to 0xbf of UTF-8 become, read as Windows-1252 or Latin-1.
+_TAIL = "\x80-\xbf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014"
+_TAIL += "\u2018-\u201a\u201c-\u201e\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122"
+# Those of them that follow no letter in any language.
+_ODD = "\x80-\x9f\xa1-\xaa\xac-\xb1\xb4-\xb6\xb8\xba\xbc-\xbf"
+_ODD += "\u0192\u02c6\u02dc\u201a\u2020\u2021\u2030\u20ac\u2122"
+_BROKEN = re.compile(
+    f"\ufffd|[\x80-\x84\x86-\x9f]|[\xc2-\xd6\xda-\xde][{_ODD}]"  # "Ã©", "Å¡"
+    f"|(?<![A-Z\xc0-\xde])(?:\xc3[{_TAIL}]|\xc2[\xa0-\xbf](?![\xa0 ]?[»:;?!]))"  # no "NÃ”"
+    f"|\xe2[\x80-\x8f\u20ac\u201a\u0192\u201e\u2026\u2020\u2021\u02c6][{_TAIL}]"  # "â€™"
+    f"|\xf0\u0178[{_TAIL}]{{2}}|(?:[\xd0\xd1\xd7-\xdb][{_TAIL}]){{2}}|\xef\xbb\xbf"
+)
+_HIDDEN = "\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+_PLAIN = "\\0-\u024f\u2010-\u2027\u2030-\u205e"  # Latin, and punctuation
+_INVISIBLE = re.compile(
+    f"(?:^|(?<=[{_PLAIN}]))[{_HIDDEN}]+(?=[{_PLAIN}]|$)"
+    "|(?<![\U0001f3f4\U000e0000-\U000e007f])[\U000e0000-\U000e007f]+"
+)
+# One of these is in all that is found: most texts have none.
+_MAYBE = re.compile(
+    f"[\ufffd\x80-\x84\x86-\x9f{_HIDDEN}\U000e0000-\U000e007f]|[\xc2-\xde\xe2\xef\xf0][{_TAIL}]"
+)
+# Scripts that are written from right to left, or join letters, or do not part words.
+_NEEDS = re.compile("[\u0590-\u109f\u1780-\u18af\ufb1d-\ufdff\ufe70-\ufefc]")
+
+
+def odd(text: str) -> bool:
+    """Returns whether anything may be found in a text."""
+    if text.isascii() or not _MAYBE.search(text):
+        return False
+    return bool(_BROKEN.search(text) or _INVISIBLE.search(text))
+
+
+def _texts(chat: Chat) -> Iterator[tuple[Message, Text]]:
+    """Yields the texts in which anything may be found, with their messages."""
+    for message in (*chat.messages, *chat.rejected):
+        for text in (*(message.content or ()), *message.thoughts):
+            if odd(text.text):
+                yield message, text
+
+
+@check("MYP363")
+def wrong_encoding(chat: Chat) -> Iterator[Finding]:
+    """Finds texts that were decoded with the wrong encoding: the first place of each text."""
+    for message, text in _texts(chat):
+        if found := _BROKEN.search(text.text):
+            what = "U+FFFD" if found[0] == "\ufffd" else repr(found[0])
+            said = f"{what} in the {message.said} message: it was read in the wrong encoding"
+            hint = "read the source again, as UTF-8, or drop the record"
+            yield Finding("MYP363", said, text.at, found.span(), help=hint)
+
+
+@check("MYP364")
+def invisible_character(chat: Chat) -> Iterator[Finding]:
+    """Finds characters that nobody sees, in texts of scripts that do not need them."""
+    for message, text in _texts(chat):
+        found = _INVISIBLE.search(text.text)
+        if found and not _NEEDS.search(text.text):
+            said = f"U+{ord(found[0][0]):04X} in the {message.said} message is invisible"
+            hint = "delete it: the model sees what no reader of the text does"
+            yield Finding("MYP364", said, text.at, found.span(), help=hint)
