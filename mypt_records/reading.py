@@ -12,9 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from mypt_records.chat import Call, Chat, Given, Held, Message, Text, Tool
+from mypt_records.fixes import renamed, replaced
 from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
 from mypt_spec.extra_keys import is_metadata, noted
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, regraded
 from mypt_spec.record_schema import WEIGHT_HELP, wrong_weight
 
 MEDIA = frozenset({
@@ -124,13 +125,10 @@ class Reader:
                 self.findings += noted(key, below(at, key))
                 continue
             hint = f'did you mean "{close}"?' if close else _KEEP
-            self.add(
-                "MYP103",
-                f'{what} has an unknown key "{key}"',
-                below(at, key),
-                hint=hint,
-                on_key=True,
-            )
+            said, exact = f'{what} has an unknown key "{key}"', at and _same(key, close)
+            fix = renamed(at, escape(key), close, value) if exact and close not in item else None
+            place = below(at, key)
+            self.findings.append(Finding("MYP103", said, place, help=hint, fix=fix, on_key=True))
 
     def extra(
         self, where: str, item: dict[str, Any], read: set[str], known: Collection[str], at: str
@@ -175,6 +173,8 @@ class Reader:
             field = _THOUGHT.get(kind, "text") if isinstance(kind, str) else "text"
             if isinstance(part, dict) and part.get(field) is None and "value" in part:
                 field = "value"  # as LLaMA-Factory writes all parts
+            if isinstance(part, dict) and kind == field == "text" and part.get("text") is None:
+                field = self.misnamed(part, here)
             text = part.get(field) if isinstance(part, dict) else None
             if kind == "tool_call" and isinstance(text, str):
                 self.called += self.json_calls(text, f"{here}/{field}")
@@ -190,6 +190,27 @@ class Reader:
             self.extra("content", part, {"type", field}, _OF_PART, here)
             (texts if kind == "text" else thoughts).append(Text(text, f"{here}/{field}"))
         return tuple(texts), tuple(media), tuple(thoughts)
+
+    def misnamed(self, part: dict[str, Any], at: str) -> str:
+        """Returns the key of the text of a part, with a warning where that is `content`."""
+        if not isinstance(part.get("content"), str):
+            return "text"
+        said = 'the part has no "text", its text is "content": templates leave it out'
+        fix = renamed(at, "content", "text", part["content"])
+        found = Finding("MYP104", said, f"{at}/content", help='write "text"', fix=fix, on_key=True)
+        self.findings.append(regraded(found, "warning"))
+        return "content"
+
+    def role(self, said: str, at: str, names: Mapping[str, str]) -> None:
+        """Notes a role that is not known; `names` has those that are, "" or what they mean."""
+        known = [name for name, meaning in names.items() if not meaning] or [*names]
+        message, fix, hint = f'unknown role "{said}"; roles are {", ".join(known)}', None, ""
+        wanted = names.get(said.lower(), "") or meant(said.lower(), tuple(known))
+        if wanted:
+            exact = said.lower() in names
+            hint = f'write "{wanted}"' if exact else f'did you mean "{wanted}"?'
+            fix = replaced(at, wanted, f'write "{wanted}"', safe=exact)
+        self.findings.append(Finding("MYP105", message, at, help=hint, fix=fix))
 
     def calls(self, calls: Any, at: str) -> tuple[Call, ...]:
         """Returns the calls of a list such as OpenAI's `tool_calls`; null is none."""
@@ -326,6 +347,12 @@ def weight_of(beside: Mapping[str, Given], reader: Reader) -> Given | None:
 def filled(item: Mapping[str, Any], keys: Iterable[str]) -> set[str]:
     """Returns those keys of an object under which something is said."""
     return {key for key in keys if item.get(key) not in (None, "", [])}
+
+
+def _same(key: str, other: str) -> bool:
+    """Returns whether two keys differ in their case, in `_`, or in an `s` at the end alone."""
+    one, two = (name.lower().replace("_", "").removesuffix("s") for name in (key, other))
+    return one == two != ""
 
 
 def below(at: str, key: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from mypt_records.chat import Call, Chat, Given
 from mypt_records.checks.registry import check
 from mypt_records.checks.tools import null_in, without_null
+from mypt_records.fixes import from_python
 from mypt_records.inside import located
 from mypt_records.reading import meant
 from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError
@@ -91,6 +92,7 @@ def arguments_not_json(chat: Chat) -> Iterator[Finding]:
             said = f"arguments of {call.name.text!r} are no JSON: {why}"
             hint = _HINT if not text.strip() else "mend them, or drop the record"
             found = located("MYP304", said, call.arguments, hint=hint)
+            found = replace(found, fix=from_python(call.arguments))
             yield found if call.arguments.held is not None else replace(found, span=span)
 
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from mypt_records.chat import Chat, Message, Text
 from mypt_records.checks.registry import check
-from mypt_spec.findings import Finding, regraded
+from mypt_records.fixes import without_end
+from mypt_spec.findings import Finding, Fix, regraded
 
 _MOST = 5  # findings about one text
 _STRIKE = re.compile(r"<s[ >]")  # of HTML and SSML, which `</s>` closes
@@ -39,7 +40,8 @@ def control_string(chat: Chat) -> Iterator[Finding]:
     separate = any(message.thoughts for message in chat.messages)
     for message in (*chat.messages, *chat.rejected):
         for text in message.content or ():
-            yield from _in(text, strings, f"the {message.said} message", _HINT)
+            fixable = not message.calls and message.role != "tool"  # the text is a whole string
+            yield from _in(text, strings, f"the {message.said} message", _HINT, fixable=fixable)
             if separate and message.role == "assistant":
                 hint = "move the thought to where the others are"
                 yield from _in(text, thoughts, _answer(message), hint)
@@ -71,11 +73,15 @@ def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding
         yield _warning(said, text, last.span(), hint)
 
 
-def _warning(said: str, text: Text, span: tuple[int, int], hint: str) -> Finding:
-    return regraded(Finding("MYP301", said, text.at, span, help=hint), "warning")
+def _warning(
+    said: str, text: Text, span: tuple[int, int], hint: str, fix: Fix | None = None
+) -> Finding:
+    return regraded(Finding("MYP301", said, text.at, span, help=hint, fix=fix), "warning")
 
 
-def _in(text: Text, strings: _Known, where: str, hint: str) -> Iterator[Finding]:
+def _in(
+    text: Text, strings: _Known, where: str, hint: str, *, fixable: bool = False
+) -> Iterator[Finding]:
     count = 0
     for found in strings.pattern.finditer(text.text):
         if found[0] == "</s>" and _STRIKE.search(text.text, 0, found.start()):
@@ -84,4 +90,6 @@ def _in(text: Text, strings: _Known, where: str, hint: str) -> Iterator[Finding]
         if count > _MOST:
             return
         said = f"`{found[0]}` of {strings.formats[found[0]]} in {where}"
-        yield _warning(said, text, found.span(), hint)
+        ends = found[0] in known("ends").formats and not text.text[found.end() :].strip()
+        fix = without_end(text, found.start()) if ends and fixable else None
+        yield _warning(said, text, found.span(), hint, fix)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.checks.registry import check
-from mypt_spec.findings import Finding
+from mypt_spec.findings import Finding, regraded
 
 
 @dataclass(slots=True)
@@ -141,12 +141,17 @@ def duplicate_call_id(chat: Chat) -> Iterator[Finding]:
 
 @check("MYP352")
 def result_without_id(chat: Chat) -> Iterator[Finding]:
-    """Finds results without an id where several calls with ids are open."""
+    """Finds results without an id where the calls before them have ids."""
     for one in rounds(chat):
-        if len(one.calls) < 2 or not all(call.id is not None for call in one.calls):
+        if not one.calls or not all(call.id is not None for call in one.calls):
             continue
         for result in one.results:
             if result.answers is None:
-                said = f"{len(one.calls)} calls are open, and this result has no id"
                 hint = 'give it the "tool_call_id" of its call'
-                yield Finding("MYP352", said, result.at, help=hint)
+                if len(one.calls) > 1:
+                    said = f"{len(one.calls)} calls are open, and this result has no id"
+                    yield Finding("MYP352", said, result.at, help=hint)
+                else:
+                    said = "the call before this result has an id, and the result has none"
+                    finding = Finding("MYP352", said, result.at, help=hint)
+                    yield regraded(finding, "warning")

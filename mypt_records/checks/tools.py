@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
+from mypt_records.fixes import within
 from mypt_records.inside import located
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import escape, value_at
@@ -85,9 +87,13 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
             hint = 'put it beside "properties", as a list of names'
             yield located("MYP128", said, given, misplaced, hint=hint)
         elif wrong := list(islice(_wrong_types(given.value, ""), _MOST)):
+            every = [(at, _meant(kind)) for at, kind in _wrong_types(given.value, "")]
+            exact = all(kind for _, kind in every)
+            fix = within(given, every, "write the types of JSON Schema") if exact else None
             for pointer, kind in wrong:
                 said = f"{what} are no JSON Schema: {kind!r} is no type of it"
-                yield located("MYP128", said, given, pointer, hint=_type_help(kind))
+                found = located("MYP128", said, given, pointer, hint=_type_help(kind))
+                yield replace(found, fix=fix)
         else:
             try:
                 patience.check_schema(given.value)
@@ -173,13 +179,19 @@ def _wrong_types(schema: Any, at: str, depth: int = 0) -> Iterator[tuple[str, st
         yield from _wrong_types(schema.get(key), f"{at}/{key}", depth + 1)
 
 
+def _meant(kind: str) -> str:
+    """Returns the type that is meant by one that JSON Schema does not have; empty in doubt."""
+    word = kind.lower()
+    return TYPES.get(word) or (word if word in _KINDS else "")
+
+
 def _type_help(kind: str) -> str:
     """Returns what to write in the place of a type that JSON Schema does not have."""
     if kind.lower() in _ANY:
         return 'leave "type" out where any value will do'
-    word, _, more = kind.lower().partition(",")
-    meant = TYPES.get(word) or (word if word in _KINDS else "")
-    if meant and more.strip() == "optional":
+    word, _, more = kind.partition(",")
+    meant = _meant(word)
+    if meant and more.strip().lower() == "optional":
         return f'write "type": "{meant}", and leave the name out of "required"'
     return f'write "type": "{meant}"' if meant else f"types are {', '.join(_KINDS)}"
 

@@ -52,6 +52,11 @@ def asked(record: dict[str, Any], key: str, role: str, reader: Reader) -> list[M
 
 def said(value: Any, at: str, role: str, reader: Reader) -> list[Message]:
     """Returns what one side says: a text, one message, or a list of messages."""
+    if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
+        said = f'"{at[1:]}" must be one text, got a list of {len(value)}'
+        one = "write the text alone" if len(value) == 1 else "make a record of each"
+        reader.add("MYP104", said, at, hint=one)
+        return []
     if isinstance(value, list):
         return messages_of(value, at, reader)
     if isinstance(value, dict):

@@ -34,6 +34,10 @@ _READ = {
 # Roles of a call whose content is JSON text, and of results, as ms-swift has them; also ShareGPT's.
 CALLS = ("tool_call", "tool_calls", "function_call", "function-call")
 RESULTS = ("function", "tool_response", "observation", "function_response", "function-response")
+USERS = ("human", "prompter")  # names that ShareGPT has for roles
+ASSISTANTS = ("gpt", "chatgpt", "bard", "bing", "model", "ai", "bot")
+_NAMES = dict.fromkeys(ROLES, "") | dict.fromkeys(USERS, "user")
+_NAMES |= dict.fromkeys(ASSISTANTS, "assistant")
 _ALIASES = {**dict.fromkeys(RESULTS, "tool"), **dict.fromkeys(CALLS, "assistant")}
 # Without any of these, an answer must have content.
 _INSTEAD = ("tool_calls", "function_call", "refusal", "audio", *THOUGHTS)
@@ -83,7 +87,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
     said = message["role"]
     role = _ALIASES.get(said, said)
     if role not in _READ:
-        reader.add("MYP105", f'unknown role "{said}"; roles are {", ".join(ROLES)}', f"{at}/role")
+        reader.role(said, f"{at}/role", _NAMES)
         return None
     known = _ANY - _misplaced(message, role)
     reader.unknown(message, known, at, f"the {said} message", telling=True)

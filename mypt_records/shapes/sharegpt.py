@@ -18,8 +18,8 @@ LISTS = ("conversations", "conversation", "messages", "dialogue", "dialog")
 TOP = frozenset({*LISTS, "id", "system", "language", "tools", "images", "videos", "audios"})
 _ROLES = {
     **dict.fromkeys(("system", "developer", "user", "assistant", "tool"), ""),
-    **dict.fromkeys(("human", "prompter"), "user"),
-    **dict.fromkeys(("gpt", "chatgpt", "bard", "bing", "model", "ai", "bot"), "assistant"),
+    **dict.fromkeys(openai.USERS, "user"),
+    **dict.fromkeys(openai.ASSISTANTS, "assistant"),
     **dict.fromkeys(openai.CALLS, "call"),
     **dict.fromkeys(openai.RESULTS, "tool"),
 }
@@ -89,8 +89,7 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
         return None
     said = item[who]
     if said.lower() not in _ROLES:
-        names = ", ".join(_ROLES)
-        reader.add("MYP105", f'unknown role "{said}"; roles are {names}', f"{at}/{who}")
+        reader.role(said, f"{at}/{who}", dict.fromkeys(_ROLES, ""))
         return None
     role = _role(said)
     what = next((key for key in _TEXT if key in item), "value")

@@ -1,0 +1,81 @@
+"""Makes fixes of what has one meaning: a key, a role or a value that is spelled another way.
+
+Output are safe fixes of records. Whoever makes one proves it first (`mypt_lint.fix`).
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from mypt_records.chat import Given, Text
+from mypt_spec.bodies.members import Members
+from mypt_spec.bodies.strict_json import unescape
+from mypt_spec.findings import Fix
+
+
+def renamed(parent: str, old: str, new: str, value: Any) -> Fix:
+    """Returns the fix that gives a value of the object at `parent` another key."""
+    patch = (
+        {"op": "remove", "path": f"{parent}/{old}"},
+        {"op": "add", "path": f"{parent}/{new}", "value": value},
+    )
+    return Fix(f'rename it to "{new}"', True, patch=patch)
+
+
+def replaced(at: str, value: Any, title: str, *, safe: bool = True) -> Fix:
+    """Returns the fix that puts a value in the place of another."""
+    return Fix(title, safe, patch=({"op": "replace", "path": at, "value": value},))
+
+
+def within(given: Given, values: Iterable[tuple[str, Any]], title: str) -> Fix | None:
+    """Returns the fix that replaces values inside of a value, each by its pointer.
+
+    In a JSON text such as `tools`, all else keeps its characters. None where a place is not known.
+    """
+    if given.held is None:
+        ops = [{"op": "replace", "path": given.at + at, "value": value} for at, value in values]
+        return Fix(title, True, patch=tuple(ops))
+    if given.held.start or given.at.count("/") > 1:
+        return None  # the JSON is a part of a text
+    text, edits = given.held.text, []
+    for at, value in values:
+        tokens = [unescape(token) for token in (given.held.pointer + at).split("/")[1:]]
+        found = Members(text).find(tokens)
+        if found is None or not found[1]:
+            return None
+        edits.append((found[0].start, found[0].end, json.dumps(value, ensure_ascii=False)))
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return replaced(given.at, text, title)
+
+
+def from_python(given: Given) -> Fix | None:
+    """Returns the fix that writes arguments in Python's notation as JSON; None for no such text."""
+    if given.held is not None or not isinstance(given.value, str):
+        return None
+    try:
+        tree = ast.parse(given.value.strip(), mode="eval").body
+        value = ast.literal_eval(tree)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        if not isinstance(tree, ast.Dict) or ast.literal_eval(tree) != json.loads(text):
+            return None  # a tuple, or a key that is no string
+        same = all(_keys(node) for node in ast.walk(tree) if isinstance(node, ast.Dict))
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
+    return replaced(given.at, text, "write it as JSON") if same else None
+
+
+def _keys(node: ast.Dict) -> bool:
+    """Returns whether no key of a dict is there twice."""
+    keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+    return len({*keys}) == len(keys) == len(node.keys)
+
+
+def without_end(text: Text, start: int) -> Fix | None:
+    """Returns the fix that cuts off the end of a text; None inside of a JSON text."""
+    if text.held is not None:
+        return None
+    return replaced(text.at, text.text[:start], "cut it off: it ends the message anyway")
