@@ -6,6 +6,7 @@ to conversion. Nothing here is repaired: arguments and tools are as they were gi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,6 +122,12 @@ class Chat:
     extras: dict[str, Any] = field(default_factory=dict, compare=False)
     serialised: str = ""
     findings: tuple[Finding, ...] = ()
+
+    def texts(self) -> Iterator[tuple[Message, Text]]:
+        """Yields all texts and thoughts, each with its message."""
+        for message in (*self.messages, *self.rejected):
+            for text in (*(message.content or ()), *message.thoughts):
+                yield message, text
 
     @property
     def whole(self) -> bool:

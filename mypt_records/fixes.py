@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,8 @@ from mypt_records.chat import Given, Text
 from mypt_spec.bodies.members import Members
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Fix
+
+_LONGEST = 1 << 16  # characters of arguments that are read as Python
 
 
 def renamed(parent: str, old: str, new: str, value: Any) -> Fix:
@@ -54,13 +57,15 @@ def within(given: Given, values: Iterable[tuple[str, Any]], title: str) -> Fix |
 
 def from_python(given: Given) -> Fix | None:
     """Returns the fix that writes arguments in Python's notation as JSON; None for no such text."""
-    if given.held is not None or not isinstance(given.value, str):
+    source = given.value if given.held is None and isinstance(given.value, str) else ""
+    if not source or len(source) > _LONGEST:
         return None
     try:
-        tree = ast.parse(given.value.strip(), mode="eval").body
+        with warnings.catch_warnings(action="ignore"):  # of escapes that Python does not have
+            tree = ast.parse(source.strip(), mode="eval").body
         value = ast.literal_eval(tree)
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        if not isinstance(tree, ast.Dict) or ast.literal_eval(tree) != json.loads(text):
+        if not isinstance(tree, ast.Dict) or value != json.loads(text):
             return None  # a tuple, or a key that is no string
         same = all(_keys(node) for node in ast.walk(tree) if isinstance(node, ast.Dict))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):

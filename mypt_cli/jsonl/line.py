@@ -27,7 +27,6 @@ class Spot(NamedTuple):
 
 # Legal inside of a JSON string; many readers of lines cut there all the same.
 _SEPARATOR = re.compile("[\u2028\u2029\x85]")
-_SEPARATORS = (b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\xc2\x85")
 _UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|\0?[\t -~]\0(?:[\t -~]\0?|\Z)|\0\Z")
 IS_UTF16 = "the line is UTF-16, expected UTF-8"
 FROM_UTF16 = (
@@ -92,7 +91,9 @@ def _ends(text: str, raw: bytes, *, marked: bool) -> Iterator[Spot]:
 
 def has_separator(raw: bytes) -> bool:
     """Returns whether lines have characters in them at which some readers cut."""
-    return any(char in raw for char in _SEPARATORS)
+    if raw.isascii():
+        return False
+    return b"\xe2\x80\xa8" in raw or b"\xe2\x80\xa9" in raw or b"\xc2\x85" in raw
 
 
 def _separators(text: str, raw: bytes) -> Iterator[Spot]:

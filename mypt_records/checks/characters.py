@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mypt_records.chat import Chat, Message, Text
+from mypt_records.chat import Chat
 from mypt_records.checks.registry import check
 from mypt_spec.findings import Finding
 
@@ -42,19 +42,11 @@ def odd(text: str) -> bool:
     return bool(_BROKEN.search(text) or _INVISIBLE.search(text))
 
 
-def _texts(chat: Chat) -> Iterator[tuple[Message, Text]]:
-    """Yields the texts in which anything may be found, with their messages."""
-    for message in (*chat.messages, *chat.rejected):
-        for text in (*(message.content or ()), *message.thoughts):
-            if odd(text.text):
-                yield message, text
-
-
 @check("MYP363")
 def wrong_encoding(chat: Chat) -> Iterator[Finding]:
     """Finds texts that were decoded with the wrong encoding: the first place of each text."""
-    for message, text in _texts(chat):
-        if found := _BROKEN.search(text.text):
+    for message, text in chat.texts():
+        if odd(text.text) and (found := _BROKEN.search(text.text)):
             what = "U+FFFD" if found[0] == "\ufffd" else repr(found[0])
             said = f"{what} in the {message.said} message: it was read in the wrong encoding"
             hint = "read the source again, as UTF-8, or drop the record"
@@ -64,8 +56,8 @@ def wrong_encoding(chat: Chat) -> Iterator[Finding]:
 @check("MYP364")
 def invisible_character(chat: Chat) -> Iterator[Finding]:
     """Finds characters that nobody sees, in texts of scripts that do not need them."""
-    for message, text in _texts(chat):
-        found = _INVISIBLE.search(text.text)
+    for message, text in chat.texts():
+        found = _INVISIBLE.search(text.text) if odd(text.text) else None
         if found and not _NEEDS.search(text.text):
             said = f"U+{ord(found[0][0]):04X} in the {message.said} message is invisible"
             hint = "delete it: the model sees what no reader of the text does"

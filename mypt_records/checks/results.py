@@ -145,13 +145,12 @@ def result_without_id(chat: Chat) -> Iterator[Finding]:
     for one in rounds(chat):
         if not one.calls or not all(call.id is not None for call in one.calls):
             continue
+        several = len(one.calls) > 1
+        what = f"{len(one.calls)} calls are open" if several else "the call before it has an id"
         for result in one.results:
             if result.answers is None:
                 hint = 'give it the "tool_call_id" of its call'
-                if len(one.calls) > 1:
-                    said = f"{len(one.calls)} calls are open, and this result has no id"
-                    yield Finding("MYP352", said, result.at, help=hint)
-                else:
-                    said = "the call before this result has an id, and the result has none"
-                    finding = Finding("MYP352", said, result.at, help=hint)
-                    yield regraded(finding, "warning")
+                found = Finding(
+                    "MYP352", f"{what}, and this result has no id", result.at, help=hint
+                )
+                yield found if several else regraded(found, "warning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mypt_records.chat import Chat, Message, Text
 from mypt_records.checks.registry import check
@@ -18,7 +19,7 @@ _PHRASE = re.compile(
 _KEY = re.compile(
     r"\bsk-(?=[\w-]*\d)(?=[\w-]*[A-Z])(?:proj-|svcacct-|ant-[a-z0-9]+-|or-v1-)?[A-Za-z0-9_-]{32,}"
     r"|\bsk_live_[A-Za-z0-9]{24,}"
-    r"|\b(?:ghp|gho|ghs|ghu)_[A-Za-z0-9]{36}\b|\bgithub_pat_[A-Za-z0-9_]{60,}"
+    r"|\bghp_[A-Za-z0-9]{36}\b|\bgithub_pat_[A-Za-z0-9_]{60,}"
     r"|\bglpat-[A-Za-z0-9_-]{20}\b|\bhf_[A-Za-z]{34}\b|\bAKIA[A-Z0-9]{16}\b"
     r"|\bAIza[A-Za-z0-9_-]{35}|\bxox[abprs]-[A-Za-z0-9-]{20,}"
     r"|-----BEGIN (?:RSA |EC |DSA |OPENSSH |ENCRYPTED )?PRIVATE KEY-----\s+[A-Za-z0-9+/=]{40}"
@@ -27,7 +28,7 @@ _SAMPLE = re.compile(r"example|sample|your|dummy|fake|test|x{4}|\.{3}|0000|1234"
 _DISTINCT = 12  # characters of a real key, at the least
 _ABOUT = ("anguage model", "anguage Model")
 _KEYS = (
-    "sk-", "sk_live_", "ghp_", "gho_", "ghs_", "ghu_", "github_pat_", "glpat-", "hf_", "AKIA",
+    "sk-", "sk_live_", "ghp_", "github_pat_", "glpat-", "hf_", "AKIA",
     "AIza", "xox", "PRIVATE KEY",
 )  # fmt: skip
 
@@ -61,10 +62,10 @@ def _first(pattern: re.Pattern[str], text: str, words: tuple[str, ...]) -> re.Ma
 
 
 def _answers(chat: Chat) -> Iterator[tuple[Message, Text]]:
-    for message in chat.messages if chat.label is None or chat.label.value else ():
-        for text in (*(message.content or ()), *message.thoughts):
-            if message.role == "assistant":
-                yield message, text
+    """Yields the texts that a model learns to write; not those of bad answers."""
+    good = chat.label is None or chat.label.value
+    chosen = replace(chat, rejected=()).texts() if good else ()
+    return (item for item in chosen if item[0].role == "assistant")
 
 
 @check("MYP365")
@@ -92,11 +93,9 @@ def chatbot_phrase(chat: Chat) -> Iterator[Finding]:
 @check("MYP367")
 def key_in_text(chat: Chat) -> Iterator[Finding]:
     """Finds keys and tokens that give access to something."""
-    for message in (*chat.messages, *chat.rejected):
-        for text in (*(message.content or ()), *message.thoughts):
-            for found in _KEY.finditer(text.text) if _first(_KEY, text.text, _KEYS) else ():
-                if _SAMPLE.search(found[0]) or len({*found[0]}) < _DISTINCT:
-                    continue
+    for message, text in chat.texts():
+        for found in _KEY.finditer(text.text) if _first(_KEY, text.text, _KEYS) else ():
+            if not _SAMPLE.search(found[0]) and len({*found[0]}) >= _DISTINCT:
                 said = f"`{found[0][:8]}...` in the {message.said} message looks like a secret key"
                 hint = "revoke it, and write a made-up one: models repeat what they learn"
                 yield Finding("MYP367", said, text.at, found.span(), help=hint)
