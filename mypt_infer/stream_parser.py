@@ -36,6 +36,7 @@ import mypt_spec
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
 from mypt_spec.memo import Memo
+from mypt_spec.states import Stack, after_tag
 from mypt_spec.table import STRAY, TEXT, Terminal, TokenTable, pattern
 
 
@@ -55,11 +56,11 @@ class StreamParser:
 
     `position` is the number of ids whose events were returned, `pushed` that of all ids. `last` is
     the terminal of the event before the next one, which decides how a tag is spelled there; "" at
-    the beginning.
+    the beginning. `inside` are the blocks that are open there.
     """
 
-    def __init__(self, dialect: mypt_spec.Dialect, last: str = "") -> None:
-        self.last = last
+    def __init__(self, dialect: mypt_spec.Dialect, last: str = "", inside: Stack = ()) -> None:
+        self.last, self._inside = last, inside
         self._d, self._table = dialect, dialect.table
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
         patterns = _patterns.known.get(dialect.fingerprint) or _patterns.keep(
@@ -107,11 +108,8 @@ class StreamParser:
 
     def missing(self) -> str:
         """Returns the white space that a tag still needs after it to be whole; "" if none."""
-        last = (
-            next(reversed(list(lex_sentinels(self._text, self._table))), None)
-            if self._ends
-            else None
-        )
+        held = lex_sentinels(self._text, self._table, self.last, self._inside)
+        last = next(reversed(list(held)), None) if self._ends else None
         terminal = self._table.terminals.get(last.terminal) if last is not None else None
         if last is None or terminal is None or self._utf8.getstate()[0]:
             return ""
@@ -130,8 +128,10 @@ class StreamParser:
         if not cut:
             return []
         out: list[Piece] = []
-        for event in lex_sentinels(self._text[:cut], self._table, self.last):
+        for event in lex_sentinels(self._text[:cut], self._table, self.last, self._inside):
             self.last = event.terminal
+            if terminal := self._table.terminals.get(event.terminal):
+                self._inside = after_tag(self._inside, terminal, self._table)
             stop = (event.at.span or (0, 0))[1]
             if event.terminal != TEXT:  # its spelling, not the sentinel
                 event = event._replace(

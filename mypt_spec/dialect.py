@@ -265,7 +265,7 @@ class Dialect:
             else legal_events(episode, self.table, self.automaton, complete=not partial)
         )
         # Where tags are ordinary text, content that spells one would come back as structure.
-        if self.table.plain_tags:
+        if self.table.plain_tags or self.table.edges:
             prove(events, self.table, ids=True)
         return events
 

@@ -6,7 +6,8 @@ they are legal or not. The grammar decides on them later.
 Theory of operation. One regular expression (`TokenTable.lexer`) has a named group for each
 terminal, the longest spelling first. It finds the next tag; all before it is one text run. A tag
 that begins with white space is found by what follows the white space, and `_led` looks back for the
-rest.
+rest. A closing tag that begins with text and goes on as another tag does is read in its own block
+alone: elsewhere its text is content, and the rest is the other tag.
 
 Ids are cut by the same code. Each special id becomes one lone surrogate, its *sentinel*; runs of
 ordinary ids are decoded. In the joined string, tags of a single id are found by their sentinels
@@ -32,11 +33,13 @@ The ids of the same words, with the mark as ordinary tokens, keep it as text:
 from __future__ import annotations
 
 import operator
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 from mypt_spec.episode import Attrs, Event, Place
 from mypt_spec.findings import Finding
+from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import STRAY, TEXT, IdSet, Piece, TokenTable
 
 
@@ -45,12 +48,15 @@ def lex(text: str, table: TokenTable) -> Iterator[Event]:
     return _cut(text, table, _same, sentinels=False)
 
 
-def lex_sentinels(text: str, table: TokenTable, last: str = "") -> Iterator[Event]:
+def lex_sentinels(
+    text: str, table: TokenTable, last: str = "", inside: Stack = ()
+) -> Iterator[Event]:
     """Yields events of a text whose single-id tags are sentinels: content cannot spell them.
 
-    `last` is the terminal of the event before the text, "" where it is the beginning.
+    `last` is the terminal of the event before the text, "" where it is the beginning, and `inside`
+    are the blocks that are open there.
     """
-    return _cut(text, table, _same, sentinels=True, last=last)
+    return _cut(text, table, _same, sentinels=True, last=last, inside=inside)
 
 
 def lex_ids(
@@ -141,16 +147,18 @@ def _cut(
     *,
     sentinels: bool,
     last: str = "",
+    inside: Stack = (),
 ) -> Iterator[Event]:
     """Yields the tags and text runs of a text, in which single-id tags may be `sentinels`.
 
-    `span` maps a start and an end in the text to those that an event has, and `last` is the
-    terminal of the event before the text.
+    `span` maps a start and an end in the text to those that an event has. `last` is the terminal of
+    the event before the text, and `inside` the blocks that are open at its beginning.
     """
     at = 0
     lexer = table.id_lexer if sentinels else table.lexer
     special = table.sentinels if sentinels else None
-    for match in lexer.finditer(text):
+    matches = _in_blocks(text, lexer, table, inside) if table.late else lexer.finditer(text)
+    for match in matches:
         start, end = match.span()
         name = match.lastgroup or ""
         terminal, other = table.terminals.get(name), False
@@ -183,6 +191,23 @@ def _cut(
         yield Event(terminal.name, spelling, place, attrs, spaced=spaced, other=other)
     if at < len(text):
         yield Event(TEXT, text[at:], Place("", span(at, len(text))))
+
+
+def _in_blocks(
+    text: str, lexer: re.Pattern[str], table: TokenTable, inside: Stack
+) -> Iterator[re.Match[str]]:
+    """Yields the tags of a text, those of `table.late` only where the block is open."""
+    at = 0
+    while match := lexer.search(text, at):
+        at, name = match.end(), match.lastgroup or ""
+        terminal = table.spelled(name)[0]
+        if terminal is not None:
+            around = before_tag(inside, table, terminal)
+            if name in table.late and not {*around[-1:]} & {*terminal.closing}:
+                at = match.start() + table.late[name]
+                continue
+            inside = after_tag(inside, terminal, table)
+        yield match
 
 
 def _followed(text: str, at: int, start: int, name: str, table: TokenTable, last: str) -> int:

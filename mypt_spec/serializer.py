@@ -7,7 +7,7 @@ reading it back, so that no content can become structure (invariant 1).
 from __future__ import annotations
 
 from mypt_spec.automaton import Automaton
-from mypt_spec.episode import Attrs, Episode, Event, events_of, top_level
+from mypt_spec.episode import Episode, Event, events_of, top_level
 from mypt_spec.lexer import lex, lex_sentinels
 from mypt_spec.table import TEXT, TokenTable
 from mypt_spec.validator import Run
@@ -69,30 +69,39 @@ def prove(events: list[Event], table: TokenTable, *, ids: bool = False) -> str:
     """
     joined = "".join(e.text for e in events)
     joined.encode()  # a lone surrogate, which is no text, raises a kind of ValueError
-    found = lex(joined, table)
-    if ids:
-        own = (
-            table.terminals[e.terminal].spell(e.attrs, table.sentinels)
-            if e.terminal != TEXT
-            else e.text
-            for e in events
-        )
-        found = lex_sentinels("".join(own), table)
-    for got, want in zip(found, _merged(events), strict=False):
-        if (got.terminal, got.text, got.attrs) != want:
-            at = got.at.span[0] if got.at.span else 0
-            raise ValueError(
-                f"no text can say this: content at offset {at} would be read as {got.terminal} "
-                f"{got.text[:60]!r}"
-            )
+    other = misread(events, table, ids=ids)
+    if other is not None:
+        want, got = other
+        where = f" at {want.at.pointer}" if want.at.pointer else ""
+        what = f"content would be read as {got.terminal} {got.text[:60]!r}"
+        raise ValueError(f"no text can say this: {what}{where}")
     return joined
 
 
-def _merged(events: list[Event]) -> list[tuple[str, str, Attrs]]:
-    out: list[tuple[str, str, Attrs]] = []
+def misread(
+    events: list[Event], table: TokenTable, *, ids: bool = False
+) -> tuple[Event, Event] | None:
+    """Returns (event, what is read in its place) of the first event that is read as another.
+
+    None where reading the compact text of the events, or with `ids` its token ids, returns them.
+    """
+    special = table.sentinels if ids else None
+    own = [
+        e.text if e.terminal == TEXT else table.terminals[e.terminal].spell(e.attrs, special)
+        for e in events
+    ]
+    found = (lex_sentinels if ids else lex)("".join(own), table)
+    for got, want in zip(found, _merged(events), strict=False):
+        if (got.terminal, got.text, got.attrs) != (want.terminal, want.text, want.attrs):
+            return want, got
+    return None
+
+
+def _merged(events: list[Event]) -> list[Event]:
+    out: list[Event] = []
     for event in events:
-        if out and event.terminal == out[-1][0] == TEXT:
-            out[-1] = (event.terminal, out[-1][1] + event.text, ())
+        if out and event.terminal == out[-1].terminal == TEXT:
+            out[-1] = out[-1]._replace(text=out[-1].text + event.text)
         else:
-            out.append((event.terminal, event.text, event.attrs))
+            out.append(event)
     return out

@@ -99,6 +99,12 @@ def told_apart(automaton: Automaton, table: TokenTable) -> Automaton:
                 queue.append(after)
             row[name] = numbers[after]
         steps.append(row)
+    quoting = {kind for kind, t in table.openers.items() if t.quotes}
+    deep = next((s for _, s in queue if len(s) > 2 and quoting.isdisjoint(s)), ())
+    if deep:
+        what = f"opens {deep[2]!r} inside {deep[1]!r}, which is inside {deep[0]!r}"
+        hint = "a block inside of another holds text and no blocks"
+        raise SpecError(f"{table.openers[deep[2]].name}: {what}: {hint}")
     if len(steps) == len(automaton.steps):
         return automaton
     accepts = frozenset(n for (state, _), n in numbers.items() if state in automaton.accepts)

@@ -196,6 +196,11 @@ class Terminal:
             object.__setattr__(self, name, value)
 
     @property
+    def closing(self) -> tuple[str, ...]:
+        """Returns the kinds of block, one of which is the innermost where it comes."""
+        return self.ends[:1] if self.both else self.ends
+
+    @property
     def by_model(self) -> bool:
         """Returns whether the model writes it at run time."""
         return self.origin == "model"
@@ -401,7 +406,7 @@ class TokenTable:
     def closers(self) -> dict[str, Terminal]:
         """Maps each kind of block that has one to its closing tag."""
         rows = [t for t in self.terminals.values() if not t.mark]
-        return {kind: t for t in rows for kind in (t.ends[:1] if t.both else t.ends)}
+        return {kind: t for t in rows for kind in t.closing}
 
     @cached_property
     def marks(self) -> dict[str, Terminal]:
@@ -447,6 +452,31 @@ class TokenTable:
             for t in self.terminals.values()
             if not t.joins and not any(p.kind == "special" for p in t.spelling)
         )
+
+    @cached_property
+    def late(self) -> dict[str, int]:
+        """Maps closing tags that end as another tag is spelled to the length of the text before it.
+
+        Where their block is not open, that text is content, and the other tag follows.
+        """
+        rows = [(t, t.spelling[t.led :]) for t in self.terminals.values() if not t.joins]
+        lead = {t.name: text_at(pieces) for t, pieces in rows}
+        return {
+            t.name: len(lead[t.name])
+            for t, pieces in rows
+            for rest in [t.bare[len(lead[t.name]) + t.led * len(t.spelling[0].value) :]]
+            if t.closes and lead[t.name].strip() and any(p.kind == "special" for p in pieces)
+            if any(o is not t and o.bare.startswith(rest) for o, _ in rows)
+        }
+
+    @cached_property
+    def edges(self) -> re.Pattern[str] | None:
+        """Matches each text that may spell a tag together with the tag beside it; None for none."""
+        rows = [t for t in self.terminals.values() if not t.joins]
+        forms = [[p for p in t.spelling if p.kind != "space"] for t in rows]
+        ends = [re.escape(s) + r"\Z" for s in _overlaps(forms, 1)]
+        begins = [r"\A" + re.escape(s[::-1]) for s in _overlaps([f[::-1] for f in forms], -1)]
+        return re.compile("|".join([*ends, *begins])) if ends or begins else None
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
@@ -533,6 +563,29 @@ class TokenTable:
 
 _ALSO = "also"  # after the name of a terminal: the group of another spelling, with its number
 _ALONE = "alone_"  # begins the names of the groups for STRAY; no terminal can be called so
+
+
+def text_at(pieces: Iterable[Piece]) -> str:
+    """Returns the text with which a spelling begins, before any other piece."""
+    return "".join(p.value for p in itertools.takewhile(lambda p: p.kind == "text", pieces))
+
+
+def _overlaps(forms: list[list[Piece]], way: int) -> list[str]:
+    """Returns texts with which a spelling begins that goes on as another one begins.
+
+    `way` is -1 where spellings are reversed.
+    """
+    texts = [
+        "".join(p.value[::way] for p in itertools.takewhile(lambda p: p.kind != "attr", form))
+        for form in forms
+    ]
+    return [
+        whole[:at]
+        for form, whole in zip(forms, texts, strict=True)
+        for at in range(1, len(text_at(form)) + 1)
+        if any(o.startswith(whole[at:]) or whole[at:].startswith(o) for o in texts if o)
+        if whole[:at].strip() and len(form) + len(whole) > at + 1
+    ]
 
 
 def _first(terminal: Terminal, special: dict[str, str] | None) -> str:

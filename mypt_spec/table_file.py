@@ -213,6 +213,16 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
             name, pieces, row["loss"], row["origin"], row["phase"], row["doc"], **options
         )
     need(bool(terminals), "[[terminal]]", "none")
+    for t in terminals.values():
+        rivals = [o for o in terminals.values() if o is not t and not (o.joins or t.joins)]
+        opens = next((o.name for o in rivals if t.opens and o.opens == t.opens), None)
+        parted = opens is None or any(o.before for o in [t, *rivals] if o.opens == t.opens)
+        what = f"opens {t.opens!r}, as {opens} does: nothing says where each of them is written"
+        need(parted, t.name, f'{what}; expected "joins", "before" or "also"')
+        shuts = set(() if t.mark else t.closing)
+        shut = next((o.name for o in rivals if not o.mark and shuts & {*o.closing}), None)
+        what = f"closes {t.closes!r}, as {shut} does: nothing says where each of them is written"
+        need(shut is None, t.name, what)
     trails = {t.said[-1]: t.trail for t in terminals.values() if t.trail}
     for t in terminals.values():
         need(

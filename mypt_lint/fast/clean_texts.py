@@ -32,7 +32,7 @@ class CleanTexts:
     """
 
     def __init__(self, table: TokenTable, automaton: Automaton) -> None:
-        self.table = table
+        self.table, self.edges = table, table.edges
         self.inner_tags = inner_tags(table, automaton)
         # Texts with something like the beginning of a tag, and no tag.
         self.fine = Memo[str, bool](_ENTRIES, room=_ROOM)
@@ -48,8 +48,13 @@ class CleanTexts:
         self.spellings: dict[tuple[str, ...], frozenset[str]] = {}
 
     def are_clean(self, texts: list[str]) -> bool:
-        """Returns whether no text is empty or blank, and none holds a tag or almost one."""
+        """Returns whether no text is empty or blank, and none holds a tag or almost one.
+
+        Nor does one spell a tag together with the tag beside it.
+        """
         if not all(texts) or any(map(str.isspace, texts)):
+            return False
+        if self.edges is not None and any(map(self.edges.search, texts)):
             return False
         for text in texts:
             if text in self.fine.known:
@@ -69,9 +74,12 @@ class CleanTexts:
         `encoded` is its JSON, in which a character has no escape that needs none; `value` makes the
         value. Only for dialects with `in_json`.
         """
-        if not any(first.encode() in encoded for first in self.first):
+        begun = any(first.encode() in encoded for first in self.first)
+        if not begun and self.edges is None:
             return True
         text = encoded.decode()
+        if self.edges is not None and self.edges.search(text):
+            return False
         begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
         if not begun and fragment(text, self.inner_tags) is None:
             return True

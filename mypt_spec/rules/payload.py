@@ -20,7 +20,7 @@ from mypt_spec.bodies.json_body import (
     value_in,
 )
 from mypt_spec.bodies.json_schema import Patience, SchemaError
-from mypt_spec.bodies.strict_json import Node, pointer_to
+from mypt_spec.bodies.strict_json import Node, lone_surrogate, pointer_to
 from mypt_spec.bodies.tagged import Types
 from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.episode import Attrs, Part, Place
@@ -30,6 +30,7 @@ from mypt_spec.recovery import Repair
 from mypt_spec.rules.context import Context, TextRun
 from mypt_spec.rules.declared import misfit_arguments, undeclared_calls
 from mypt_spec.rules.registry import check
+from mypt_spec.serializer import misread
 from mypt_spec.table import CALLS, TEXT, UNESCAPED, Terminal
 from mypt_spec.validator import mistake_of, name_refusal
 
@@ -53,10 +54,23 @@ def _span(run: TextRun, start: int, end: int) -> tuple[int, int] | None:
 
 @check("MYP301")
 def tag_in_content(context: Context) -> Iterator[Finding]:
-    """Finds tags that are spelled inside content."""
-    for run in context.texts if context.table.literals.search(context.content) else ():
+    """Finds tags that are spelled inside content, or by content and the tag beside it."""
+    spelled = context.table.literals.search(context.content) is not None
+    for run in context.texts if spelled else ():
         if run.body in UNESCAPED and context.table.literals.search(run.event.text):
             yield from _tags(run, context)
+    edges = context.table.edges
+    if spelled or edges is None or not any(edges.search(run.event.text) for run in context.texts):
+        return
+    if lone_surrogate(context.content):
+        return
+    texts = (misread(context.events, context.table, ids=ids) for ids in (False, True))
+    other = next(filter(None, texts), None)
+    if other is not None:
+        event, read = other
+        what = f"the text and the tag beside it would be read as {read.text[:60]!r}"
+        hint = "content must not spell tags: take it out, or write it differently"
+        yield Finding("MYP301", what, event.at.pointer, event.at.span, help=hint)
 
 
 def _tags(run: TextRun, context: Context) -> Iterator[Finding]:

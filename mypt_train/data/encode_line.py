@@ -232,7 +232,15 @@ class Encoder:
         return replace(outcome, warned=warned) if warned else outcome
 
     def _outcome(self, record: Any, episode: Episode, *, proved: bool = False) -> LineOutcome:
-        """Returns the outcome of a record that nothing is against."""
+        """Returns the outcome of a record that nothing is against: one line never ends a run."""
+        try:
+            return self._encoded(record, episode, proved=proved)
+        except ValueError as error:
+            code, _, message = str(error).partition(" ")
+            known = code in RULES
+            return _refused(Finding(code if known else "MYP301", message if known else str(error)))
+
+    def _encoded(self, record: Any, episode: Episode, *, proved: bool) -> LineOutcome:
         if self.options.preferences:
             return self._preference(record, episode)
         if self.options.history == "per-turn":

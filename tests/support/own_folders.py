@@ -55,6 +55,30 @@ end = "end"
 """
 
 
+# As Hugging Face's template of Llama 3.1 writes calls: tags that begin with text.
+BARE_CALLS = {
+    'name = "llama3"': 'name = "bare-calls"',
+    'spelling = [{ special = "<|python_tag|>" }]': """spelling = [{ text = '{"name": "' }, \
+{ attr = "name", pattern = '[^"\\\\]+' }, { text = '", "parameters":' }, { space = " ", exact = true }]""",
+    'body = "parameters"': 'body = "arguments"',
+    'spelling = [{ special = "<|eom_id|>" }]': (
+        'spelling = [{ text = "}" }, { special = "<|eot_id|>" }]'
+    ),
+}
+
+
+def write_bare_calls(into: Path) -> Path:
+    """Writes a folder whose calls are JSON between no tags of their own."""
+    own = into / "bare_calls"
+    shutil.copytree(grammar_root() / "llama3", own)
+    text = (own / "tokens.toml").read_text(encoding="utf-8")
+    for before, after in BARE_CALLS.items():
+        assert before in text
+        text = text.replace(before, after)
+    (own / "tokens.toml").write_text(text, encoding="utf-8")
+    return own
+
+
 def write_folder(into: Path, name: str, records: str | None) -> Path:
     """Writes a folder with the grammar of a dialect, under another name."""
     source = TOY if name == "toy" else grammar_root() / name

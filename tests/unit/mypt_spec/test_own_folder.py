@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import given
 
 import mypt_spec
 from mypt_convert.bridges import bridge_of
+from mypt_infer.stream_parser import StreamParser
 from mypt_spec import SpecError
 from mypt_spec.dialect import (
     _bare_of,
@@ -28,7 +30,14 @@ from mypt_spec.dialect import (
     registered,
 )
 from tests.support.build import assistant, chat, message, system, tool, user
-from tests.support.own_folders import GABGPT_RECORDS, MYPT_RECORDS, TOY, TOY_RECORDS, write_folder
+from tests.support.own_folders import (
+    GABGPT_RECORDS,
+    MYPT_RECORDS,
+    TOY,
+    TOY_RECORDS,
+    write_bare_calls,
+    write_folder,
+)
 from tests.support.vectors import HERE, KINDS
 from tests.support.vectors import load as load_vectors
 from tests.toy.adapter import ADAPTER
@@ -188,6 +197,83 @@ def test_a_wrong_folder_is_named(
         load(own)
     assert says in str(caught.value)
     assert str(own) in str(caught.value)
+
+
+THIRD = """
+[[terminal]]
+name = "NOTE_OPEN"
+spelling = [{ special = "<<note>>" }]
+opens = "note"
+doc = "Opens a note."
+
+[[terminal]]
+name = "NOTE_CLOSE"
+spelling = [{ special = "<</note>>" }]
+closes = "note"
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "row", "says"),
+    [
+        (
+            "work: WORK_OPEN (TEXT | NOTE_OPEN TEXT+ NOTE_CLOSE)+ WORK_CLOSE",
+            THIRD,
+            "NOTE_OPEN: opens 'note' inside 'work', which is inside 'answer'",
+        ),
+        (
+            "work: (WORK_OPEN | NOTE_OPEN) TEXT+ WORK_CLOSE",
+            THIRD.partition("\n\n")[0].replace('"note"', '"work"'),
+            "WORK_OPEN: opens 'work', as NOTE_OPEN does",
+        ),
+        (
+            "work: WORK_OPEN TEXT+ (WORK_CLOSE | NOTE_CLOSE)",
+            THIRD.partition("\n\n")[2].replace('"note"', '"work"'),
+            "WORK_CLOSE: closes 'work', as NOTE_CLOSE does",
+        ),
+    ],
+)
+def test_what_no_record_could_say_is_refused_when_it_is_loaded(
+    tmp_path: Path, rule: str, row: str, says: str
+) -> None:
+    """A third block, which no part holds; two ways to write a block, of which one is never taken."""
+    own = write_folder(tmp_path, "toy", TOY_RECORDS)
+    grammar, table = own / "toy.lark", own / "tokens.toml"
+    names = " ".join(name for name in ("NOTE_OPEN", "NOTE_CLOSE") if name in rule)
+    text = grammar.read_text().replace("work: WORK_OPEN TEXT+ WORK_CLOSE", rule)
+    grammar.write_text(text.replace("%declare", f"%declare {names}"))
+    table.write_text(table.read_text() + row)
+    with pytest.raises(SpecError) as caught:
+        load(own)
+    assert says in str(caught.value)
+    assert str(own / "tokens.toml") in str(caught.value)
+
+
+def test_a_closing_tag_that_begins_with_text_is_read_in_its_block_alone(tmp_path: Path) -> None:
+    own = load(write_bare_calls(tmp_path))
+    call = {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+    record = chat(
+        user("q"), {"role": "assistant", "tool_calls": [call]}, tool("4"), assistant('{"a": 1}')
+    )
+    episode, findings = own.check(record)
+    assert findings == []
+    assert episode is not None
+    text = own.serialize(episode)
+    assert '{"name": "f", "parameters": {"a": 1}}<|eot_id|>' in text
+    assert own.parse(text) == (episode, [])
+    ids = own.encode(episode).ids
+    assert own.parse_ids(ids) == (episode, [])
+    parser = StreamParser(own)
+    events = [piece.event for i in ids.tolist() for piece in parser.push(i)]
+    events += [piece.event for piece in parser.flush()]
+    names = [name for name, _ in groupby(e.terminal for e in events)]  # texts come in pieces
+    assert names == [e.terminal for e in own.lex(text)]
+
+
+def test_content_that_joins_with_a_tag_is_found_and_refused(tmp_path: Path) -> None:
+    own = load(write_bare_calls(tmp_path))
+    record = chat(user("q"), assistant('{"name": "f", "parameters": '))
+    assert [f.code for f in own.check(record)[1]] == ["MYP301"]
 
 
 def test_a_name_with_a_slash_is_a_folder(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
