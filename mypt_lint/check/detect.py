@@ -30,6 +30,7 @@ _HEAD = 1 << 18  # bytes looked at; more only until one line is whole
 _MOST = 16 << 20
 _LINES = 50
 _WORST = 5  # errors of one line that count
+_MISSPELT = "MYP303"
 _PRIOR = 1.25  # how much better than the first dialect another must be
 
 
@@ -245,28 +246,30 @@ def _records(data: bytes, dialects: Sequence[Dialect], hidden: frozenset[str]) -
 
     A tag in the data is an error in the dialect that it belongs to, and a sign that this is the
     one: such lines are excused for all errors but those of their shape. They are not excused where
-    no line is legal, and in another dialect every line is.
+    no line is legal, and in another dialect every line is. A misspelt tag is no error here, but a
+    sign for the dialect, too.
     """
     found = _first_records(data)
     counts = {d.name: [_error_counts(record, d, hidden) for record in found] for d in dialects}
-    clean = {name: sum(not full for full, _ in lines) for name, lines in counts.items()}
+    clean = {name: sum(not full for full, *_ in lines) for name, lines in counts.items()}
     strict = len(found) in clean.values()
     scores = {}
     for name, lines in counts.items():
-        left = [full if strict and not clean[name] else excused for full, excused in lines]
+        left = [spelt if strict and not clean[name] else excused for _, spelt, excused in lines]
         scores[name] = _Score(-sum(left), left.count(0), clean[name])
     return scores
 
 
 def _error_counts(
     record: object, dialect: Dialect, hidden: frozenset[str] = frozenset()
-) -> tuple[int, int]:
-    """Counts a record's errors: all, and those that a tag of the dialect in it does not excuse."""
+) -> tuple[int, int, int]:
+    """Counts a record's errors: all, those but misspelt tags, and those that no tag excuses."""
     episode, shape, rest = _judged(record, dialect)
     if episode is None:
-        return _WORST, _WORST
-    full = min(_errors(shape, hidden) + _errors(rest, hidden), _WORST)
-    return full, min(_errors(shape, hidden), _WORST) if mentions(record, dialect) else full
+        return _WORST, _WORST, _WORST
+    own = _errors(shape, hidden)
+    full, spelt = (min(own + _errors(rest, h), _WORST) for h in (hidden, hidden | {_MISSPELT}))
+    return full, spelt, min(own, _WORST) if mentions(record, dialect) else spelt
 
 
 def failures(record: object, dialect: Dialect) -> frozenset[str]:

@@ -114,6 +114,11 @@ def test_a_mention_in_every_line_is_no_sign_where_another_dialect_explains_all()
     assert guess(mention * 5 + jsonl(PLAIN))[0] == "gabgpt", "a legal line makes it a sign again"
 
 
+def test_a_misspelt_tag_in_every_line_is_a_sign_for_its_dialect() -> None:
+    record = native(user(), assistant("so <MyPT_think>"))
+    assert guess(jsonl(*[record] * 20))[0] == "mypt"
+
+
 def test_a_file_of_another_dialect_is_told_so(folder: Path, lint: Linter) -> None:
     """In place of the faults of each line, which would send its reader looking for faults that are
     not there.

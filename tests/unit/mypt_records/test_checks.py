@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import mypt_spec
 from mypt_records.checks import findings
 from mypt_records.checks.control import known
 from mypt_records.shapes import read, shape_of
@@ -110,6 +111,17 @@ def test_a_tool_without_a_name_may_take_code() -> None:
     assert places(turn("1 + 1", "python", tools=tools)) == []
     codes = [code for code, _ in places(turn("1 + 1", "python", tools=tools[:1]))]
     assert codes == ["MYP304", "MYP313"]
+
+
+@pytest.mark.parametrize("name", mypt_spec.dialects())
+def test_tags_of_every_format_of_the_package_are_found(name: str) -> None:
+    """Whatever the record's shape, but for tags that texts have for other reasons."""
+    common = {"<s>", "<start>", "<end>", *known("thoughts").formats}
+    common |= {"<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"}
+    for tag in {*mypt_spec.dialect(name).table.special} - common:
+        record = chat(user(), assistant(f"x{tag}"), tools=[PARAMETERS])
+        (item,) = findings(read(record, "openai"))
+        assert (item.code, item.severity) == ("MYP301", "warning")
 
 
 @pytest.mark.parametrize("text", known("formats").formats)
