@@ -275,12 +275,12 @@ def _error_counts(
 def failures(record: object, dialect: Dialect) -> frozenset[str]:
     """Returns the codes of a record's errors that no safe fix repairs.
 
-    Where a text mentions a tag, only errors of shape count.
+    Where a text mentions a tag, only errors of shape count, and a misspelt tag is none.
     """
     _, shape, rest = _judged(record, dialect)
     text = json.dumps(record, ensure_ascii=False)
     tagged = mentions(record, dialect) or any(e.terminal != TEXT for e in dialect.lex(text))
-    found = [*shape, *([] if tagged else rest)]
+    found = [*shape, *([] if tagged else (f for f in rest if f.code != _MISSPELT))]
     return frozenset(f.code for f in found if f.severity == "error" and not (f.fix and f.fix.safe))
 
 

@@ -117,6 +117,8 @@ def test_a_mention_in_every_line_is_no_sign_where_another_dialect_explains_all()
 def test_a_misspelt_tag_in_every_line_is_a_sign_for_its_dialect() -> None:
     record = native(user(), assistant("so <MyPT_think>"))
     assert guess(jsonl(*[record] * 20))[0] == "mypt"
+    source = Source("x", stream=io.BytesIO(jsonl(*[record] * 20)))
+    assert elsewhere_than(source, mypt_spec.dialect("mypt"), told_by_records())[0] == ()
 
 
 def test_a_file_of_another_dialect_is_told_so(folder: Path, lint: Linter) -> None:
