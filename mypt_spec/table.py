@@ -280,7 +280,8 @@ class TokenTable:
     that means nothing: it fills up rows. All other ids below `vocab_size` mean nothing either.
     Where the table is made for another vocabulary than GPT-2's, `wanted` is that, and `given` are
     the ids that it says of tags. Before `on` was called, there are no ids of text then, and ids of
-    tags that are not given are below zero. With `glue`, what is between two special ids is encoded
+    tags that are not given are below zero. `models` are those whose vocabulary ids are made with,
+    if the table does not name it. With `glue`, what is between two special ids is encoded
     together.
     """
 
@@ -300,6 +301,7 @@ class TokenTable:
     turn_opener: str = ""
     tool_declaration: str = ""
     prompts: bool = False
+    models: str = ""
     pad_vocabulary_to: int = 64
     wanted: Wanted | None = None
     given: tuple[tuple[str, int], ...] = ()

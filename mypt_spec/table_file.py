@@ -30,7 +30,7 @@ from mypt_spec.table import (
 _DIALECT_KEYS = {
     "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts",
     "tool_declaration",
-    "multi_turn_phase", "phases", "turn_opener", "prompts", "glue",
+    "multi_turn_phase", "phases", "turn_opener", "prompts", "glue", "models",
 }  # fmt: skip
 _TERMINAL_KEYS = {
     "name",
@@ -102,6 +102,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     need(first >= 50257, "[dialect]", f'"first_special_id" must be at least 50257: {text}')
     for key in ("prompts", "glue"):
         need(isinstance(head.get(key, False), bool), "[dialect]", f'"{key}" must be true or false')
+    need(isinstance(head.get("models", ""), str), "[dialect]", '"models" must be str')
     for key in ("terminal", "mistake"):
         rows = data.get(key, [])
         need(
@@ -293,6 +294,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         turn_opener=head.get("turn_opener", ""),
         tool_declaration=head.get("tool_declaration", ""),
         prompts=head.get("prompts", False),
+        models=head.get("models", ""),
         wanted=wanted,
         given=tuple(given.items()),
         glue=head.get("glue", False),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mypt_train.data.options import Options
 
 DONE, REFUSED = 0, 1
+GPT2 = "gpt2"  # for --vocab: the vocabulary of formats that name none
 
 PROG = "mypt-prepare"
 EPILOG = """\
@@ -85,7 +86,7 @@ def add_inputs(out: Parser) -> None:
     add(
         "--vocab PATH",
         "a vocabulary in the place of GPT-2's: ranks as tiktoken writes them, tokenizer.json, "
-        "tekken.json, or a folder with one of these",
+        "tekken.json, or a folder with one of these; formats of models need it, or gpt2",
         dest="vocabulary",
     )
     add("--context-length N", "tokens of a row", type=int, default=2048)
@@ -178,12 +179,16 @@ def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
     with waiting("listing inputs", quiet=chosen.quiet):
         found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
         dialect, rules, sources = plan.one_dialect(found, say, what="a data set")
-    options = Options(
-        dialect=dialect.spec,
-        phase=plan.top["phase"],
-        pack=pack,
-        **{name: getattr(chosen, name) for name in names},
-    )
+    models = dialect.table.models if dialect.vocabulary is None else ""
+    if models and chosen.vocabulary is None:
+        raise UsageError(
+            f"{dialect.name}: token ids of {models} need the vocabulary of the model: add --vocab "
+            "with its folder or tokenizer.json; --vocab gpt2 makes ids of GPT-2, for a new model"
+        )
+    values = {name: getattr(chosen, name) for name in names}
+    if values["vocabulary"] == GPT2:
+        values["vocabulary"] = None
+    options = Options(dialect=dialect.spec, phase=plan.top["phase"], pack=pack, **values)
     for own in dict.fromkeys(rules):
         checker(own, options.loaded_dialect)  # raises for bad settings, before anything is written
     return Asked(sources, rules, options)

@@ -149,7 +149,7 @@ CHATS = [name for name in mypt_spec.dialects() if name not in told_by_records()]
 def prepared(path: str, dialect: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What mypt-prepare prints when it refuses a file."""
     capsys.readouterr()
-    assert prepare([path, "--dialect", dialect, "--out", "sft"]) == 2
+    assert prepare([path, "--dialect", dialect, "--vocab", "gpt2", "--out", "sft"]) == 2
     return capsys.readouterr().err
 
 

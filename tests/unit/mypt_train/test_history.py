@@ -19,6 +19,7 @@ from tests.support.build import assistant, chat, lines, read, user, write
 from tests.support.shards import manifest_of
 
 D = mypt_spec.dialect("qwen3")
+QWEN3 = ("--dialect", "qwen3", "--vocab", "gpt2")
 
 
 def turns(number: int, of: str, **answer: Any) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def turns(number: int, of: str, **answer: Any) -> dict[str, Any]:
 def prepared(tmp_path: Path, *words: str, records: int = 40) -> dict[str, Any]:
     """Prepares conversations of three turns in a folder `out`; returns the manifest."""
     path = write(tmp_path / "data.jsonl", *[turns(3, f"r{i}") for i in range(records)])
-    run = [path, "--dialect", "qwen3", "--no-config", "--out", str(tmp_path / "out"), *words]
+    run = [path, *QWEN3, "--no-config", "--out", str(tmp_path / "out"), *words]
     assert main(run) == 0
     if "--format" not in words:
         assert lint(["--no-config", str(tmp_path / "out")]) == 0
@@ -129,7 +130,7 @@ def test_duplicates_are_left_out_turn_by_turn(tmp_path: Path) -> None:
     one, other = turns(2, "r"), turns(2, "r")
     other["messages"][-1]["content"] = "Another answer."
     data = write(tmp_path / "data.jsonl", one, other, one)
-    run = [data, "--dialect", "qwen3", "--no-config", "-q", "--dedup", "--out"]
+    run = [data, *QWEN3, "--no-config", "-q", "--dedup", "--out"]
     assert main([*run, str(tmp_path / "out"), "--history", "per-turn"]) == 0
     assert manifest_of(tmp_path / "out")["lines"] == {
         "lines": 3,
@@ -201,7 +202,7 @@ def test_a_killed_run_goes_on_with_the_same_history(
 
     with pytest.raises(KeyboardInterrupt):
         prepare(sources, again, options, unit_size=2000, progress=stop)
-    other = [str(tmp_path / "data.jsonl"), "--dialect", "qwen3", "--no-config", "--out"]
+    other = [str(tmp_path / "data.jsonl"), *QWEN3, "--no-config", "--out"]
     assert main([*other, str(again), "--resume", "--history", "official"]) == 2
     assert "history = 'per-turn', this one has 'official'" in capsys.readouterr().err
     prepare(sources, again, options, unit_size=2000, resume=True)
@@ -219,7 +220,7 @@ def test_preferences_have_no_turns(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_view_shows_what_is_prepared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prepared(tmp_path, "--history", "per-turn", "--no-pack", records=1)
     capsys.readouterr()
-    run = [str(tmp_path / "data.jsonl"), "--dialect", "qwen3", "--no-config", "--history"]
+    run = [str(tmp_path / "data.jsonl"), *QWEN3[:2], "--no-config", "--history"]
     assert view([*run, "per-turn", "--text"]) == 0
     texts = [text for text, _ in episodes(tmp_path / "out")]
     assert capsys.readouterr().out == "\n".join(sorted(texts, key=len)) + "\n"
@@ -232,3 +233,13 @@ def test_view_shows_what_is_prepared(tmp_path: Path, capsys: pytest.CaptureFixtu
     ]
     assert view([str(tmp_path / "out"), "--history", "official"]) == 2
     assert "leave it out" in capsys.readouterr().err
+
+
+def test_ids_for_a_model_need_its_vocabulary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "data.jsonl", chat(user(), assistant()))
+    run = [str(path), "--dialect", "qwen3", "--no-config", "--out", str(tmp_path / "out")]
+    assert main(run) == 2
+    assert "add --vocab with its folder or tokenizer.json" in capsys.readouterr().err
+    assert main([*run, "--vocab", "gpt2"]) == 0
