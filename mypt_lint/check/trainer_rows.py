@@ -1,8 +1,9 @@
 """Checks rows of tokens that a trainer reads, against the grammar and the loss mask.
 
 Input is a row as TRL and axolotl take them: `input_ids`, `labels` (-100 is not trained), and
-perhaps `attention_mask`, `position_ids`, `seq_lengths`. Output are findings, each at an item of a
-list.
+perhaps `attention_mask`, `position_ids`, `seq_lengths`. In the place of labels there may be
+`assistant_masks`, `completion_mask`, or both: what they all have as 1 is trained. Output are
+findings, each at an item of a list.
 
 Theory of operation. First the row is cut into episodes, by what keeps them apart in training:
 `seq_lengths`, positions that begin again at 0, or an attention mask that counts them. Then each is
@@ -31,9 +32,10 @@ from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 
 IGNORED = -100
-_LISTS = ("input_ids", "labels", "attention_mask", "position_ids", "seq_lengths")
+MASKS = ("assistant_masks", "completion_mask")  # in the place of labels
+_LISTS = ("input_ids", "labels", *MASKS, "attention_mask", "position_ids", "seq_lengths")
 _APART = "give each its own row, or seq_lengths, or position_ids that begin again at 0"
-_ROW = "a row for a trainer has input_ids and labels, two lists of equal length"
+_ROW = "a row for a trainer has input_ids and labels (or a mask), lists of equal length"
 _Span = tuple[int, int]
 _Read = tuple[Episode | None, list[Finding]]
 _Part = tuple[int, int, _Read]  # an episode: its tokens, and what they are read as
@@ -48,6 +50,33 @@ def check_row(dialect: Dialect, row: Any, mask: str = "model") -> Iterator[Findi
     yield from wrong
     if wrong:
         return
+    if other := _foreign(dialect, row["input_ids"]):
+        yield Finding("MYP513", other, "/input_ids", help="name theirs with --vocab")
+        return
+    masks = [key for key in MASKS if row.get(key) is not None] if row.get("labels") is None else []
+    if masks:
+        trained = map(all, zip(*(row[key] for key in masks), strict=True))
+        pairs = zip(row["input_ids"], trained, strict=True)
+        row = row | {"labels": [i if one else IGNORED for i, one in pairs]}
+    for finding in _checked(dialect, row, mask):
+        at = finding.pointer.removeprefix("/labels")
+        moved = masks and at != finding.pointer
+        yield replace(finding, pointer=f"/{masks[0]}{at}") if moved else finding
+
+
+def _foreign(dialect: Dialect, ids: list[int]) -> str:
+    """Returns why ids are those of another vocabulary, "" where they may be of this one."""
+    size, tags = dialect.table.vocab_size, set(dialect.table.special.values())
+    beyond = [i for i in ids if i >= size]
+    if len(beyond) > 1:
+        return f"ids of another vocabulary: {beyond[0]} is beyond the {size} of this one"
+    if tags and tags.isdisjoint(ids):
+        return f"ids of another vocabulary: none of them is a tag of {dialect.name}"
+    return ""
+
+
+def _checked(dialect: Dialect, row: dict[str, Any], mask: str) -> Iterator[Finding]:
+    """Yields what is wrong with a row of integers of equal length."""
     ids, labels = row["input_ids"], row["labels"]
     episodes, faults = _episodes(dialect, row)
     yield from faults
@@ -70,7 +99,8 @@ def _shape(row: Any) -> Iterator[Finding]:
         return
     for key in _LISTS:
         if row.get(key) is None:
-            if key in ("input_ids", "labels"):
+            masked = key == "labels" and any(row.get(mask) is not None for mask in MASKS)
+            if key in ("input_ids", "labels") and not masked:
                 yield Finding("MYP510", f'the row has no "{key}"', help=_ROW)
             continue
         value = row[key]
@@ -82,6 +112,9 @@ def _shape(row: Any) -> Iterator[Finding]:
             at = f"/{key}/{bad}" if isinstance(value, list) else f"/{key}"
             yield Finding("MYP510", f'"{key}" must be a list of integers', at)
             return
+        if key in MASKS and not {0, 1}.issuperset(value):
+            at = next(i for i, x in enumerate(value) if x not in (0, 1))
+            yield Finding("MYP510", f'"{key}" must be a list of 0 and 1', f"/{key}/{at}")
         if key != "seq_lengths" and "input_ids" in row and len(value) != len(row["input_ids"]):
             sizes = f"{len(value)} items, and input_ids {len(row['input_ids'])}"
             yield Finding("MYP510", f'"{key}" has {sizes}', f"/{key}")

@@ -15,8 +15,9 @@ from mypt_lint.check.diagnostic import Diagnostic
 from mypt_spec.findings import Finding, regraded
 
 METADATA, MIXED, ONE_LABEL, UNREAD = "MYP112", "MYP113", "MYP611", "MYP018"
+VOCABULARY = "MYP513"
 _PROMPT_ONLY = "MYP252"
-OF_THE_FILE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD})
+OF_THE_FILE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY})
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
 

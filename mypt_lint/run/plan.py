@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import mypt_spec
@@ -17,7 +18,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.inputs import text_of
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.left_out import LeftOut
-from mypt_cli.jsonl.paths import SUFFIXES, expand
+from mypt_cli.jsonl.paths import MANIFEST, SUFFIXES, expand
 from mypt_cli.parser import known_dialect
 from mypt_cli.words import either
 from mypt_lint.check.checker import Checker
@@ -37,6 +38,7 @@ from mypt_records.names import FOUND, OTHER, TEXTS
 from mypt_spec.dialect import Dialect
 from mypt_spec.findings import RULES
 from mypt_spec.rules.context import ToolSchema
+from mypt_spec.tokenizer.vocabulary import COPIES
 
 AUTO = "auto"
 _THREADS = 32  # that wait for a store, or for a disk where there are _MANY files
@@ -165,14 +167,17 @@ class Plan:
         `say` is told which dialects are found.
         """
         out: list[Group] = []
-        checkers: dict[tuple[Settings, str, tuple[Dialect, ...]], Checker] = {}
+        checkers: dict[tuple[Any, ...], Checker] = {}
         for source in sources:
             own, name, others, looked, formatless = self.resolved(source, say)
-            key = (own, name, others)
+            vocabulary = self.given.get("vocab")
+            if vocabulary is None and own["kind"] == "rows":
+                vocabulary = _prepared_with(source.path)
+            key = (own, name, others, vocabulary)
             if key not in checkers:
                 checkers[key] = checker(
                     own,
-                    named_dialect(name, self.given.get("vocab")),
+                    named_dialect(name, vocabulary),
                     others=others,
                     misnamed=own["dialect"] != AUTO and bool(others),
                     known=known,
@@ -299,6 +304,15 @@ class Plan:
         say(_guessed(source, guess))
         others = tuple(d for d in known if d is not guess.dialect) if guess.sure else ()
         return Resolved(own, guess.dialect.name, others, guess.source)
+
+
+def _prepared_with(path: str) -> str | None:
+    """Returns the vocabulary in the prepared folder that a file of rows is in; None for none."""
+    for folder in Path(path).absolute().parents[:2]:
+        if (folder / MANIFEST).is_file():
+            copies = (folder / name for name in COPIES)
+            return next((str(copy) for copy in copies if copy.is_file()), None)
+    return None
 
 
 def _guessed(source: Source, guess: Guess) -> str:

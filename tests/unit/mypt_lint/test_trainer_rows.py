@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_lint.check.trainer_rows import IGNORED, check_row
 from mypt_lint.cli import main
+from mypt_train.commands.prepare import main as prepare
 from tests.support.build import assistant, call, calls, chat, native, tool, user, write
 from tests.support.strategies import episodes
 from tests.support.vocabulary import path, small
@@ -126,11 +128,48 @@ def test_options_of_a_record_that_ids_do_not_say(answer: str) -> None:
         ({"input_ids": [1, True], "labels": [1, 2]}, "MYP510", "/input_ids/1"),
         ({"input_ids": 7, "labels": [1, 2]}, "MYP510", "/input_ids"),
         ({"input_ids": [], "labels": []}, "MYP510", "/input_ids"),
-        ({"input_ids": [1], "labels": [1], "seq_lengths": [0, 1]}, "MYP512", "/seq_lengths"),
+        ({"input_ids": [50257], "labels": [1], "seq_lengths": [0, 1]}, "MYP512", "/seq_lengths"),
     ],
 )
 def test_rows_of_another_shape(value: Any, code: str, at: str) -> None:
     assert (code, at) in findings_of(value)
+
+
+def test_masks_in_the_place_of_labels() -> None:
+    """As TRL keeps them: what each of them has as 1 is trained."""
+    one = row(RECORD)
+    labels = one.pop("labels")
+    mask = [int(label != IGNORED) for label in labels]
+    some = [1] * len(mask)
+    assert findings_of(one | {"assistant_masks": mask}) == []
+    assert findings_of(one | {"completion_mask": some, "assistant_masks": mask}) == []
+    assert findings_of(one | {"completion_mask": some}) == [("MYP506", "/completion_mask/1")]
+    odd = [*mask[:-1], 2]
+    at = len(odd) - 1
+    assert findings_of(one | {"assistant_masks": odd}) == [("MYP510", f"/assistant_masks/{at}")]
+    assert findings_of(one | {"assistant_masks": mask[1:]}) == [("MYP510", "/assistant_masks")]
+    assert findings_of(one) == [("MYP510", "")]
+
+
+def test_rows_are_read_by_the_vocabulary_of_their_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Elsewhere, that their ids are another vocabulary's is said once."""
+    data = write(tmp_path / "data.jsonl", *[native(f"Hi {i}", "Hello you") for i in range(20)])
+    out = tmp_path / "out"
+    made = [data, "--vocab", str(path()), "--format", "trl", "-o", str(out), "-q", "--no-config"]
+    assert prepare(made) == 0
+    (rows,) = out.glob("train*/**/*.jsonl")
+    run = ["--no-config", "--dialect", "mypt", "--trainer-rows"]
+    assert main([*run, str(rows)]) == 0
+    alone = shutil.copy(rows, tmp_path / "rows.jsonl")
+    capsys.readouterr()
+    assert main([*run, str(alone), "--format", "concise"]) == 1
+    text, err = capsys.readouterr()
+    (line,) = text.splitlines()
+    assert "MYP513" in line
+    assert "in 20 of 20 records" in line
+    assert "1 error" in err
 
 
 @given(st.data())

@@ -138,10 +138,10 @@ def test_every_dialect_is_specified() -> None:
     assert {path.parent for path in SPECS} == {path.parent for path in tables}
 
 
-# A chat dialect is data alone: at most 120 lines of grammar, tokens.toml and records.toml, without
+# A chat dialect is data alone: at most 121 lines of grammar, tokens.toml and records.toml, without
 # comments and blank lines, or more for a reason.
-MOST = 120
-LONGER = {"harmony": 198}  # eight more spellings of a call, texts of two built-in tools
+MOST = 121
+LONGER = {"harmony": 199}  # eight more spellings of a call, texts of two built-in tools
 
 
 def test_a_chat_dialect_is_small() -> None:
