@@ -6,7 +6,7 @@ Input: a dialect. Output: tags that are single ids, or texts where a format has 
 from __future__ import annotations
 
 from mypt_spec import Dialect
-from mypt_spec.states import open_blocks
+from mypt_spec.states import awaits_result, open_blocks
 from mypt_spec.table import TEXT, Terminal
 
 
@@ -31,7 +31,8 @@ def stop_strings(dialect: Dialect) -> list[str]:
 def _last_tags(dialect: Dialect) -> dict[str, tuple[bool, bool]]:
     """Returns the tags after which the model writes no further.
 
-    With each, whether all may be over then, and whether another turn may begin.
+    With each, whether all may be over then, without a result to wait for, and whether another turn
+    may begin.
     """
     table, machine = dialect.table, dialect.automaton
     blocks = open_blocks(machine, table)
@@ -47,8 +48,9 @@ def _last_tags(dialect: Dialect) -> dict[str, tuple[bool, bool]]:
                 and _own(terminal)
                 and not any(n == TEXT or _own(table.terminals[n]) for n in machine.steps[state])
             ):
-                over = state in machine.accepts, turn in machine.steps[state]
-                found[terminal.shown] = max(found.get(terminal.shown, over), over)
+                over = state in machine.accepts and not awaits_result(state, machine, table)
+                known = over, turn in machine.steps[state]
+                found[terminal.shown] = max(found.get(terminal.shown, known), known)
     return found
 
 

@@ -38,7 +38,6 @@ class Shape:
     keys: tuple[str, ...] = ()
     quoted: bool = False
     beside: bool = True
-    unanswered: bool = True
     empty_answers: bool = True
     result_names: bool = False
     tools: Callable[[Maker], list[Record]] | None = None
@@ -60,7 +59,7 @@ def chat(make: Maker, shape: Shape) -> Record:
             messages += _calls(make, shape, ids)
         answer = make.text(empty=9 * shape.empty_answers)
         messages.append({"role": "assistant", **_thought(make, shape), "content": answer})
-    if shape.calls and shape.unanswered and make.one_in(5):
+    if shape.calls and make.one_in(5):
         messages += [user(make.text()), _calls(make, shape, ids)[0]]
     record: Record = {"messages": messages}
     if shape.tools is not None and make.one_in(2):

@@ -141,7 +141,7 @@ def test_every_dialect_is_specified() -> None:
 # A chat dialect is data alone: at most 121 lines of grammar, tokens.toml and records.toml, without
 # comments and blank lines, or more for a reason.
 MOST = 121
-LONGER = {"harmony": 199}  # eight more spellings of a call, texts of two built-in tools
+LONGER = {"harmony": 200}  # eight more spellings of a call, texts of two built-in tools
 
 
 def test_a_chat_dialect_is_small() -> None:
