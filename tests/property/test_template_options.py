@@ -123,6 +123,36 @@ def test_the_system_block_is_that_of_the_template(name: str, tools: bool) -> Non
     assert text.split(end)[0] == shown.split(end)[0]
 
 
+def test_the_template_of_gpt_oss_differs_as_specified() -> None:
+    """Section 9 of the specification of harmony: where the template is not as the library."""
+    folder = os.environ.get("CHAT_TEMPLATES")
+    if not folder:
+        pytest.skip("CHAT_TEMPLATES names no folder with the official templates")
+    template, date = Path(folder) / "gptoss.jinja", "2025-06-28"
+
+    def both(record: Record) -> tuple[str, str]:
+        own = record | {KEY: {"conversation_start_date": date}}
+        ours = mypt_spec.dialect("harmony").serialize(read("harmony", own))
+        return officially(template, record, date, {"conversation_start_date": "2001-01-01"}), ours
+
+    head: Record = {"role": "system", "content": "S"}
+    theirs, ours = both({"messages": [head, USER, SAID]})
+    assert f"Current date: {date}" in theirs
+    assert theirs.replace("S\n\n<|end|>", "S<|end|>") == ours
+    call = {"type": "function", "function": {"name": "f", "arguments": {}}}
+    calling = {"role": "assistant", "content": "I look.", "tool_calls": [call]}
+    theirs, ours = both({"messages": [USER, calling]})
+    assert "<|channel|>analysis<|message|>I look.<|end|>" in theirs
+    assert "<|channel|>commentary<|message|>I look.<|end|>" in ours
+    inner = {"type": "object", "properties": {"z": {"type": "string"}}}
+    field = {"type": "object", "properties": {"q": inner}}
+    schema = {"type": "object", "properties": {"p": field}}
+    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": schema}}
+    theirs, ours = both({"messages": [USER, SAID], "tools": [tool]})
+    assert "z?: string,\n" in ours
+    assert "z?: string,\n" not in theirs
+
+
 def officially(file: Path, record: Record, date: str, options: Record) -> str:
     """The text of an official template, for which it is this day."""
     sandbox = pytest.importorskip("jinja2.sandbox", reason="runs templates")
