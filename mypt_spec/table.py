@@ -99,7 +99,8 @@ class Piece:
     attribute, with the `pattern` of its values). White space is written as in `value`; when
     reading, any other or none is taken in its place, with a finding (MYP230). If it is `exact`,
     only `value` or none is taken: other white space is content. `loss` is 0 for white space at the
-    end of a spelling that the system writes, whoever writes the tag: it is never trained.
+    end of a spelling that the system writes, whoever writes the tag: it is never trained. `usual`
+    is the pattern of the values that models of the format take; others are read, with a finding.
     """
 
     kind: str
@@ -107,6 +108,7 @@ class Piece:
     pattern: str = ""
     exact: bool = False
     loss: int = 1
+    usual: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +456,13 @@ class TokenTable:
             for t in self.terminals.values()
             if not t.joins and not any(p.kind == "special" for p in t.spelling)
         )
+
+    @cached_property
+    def usual_ids(self) -> re.Pattern[str] | None:
+        """Matches the ids of calls that models of the format take; None for any."""
+        pieces = (p for t in self.terminals.values() for p in t.spelling)
+        usual = next((p.usual for p in pieces if p.value == "id" and p.usual), "")
+        return re.compile(usual) if usual else None
 
     @cached_property
     def late(self) -> dict[str, int]:

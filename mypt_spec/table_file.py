@@ -422,7 +422,7 @@ def _piece(raw: Any, entry: str, need: Any) -> Piece:
     )
     kind = next((k for k in ("special", "text", "space", "attr") if k in raw), "")
     need(
-        bool(kind) and set(raw) <= {kind, "pattern", "exact", "id", "loss"},
+        bool(kind) and set(raw) <= {kind, "pattern", "exact", "id", "loss", "usual"},
         entry,
         f"piece {raw} must have one of special, text, attr, space",
     )
@@ -448,6 +448,9 @@ def _piece(raw: Any, entry: str, need: Any) -> Piece:
         entry,
         '"loss" is 0 or 1, of an exact space',
     )
+    usual = raw.get("usual", "")
+    need(isinstance(usual, str), entry, '"usual" of an attr piece must be a pattern')
+    need(not usual or kind == "attr", entry, '"usual" is for an attr piece')
     return Piece(
-        kind, raw[kind], raw.get("pattern", ""), raw.get("exact", False), raw.get("loss", 1)
+        kind, raw[kind], raw.get("pattern", ""), raw.get("exact", False), raw.get("loss", 1), usual
     )

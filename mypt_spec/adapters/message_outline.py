@@ -33,7 +33,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from mypt_spec.adapters.base import Outlined, Split, WholeRecord, shallow
-from mypt_spec.adapters.message_skeleton import PLAIN_DEPTH, is_id, refuse_repeated
+from mypt_spec.adapters.message_skeleton import PLAIN_DEPTH, Free, refuse_repeated
 from mypt_spec.bodies.plain_schema import arguments, several
 from mypt_spec.record_schema import is_free_weight
 
@@ -139,12 +139,12 @@ _types = lru_cache(maxsize=8)(_Types)
 class MessageOutlines:
     """Makes outlines; belongs to one thread.
 
-    `names` matches the names of tools that are free. With `weights`, 0 and 1 are told apart.
+    Names of tools and ids that are `free` are numbers. With `weights`, 0 and 1 are told apart.
     """
 
-    def __init__(self, names: re.Pattern[str], *, weights: bool = True) -> None:
+    def __init__(self, free: Free, *, weights: bool = True) -> None:
         self.weights = weights
-        self.matches = names.fullmatch
+        self.matches, self.is_id = free.names.fullmatch, free.ids.fullmatch
         self.keys: list[str] = []  # of metadata, the names of the fields `x0`, `x1` ...
         self.rare = False  # whether answers have the fields of RareAnswer
         self.tool: type | None = None  # of the definitions that are expected, if any
@@ -265,7 +265,7 @@ class MessageOutlines:
                                 if ident is not UNSET:
                                     if ident in ids:
                                         ident = ids[ident]
-                                    elif is_id(ident):
+                                    elif self.is_id(ident):
                                         ident = ids.setdefault(ident, len(ids))
                                 if name in called:
                                     name = called[name]
@@ -287,7 +287,7 @@ class MessageOutlines:
                         if ident is not UNSET:
                             if ident in ids:
                                 ident = ids[ident]
-                            elif is_id(ident):
+                            elif self.is_id(ident):
                                 ident = ids.setdefault(ident, len(ids))
                         if name in called:
                             name = called[name]

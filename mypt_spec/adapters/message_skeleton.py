@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot, Split, WholeRecord, shallow
 from mypt_spec.adapters.message_shape import THOUGHTS
@@ -36,7 +36,14 @@ _WIDE = re.compile(r"[A-Za-z_][\w.-]{0,62}", re.ASCII)
 # Names, and ids, of all kinds.
 _WORDS, _IDS = ("a", "Z", "a0", "B_c", "x" * 63), ("0", "_", "-", "9a-", "7" * 99)
 _MORE_WORDS = ("_", "a.b", "a-", "a.", "_.-" * 21)
-_NO_ID = re.compile(r"[^\w-]", re.ASCII).search
+_IDENTS = re.compile(r"[\w-]+", re.ASCII)
+
+
+class Free(NamedTuple):
+    """What matches names of tools, and ids of calls, that can be any others in their place."""
+
+    names: re.Pattern[str]
+    ids: re.Pattern[str]
 
 
 @cache
@@ -51,18 +58,18 @@ def _arguments() -> tuple[Callable[[bytes | str], dict[str, Any]], Callable[[Any
     return decode, msgspec.json.Encoder().encode
 
 
-def skeleton(record: Any, names: re.Pattern[str]) -> Split | None:
+def skeleton(record: Any, free: Free) -> Split | None:
     """Returns a record as a rest of its head, one of each piece, and all that is free.
 
-    Ids, and names of tools that match `names`, are numbers in the rests. None: only the whole
-    record tells.
+    Ids and names of tools that are `free` are numbers in the rests. None: only the whole record
+    tells.
     """
     if record.__class__ is not dict or record.get("messages").__class__ is not list:
         return None
     head: list[Any] = []
     rests: list[Any] = [head]
     messages: list[Any] = []
-    walk = _Walk(names)
+    walk = _Walk(free)
     try:
         for key, value in record.items():
             head.append(key)
@@ -92,11 +99,11 @@ def skeleton(record: Any, names: re.Pattern[str]) -> Split | None:
     )
 
 
-def marked(record: dict[str, Any], names: re.Pattern[str]) -> Marked | None:
+def marked(record: dict[str, Any], free: Free) -> Marked | None:
     """Returns a record with marks where its skeleton has none of its values; see `Marked`."""
     messages = record["messages"]
     starts = begins([message["role"] for message in messages])
-    marks, made = _Marks(names), []
+    marks, made = _Marks(free), []
     tools = [marks.tool()] if record.get("tools") is not None else record.get("tools")
     for i, message in enumerate(messages):
         if i in starts:
@@ -116,8 +123,8 @@ def begins(roles: list[str]) -> list[int]:
 class _Marks:
     """Puts marks into messages. `words` has those of the ids and names of one piece."""
 
-    def __init__(self, names: re.Pattern[str]) -> None:
-        self.names, self.slots = names, list[Slot]()
+    def __init__(self, free: Free) -> None:
+        self.free, self.slots = free, list[Slot]()
         self.words: dict[tuple[str, str], str] = {}
 
     def mark(self, path: tuple[str | int | None, ...], kind: str) -> str:
@@ -126,7 +133,7 @@ class _Marks:
 
     def word(self, kind: str, value: Any, path: tuple[str | int | None, ...]) -> Any:
         """Returns the mark of an id or a name; another value as it is."""
-        if not (is_id(value) if kind == "id" else is_word(value, self.names)):
+        if not is_word(value, self.free.ids if kind == "id" else self.free.names):
             return value
         known = self.words.get((kind, value))
         if known is None:
@@ -179,10 +186,10 @@ def slot_of_weight(weight: float) -> int | None:
     return int(number) if number >= 0 and number.is_integer() else None
 
 
-def any_words(patterns: list[dict[str, str]]) -> re.Pattern[str] | None:
+def any_words(patterns: list[dict[str, str]], ids: str = "") -> Free | None:
     """Returns what matches names that fit these patterns of tags, as all ids that are free do.
 
-    None where no names do.
+    Ids are of the form `ids`, where it is given. None where no names fit.
     """
 
     def fit(words: tuple[str, ...]) -> bool:
@@ -193,17 +200,15 @@ def any_words(patterns: list[dict[str, str]]) -> re.Pattern[str] | None:
             for word in (_IDS + _WORDS if key == "id" else words)
         )
 
-    return (_WIDE if fit(_WORDS + _MORE_WORDS) else _NARROW) if fit(_WORDS) else None
+    if not fit(_WORDS):
+        return None
+    names = _WIDE if fit(_WORDS + _MORE_WORDS) else _NARROW
+    return Free(names, re.compile(ids) if ids else _IDENTS)
 
 
-def is_word(value: Any, names: re.Pattern[str]) -> TypeGuard[str]:
-    """Returns whether a value is the name of a tool that can be any other in its place."""
-    return value.__class__ is str and names.fullmatch(value) is not None
-
-
-def is_id(value: Any) -> TypeGuard[str]:
-    """Returns whether a value is an id that can be any other in its place."""
-    return type(value) is str and value != "" and _NO_ID(value) is None
+def is_word(value: Any, words: re.Pattern[str]) -> TypeGuard[str]:
+    """Returns whether a value is a name or an id that can be any other in its place."""
+    return value.__class__ is str and words.fullmatch(value) is not None
 
 
 def divided(record: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -259,10 +264,10 @@ def _uncalled(call: Any) -> Any:
 
 
 class _Walk:
-    """Splits messages. `ids` numbers the ids and names of one piece, `names` matches free names."""
+    """Splits messages. `ids` numbers the ids and names of one piece; others than `free` stay."""
 
-    def __init__(self, names: re.Pattern[str]) -> None:
-        self.names = names
+    def __init__(self, free: Free) -> None:
+        self.free = free
         self.texts: list[str] = []
         self.notes: list[Any] = []
         self.values: list[Any] = []
@@ -312,11 +317,13 @@ class _Walk:
                 add([value])
 
     def number(self, value: Any) -> Any:
-        return self.ids.setdefault(value, len(self.ids)) if is_id(value) else [value]
+        return (
+            self.ids.setdefault(value, len(self.ids)) if is_word(value, self.free.ids) else [value]
+        )
 
     def name(self, value: Any) -> Any:
         """Returns the number of a tool's name; a name that is not free stays."""
-        if is_word(value, self.names):
+        if is_word(value, self.free.names):
             return self.ids.setdefault(f"\0{value}", len(self.ids))
         return [value]
 

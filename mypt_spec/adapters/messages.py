@@ -141,8 +141,9 @@ class Messages(Adapter):
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
         attrs = [self._patterns(p) for p in ("call", "result") if p in paths]
-        # The names of tools that are free, if any are.
-        self.names = None if table.tool_names else any_words(attrs)
+        # The names of tools and ids that are free, if any are.
+        usual = table.usual_ids.pattern if table.usual_ids else ""
+        self.free = None if table.tool_names else any_words(attrs, usual)
 
     def _opener(self, piece: str) -> Terminal:
         return self.table.openers[self.paths[piece][-1]]
@@ -189,13 +190,13 @@ class Messages(Adapter):
 
     def skeleton(self, record: Any) -> Split | None:
         """Returns a record as a rest of its head, one of each piece, and all that is free."""
-        return None if self.names is None else skeleton(record, self.names)
+        return None if self.free is None else skeleton(record, self.free)
 
     def outlines(self, *, weights: bool = True) -> Outlines | None:
         """Returns what makes outlines of lines."""
         from mypt_spec.adapters.message_outline import MessageOutlines  # which needs msgspec
 
-        return None if self.names is None else MessageOutlines(self.names, weights=weights)
+        return None if self.free is None else MessageOutlines(self.free, weights=weights)
 
     def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
         """Returns the head of a record, and a record for each of its turns, with what each adds."""
@@ -207,7 +208,7 @@ class Messages(Adapter):
 
     def marked(self, record: dict[str, Any]) -> Marked | None:
         """Returns a record with a mark for each value that its skeleton leaves out."""
-        return None if self.names is None else marked(record, self.names)
+        return None if self.free is None else marked(record, self.free)
 
     def tools_text(self, tools: Any) -> str:
         """Returns the definitions of tools, or what JSON says of them, as a text has them."""

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from mypt_spec.bodies.json_body import (
+    ID,
     KEYS,
     NAME,
     TAGGED,
@@ -31,7 +32,7 @@ from mypt_spec.rules.context import Context, TextRun
 from mypt_spec.rules.declared import misfit_arguments, undeclared_calls
 from mypt_spec.rules.registry import check
 from mypt_spec.serializer import misread
-from mypt_spec.table import CALLS, TEXT, UNESCAPED, Terminal
+from mypt_spec.table import CALLS, LISTS, TEXT, UNESCAPED, Terminal
 from mypt_spec.validator import mistake_of, name_refusal
 
 _LONG = 400  # code points of a body whose result is kept
@@ -290,6 +291,21 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
             )
     for key in given:
         yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)
+
+
+@check("MYP368")
+def id_of_another_form(context: Context) -> Iterator[Finding]:
+    """Finds ids of calls that models of the format do not take."""
+    usual = context.table.usual_ids
+    for part in context.calls if usual is not None else ():
+        body, ids = context.table.openers[part.kind].body, [dict(part.attrs).get(ID, "")]
+        if body in LISTS and _faultless(part.text, body, context.table.literals):
+            ids = [call.id for call in calls_in(value_in(part.text, body), body, part.attrs)]
+        for ident in ids:
+            if usual is not None and ident and usual.fullmatch(ident) is None:
+                what = f"the id {ident!r} of a call is none that the models of the format take"
+                hint = f"write one that matches {usual.pattern}, in the call and in its result"
+                yield Finding("MYP368", what, *part.at, help=hint)
 
 
 @check("MYP353")

@@ -75,7 +75,9 @@ def chat(rng: random.Random, name: str) -> dict[str, Any]:
                 quoted = rng.random() < 0.3
                 made.append(call(rng.choice(declared), json.dumps(given) if quoted else given))
                 if "mistral" in name or rng.random() < 0.3:
-                    ident = "".join(rng.choices("abcXYZ019", k=9)) + rng.choice(["", "", "_-"])
+                    ident = "".join(rng.choices("abcXYZ019", k=9)) + rng.choice(
+                        ["", "", "_-" * (name != "mistral")]
+                    )
                     made[-1]["id"] = ident
             thought = {"reasoning_content": text(rng)} if thinks else {}
             messages.append({"role": "assistant", **thought, "tool_calls": made})
