@@ -458,26 +458,21 @@ class TokenTable:
         )
 
     @cached_property
-    def usual_ids(self) -> re.Pattern[str] | None:
-        """Matches the ids of calls that models of the format take; None for any."""
-        pieces = (p for t in self.terminals.values() for p in t.spelling)
-        usual = next((p.usual for p in pieces if p.value == "id" and p.usual), "")
-        return re.compile(usual) if usual else None
-
-    @cached_property
     def late(self) -> dict[str, int]:
         """Maps closing tags that end as another tag is spelled to the length of the text before it.
 
         Where their block is not open, that text is content, and the other tag follows.
         """
-        rows = [(t, t.spelling[t.led :]) for t in self.terminals.values() if not t.joins]
-        lead = {t.name: text_at(pieces) for t, pieces in rows}
+        rows = {t.name: t.spelling[t.led :] for t in self.terminals.values() if not t.joins}
+        whole = {name: "".join(p.value for p in row) for name, row in rows.items()}
         return {
-            t.name: len(lead[t.name])
-            for t, pieces in rows
-            for rest in [t.bare[len(lead[t.name]) + t.led * len(t.spelling[0].value) :]]
-            if t.closes and lead[t.name].strip() and any(p.kind == "special" for p in pieces)
-            if any(o is not t and o.bare.startswith(rest) for o, _ in rows)
+            name: len(text)
+            for name, row in rows.items()
+            for text, rest in [(text_at(row), whole[name][len(text_at(row)) :])]
+            if self.terminals[name].closes
+            and text.strip()
+            and any(p.kind == "special" for p in row)
+            if any(other.startswith(rest) for o, other in whole.items() if o != name)
         }
 
     @cached_property

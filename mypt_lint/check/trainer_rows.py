@@ -113,8 +113,8 @@ def _shape(row: Any) -> Iterator[Finding]:
             yield Finding("MYP510", f'"{key}" must be a list of integers', at)
             return
         if key in MASKS and not {0, 1}.issuperset(value):
-            at = next(i for i, x in enumerate(value) if x not in (0, 1))
-            yield Finding("MYP510", f'"{key}" must be a list of 0 and 1', f"/{key}/{at}")
+            odd = next(i for i, x in enumerate(value) if x not in (0, 1))
+            yield Finding("MYP510", f'"{key}" must be a list of 0 and 1', f"/{key}/{odd}")
         if key != "seq_lengths" and "input_ids" in row and len(value) != len(row["input_ids"]):
             sizes = f"{len(value)} items, and input_ids {len(row['input_ids'])}"
             yield Finding("MYP510", f'"{key}" has {sizes}', f"/{key}")

@@ -23,7 +23,6 @@ to be new, they are decoded with their line, which takes less time than to pass 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 from operator import attrgetter, or_

@@ -186,10 +186,10 @@ def slot_of_weight(weight: float) -> int | None:
     return int(number) if number >= 0 and number.is_integer() else None
 
 
-def any_words(patterns: list[dict[str, str]], ids: str = "") -> Free | None:
+def any_words(patterns: list[dict[str, str]], ids: re.Pattern[str] | None) -> Free | None:
     """Returns what matches names that fit these patterns of tags, as all ids that are free do.
 
-    Ids are of the form `ids`, where it is given. None where no names fit.
+    `ids` matches the ids that are free, if not all of them are. None where no names fit.
     """
 
     def fit(words: tuple[str, ...]) -> bool:
@@ -203,7 +203,7 @@ def any_words(patterns: list[dict[str, str]], ids: str = "") -> Free | None:
     if not fit(_WORDS):
         return None
     names = _WIDE if fit(_WORDS + _MORE_WORDS) else _NARROW
-    return Free(names, re.compile(ids) if ids else _IDENTS)
+    return Free(names, ids or _IDENTS)
 
 
 def is_word(value: Any, words: re.Pattern[str]) -> TypeGuard[str]:

@@ -57,6 +57,7 @@ from mypt_spec.bodies.json_body import (
     calls_in,
     definitions_in,
     list_text,
+    usual_ids,
     value_in,
 )
 from mypt_spec.bodies.strict_json import canonical, loads
@@ -142,8 +143,7 @@ class Messages(Adapter):
         self.ordered = not self.listed and len(with_ids) < 2
         attrs = [self._patterns(p) for p in ("call", "result") if p in paths]
         # The names of tools and ids that are free, if any are.
-        usual = table.usual_ids.pattern if table.usual_ids else ""
-        self.free = None if table.tool_names else any_words(attrs, usual)
+        self.free = None if table.tool_names else any_words(attrs, usual_ids(table))
 
     def _opener(self, piece: str) -> Terminal:
         return self.table.openers[self.paths[piece][-1]]

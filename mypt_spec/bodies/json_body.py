@@ -178,6 +178,13 @@ def definitions_in(messages: Iterable[Message], table: TokenTable) -> list[dict[
     return []
 
 
+def usual_ids(table: TokenTable) -> re.Pattern[str] | None:
+    """Returns what matches the ids of calls that models of a format take; None for any."""
+    pieces = (p for t in table.terminals.values() for p in t.spelling if p.kind == "attr")
+    usual = next((p.usual for p in pieces if p.value == ID and p.usual), "")
+    return re.compile(usual) if usual else None
+
+
 def canonical_calls(
     messages: list[Message], table: TokenTable
 ) -> tuple[list[Message], list[Finding]]:

@@ -18,6 +18,7 @@ from mypt_spec.bodies.json_body import (
     calls_in,
     given_key,
     read_body,
+    usual_ids,
     value_in,
 )
 from mypt_spec.bodies.json_schema import Patience, SchemaError
@@ -296,7 +297,7 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
 @check("MYP368")
 def id_of_another_form(context: Context) -> Iterator[Finding]:
     """Finds ids of calls that models of the format do not take."""
-    usual = context.table.usual_ids
+    usual = usual_ids(context.table)
     for part in context.calls if usual is not None else ():
         body, ids = context.table.openers[part.kind].body, [dict(part.attrs).get(ID, "")]
         if body in LISTS and _faultless(part.text, body, context.table.literals):
