@@ -409,8 +409,7 @@ class TokenTable:
     @cached_property
     def closers(self) -> dict[str, Terminal]:
         """Maps each kind of block that has one to its closing tag."""
-        rows = [t for t in self.terminals.values() if not t.mark]
-        return {kind: t for t in rows for kind in t.closing}
+        return {kind: t for t in self.terminals.values() if not t.mark for kind in t.closing}
 
     @cached_property
     def marks(self) -> dict[str, Terminal]:
@@ -465,14 +464,13 @@ class TokenTable:
         """
         rows = {t.name: t.spelling[t.led :] for t in self.terminals.values() if not t.joins}
         whole = {name: "".join(p.value for p in row) for name, row in rows.items()}
+        mixed = [n for n, row in rows.items() if any(p.kind == "special" for p in row)]
+        lead = {n: text_at(rows[n]) for n in mixed if self.terminals[n].closes}
         return {
             name: len(text)
-            for name, row in rows.items()
-            for text, rest in [(text_at(row), whole[name][len(text_at(row)) :])]
-            if self.terminals[name].closes
-            and text.strip()
-            and any(p.kind == "special" for p in row)
-            if any(other.startswith(rest) for o, other in whole.items() if o != name)
+            for name, text in lead.items()
+            if text.strip()
+            if any(s.startswith(whole[name][len(text) :]) for n, s in whole.items() if n != name)
         }
 
     @cached_property
@@ -497,10 +495,8 @@ class TokenTable:
     @cached_property
     def attributes(self) -> tuple[re.Pattern[str], ...]:
         """Returns the patterns of attribute values."""
-        return tuple(
-            re.compile(p)
-            for p in sorted({p for t in self.terminals.values() for p in t.patterns.values()})
-        )
+        values = {p for t in self.terminals.values() for p in t.patterns.values()}
+        return tuple(map(re.compile, sorted(values)))
 
     @cached_property
     def spellings(self) -> tuple[Terminal, ...]:
