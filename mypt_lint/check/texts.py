@@ -194,37 +194,39 @@ def generation(checker: Checker, text: str, prompt: str = "") -> list[Finding]:
             first = before.findings[0]
             message = f"the prompt is no legal beginning: {first.message}"
             return [replace(first, message=message, pointer="/prompt")]
-        return _follow(checker, events, before.state, before.last)
+        return _explained(checker, events, before.state, before.last)[1]
     machine = dialect.automaton
     if events and events[0].terminal in machine.steps[machine.start]:
-        return _follow(checker, events, machine.start, "", transcript=True)
+        return _explained(checker, events, machine.start, "", transcript=True)[1]
     own = model_writes(machine, dialect.table)
-    outcomes = [_follow(checker, events, state) for state, names in own.items() if names]
-    return min(outcomes, key=_badness, default=[])
+    places = [_explained(checker, events, state) for state, names in own.items() if names]
+    return min(places, key=_badness, default=(True, []))[1]
 
 
-def _badness(findings: list[Finding]) -> tuple[int, int]:
+def _badness(explained: tuple[bool, list[Finding]]) -> tuple[bool, int, int]:
+    legal, findings = explained
     errors = [f for f in findings if f.severity == "error"]
     first = errors[0].span if errors else None
-    return len(errors), -(first[0] if first else 0)
+    return not legal, len(errors), -(first[0] if first else 0)
 
 
-def _follow(
+def _explained(
     checker: Checker,
     events: list[Event],
     state: int,
     last: str | None = None,
     *,
     transcript: bool = False,
-) -> list[Finding]:
+) -> tuple[bool, list[Finding]]:
+    """Returns (legal, findings) of a text after a state: whether its tags and texts may be there."""
     table, machine = checker.dialect.table, checker.dialect.automaton
     outcome = Run(table, machine, complete=False).start_at(state, last).check(events)
     if outcome.findings:
-        return outcome.findings
+        return False, outcome.findings
     if not transcript:
         found = _beyond(checker, outcome.events, state)
         if found:
-            return found
+            return False, found
     findings = list(_bodies(checker, outcome.events))
     names = machine.steps[outcome.state]
     may_go_on = any(n == TEXT or table.terminals[n].by_model for n in names)
@@ -238,7 +240,7 @@ def _follow(
         end = events[-1].at.span[1] if events and events[-1].at.span else 0
         message = f"legal so far, but not complete: it stops {where}"
         findings.append(Finding("MYP701", message, span=(end, end), expected=words))
-    return findings
+    return True, findings
 
 
 def _beyond(checker: Checker, events: list[Event], state: int) -> list[Finding]:

@@ -344,6 +344,13 @@ def test_generations(lint: Linter, text: str, status: int, expected: list[str]) 
     assert (done[0], codes(done[1])) == (status, expected)
 
 
+def test_a_fault_in_a_call_is_no_sign_of_another_place(lint: Linter) -> None:
+    """The text is read from where its tags may be, however much is wrong inside of them."""
+    text = '<tool_call>\n{"name": "a", "params": {}}\n</tool_call><|im_end|>\n'
+    done = lint.of(text, "-q", "--kind", "generation", "--dialect", "qwen3", name="g.txt")
+    assert (done[0], codes(done[1])) == (1, ["MYP332", "MYP333"])
+
+
 def test_generations_with_their_prompts(lint: Linter) -> None:
     prompt = "<myPT_system>S</myPT_system><myPT_user>Q</myPT_user>"
     records = [
