@@ -13,7 +13,9 @@ from typing import TypeVar
 import mypt_spec
 from mypt_spec.table import TEXT
 
-USER, THINK, ASSISTANT, END = "<|user|>", "<|think|>", "<|assistant|>", "<|end|>"
+_D = mypt_spec.dialect("gabgpt")
+_TAGS = ("USER", "THINK", "ASSISTANT", "END")
+USER, THINK, ASSISTANT, END = (_D.table.terminals[name].bare for name in _TAGS)
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -21,8 +23,9 @@ _T = TypeVar("_T")
 def prepare(log: str, message: str, *, think: bool = False) -> str:
     r"""Returns the log with a new user message, ready for generation.
 
-    It ends with the opening tag of the model's segment. A tag that the user typed is written with
-    `\u003c` for its `<`, so that it never becomes a tag, and a warning is logged.
+    It ends with the opening tag of the model's segment. Where the log ends with what the user said,
+    a line end joins the message to it. A tag that the user typed is written with `\u003c` for its
+    `<`, so that it never becomes a tag. Of both, a warning is logged.
 
     >>> prepare("<|user|>Hi<|assistant|>Hello!<|end|><|user|>", "How are you?")
     '<|user|>Hi<|assistant|>Hello!<|end|><|user|>How are you?<|assistant|>'
@@ -32,18 +35,19 @@ def prepare(log: str, message: str, *, think: bool = False) -> str:
             "the message spells a tag of the format; it was written so that it is none: %r",
             message[:80],
         )
-        message = mypt_spec.dialect("gabgpt").table.literals.sub(
-            lambda m: "\\u003c" + m[0][1:], message
-        )
+        message = _D.table.literals.sub(lambda m: "\\u003c" + m[0][1:], message)
     opened = _open_user(log)
     between = "\n" if message and not opened.endswith(USER) else ""
+    if between:
+        _log.warning("the log ends with what the user said: a line end joins the new message to it")
     return opened + between + message + (THINK if think else ASSISTANT)
 
 
 def prepare_raw(log: str, *, think: bool = False) -> str:
     """Returns the log as it is, ready for generation.
 
-    The log is raw text, or ends with what the user said. If it ends with thinking, it is made ready
+    The log is raw text, or ends with what the user said; an empty message takes the place of one
+    that is not there, and a warning is logged. If it ends with thinking, it is made ready
     for the second round, in which the answer is written.
 
     >>> prepare_raw("Hello", think=True)
@@ -52,7 +56,10 @@ def prepare_raw(log: str, *, think: bool = False) -> str:
     pieces = _stripped(log)
     if _inside(pieces) == THINK:
         return "".join(piece for _, piece in pieces) + ASSISTANT
-    return _open_user(log) + (THINK if think else ASSISTANT)
+    opened = _open_user(log)
+    if opened.endswith(USER):
+        _log.warning("the log has no message of the user that is to be answered: it is left empty")
+    return opened + (THINK if think else ASSISTANT)
 
 
 def cleanup(log: str) -> str:
@@ -140,7 +147,7 @@ def truncate(tokens: Sequence[_T], max_len: int, *, whole_turns: bool = True) ->
     first = max(0, len(tokens) - max_len)
     if not first or not whole_turns:
         return list(tokens[first:])
-    boundary = (USER, mypt_spec.dialect("gabgpt").table.special[USER])
+    boundary = (USER, _D.table.special[USER])
     turn = next((i for i in range(first, len(tokens)) if tokens[i] in boundary), None)
     if turn is None:
         _log.warning(
@@ -151,7 +158,7 @@ def truncate(tokens: Sequence[_T], max_len: int, *, whole_turns: bool = True) ->
 
 
 def _pieces(text: str) -> list[tuple[str, str]]:
-    return [(event.terminal, event.text) for event in mypt_spec.dialect("gabgpt").lex(text)]
+    return [(event.terminal, event.text) for event in _D.lex(text)]
 
 
 def _stripped(log: str) -> list[tuple[str, str]]:

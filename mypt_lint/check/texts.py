@@ -218,7 +218,7 @@ def _explained(
     *,
     transcript: bool = False,
 ) -> tuple[bool, list[Finding]]:
-    """Returns (legal, findings) of a text after a state: whether its tags and texts may be there."""
+    """Returns (legal, findings) of a text after a state: whether its tags may be there."""
     table, machine = checker.dialect.table, checker.dialect.automaton
     outcome = Run(table, machine, complete=False).start_at(state, last).check(events)
     if outcome.findings:

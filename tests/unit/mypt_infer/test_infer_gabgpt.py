@@ -93,6 +93,23 @@ def test_a_typed_tag_is_said(caplog: pytest.LogCaptureFixture) -> None:
     assert "spells a tag" in caplog.text
 
 
+def test_what_nobody_wrote_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    """A line end between two messages of the user, and an empty message."""
+    closed = "<|user|>Hi<|assistant|>Hello!<|end|>"
+    with caplog.at_level(logging.WARNING):
+        gabgpt.prepare(closed, "M")
+        gabgpt.prepare_raw("Hello")
+        assert caplog.text == ""
+        assert gabgpt.prepare("Hello", "M") == "<|user|>Hello\nM<|assistant|>"
+        assert "a line end joins the new message" in caplog.text
+        assert gabgpt.prepare_raw(closed) == f"{closed}<|user|><|assistant|>"
+        assert "no message of the user" in caplog.text
+
+
+def test_the_tags_are_those_of_the_token_table() -> None:
+    assert {gabgpt.USER, gabgpt.THINK, gabgpt.ASSISTANT, gabgpt.END} == {*D.table.special}
+
+
 @pytest.mark.parametrize("think", [False, True])
 @pytest.mark.parametrize(
     "log",
