@@ -40,9 +40,6 @@ _LONG = 8 << 10  # bytes of a rest that is remembered
 _LONGEST = 1 << 20  # bytes of a line
 _TEXTS = frozenset({"content", "value", "text", "reasoning_content", "thinking", "reasoning"})
 _ROLE = frozenset({"from", "role"})
-_PLAIN = frozenset({  # roles whose messages are texts and nothing else
-    "system", "developer", "user", "assistant", "human", "gpt", "chatgpt", "model", "prompter",
-})  # fmt: skip
 _KEPT = frozenset({"tools", "functions", "language"})  # of which the string itself says something
 _LEFT = frozenset({OPT_OUT, "text", "history", "response_format"})  # for the checker
 _SMALL = 1 << 53
@@ -177,8 +174,6 @@ def _message(message: dict[str, Any], signs: _Signs) -> dict[str, Any]:
             if key in _TEXTS:
                 out[key] = signs.of(value)
                 continue
-            if key in _ROLE and value not in _PLAIN:
-                raise _Left
         elif value is None or value.__class__ is bool or value == []:
             signs.strings += 1
         else:
