@@ -203,9 +203,7 @@ class Plan:
                 own = own.having(dialect=next(iter(names), own["dialect"]))
             if own["records"] in FOUND and self.of(source.path)["records"] != own["records"]:
                 say(f"{source.path}: {said(own['records'], own['dialect'])}")
-            elif own["system"] is not None and own["records"] not in FOUND:
-                of = f"of {own['dialect']}, which --system leaves alone"
-                say(f"{source.path}: records {of}; --records SHAPE reads them as other tools do")
+            _check_system(own, own["dialect"], source)
             return own["dialect"], own, source
         guess = detect(source, own["kind"], candidates(self.defaults["dialect"]), hidden(own))
         if guess.sure:
@@ -289,6 +287,7 @@ class Plan:
             if own["records"] not in (wanted, OTHER):
                 say(f"{source.path}: {said(own['records'], name if sure else '')}")
             return Resolved(own, name if sure else DEFAULTS["dialect"], (), source, not sure)
+        _check_system(own, name, source)
         if name != AUTO:
             names = in_order(usual)
             if own["kind"] != "record":
@@ -304,6 +303,18 @@ class Plan:
         say(_guessed(source, guess))
         others = tuple(d for d in known if d is not guess.dialect) if guess.sure else ()
         return Resolved(own, guess.dialect.name, others, guess.source)
+
+
+def _check_system(own: Settings, name: str, source: Source) -> None:
+    """Raises UsageError for a prompt of the command line that would change no record of a source.
+
+    Settings may hold for many files, some of which have prompts of their own.
+    """
+    if own["system"] is None or own["records"] in NAMES or own.origin("system") != "command line":
+        return
+    of = "a dialect" if name == AUTO else name
+    what = f"{source.path}: --system changes no records of {of}; leave it out"
+    raise UsageError(f"{what}, or name their shape, such as --records openai, to read them by it")
 
 
 def _prepared_with(path: str) -> str | None:

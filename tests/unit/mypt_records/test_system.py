@@ -66,13 +66,23 @@ def test_a_resumed_run_has_the_same_prompt(
     assert (tmp_path / "again" / "dataset_metadata.json").read_bytes() != first
 
 
-def test_records_of_the_dialect_keep_theirs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("dialect", ["mypt", "qwen3"])
+def test_a_prompt_that_would_change_nothing_is_refused(
+    dialect: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = write(tmp_path / "own.jsonl", native())
-    call = [own, "--dialect", "mypt", "--system", "Other", "--out", str(tmp_path / "sft")]
-    assert prepare([*call, "-j", "1"]) == 0
-    assert "records of mypt, which --system leaves alone" in capsys.readouterr().err
+    """Records that the dialect reads itself have their own; by their shape they get this one."""
+    record = native() if dialect == "mypt" else chat()
+    own = write(tmp_path / "own.jsonl", record)
+    call = [own, "--dialect", dialect, "--system", "Other"]
+    assert lint(call) == 2
+    assert prepare([*call, "--vocab", "gpt2", "--out", str(tmp_path / "sft"), "-j", "1"]) == 2
+    assert f"--system changes no records of {dialect}" in capsys.readouterr().err
+    (tmp_path / "mypt-lint.toml").write_text('system = "S"\n')
+    assert lint([*call[:3], "--config", str(tmp_path / "mypt-lint.toml")]) == 0
+    if dialect == "qwen3":
+        capsys.readouterr()
+        assert view([*call, "--records", "openai", "--text"]) == 0
+        assert "<|im_start|>system\nOther<|im_end|>" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("shape", RECORDS)
