@@ -12,12 +12,13 @@ Input is the text of a body of the kind "tagged", or a call; output is the other
     </parameter>
     </function>
 
-A string is written as it is, any other value as canonical JSON. So the text does not say which of
-the two a value is: the type in the schema of its tool does. Where a schema takes strings alone, a
-value is a string; where it takes none, it is what the JSON says. Where it takes both, or nothing
-says what it takes, canonical JSON that fits is a value of that type, and all else is a string.
-What would come back as another value has a finding, and so has a string that spells one of these
-tags, because no escape could write it.
+A string is written as it is, any other value as canonical JSON. Official templates write Python's
+`True`, `False` and `None`: these are read where the schema takes such a value and no string. So the
+text does not say which of the two a value is: the type in the schema of its tool does. Where a
+schema takes strings alone, a value is a string; where it takes none, it is what the JSON says.
+Where it takes both, or nothing says what it takes, canonical JSON that fits is a value of that
+type, and all else is a string. What would come back as another value has a finding, and so has a
+string that spells one of these tags, because no escape could write it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ _TAG = re.compile("|".join(TAGS))
 _ESCAPE = re.compile(r"\\\\|\\u(00(?!22|5c)[2-7][0-9a-f])")
 STRING = frozenset({"string"})
 KINDS = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
+_PYTHON = {"True": True, "False": False, "None": None}  # as official templates write values
 _UNSAYABLE = "take it out, or write it differently: no escape can say it here"
 _PARTS = 200  # of a schema, references followed
 
@@ -135,6 +137,8 @@ def value_of(text: str, kinds: frozenset[str] = KINDS) -> Any:
     """
     if kinds == STRING:
         return text
+    if text in _PYTHON and "string" not in kinds and kind_of(_PYTHON[text]) in kinds:
+        return _PYTHON[text]
     try:
         value = loads(text)
     except Fault:

@@ -202,6 +202,13 @@ def test_words_of_python_are_json() -> None:
     record = asked({"a": True, "b": None})
     assert "<parameter=a>\ntrue\n</parameter>\n<parameter=b>\nnull\n</parameter>" in own(record)
     assert "<parameter=a>\nTrue\n</parameter>\n<parameter=b>\nNone\n" in rendered(HERE, record)
+    types = {"a": {"type": "boolean"}, "b": {"type": ["null", "integer"]}}
+    schema = {"type": "object", "properties": types}
+    record["tools"] = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    text = own(record)
+    episode, findings = dialect().parse(text.replace("true", "True").replace("null\n", "None\n"))
+    assert [f.code for f in findings] == ["MYP308"]
+    assert episode == dialect().parse(text)[0], "an official text says the same"
 
 
 def test_json_in_an_argument_escapes_tags() -> None:

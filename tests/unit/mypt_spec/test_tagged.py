@@ -48,3 +48,20 @@ def test_where_strings_fit_only_canonical_json_of_the_other_type_is_none(
     text: str, value: Any
 ) -> None:
     assert value_of(text, frozenset({"string", "object"})) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds", "value"),
+    [
+        ("True", {"boolean"}, True),
+        ("False", {"boolean", "null"}, False),
+        ("None", {"null", "integer"}, None),
+        ("None", {"boolean"}, "None"),
+        ("True", {"boolean", "string"}, "True"),
+        ("true", {"boolean"}, True),
+    ],
+)
+def test_words_of_python_are_values_where_no_string_may_be(
+    text: str, kinds: set[str], value: Any
+) -> None:
+    assert value_of(text, frozenset(kinds)) == value
