@@ -209,9 +209,9 @@ class Distinct:
     def free(self, state: int) -> None:
         return None
 
-    def near(self, state: int) -> Options:
+    def near(self, state: int, *, proved: bool = True) -> Options:
         inner, ids = self._split(state)
-        return self._distinct(inner, ids, self.engine.near(inner))
+        return self._distinct(inner, ids, self.engine.near(inner, proved=proved))
 
     def sure(self, state: int) -> bool:
         return self.engine.sure(self._split(state)[0])

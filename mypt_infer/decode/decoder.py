@@ -34,7 +34,9 @@ from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.compile.row_sets import FreeSets
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.engine import Engine, StateFacts
-from mypt_infer.decode.limits import caps_of, check_ways, count_of, forbidden_kinds, step_memos
+from mypt_infer.decode.limits import (
+    caps_of, check_ways, count_of, forbidden_kinds, needs_of, step_memos,
+)  # fmt: skip
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.one_way import OneWay
 from mypt_infer.decode.prompt import prompt_ids, start_state
@@ -54,6 +56,8 @@ _NO_BUDGETS = (1 << BUDGET_BITS) - 1
 _REMEMBERED = 4096
 # The most bytes of these, in each of two memos.
 _ROOM = 16 << 20
+# After so many refusals for a budget in one state, only ids with a proven ending are allowed.
+_TRIED = 8
 # So many classes are gathered one by one; of more, all ids are looked at, which takes 50 us.
 _FEW_CLASSES = 64
 # More bits than an id of any vocabulary needs.
@@ -136,6 +140,8 @@ class Decoder:
         self._unbudgeted = FreeSets(self.tables, self.caps, UNBOUNDED)
         self._sets = Memo[int, AllowSet](_REMEMBERED, room=_ROOM)
         self._free = Memo[int, tuple[int, int, AllowSet]](_REMEMBERED, room=_ROOM)
+        # Of states, how many ids were refused there because no ending fits into the budget.
+        self._too_long = Memo[int, int](_REMEMBERED)
         # Of the machine's states, how many ids were refused there that had been allowed.
         self.refusals: dict[int, int] = {}
         self._one_way = OneWay(self.dialect, self.engine)
@@ -240,7 +246,7 @@ class Decoder:
         if found is not None:
             return self._free.keep(machine, found, found[2].size)
         made = self._make(machine, ENDLESS, UNBOUNDED)
-        return self._free.keep(machine, (*self._needs(machine), made), made.size)
+        return self._free.keep(machine, (*needs_of(self.engine, machine), made), made.size)
 
     def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
         """Returns the allow set of each state. States that are new are looked at together."""
@@ -382,6 +388,7 @@ class Decoder:
         else:
             within = inside if inside == UNBOUNDED else inside - 1
         if distance > spent or (block and to_close > within):
+            self._too_long.keep(state, self._too_long.known.get(state, 0) + 1)
             self._refuse(state, token, before)
             raise ValueError(
                 f"id {token} is not allowed in state {state}: no legal ending would fit into the "
@@ -409,7 +416,12 @@ class Decoder:
     def unproved(self, state: int) -> bool:
         """Returns whether `takes` may refuse an id that is allowed, for all that is known."""
         machine = state >> BUDGET_BITS
-        return machine >= self._size and not self.engine.sure(machine)
+        if machine < self._size:
+            return False
+        left, inside, _ = self.free(state)
+        fits = state >> BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside
+        count = self.allow(state).count
+        return not self.engine.sure(machine) or (not fits and count > len(self.near_ids(state)))
 
     def near_ids(self, state: int) -> Ints:
         """Returns allowed ids that are taken for sure: all, or those that are proved."""
@@ -478,7 +490,7 @@ class Decoder:
             self._facts.pop(machine, None)
             self.refusals.pop(machine, None)
             self._free.forget(machine)
-        for memo in (self._steps, self._jumps, self._sets):
+        for memo in (self._steps, self._jumps, self._sets, self._too_long):
             memo.clear()
 
     def step(
@@ -549,31 +561,17 @@ class Decoder:
         )
         return ok
 
-    def _needs(self, machine: int) -> tuple[int, int]:
-        """Returns how many tokens, in all and in the block, must be exceeded for `free` to hold."""
-        if machine >= self._size:
-            more = self.engine.allow(machine)
-            closing = more.to_close[more.block != NO_BLOCK] if self._open(machine) else more.ids[:0]
-            return int(more.distance.max(initial=0)), int(closing.max(initial=0))
-        if self.tables.frame[machine]:
-            found = self.tables.following(machine)
-            found = found[found != DEAD_STATE]
-        else:
-            _, found = self.tables.listed(machine)
-        inside = (
-            self.tables.to_close[found[self.tables.block[found] != NO_BLOCK]]
-            if self.tables.block[machine]
-            else found[:0]
-        )
-        return int(self.tables.distance[found].max(initial=0)), int(inside.max(initial=0))
-
     def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
         """Returns the allowed ids of one of the engine's own states."""
         ids, *places = self.engine.allow(machine)
         fits = self._fits(machine, left, inside, *places)
-        if not fits.all():
-            return self.near_ids(_packed(machine, left, inside))
-        return ids
+        if fits.all():
+            return ids
+        state = _packed(machine, left, inside)
+        if self._too_long.known.get(state, 0) >= _TRIED:
+            return self.near_ids(state)
+        ids, *places = self.engine.near(machine, proved=False)
+        return ids[self._fits(machine, left, inside, *places)]
 
     def _make(self, machine: int, left: int, inside: int) -> AllowSet:
         if machine >= self._size:

@@ -90,8 +90,11 @@ class Engine(Protocol):
         In all and in the block. None where only `allow` says it.
         """
 
-    def near(self, state: int) -> Options:
-        """Returns those of `allow` whose distances are proved, for budgets that are nearly used."""
+    def near(self, state: int, *, proved: bool = True) -> Options:
+        """Returns those of `allow` whose distances are proved, for budgets that are nearly used.
+
+        Without `proved` also those of which nothing is known, as if they came no nearer to the end.
+        """
 
     def sure(self, state: int) -> bool:
         """Returns whether `next` takes all that `allow` has, if budgets are ignored."""
@@ -128,7 +131,8 @@ class TableEngine:
     def allow(self, state: int) -> Options:
         return _options(self.tables, state)
 
-    near = allow
+    def near(self, state: int, *, proved: bool = True) -> Options:
+        return _options(self.tables, state)
 
     def free(self, state: int) -> None:
         return None
@@ -196,9 +200,11 @@ class LlguidanceEngine:
         found = self.guided.offered(state)
         return self._inside(state, found.ids, found.least)
 
-    def near(self, state: int) -> Options:
+    def near(self, state: int, *, proved: bool = True) -> Options:
         if state < self.tables.size:
             return _options(self.tables, state)
+        if not proved:
+            return self._inside(state, *self.guided.near(state))
         found = self.guided.proved(state)
         return self._inside(state, found.ids, found.least)
 

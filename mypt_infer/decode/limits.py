@@ -16,7 +16,7 @@ from mypt_infer.decode.compile.grammar_graph import kinds_of
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK, THINKING
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.engine import Engine
-from mypt_infer.decode.tables import Tables
+from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
@@ -102,6 +102,23 @@ def caps_of(
                     what = f"a call of {tool.name!r}"
                     _check("max_toolcall_tokens", call, int(caps[CALLING]), least, what)
     return caps
+
+
+def needs_of(engine: Engine, machine: int) -> tuple[int, int]:
+    """Returns how many tokens, in all and in the block, must be exceeded for budgets to be free."""
+    tables, inside = engine.tables, engine.about(machine).block != NO_BLOCK
+    if machine >= tables.size:
+        _, block, distance, to_close = engine.allow(machine)
+    else:
+        found = tables.following(machine) if tables.frame[machine] else tables.listed(machine)[1]
+        found = found[found != DEAD_STATE]
+        block, distance, to_close = (
+            tables.block[found],
+            tables.distance[found],
+            tables.to_close[found],
+        )
+    closing = to_close[block != NO_BLOCK] if inside else to_close[:0]
+    return int(distance.max(initial=0)), int(closing.max(initial=0))
 
 
 def count_of(value: int, what: str, most: int) -> int:

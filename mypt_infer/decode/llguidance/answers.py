@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +16,11 @@ import numpy as np
 from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
 from mypt_infer.decode.compile.vocab import ROOM
 from mypt_infer.decode.llguidance.completion import Search
-from mypt_infer.decode.llguidance.grammar import doubted, named, words
+from mypt_infer.decode.llguidance.grammar import ALL, doubted, named, patterned, words
 from mypt_infer.decode.llguidance.ground import Ground, ground, pending, taken
 from mypt_infer.decode.llguidance.minimal_value import (
+    Hints,
     Unclear,
-    hints_of,
     minimal_value,
     most_of_a_part,
 )
@@ -40,7 +41,7 @@ class Answer(NamedTuple):
     """A response, prepared.
 
     `ending` is a text that fits, as tokens. `closed`: no member of a JSON object can be written
-    twice. `json`: the text is JSON. `spare`, `doubted`: see `Place`.
+    twice. `json`: the text is JSON. `bound`, `spare`, `doubted`: see `Place`.
     """
 
     ground: Ground
@@ -48,9 +49,10 @@ class Answer(NamedTuple):
     ending: tuple[int, ...]
     closed: bool
     json: bool
+    bound: frozenset[str]
     spare: int
     doubted: frozenset[str]
-    hints: tuple[bytes, ...] = ()
+    hints: Hints
 
 
 def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answer:
@@ -62,7 +64,8 @@ def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answ
     end = call_ends(dialect)[1]
     schema = response.plain if response.kind == "schema" else None
     first, shared = matcher_of(dialect, end, response), text_ground(dialect, end, json=bool(schema))
-    hints = hints_of(schema)
+    spell = partial(_spelled, dialect)
+    hints = Hints([schema], spell, lambda value: len(shared.search.tokens(spell(value))))
     ending = _ending(dialect, shared, first, schema, end, taken, hints)
     return Answer(
         shared,
@@ -70,8 +73,9 @@ def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answ
         tuple(ending),
         schema is None or named(schema),
         schema is not None,
+        ALL if schema is None else patterned(schema),
         _SPARE if schema is None else most_of_a_part(schema) + _SPARE,
-        frozenset([""])
+        ALL
         if schema is None
         else doubted(schema, shared.pending.avoided, forbidden_texts(dialect)),
         hints,
@@ -129,7 +133,7 @@ def _ending(
     schema: dict[str, Any] | None,
     end: int,
     taken: Collection[int],
-    hints: tuple[bytes, ...],
+    hints: Hints,
 ) -> list[int]:
     """Returns the shortest text that was found, as tokens; the first is none of `taken`."""
     search, words = shared.search, shared.search.vocabulary.tokens

@@ -14,7 +14,7 @@ and `"` and `}` are the ending.
 
 A pattern without `^`, such as `[0-9]{4}-[0-9]{2}`, refuses no byte, so no byte promises anything.
 So there are *hints*, texts that patterns match: where the end of one makes a quote possible, it is
-written.
+written. After a key, its shortest value by the schema is tried, which bytes alone do not show.
 
 A matcher takes some hundred bytes more with each byte that it has read, so a long search keeps
 those of the last places and of every 64th, and makes the others again when it comes back to them.
@@ -22,6 +22,7 @@ those of the last places and of every 64th, and makes the others again when it c
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ import numpy.typing as npt
 
 from mypt_infer.decode.compile.vocab import Ints, Vocabulary
 from mypt_infer.decode.llguidance.lexer import Companion, Lexemes
+from mypt_infer.decode.llguidance.minimal_value import Hints
 from mypt_infer.decode.tables import DEAD_STATE
 
 # The most places that a search for the ending after an id looks at, some 40 us each.
@@ -53,7 +55,9 @@ _QUOTE = ord('"')
 _CLOSING_QUOTE = 1 << _QUOTE
 _CLOSING = sum(1 << byte for byte in b"}],")
 # After these a value may be over; and how many ends of a known ending are tried there.
-_OVER, _TAILS = (b"}", b"]", b'"'), 6
+_OVER, _TAILS = frozenset(b'}]"el0123456789'), 6
+# A key, and the beginning of its value.
+_KEYED = re.compile(rb'("(?:[^"\\]|\\.)*"):( ?"?)$', re.DOTALL)
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],]', re.DOTALL)
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 
@@ -143,13 +147,13 @@ class Search:
         *,
         most: int = EXPANSIONS,
         begun: bytes = b"",
-        hints: Sequence[bytes] = (),
+        hints: Hints | None = None,
         known: bytes = b"",
     ) -> Ending:
         """Returns an ending, looking at no more than `most` places.
 
-        `state` is the companion's. The matcher is left as it is. `begun` is the body so far,
-        `hints` are texts that patterns match. `known` is an ending of the place before: where a
+        `state` is the companion's. The matcher is left as it is. `begun` is the body so far.
+        `known` is an ending of the place before: where a
         value is over, what it has after one is tried.
         """
         tails = [[self.id_of[b] for b in tail] for tail in rests(known)] if self.json else []
@@ -202,7 +206,7 @@ class Search:
         before: int,
         *,
         begun: bytes,
-        hints: Sequence[bytes],
+        hints: Hints | None,
         tails: list[list[int]],
     ) -> _Place | bytes | None:
         """Returns the place after some text, or the whole text if the body ends there.
@@ -219,6 +223,12 @@ class Search:
                 return None
         if here.is_accepting() and self.lexemes.may_end(at):
             return text
+        value = self._value(here, at, begun + text, hints) if hints is not None else b""
+        if value:
+            tokens = [self.id_of[b] for b in value]
+            here.consume_tokens(tokens)
+            at = self.lexemes.run(at, tokens)
+            return self._read(here, at, text + value, 0, begun=begun, hints=hints, tails=tails)
         inside = self.json and self.inside_string(at, begun + text)
         order, ways = self._order(at, inside=inside)
         recent = text[-_RECENT:]
@@ -234,7 +244,7 @@ class Search:
                 )
             )
         elif inside and not possible & _CLOSING_QUOTE and len(found) > 1:
-            hint = self._hint(here, at, hints)
+            hint = self._hint(here, at, hints.texts if hints is not None else ())
             if hint:
                 tokens = [self.id_of[b] for b in hint]
                 here.consume_tokens(tokens)
@@ -261,6 +271,20 @@ class Search:
                     return hint[-count:]
         return b""
 
+    def _value(self, here: Any, at: int, text: bytes, hints: Hints) -> bytes:
+        """Returns the shortest value, or its rest, that may follow a key; b"" if none is known."""
+        keyed = _KEYED.search(text, max(0, len(text) - _RECENT)) if self.json else None
+        values = hints.values(json.loads(keyed[1])) if keyed else ()
+        for value in sorted(values, key=len):
+            rest = (b" " + value).removeprefix(keyed[2]) if keyed else b""
+            tokens = [self.id_of[b] for b in rest]
+            if (
+                here.validate_tokens(tokens) == len(tokens)
+                and self.lexemes.run(at, tokens) != DEAD_STATE
+            ):
+                return rest
+        return b""
+
     def _over(
         self, here: Any, at: int, text: bytes, forced: bytes, tails: list[list[int]]
     ) -> bytes:
@@ -269,7 +293,7 @@ class Search:
         A tail is tried where a value may be over.
         """
         tokens = [self.id_of[b] for b in forced]
-        ends = [n for n in range(len(forced) + 1) if (forced[:n] or text)[-1:] in _OVER]
+        ends = [n for n in range(len(forced) + 1) if (forced[:n] or text or b" ")[-1] in _OVER]
         for tail in (tokens[:n] + tail for n in ends[:_TAILS] for tail in tails):
             if here.validate_tokens(tail) < len(tail):
                 continue

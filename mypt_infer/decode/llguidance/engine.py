@@ -23,8 +23,10 @@ taken, and is not offered again.
 
 How far the end is after an id is known once the id is proved. Until then `offered` assumes that it
 adds no more than the largest part of the schema takes (`Rule.part`). Where fewer tokens are left
-than that, the decoder asks for `proved`: the ids with endings that were found within a bound of
-work, and the first token of the state's own ending always is among them. So budgets hold.
+than that, the decoder asks for `near`: endings are searched within a bound of work, and an id that
+the bound left out is assumed to come no nearer to the end, until it is taken. The first token of
+the state's own ending always is among the ids. So budgets hold, and none that is not reached
+refuses an id.
 
 In dialect mypt, a tool `f` has one required argument, `"a": {"type": "integer", "multipleOf": 3}`.
 The tables have 1,389 states, so state 1389 is the start of the body: 13 tokens to a legal ending,
@@ -47,8 +49,8 @@ from mypt_infer.decode.call_ids import Ids
 from mypt_infer.decode.compile.call_graph import OPENED
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import RESPONSE
-from mypt_infer.decode.compile.vocab import Trie
-from mypt_infer.decode.llguidance.grammar import ANY
+from mypt_infer.decode.compile.vocab import Ints, Trie
+from mypt_infer.decode.llguidance.grammar import ALL, ANY
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.numbered import Numbered
 from mypt_infer.decode.llguidance.position import Position, Reading, last_call
@@ -76,8 +78,6 @@ _FEW = 1000
 _REFUSALS = 8
 # Tokens that a token may take beyond the largest part: a comma, a key, the end of a string.
 _SLACK = 16
-# Patterns may bind anything.
-_ALL = frozenset([""])
 
 
 class _BodyState(NamedTuple):
@@ -246,7 +246,23 @@ class Guided:
                 place = self._place(state)
                 found = self._proofs(state, place, self._agreed(state, place))
                 self._options.keep(state, found, found.size)
+                if len(found.none):
+                    offered = self.offered(state).without(found.none.tolist())
+                    self._offered.keep(state, offered, offered.bits.nbytes)
             return found
+
+    def near(self, state: int) -> tuple[Ints, Ints]:
+        """Returns the ids that are offered, and the tokens from after each to the end of the body.
+
+        Ids that the work bound of `proved` left out are assumed to come no nearer to the end.
+        """
+        with self.calls.lock:
+            proved = self.proved(state)
+            found = replace(self.offered(state), assumed=self.minimum(state))
+            ids, least = found.ids, found.least
+            both = np.isin(proved.ids, ids)
+            least[np.searchsorted(ids, proved.ids[both])] = proved.least[both]
+            return ids, least
 
     # Inside.
 
@@ -316,9 +332,8 @@ class Guided:
     @cached_property
     def _any(self) -> Rule:
         """Returns what is known of a call whose tool is not known yet."""
-        hints = dict.fromkeys(hint for r in self.calls.rules for hint in r.hints)
-        doubted = _ALL if any(r.doubted for r in self.calls.rules) else frozenset[str]()
-        return Rule(b"", _ALL, False, self._largest, tuple(hints), doubted)
+        doubted = ALL if any(r.doubted for r in self.calls.rules) else frozenset[str]()
+        return Rule(b"", ALL, False, self._largest, self.calls.hints, doubted)
 
     @cached_property
     def _largest(self) -> int:
@@ -360,7 +375,7 @@ class Guided:
                 place.ending,
                 reading.position(text) if answer.json else Position(False, ""),
                 None,
-                _ALL,
+                answer.bound,
                 answer.closed,
                 answer.spare,
                 answer.doubted,
@@ -436,11 +451,16 @@ class Guided:
         self, state: int, place: Place, bits: npt.NDArray[np.uint8], *, soon: bool = False
     ) -> ProvenIds:
         """Returns those of some ids, with `own` among them, after which an ending was found."""
-        prover = self._prover_of(self._at(state).hole)
+        hole = self._at(state).hole
+        prover = self._prover_of(hole)
         _, then, stays = prover.ground.lexemes.allowed(place.companion)
         flags = np.unpackbits(bits, bitorder="little")[: len(then)]
         ids = np.flatnonzero(flags).astype(np.int32)
-        return prover.all(place, ids, then[ids], stays[ids], soon=soon)
+        stay = stays[ids]
+        if self.tables.holes[hole][0] == RESPONSE:  # whose companion knows no strings
+            inside = prover.ground.search.inside_string(place.companion, place.text)
+            stay &= ~prover.ground.opens[ids] & inside
+        return prover.all(place, ids, then[ids], stay, soon=soon)
 
     def _offer(self, state: int) -> Offered:
         place = self._place(state)

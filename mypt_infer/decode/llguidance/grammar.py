@@ -26,6 +26,8 @@ from mypt_spec.table import IDS_LAST, LISTS
 
 # The hole of a call of any tool; a call of tool i has hole i + 1.
 ANY = 0
+# The keys that patterns bind, where they may bind anything.
+ALL = frozenset([""])
 _SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _CHOOSING = ("$ref", "allOf", "anyOf", "oneOf")
 _COUNTING = ("patternProperties", "minProperties", "maxProperties")

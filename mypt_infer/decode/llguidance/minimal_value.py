@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from mypt_infer.decode.compile.table_schemas import MAX_DEPTH
@@ -158,19 +158,61 @@ def _matching(schema: Mapping[str, Any]) -> str:
 _PATTERNS, _PLAIN = 32, re.compile(r"[ !#-\[\]-~]+")
 
 
-def hints_of(schema: Any) -> tuple[bytes, ...]:
-    """Returns a text that matches for each pattern of a schema that shows one, and each format.
+class Hints:
+    """What a search for an ending may try first, read off some schemas.
 
-    >>> hints_of({"properties": {"a": {"pattern": "[0-9]{4}-[0-9]{2}"}, "b": {"pattern": "^x*$"}}})
-    (b'0000-00',)
+    `spell` writes a value as the bodies have it, `size` says in how many tokens.
+
+    >>> schema = {"properties": {"a": {"pattern": "[0-9]{4}-[0-9]{2}"}, "b": {"enum": ["xy", 1]}}}
+    >>> hints = Hints([schema], lambda value: str(value).encode(), lambda value: len(str(value)))
+    >>> hints.texts, hints.values("b")
+    ((b'0000-00',), (b'1',))
     """
-    found: dict[bytes, None] = {}
-    for word, known in list(dict.fromkeys(_conditions(schema)))[:_PATTERNS]:
-        with suppress(Unreadable):
-            text = pattern_text(known) if word == "pattern" else _FORMATS.get(known, "")
-            if _PLAIN.fullmatch(text):
-                found[text.encode()] = None
-    return tuple(found)
+
+    def __init__(
+        self,
+        schemas: Sequence[Any],
+        spell: Callable[[Any], bytes],
+        size: Callable[[Any], int],
+    ) -> None:
+        self._schemas, self._spell, self._size = schemas, spell, size
+        self._values: dict[str, tuple[bytes, ...]] = {}
+
+    @cached_property
+    def texts(self) -> tuple[bytes, ...]:
+        """Returns a text for each pattern that shows one, and for each format."""
+        found: dict[bytes, None] = {}
+        for word, known in list(dict.fromkeys(_conditions(self._schemas)))[:_PATTERNS]:
+            with suppress(Unreadable):
+                text = pattern_text(known) if word == "pattern" else _FORMATS.get(known, "")
+                if _PLAIN.fullmatch(text):
+                    found[text.encode()] = None
+        return tuple(found)
+
+    def values(self, key: str) -> tuple[bytes, ...]:
+        """Returns a short value for each schema that members of that name have."""
+        known = self._values.get(key)
+        if known is None:
+            found: dict[bytes, None] = {}
+            for root in self._schemas:
+                for part in list(_members(root, key))[:_PATTERNS]:
+                    reader = _Reader(root, self._size)
+                    with suppress(ValueError, TypeError, AttributeError, LookupError):
+                        found[self._spell(reader.value(part, 0))] = None
+            known = self._values[key] = tuple(found)
+        return known
+
+
+def _members(part: Any, key: str) -> Iterator[Any]:
+    """Yields the schemas of the members of a name, at any depth."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _members(one, key)
+    elif isinstance(part, Mapping):
+        for word, value in part.items():
+            if word == "properties" and isinstance(value, Mapping) and key in value:
+                yield value[key]
+            yield from _members(value, key)
 
 
 def _conditions(part: Any) -> Iterator[tuple[str, str]]:
@@ -246,5 +288,6 @@ def most_of_a_part(schema: Any) -> int:
             own += (len(key) + 6 + value) if key in required else 0
         return own + (max(ways) if ways else 0)
 
-    least(schema, 0)
+    if isinstance(schema, Mapping):
+        shortest(schema, 0)  # what has begun is no part of itself
     return most // 2

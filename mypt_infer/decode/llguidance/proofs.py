@@ -28,6 +28,7 @@ from mypt_infer.decode.call_ids import Ids
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.completion import EXPANSIONS
 from mypt_infer.decode.llguidance.ground import Ground
+from mypt_infer.decode.llguidance.minimal_value import Hints
 from mypt_infer.decode.llguidance.position import Position
 from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.bodies.strict_json import Fault, faults, loads
@@ -54,8 +55,8 @@ class Place(NamedTuple):
     `matcher`: llguidance's, which is not changed. `companion`: its state. `text`: the body so far.
     `ending`: tokens that complete the body from here. `at`: where in the JSON; `listed`: where in a
     list of calls. `bound`: keys of members that patterns bind. `closed`: all members are named.
-    `spare`: about the most tokens by which an id makes the ending longer. `hints`: texts that
-    patterns match. `doubted`: keys of members where what may follow can lead to a forbidden text.
+    `spare`: about the most tokens by which an id makes the ending longer. `hints`: for searches.
+    `doubted`: keys of members where what may follow can lead to a forbidden text.
     """
 
     matcher: Any
@@ -68,7 +69,7 @@ class Place(NamedTuple):
     closed: bool
     spare: int
     doubted: frozenset[str]
-    hints: tuple[bytes, ...] = ()
+    hints: Hints | None = None
 
     @property
     def is_bound(self) -> bool:

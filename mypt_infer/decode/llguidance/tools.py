@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -30,8 +30,8 @@ from mypt_infer.decode.llguidance.grammar import (
 )
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.minimal_value import (
+    Hints,
     Unclear,
-    hints_of,
     minimal_value,
     most_of_a_part,
 )
@@ -50,7 +50,7 @@ class Rule(NamedTuple):
 
     `begins`: the first bytes of its calls, in a list those after the id. `bound`: the keys of
     members that patterns bind. `closed`: all members are named. `part`: about the most tokens that
-    the shortest value of a part of the schema takes. `hints`: texts that its patterns match.
+    the shortest value of a part of the schema takes. `hints`: what searches try first.
     `doubted`: the keys of members in which what may follow can lead to a forbidden text.
     """
 
@@ -58,7 +58,7 @@ class Rule(NamedTuple):
     bound: frozenset[str]
     closed: bool
     part: int
-    hints: tuple[bytes, ...] = ()
+    hints: Hints | None = None
     doubted: frozenset[str] = frozenset()
 
 
@@ -68,13 +68,15 @@ class Calls:
 
     `tables` have a hole for each body. By hole: `first` is the matcher there, `endings` is one body
     as tokens. `rules` is by tool. `answer` is the response, if there is one: its hole is RESPONSE,
-    and no answer begins with an id of `taken`. Whoever uses a matcher holds `lock`.
+    and no answer begins with an id of `taken`. `hints` is for calls of any tool. Whoever uses a
+    matcher holds `lock`.
     """
 
     tables: Tables
     first: dict[int, Any]
     endings: dict[int, tuple[int, ...]]
     rules: tuple[Rule, ...]
+    hints: Hints | None = None
     answer: Answer | None = None
     taken: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -170,7 +172,7 @@ class _Opening:
                 patterned(s),
                 named(s),
                 most_of_a_part(s),
-                hints_of(s),
+                self.hints(s),
                 doubted(s, self.ground.pending.avoided, forbidden),
             )
             for tool in tools
@@ -195,7 +197,15 @@ class _Opening:
             first,
             endings,
             tuple(rules),
+            self.hints(*(schema_of(tool, self.kind) for tool in tools)),
         )
+
+    def hints(self, *schemas: Mapping[str, Any]) -> Hints:
+        """Returns the hints of some schemas."""
+        return Hints(schemas, lambda value: canonical(value, self.literals).encode(), self._size)
+
+    def _size(self, value: Any) -> int:  # there is nearly always a space before it
+        return len(self.ground.search.tokens(f" {canonical(value, self.literals)}".encode()))
 
     def _before(self, tool: ToolSpec) -> bytes:
         return around(self.kind, tool.name, self.literals)[0].encode()
@@ -221,12 +231,8 @@ class _Opening:
 
         The caller must prove that the body fits.
         """
-
-        def size(value: Any) -> int:  # there is nearly always a space before it
-            return len(self.ground.search.tokens(f" {canonical(value, self.literals)}".encode()))
-
         try:
-            arguments = minimal_value({**tool.schema, "type": "object"}, size)
+            arguments = minimal_value({**tool.schema, "type": "object"}, self._size)
             text = body_of(self.kind, tool.name, arguments, self.literals).encode()
         except (Unclear, UnicodeEncodeError):
             return None
@@ -235,11 +241,11 @@ class _Opening:
     def searched(self, first: Any, tool: ToolSpec) -> list[int] | None:
         """Returns a short body that a search finds, as tokens; None if it finds none."""
         search, companion, before = self.ground.search, self.ground.lexemes, self._before(tool)
-        hints = hints_of(tool.schema)
         here, spelled = first.deep_copy(), [search.id_of[b] for b in before]
         at = companion.run(companion.first, spelled)
         if not here.consume_tokens(spelled) or not at:
             return None
+        hints = self.hints(tool.schema)
         ending = search.ending(here, at, most=_MOST, hints=hints).tokens
         if ending is None:
             return None
