@@ -35,7 +35,12 @@ from mypt_infer.decode.compile.row_sets import FreeSets
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.engine import Engine, StateFacts
 from mypt_infer.decode.limits import (
-    caps_of, check_ways, count_of, forbidden_kinds, needs_of, step_memos,
+    caps_of,
+    check_ways,
+    count_of,
+    forbidden_kinds,
+    needs_of,
+    step_memos,
 )  # fmt: skip
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.one_way import OneWay
