@@ -121,7 +121,7 @@ class ModelSource:
         if found.count == 1 and found.only is not None:
             token = int(found.only[0])
         else:
-            token, refused_mass = draw(
+            token, refused_mass, _ = draw(
                 self._logits(), self._state, self._tensors, self.sampling, self._chance.random()
             )
             self.refused_mass.append(refused_mass)

@@ -405,6 +405,10 @@ class Decoder:
             self._jumps.keep(int(machine << _ID_BITS | token), after | _NO_BUDGETS)
         return after
 
+    def endless(self, state: int) -> int:
+        """Returns the same state without budgets."""
+        return state | _NO_BUDGETS
+
     def takes(self, state: int, token: int) -> bool:
         """Returns whether an allowed token is taken; if not, it is not allowed there any more.
 

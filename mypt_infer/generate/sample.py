@@ -66,11 +66,12 @@ class Drawn(NamedTuple):
     """A token, and the refused mass.
 
     The refused mass is the probability that the model, at this temperature, gave to all refused
-    ids; NaN if it was not measured.
+    ids; NaN if it was not measured. `cut`: without the budget, it would be another token.
     """
 
     token: int
     refused_mass: float
+    cut: bool = False
 
 
 def draw(
@@ -84,15 +85,40 @@ def draw(
 ) -> Drawn:
     """Returns one token of the allow set of `state`, and the refused mass if it is `measured`.
 
-    `logits` has shape (vocabulary,); `chance` is uniform in [0, 1). A token that the decoder
-    refuses when it is taken is drawn again, with a chance made of this one. Raises ValueError if
-    the logits that are read are not finite numbers.
+    `logits` has shape (vocabulary,); `chance` is uniform in [0, 1). Where the budget leaves out
+    ids, a token is drawn as if there was none; only one that the budget refuses, or that the
+    decoder refuses when it is taken, is drawn again, with a chance made of this one. Raises
+    ValueError if the logits that are read are not finite numbers.
     """
+    decoder, endless = tensors.decoder, tensors.decoder.endless(state)
+    if decoder.allow(state).count == decoder.allow(endless).count:
+        return _taken(logits, state, tensors, sampling, chance, measured)
+    wish = _taken(logits, endless, tensors, sampling, chance, measured=False)
+    cut = not (decoder.allow(state).has(wish.token) and decoder.takes(state, wish.token))
+    if not cut and not measured:
+        return wish
+    drawn = _taken(logits, state, tensors, sampling, _next_chance(chance), measured)
+    return drawn._replace(cut=cut, token=drawn.token if cut else wish.token)
+
+
+def _taken(
+    logits: Tensor,
+    state: int,
+    tensors: DeviceDecoder,
+    sampling: Sampling,
+    chance: float,
+    measured: bool,
+) -> Drawn:
+    """Returns one token of the allow set of `state` that the decoder takes."""
     while True:
         drawn = _draw(logits, state, tensors, sampling, chance, measured)
         if tensors.decoder.takes(state, drawn.token):
             return drawn
-        chance = (chance * _AGAIN + _APART) % 1.0
+        chance = _next_chance(chance)
+
+
+def _next_chance(chance: float) -> float:
+    return (chance * _AGAIN + _APART) % 1.0
 
 
 def _draw(

@@ -72,7 +72,7 @@ class ChatAnswer:
         else:
             self._add([d for delta in self._reader.end() for d in self._of(delta)], out)
             self._add(self._text(self._stopper.push("", last=True), []), out)
-            self.reason = "length" if told.narrowed else "tool_calls" if self._calls else "stop"
+            self.reason = "length" if told.cut else "tool_calls" if self._calls else "stop"
         return out
 
     def choice(self) -> Json:
@@ -161,7 +161,7 @@ class TextAnswer:
         new, log = "", _empty()
         if isinstance(told, Ended):
             new = self._stopper.push(self._utf8.decode(b"", True), last=True)
-            self.reason = "length" if told.narrowed else "stop"
+            self.reason = "length" if told.cut else "stop"
         else:
             for at, token in enumerate(told.ids):
                 self.ids.append(token)

@@ -29,9 +29,9 @@ class Taken(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """An answer is complete. `narrowed`: the budget left out ids that might have come."""
+    """An answer is complete. `cut`: without the budget, it would go on otherwise."""
 
-    narrowed: bool
+    cut: bool
 
 
 class Failed(NamedTuple):

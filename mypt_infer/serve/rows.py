@@ -70,7 +70,7 @@ class _Row:
         self.ids: list[int] = []
         self.unread = list(job.prompt.ids)
         self.forced: deque[int] = deque()
-        self.begun = self.narrowed = False
+        self.begun = self.cut = False
         self._states = [state]
         self._held = job.ready.decoder.hold(self._states)
 
@@ -188,7 +188,7 @@ class Rows:
             finally:
                 self.counts.constraint += time.perf_counter() - began
             if job.ready.decoder.final(row.state) and not row.forced:
-                _tell(job, Ended(narrowed=False))  # the grammar left no choice at all
+                _tell(job, Ended(cut=False))  # the grammar left no choice at all
                 continue
             self._rows.append(row)
             self._slots.add()
@@ -267,17 +267,17 @@ class Rows:
             self._end(at, Failed(error))
             return
         if decoder.final(row.state) and not row.forced:
-            self._end(at, Ended(row.narrowed))
+            self._end(at, Ended(row.cut))
 
     def _drawn(self, row: _Row, logits: Tensor) -> int:
         """Returns an id of the allow set of a row."""
-        decoder, began = row.job.ready.decoder, time.perf_counter()
-        allowed = decoder.allow(row.state)
-        row.narrowed |= allowed.count < decoder.free(row.state)[2].count
+        began = time.perf_counter()
+        row.job.ready.decoder.allow(row.state)
         then = time.perf_counter()
         self.counts.constraint += then - began
         chance, tensors = row.chance.random(), row.job.ready.tensors
         drawn = draw(logits, row.state, tensors, row.job.sampling, chance, measured=False)
+        row.cut |= drawn.cut
         self.counts.drawing += time.perf_counter() - then
         return drawn.token
 
@@ -289,7 +289,9 @@ class Rows:
         decoder, began = row.job.ready.decoder, time.perf_counter()
         state = decoder.run(row.state, first)
         before = [*row.job.prompt.ids[-TAIL:], *row.ids[-TAIL:], *first]
-        ids = first if decoder.final(state) else [*first, *decoder.forced(state, before)]
+        # What only the budget forces is drawn: whether it cuts the answer, the model says.
+        ids = [] if decoder.final(state) else decoder.forced(decoder.endless(state), before)
+        ids = [*first, *ids[: decoder.accepts(state, ids)]]
         self.counts.constraint += time.perf_counter() - began
         if row.job.top is not None:
             row.forced.extend(ids)

@@ -105,7 +105,7 @@ def test_a_chat_says_what_a_source_says(name: str) -> None:
         while demo._coming:
             ids.append(demo.next(0))
         answer.take(Taken(ids, []))
-        answer.take(Ended(narrowed=False))
+        answer.take(Ended(cut=False))
         return chat_answer(**answer.choice())
 
     theirs, events = asked(name, served, "Bees?", "And bees?", tools=tools)

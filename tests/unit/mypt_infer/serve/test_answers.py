@@ -14,7 +14,7 @@ CALL = '{"name": "f", "x": 1}'
 
 
 @pytest.mark.parametrize(
-    ("calls", "narrowed", "reason"),
+    ("calls", "cut", "reason"),
     [
         (True, False, "tool_calls"),
         (True, True, "length"),  # its arguments may be shorter than the model meant
@@ -22,7 +22,7 @@ CALL = '{"name": "f", "x": 1}'
         (False, True, "length"),
     ],
 )
-def test_a_budget_that_left_out_ids_is_the_reason(calls: bool, narrowed: bool, reason: str) -> None:
+def test_a_budget_that_cut_the_answer_is_the_reason(calls: bool, cut: bool, reason: str) -> None:
     tokens = mypt_spec.dialect("mypt").tokenizer
     special = tokens.special
     prompt = [special["<myPT_user>"], *tokens.encode("Hi"), special["</myPT_user>"]]
@@ -31,7 +31,7 @@ def test_a_budget_that_left_out_ids_is_the_reason(calls: bool, narrowed: bool, r
     if calls:
         ids = [special["<myPT_toolcall>"], *tokens.encode(CALL), special["</myPT_toolcall>"]]
     answer.take(Taken(ids, []))
-    answer.take(Ended(narrowed))
+    answer.take(Ended(cut))
     choice = answer.choice()
     assert choice["finish_reason"] == reason
     assert len(choice["message"].get("tool_calls", [])) == calls
