@@ -35,12 +35,19 @@ from mypt_infer.decode.compile.row_sets import FreeSets
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.engine import Engine, StateFacts
 from mypt_infer.decode.limits import (
+    BLOCK_BITS,
+    BUDGET_BITS,
+    ENDLESS,
+    NO_BUDGETS,
+    UNBOUNDED,
     caps_of,
     check_ways,
     count_of,
     forbidden_kinds,
     needs_of,
+    packed,
     step_memos,
+    unpacked,
 )  # fmt: skip
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.one_way import OneWay
@@ -52,11 +59,6 @@ from mypt_infer.decode.tools import Declaration
 from mypt_spec import Dialect, Episode
 from mypt_spec.memo import Memo
 
-_LEFT_BITS, BLOCK_BITS = 20, 18
-ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
-UNBOUNDED = (1 << BLOCK_BITS) - 1  # no budget for the open block
-BUDGET_BITS = _LEFT_BITS + BLOCK_BITS
-_NO_BUDGETS = (1 << BUDGET_BITS) - 1
 # The number of allow sets that are kept.
 _REMEMBERED = 4096
 # The most bytes of these, in each of two memos.
@@ -138,9 +140,7 @@ class Decoder:
         self._limits = max_think_tokens, max_toolcall_tokens
         self._engine_name, self._additional = engine, additional_properties
         check_ways(self.tables, self.forbidden_blocks)
-        self.caps = caps_of(
-            self.dialect, self.engine, self.tools, *self._limits, unbounded=UNBOUNDED
-        )
+        self.caps = caps_of(self.dialect, self.engine, self.tools, *self._limits)
         self._order, self._bounds = self.tables.members
         self._unbudgeted = FreeSets(self.tables, self.caps, UNBOUNDED)
         self._sets = Memo[int, AllowSet](_REMEMBERED, room=_ROOM)
@@ -222,7 +222,7 @@ class Decoder:
                 "tokens",
                 least,
             )
-        return _packed(machine, left, self._caps[block] if block else UNBOUNDED)
+        return packed(machine, left, self._caps[block] if block else UNBOUNDED)
 
     # What may come next.
 
@@ -234,7 +234,7 @@ class Decoder:
         state = int(state)
         known = self._sets.known.get(state)
         if known is None:
-            known = self._make(*_unpacked(state))
+            known = self._make(*unpacked(state))
             self._sets.keep(state, known, known.size)
         return known
 
@@ -282,7 +282,7 @@ class Decoder:
 
     def allowed(self, state: int) -> npt.NDArray[np.bool_]:
         """Returns whether each id may come next: bool, shape (vocabulary,)."""
-        machine, left, inside = _unpacked(state)
+        machine, left, inside = unpacked(state)
         if machine < self._size:
             return self._allowed_classes(machine, left, inside)[self.tables.classes]
         out = np.zeros(self.tables.vocabulary, bool)
@@ -359,7 +359,7 @@ class Decoder:
             )
         known = self._jumps.known.get(state >> BUDGET_BITS << _ID_BITS | token)
         if known is not None:
-            if state & _NO_BUDGETS == _NO_BUDGETS:
+            if state & NO_BUDGETS == NO_BUDGETS:
                 return known
             spent = (state >> BLOCK_BITS & ENDLESS) - 1
             there = known >> BUDGET_BITS
@@ -402,12 +402,12 @@ class Decoder:
         after = then << BUDGET_BITS | spent << BLOCK_BITS | within
         # Without a budget of a block, only the tokens left in all can refuse this step next time.
         if inside == within == UNBOUNDED:
-            self._jumps.keep(int(machine << _ID_BITS | token), after | _NO_BUDGETS)
+            self._jumps.keep(int(machine << _ID_BITS | token), after | NO_BUDGETS)
         return after
 
     def endless(self, state: int) -> int:
         """Returns the same state without budgets."""
-        return state | _NO_BUDGETS
+        return state | NO_BUDGETS
 
     def takes(self, state: int, token: int) -> bool:
         """Returns whether an allowed token is taken; if not, it is not allowed there any more.
@@ -434,7 +434,7 @@ class Decoder:
 
     def near_ids(self, state: int) -> Ints:
         """Returns allowed ids that are taken for sure: all, or those that are proved."""
-        machine, left, inside = _unpacked(state)
+        machine, left, inside = unpacked(state)
         ids, *places = self.engine.near(machine)
         return ids[self._fits(machine, left, inside, *places)]
 
@@ -532,7 +532,7 @@ class Decoder:
 
     def left(self, state: int) -> int | None:
         """Returns the tokens left of max_new_tokens; None without a budget."""
-        left = _unpacked(state)[1]
+        left = unpacked(state)[1]
         return None if left == ENDLESS else left
 
     def minimum(self, state: int) -> int:
@@ -576,7 +576,7 @@ class Decoder:
         fits = self._fits(machine, left, inside, *places)
         if fits.all():
             return ids
-        state = _packed(machine, left, inside)
+        state = packed(machine, left, inside)
         if self._too_long.known.get(state, 0) >= _TRIED:
             return self.near_ids(state)
         ids, *places = self.engine.near(machine, proved=False)
@@ -613,11 +613,3 @@ class Decoder:
 def machine(state: int) -> int:
     """Returns the state of the machine, without the budgets."""
     return state >> BUDGET_BITS
-
-
-def _packed(machine: int, left: int, inside: int) -> int:
-    return machine << BUDGET_BITS | left << BLOCK_BITS | inside
-
-
-def _unpacked(state: int) -> tuple[int, int, int]:
-    return state >> BUDGET_BITS, state >> BLOCK_BITS & ENDLESS, state & UNBOUNDED

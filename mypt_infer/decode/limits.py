@@ -23,10 +23,26 @@ from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 from mypt_spec.memo import Memo
 
+# A state is its machine's, and the tokens left in all and in the open block, in so many bits.
+_LEFT_BITS, BLOCK_BITS = 20, 18
+ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
+UNBOUNDED = (1 << BLOCK_BITS) - 1  # no budget for the open block
+BUDGET_BITS = _LEFT_BITS + BLOCK_BITS
+NO_BUDGETS = (1 << BUDGET_BITS) - 1
 # The most steps of a decoder that are kept, the bytes that one takes in a dict (Python's integers
 # and its slot), and the most bytes of each memo. Keys are numbers, not pairs: of a dict of tuples,
 # the collector of garbage looks at each.
 STEPS, STEP, STEP_ROOM = 1 << 16, 176, 16 << 20
+
+
+def packed(machine: int, left: int, inside: int) -> int:
+    """Returns a state of the decoder."""
+    return machine << BUDGET_BITS | left << BLOCK_BITS | inside
+
+
+def unpacked(state: int) -> tuple[int, int, int]:
+    """Returns (machine, left, inside) of a state of the decoder."""
+    return state >> BUDGET_BITS, state >> BLOCK_BITS & ENDLESS, state & UNBOUNDED
 
 
 def step_memos() -> tuple[Memo[int, int], Memo[int, int]]:
@@ -70,21 +86,19 @@ def caps_of(
     tools: Sequence[ToolSpec],
     think: int | None,
     call: int | None,
-    *,
-    unbounded: int,
 ) -> npt.NDArray[np.int64]:
-    """Returns the budget of each kind of block, closing tag included; `unbounded` without one.
+    """Returns the budget of each kind of block, closing tag included; UNBOUNDED without one.
 
     `think` and `call` bound the content of thoughts and of calls. Raises BudgetError for one that
     no such block fits in.
     """
-    caps = np.full(3, unbounded, dtype=np.int64)
+    caps = np.full(3, UNBOUNDED, dtype=np.int64)
     for block, cap, what in (
         (THINKING, think, "max_think_tokens"),
         (CALLING, call, "max_toolcall_tokens"),
     ):
         if cap is not None:
-            caps[block] = count_of(cap, what, unbounded - 64) + closing_tokens(dialect, block)
+            caps[block] = count_of(cap, what, UNBOUNDED - 64) + closing_tokens(dialect, block)
     tables = engine.tables
     if think is not None:
         for state in entries_of(tables, THINKING):

@@ -88,7 +88,7 @@ def test_steps_are_kept_within_bytes() -> None:
             machine, token = n * 977 % (1 << 24), n * 31 % (1 << 18)
             then, key = machine + 1, machine << decoder._ID_BITS | token
             if kept is made._jumps:
-                then = then << decoder.BUDGET_BITS | decoder._NO_BUDGETS
+                then = then << decoder.BUDGET_BITS | decoder.NO_BUDGETS
             kept.keep(key, then)
         taken = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()

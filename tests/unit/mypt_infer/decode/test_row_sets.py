@@ -9,7 +9,7 @@ from mypt_infer.decode import Decoder
 from mypt_infer.decode.allow_set import AllowSet
 from mypt_infer.decode.compile.row_sets import _FEW, RowSets
 from mypt_infer.decode.compile.vocab import Ints
-from mypt_infer.decode.decoder import ENDLESS, UNBOUNDED, _packed
+from mypt_infer.decode.limits import ENDLESS, UNBOUNDED, packed
 from tests.support.decoding import TOOLS
 
 # A value that may begin with more tokens than are looked at one by one.
@@ -45,11 +45,11 @@ def test_sets_of_places_are_those_of_classes(name: str, content: bool) -> None:
     states = [s for s in first.tolist() if bool(tables.frame[s]) == content and tables.alive(s)]
     assert len(states) > 100 or (not content and np.diff(tables.edges.first)[states].max() > _FEW)
     for state in states[:: max(1, len(states) // 60)]:
-        left, inside, _ = of.free(_packed(state, ENDLESS, UNBOUNDED))
+        left, inside, _ = of.free(packed(state, ENDLESS, UNBOUNDED))
         for budget in (ENDLESS, left + 1, left, left - 1):
             for block in (UNBOUNDED, inside + 1, inside):
-                packed = _packed(state, max(budget, 0), block)
-                allowed, found = np.flatnonzero(of.allowed(packed)), of.allow(packed)
+                there = packed(state, max(budget, 0), block)
+                allowed, found = np.flatnonzero(of.allowed(there)), of.allow(there)
                 ids = ids_of(found, tables.vocabulary)
                 assert np.array_equal(ids, allowed), (state, budget, block)
                 assert found.count == len(allowed)
