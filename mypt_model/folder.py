@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS, OPTIMIZER = "config.json", "model.safetensors", "optimizer.safetensors"
 GENERATION = "generation_config.json"  # how a model is sampled, unless somebody says otherwise
+# The number of a layer in the name of a weight.
+_LAYER = re.compile(r"\.(\d+)\.")
 # The file of a checkpoint that says what it was trained with.
 TRAINER = "trainer.json"
 
@@ -183,6 +186,26 @@ def each_weight(folder: Path) -> dict[str, Callable[[], Tensor]]:
         opened = opened_tensors(path)
         out |= {name: partial(opened.get_tensor, name) for name in opened.keys()}  # noqa: SIM118
     return out
+
+
+def check_layers(folder: Path) -> None:
+    """Raises ModelError if `config.json` says another number of layers than the weights have.
+
+    Only names of weights are read: building layers that nobody has would take all memory. Layers
+    beyond the config are those of another head, where the model is no plain Llama.
+    """
+    raw = _raw(folder)
+    for part in (raw, raw.get("text_config")):
+        layers = part.get("num_hidden_layers") if isinstance(part, dict) else None
+        if layers is None:
+            continue
+        numbers = {int(found[1]) for name in each_weight(folder) if (found := _LAYER.search(name))}
+        count = len(numbers)
+        if count and layers != count and not (layers == min(layers, count) and not _plain(raw)):
+            raise ModelError(
+                f"{folder / CONFIG}: num_hidden_layers is {layers}, but the weights have {count} "
+                "layers; copy the config.json that was written with them"
+            )
 
 
 def read_weights(folder: Path) -> dict[str, Tensor]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+_LARGEST = 1 << 24  # no model has a larger size
+
 
 class ModelError(ValueError):
     """A model, or its folder, cannot be used; the message names the file and what is wrong."""
@@ -17,8 +19,8 @@ class ModelError(ValueError):
 class LlamaConfig:
     """The shape of a Llama, with the names of `config.json`.
 
-    Raises ModelError when a size is no whole number above 0, when the heads cannot share
-    `hidden_size` evenly, or when the heads cannot share the key heads evenly.
+    Raises ModelError when a size is no whole number above 0, or too large, when the heads cannot
+    share `hidden_size` evenly, or when the heads cannot share the key heads evenly.
     `max_position_embeddings` is in tokens; None where the folder does not say. The ids of special
     tokens change nothing in the model: they are kept for programs that ask a folder for them.
     """
@@ -49,6 +51,8 @@ class LlamaConfig:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ModelError(f"{name} is {value!r}, expected a whole number above 0")
+            if value > _LARGEST:
+                raise ModelError(f"{name} is {value}, expected at most {_LARGEST}")
         if self.hidden_size % self.num_attention_heads or self.head % 2:
             raise ModelError(
                 f"hidden_size {self.hidden_size} cannot be shared by {self.num_attention_heads} "
