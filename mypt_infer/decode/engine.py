@@ -20,7 +20,7 @@ from mypt_infer.decode.compile.nfa import NO_BLOCK
 from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.grammar import EngineError, installed
 from mypt_infer.decode.llguidance.response import Response
-from mypt_infer.decode.schemas import has_free_object
+from mypt_infer.decode.schemas import has_free_object, letters_of_values
 from mypt_infer.decode.tables import DEAD_STATE, Tables, build
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
@@ -28,6 +28,8 @@ from mypt_spec.episode import Event
 from mypt_spec.table import LISTS
 
 ENGINES = ("table", "llguidance", "auto")
+# Tables take a second for as many letters of values in lists; llguidance a tenth of that.
+_LETTERS = 20_000
 
 
 class StateFacts(NamedTuple):
@@ -287,9 +289,9 @@ def engine_of(
 ) -> Engine:
     """Returns the engine of that name; if calls have ids, the engine keeps them distinct.
 
-    "auto" is the tables, or llguidance if a schema is beyond them, or has an object whose members
-    it does not name: tables write such an object as {}. Raises SchemaFault for tools
-    that the engine cannot hold, and EngineError for an engine that is unknown or not installed.
+    "auto" is the tables, or llguidance if a schema is beyond them, has very many values, or has an
+    object whose members it does not name: tables write such an object as {}. Raises SchemaFault for
+    tools that the engine cannot hold, EngineError for one that is unknown or not installed.
     """
     return distinct(_reader(dialect, tools, name, forbidden_blocks, response), dialect, tools)
 
@@ -301,6 +303,11 @@ def distinct(engine: Engine, dialect: Dialect, tools: Sequence[ToolSpec]) -> Eng
     from mypt_infer.decode.call_ids import Distinct
 
     return Distinct(engine, dialect)
+
+
+def _for_llguidance(tool: ToolSpec) -> bool:
+    """Returns whether llguidance reads a tool better: it has free objects, or very many values."""
+    return has_free_object(tool.schema) or letters_of_values(tool.schema) > _LETTERS
 
 
 def _reader(
@@ -321,7 +328,7 @@ def _reader(
     guided = partial(LlguidanceEngine, dialect, tools, forbidden_blocks, response=response)
     if name == "llguidance":
         return guided(tables=False)
-    if name == "auto" and any(has_free_object(t.schema) for t in tools) and installed():
+    if name == "auto" and any(map(_for_llguidance, tools)) and installed():
         with suppress(SchemaFault):  # else the tables, which write such an object as {}
             return guided(tables=False)
     try:

@@ -265,6 +265,19 @@ def _free(schema: Any) -> bool:
     return unsaid or (more is not None and more is not False) or any(map(_free, parts))
 
 
+def letters_of_values(schema: Any) -> int:
+    """Returns the letters of all values that a schema lists.
+
+    >>> letters_of_values({"properties": {"a": {"enum": ["bees", "wasps"]}, "b": {"enum": [1]}}})
+    10
+    """
+    if isinstance(schema, Mapping):
+        values = schema.get("enum")
+        own = sum(len(str(value)) for value in values) if isinstance(values, list) else 0
+        return own + sum(letters_of_values(part) for part in schema.values())
+    return sum(map(letters_of_values, schema)) if isinstance(schema, list) else 0
+
+
 _ANCHORS = frozenset({"$anchor", "$id", "$schema", "id"})
 
 

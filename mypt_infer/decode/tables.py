@@ -39,13 +39,13 @@ from mypt_infer.decode.compile.grammar_graph import (
     MakeBodies,
     names_in_tags,
 )
-from mypt_infer.decode.compile.nfa import CALLING, HOLE, NO_BLOCK, NfaError
+from mypt_infer.decode.compile.nfa import CALLING, HOLE, NO_BLOCK, NfaError, TooLarge
 from mypt_infer.decode.compile.pieces import OUT, Parts, Reads, Whole, piece_of, read
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.compile.vocab import Ints, Trie
-from mypt_infer.decode.tools import ToolSpec
+from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
 
@@ -343,6 +343,11 @@ def build(
             if bodies is not Bodies:
                 raise
             found = _tables(dialect, tools, Bodies, forbidden_blocks, Parts(), response, options)
+        except TooLarge as error:
+            name = max(tools, key=lambda tool: len(repr(tool.schema))).name
+            raise SchemaFault(
+                name, "", f"{error}; shorten its lists of values, or use the engine llguidance"
+            ) from None
         _built.keep(key, found, found.nbytes)
     return found
 

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol
+from mypt_infer.decode.compile.work import step
 
 # The blocks that have budgets: thoughts and calls.
 NO_BLOCK, THINKING, CALLING = 0, 1, 2
@@ -35,6 +36,10 @@ HOLE = "hole"
 PART = "part"
 # The number of the hole for the text of an answer.
 RESPONSE = -1
+
+
+# The most states of a graph: it takes about a tenth of a millisecond to make one.
+MOST = 250_000
 
 
 class NfaError(ValueError):
@@ -62,6 +67,10 @@ class Node:
 
 # A node, and the state of its leaf.
 Place = tuple[Node, int]
+
+
+class TooLarge(ValueError):
+    """A graph would have too many states."""
 
 
 @dataclass(eq=False)
@@ -123,7 +132,7 @@ def spelled(text: str) -> list[Symbol]:
 def determinize(wanted: Iterable[Node]) -> Dfa:
     """Returns a deterministic graph in which `wanted` are the starts.
 
-    Raises NfaError where a leaf and something else read the same bytes.
+    Raises NfaError where a leaf and something else read the same bytes, and TooLarge.
     """
     dfa = Dfa([], [])
     numbers: dict[frozenset[Place], int] = {}
@@ -138,6 +147,9 @@ def determinize(wanted: Iterable[Node]) -> Dfa:
     dfa.starts.extend(number(frozenset({(node, 0)})) for node in wanted)
     at = 0
     while at < len(queue):
+        step()
+        if at >= MOST:
+            raise TooLarge(f"its tables would have more than {MOST:,} states")
         places = _closure(queue[at])
         leaves = [node for node in places if node.leaf is not None]
         if len(leaves) > 1:

@@ -33,6 +33,7 @@ from mypt_infer.decode.compile.nfa import PART, Dfa, NfaError, Node, determinize
 from mypt_infer.decode.compile.packed_dfa import PackedDfa, pack
 from mypt_infer.decode.compile.token_classes import TokenClasses
 from mypt_infer.decode.compile.vocab import Ints, Trie
+from mypt_infer.decode.compile.work import step
 from mypt_infer.decode.tools import ToolSpec
 from mypt_spec.memo import Memo
 
@@ -338,6 +339,7 @@ def read(
     found = known.get(key)
     if found is not None:
         return found
+    step()
     found = known[key] = Read([], [], [])
     if place[0] == out:
         if tree.bytes:

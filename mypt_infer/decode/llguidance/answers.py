@@ -149,8 +149,13 @@ def _ending(
         with suppress(Unclear, UnicodeEncodeError):
             fits = fit(search.tokens(_spelled(dialect, minimal_value(shown, size))))
     if not fits:
-        searched = search.ending(first, shared.lexemes.first, most=_MOST, hints=hints).tokens
-        fits = fit(searched) if searched else []
+        searched = search.ending(first, shared.lexemes.first, most=_MOST, hints=hints)
+        fits = fit(searched.tokens) if searched.tokens else []
+        if not fits and searched.tokens is None and not searched.none:
+            raise ResponseError(
+                f"no text that fits the response was found in {searched.looked:,} steps of a "
+                "search, which is its bound; make the response simpler, or its texts shorter"
+            )
     if not fits:
         raise ResponseError(
             "no text was found that fits the response, spells no tag and does not begin as a tag "

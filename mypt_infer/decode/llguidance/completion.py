@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_infer.decode.compile.vocab import Ints, Vocabulary
+from mypt_infer.decode.compile.work import step
 from mypt_infer.decode.llguidance.lexer import Companion, Lexemes
 from mypt_infer.decode.llguidance.minimal_value import Hints
 from mypt_infer.decode.tables import DEAD_STATE
@@ -174,6 +175,7 @@ class Search:
                 stack.pop()
                 continue
             looked += 1
+            step()
             here = self._matcher(stack).deep_copy()
             if not here.consume_token(token):
                 continue
@@ -213,27 +215,31 @@ class Search:
 
         None if nothing may follow. `before` are the bytes that were possible one place before.
         """
-        forced = b"" if here.is_accepting() else here.compute_ff_bytes()
-        if tails and (whole := self._over(here, at, text or begun[-1:], forced, tails)):
-            return text + whole
-        if forced:
-            tokens = [self.id_of[b] for b in forced]
-            at, text = self.lexemes.run(at, tokens), text + forced
-            if at == DEAD_STATE or not here.consume_tokens(tokens):
-                return None
-        if here.is_accepting() and self.lexemes.may_end(at):
-            return text
-        value = self._value(here, at, begun + text, hints) if hints is not None else b""
-        if value:
-            tokens = [self.id_of[b] for b in value]
+        while True:
+            forced = b"" if here.is_accepting() else here.compute_ff_bytes()
+            if tails and (whole := self._over(here, at, text or begun[-1:], forced, tails)):
+                return text + whole
+            if forced:
+                tokens = [self.id_of[b] for b in forced]
+                at, text = self.lexemes.run(at, tokens), text + forced
+                if at == DEAD_STATE or not here.consume_tokens(tokens):
+                    return None
+            if here.is_accepting() and self.lexemes.may_end(at):
+                return text
+            more = self._value(here, at, begun[-_RECENT:] + text[-_RECENT:], hints)
+            if not more:
+                inside = self.json and self.inside_string(at, begun + text)
+                order, ways = self._order(at, inside=inside)
+                found = [ways[i] for i in np.flatnonzero(self.bitmask.some(here, order)).tolist()]
+                possible = sum(1 << byte for _, _, byte in found)
+                open_end = inside and not possible & _CLOSING_QUOTE and len(found) > 1
+                more = self._hint(here, at, hints) if open_end else b""
+                if not more:
+                    break
+            tokens = [self.id_of[b] for b in more]
             here.consume_tokens(tokens)
-            at = self.lexemes.run(at, tokens)
-            return self._read(here, at, text + value, 0, begun=begun, hints=hints, tails=tails)
-        inside = self.json and self.inside_string(at, begun + text)
-        order, ways = self._order(at, inside=inside)
+            at, text, before = self.lexemes.run(at, tokens), text + more, 0
         recent = text[-_RECENT:]
-        found = [ways[i] for i in np.flatnonzero(self.bitmask.some(here, order)).tolist()]
-        possible = sum(1 << byte for _, _, byte in found)
         new = possible & ~before if before else possible
         if not self.json:
             found.sort(
@@ -243,13 +249,7 @@ class Search:
                     recent.count(way[2]),
                 )
             )
-        elif inside and not possible & _CLOSING_QUOTE and len(found) > 1:
-            hint = self._hint(here, at, hints.texts if hints is not None else ())
-            if hint:
-                tokens = [self.id_of[b] for b in hint]
-                here.consume_tokens(tokens)
-                then = self.lexemes.run(at, tokens)
-                return self._read(here, then, text + hint, 0, begun=begun, hints=hints, tails=tails)
+        elif open_end:
             found.sort(key=lambda way: (not new >> way[2] & 1, recent.count(way[2])))
             if not before:
                 found.sort(key=lambda way: not self._closes(here, way))
@@ -257,11 +257,11 @@ class Search:
             found.sort(key=lambda way: recent.count(way[2]) if 0x30 <= way[2] <= 0x39 else 0)
         return _Place(here, text, iter(found), possible) if found else None
 
-    def _hint(self, here: Any, at: int, hints: Sequence[bytes]) -> bytes:
+    def _hint(self, here: Any, at: int, hints: Hints | None) -> bytes:
         """Returns the shortest end of a hint after which a quote may follow; b"" if none is so."""
-        quote = self.id_of[_QUOTE]
-        for count in range(1, max(map(len, hints), default=0) + 1):
-            for hint in hints:
+        texts, quote = () if hints is None else hints.texts, self.id_of[_QUOTE]
+        for count in range(1, max(map(len, texts), default=0) + 1):
+            for hint in texts:
                 tokens = [self.id_of[b] for b in hint[-count:]]
                 if (
                     count <= len(hint)
@@ -271,10 +271,10 @@ class Search:
                     return hint[-count:]
         return b""
 
-    def _value(self, here: Any, at: int, text: bytes, hints: Hints) -> bytes:
+    def _value(self, here: Any, at: int, text: bytes, hints: Hints | None) -> bytes:
         """Returns the shortest value, or its rest, that may follow a key; b"" if none is known."""
-        keyed = _KEYED.search(text, max(0, len(text) - _RECENT)) if self.json else None
-        values = hints.values(json.loads(keyed[1])) if keyed else ()
+        keyed = _KEYED.search(text) if self.json else None
+        values = hints.values(json.loads(keyed[1])) if keyed and hints is not None else ()
         for value in sorted(values, key=len):
             rest = (b" " + value).removeprefix(keyed[2]) if keyed else b""
             tokens = [self.id_of[b] for b in rest]

@@ -14,11 +14,12 @@ from functools import cached_property, partial
 from typing import Any
 
 from mypt_infer.decode.compile.table_schemas import MAX_DEPTH
+from mypt_infer.decode.compile.work import step
 from mypt_infer.decode.llguidance.pattern_text import Unreadable, pattern_text
 from mypt_infer.decode.schemas import ANNOTATIONS
 
 # The most parts of a value, and characters of a string.
-_MOST = 1000
+_MOST, _LETTERS = 20_000, 1 << 16
 _READ = ANNOTATIONS | {
     "$defs", "additionalProperties", "definitions", "exclusiveMaximum", "exclusiveMinimum",
     "format", "items", "maxItems", "maxLength", "maximum",
@@ -60,6 +61,7 @@ class _Reader:
 
     def value(self, schema: Any, depth: int) -> Any:
         self.left -= 1
+        step()
         if depth > MAX_DEPTH or self.left < 0 or not isinstance(schema, Mapping):
             raise Unclear("no schema, or too much of it")
         if "const" in schema:
@@ -118,7 +120,7 @@ class _Reader:
         if kind == "string":
             if "pattern" in schema:
                 return _matching(schema)
-            if schema.get("minLength", 0) > _MOST:
+            if schema.get("minLength", 0) > _LETTERS:
                 raise Unclear("a long string")
             return (
                 _FORMATS[schema["format"]]
