@@ -131,7 +131,7 @@ class _App:
         began, status = time.monotonic(), 200
         try:
             body = await body_of(request, self.service.limits.body)
-            asked, running = await run(_value(body))
+            asked, running = await self._while_there(request, run(_value(body)))
             try:
                 await self._while_there(request, running.wait())
                 self.metrics.first.observe(time.monotonic() - began)

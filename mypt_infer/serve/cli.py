@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -99,6 +100,8 @@ def _run(chosen: argparse.Namespace) -> int:
     )
     config = uvicorn.Config(made, **settings(grace=chosen.grace))
     settle()
+    for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has ended
+        signal.signal(number, lambda *_: None)
     uvicorn.Server(config).run([listening])
     return DONE
 

@@ -20,6 +20,7 @@ from mypt_infer.generate.loop import check_vocabulary
 from mypt_infer.generate.sample import Sampling
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.answers import Answer, ChatAnswer, Json, TextAnswer
+from mypt_infer.serve.asked.compiles import Busy, Compiles
 from mypt_infer.serve.asked.decoders import (
     AUTO,
     NONE,
@@ -47,12 +48,14 @@ _ONCE = {"x-should-retry": "false"}
 class Limits:
     """The limits of a server.
 
-    `rows` answers are drawn at once, `queue` more may wait. `new_tokens` is the budget of a request
+    `rows` answers are drawn at once, `queue` more may wait. `compiles` decoders are compiled at
+    once, and `queue` more may wait. `new_tokens` is the budget of a request
     that names none. `seconds` is the time of a request. `body` is the most bytes of one.
     """
 
     rows: int = 16
     queue: int = 64
+    compiles: int = 8
     new_tokens: int = 512
     seconds: float = 300.0
     body: int = 8 << 20
@@ -126,8 +129,9 @@ class Service:
         check_vocabulary(model, self.plain.decoder)
         most, queue = self.limits.rows, self.limits.queue
         self.rows = Rows(model, most=most, queue=queue, device=device)
-        # Converters and parsers keep what they have seen: one thread each, so nothing is shared.
-        self._prompts, self._compiles = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        # Converters and parsers keep what they have seen: one thread, so nothing is shared.
+        self._prompts = ThreadPoolExecutor(1)
+        self._compiles = Compiles(self.decoders, most=self.limits.compiles, queue=queue)
 
     def start(self) -> None:
         """Starts to draw."""
@@ -135,9 +139,9 @@ class Service:
 
     def close(self) -> None:
         """Stops drawing; who still waits is told."""
+        self._compiles.close()
         self.rows.close()
-        for pool in (self._prompts, self._compiles):
-            pool.shutdown(cancel_futures=True)
+        self._prompts.shutdown(cancel_futures=True)
 
     async def chat(self, asked: Chat) -> Running:
         """Returns the answers to a request of /v1/chat/completions. Raises ApiError."""
@@ -158,13 +162,11 @@ class Service:
                 param="parallel_tool_calls",
             )
         wanted = Wanted(tools, choice, response, think=asked.reasoning_effort != "none")
-        ready = self.decoders.known(wanted)
         loop = asyncio.get_running_loop()
         messages = names.messages(asked.messages)
         given = (messages, tools, asked.chat_template_kwargs)
         prompt = await loop.run_in_executor(self._prompts, self.prompter.prompt, *given)
-        if ready is None:
-            ready = await loop.run_in_executor(self._compiles, self.decoders.get, wanted)
+        ready = await self._compiles.ready(wanted, self.limits.seconds)
         most = asked.max_completion_tokens or asked.max_tokens
         top = (asked.top_logprobs or 0) if asked.logprobs else None
         prompts = [prompt] * asked.choices
@@ -192,9 +194,7 @@ class Service:
         )
         for at, tool in enumerate(wanted.tools):
             _name(tool, at)
-        ready = self.decoders.known(wanted)
-        if ready is None:
-            ready = await loop.run_in_executor(self._compiles, self.decoders.get, wanted)
+        ready = await self._compiles.ready(wanted, self.limits.seconds)
         read = [await loop.run_in_executor(self._prompts, self._ids, one) for one in asked.prompts]
         prompts = [prompt for prompt in read for _ in range(asked.choices)]
         answers: list[Answer] = [
@@ -286,6 +286,10 @@ def refusal(error: Exception) -> ApiError:
         return ApiError(
             said, status=429, kind="rate_limit_error", code="queue_full", headers=headers
         )
+    if isinstance(error, Busy):
+        said = f"{error}, of tools and response formats: try again later"
+        headers = {"retry-after": "1"}
+        return ApiError(said, status=503, kind="server_error", code="busy", headers=headers)
     if isinstance(error, Closed):
         return ApiError(
             str(error), status=503, kind="server_error", code="shutting_down", headers=_ONCE

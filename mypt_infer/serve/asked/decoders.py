@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.llguidance.response import Response, ResponseError
-from mypt_infer.decode.tools import SchemaFault
+from mypt_infer.decode.schemas import plain_tools
+from mypt_infer.decode.tools import SchemaFault, declare
 from mypt_infer.run_format import Format, format_of
 from mypt_infer.serve.errors import ApiError
 from mypt_spec import Dialect
@@ -161,21 +161,20 @@ class Decoders:
             raise ApiError(f"{self.dialect.name} has no tool calls: leave tools out", param="tools")
         forbidden: Iterable[str] = () if wanted.think else self.format.thinking
         try:
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always")
-                decoder = Decoder(
-                    self.dialect,
-                    tools,
-                    engine=self._engine,
-                    forbidden_blocks=forbidden,
-                    response=wanted.response,
-                )
+            plain, ignored = plain_tools(declare(tools))
+            if ignored:  # logged, not warned of: warnings are caught for all threads at once
+                _LOG.warning("read as nothing in the schemas of tools: %s", ", ".join(ignored))
+            decoder = Decoder(
+                self.dialect,
+                plain,
+                engine=self._engine,
+                forbidden_blocks=forbidden,
+                response=wanted.response,
+            )
         except SchemaFault as error:
             raise ApiError(f"tools: {error}", param="tools") from None
         except ResponseError as error:
             raise _unfit(error) from None
         except ValueError as error:
             raise ApiError(str(error)) from None
-        for warning in said:
-            _LOG.warning("%s", warning.message)
         return Ready(self.format, decoder, DeviceDecoder(decoder), choice)
