@@ -15,9 +15,10 @@ from typing import Any
 
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
+from mypt_lint.template.bounds import OutOfBoundsError, bounded
 from mypt_lint.template.checks import Case, Fault, case, faults, injected, tokens
 from mypt_lint.template.formats import Format
-from mypt_lint.template.render import Failed, Outcome, Render, Rendered, renderer
+from mypt_lint.template.render import Failed, Outcome, Render, Rendered, renderer, sandbox
 from mypt_lint.template.source import Template, load
 from mypt_spec import Dialect
 from mypt_spec.findings import Finding, regraded
@@ -26,6 +27,7 @@ CONVERSATIONS = Path(__file__).parent / "conversations.jsonl"
 _TOOLS = ("declared tool", "name of a call")  # written by a template that has a place for tools
 _OF_TOOLS = (*_TOOLS, "description", "argument")
 _THINKING = "enable_thinking"
+_BOUNDED = "find the loop, power or multiplication that grows without a bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,13 @@ def lint_template(
     """
     known = None if dialect is None else Format(dialect)
     rows = [json.loads(line) for line in CONVERSATIONS.read_text(encoding="utf-8").splitlines()]
+    sandbox()  # loaded here, once for all
     for template in load(path):
-        seen = _look(template, rows, known)
+        try:
+            findings, faulty = bounded(_check, template, rows, known)
+        except OutOfBoundsError as error:
+            message = f"it renders nothing: rendering was stopped after {error}"
+            findings, faulty = [(Finding("MYP710", message, help=_BOUNDED), 1)], []
         found = [
             _diagnostic(
                 template,
@@ -56,12 +63,20 @@ def lint_template(
                 "" if dialect is None else dialect.name,
                 severities.get(finding.code, finding.severity),
             )
-            for finding, line in _findings(seen, template)
+            for finding, line in findings
             if finding.code in codes
         ]
         chunk = Chunk(found, Summary(files=1, units=len(rows), unit_name="conversation"))
-        named = {number for number, _, fault in seen.faults if number and fault.code in codes}
-        yield chunk.counted(len(named))
+        yield chunk.counted(len({number for number, code in faulty if number and code in codes}))
+
+
+def _check(
+    template: Template, rows: list[dict[str, Any]], known: Format | None
+) -> tuple[list[tuple[Finding, int]], list[tuple[int, str]]]:
+    """Returns findings with their lines, and the numbers of conversations with codes."""
+    seen = _look(template, rows, known)
+    faulty = [(number, fault.code) for number, _, fault in seen.faults]
+    return list(_findings(seen, template)), faulty
 
 
 def _look(template: Template, rows: list[dict[str, Any]], known: Format | None) -> _Seen:

@@ -16,6 +16,7 @@ from mypt_cli.errors import UsageError
 from mypt_lint.template.source import Template
 
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
+_SAID = 300  # characters of a message, which a template may write
 _NEEDS = "--template needs {}; pip install 'mypt-tags[templates]'"
 
 
@@ -46,18 +47,25 @@ Outcome = Rendered | Failed
 Render = Callable[..., Outcome]
 
 
+def sandbox() -> Any:
+    """Loads the sandbox of transformers. Raises UsageError where it, or Jinja, is missing."""
+    try:
+        import jinja2  # noqa: F401
+        from transformers.utils import chat_template_utils
+    except ImportError as error:
+        raise UsageError(_NEEDS.format(error.name or "transformers")) from None
+    return chat_template_utils.render_jinja_template
+
+
 def renderer(template: Template) -> Render:
     """Returns a function of (messages, tools, prompt) that renders them.
 
     `prompt` asks for what a model continues (`add_generation_prompt`). Raises UsageError where
     transformers or Jinja is missing.
     """
-    try:
-        import jinja2
-        from transformers.utils import chat_template_utils
-    except ImportError as error:
-        raise UsageError(_NEEDS.format(error.name or "transformers")) from None
-    rendering: Any = chat_template_utils.render_jinja_template  # its annotations are wrong
+    rendering = sandbox()
+    import jinja2
+
     marked = bool(_MARKED.search(template.text))
 
     def render(messages: list[Any], tools: list[Any] | None, *, prompt: bool = False) -> Outcome:
@@ -72,8 +80,10 @@ def renderer(template: Template) -> Render:
             )
         except ImportError as error:  # a Jinja too old for the sandbox
             raise UsageError(str(error)) from None
+        except MemoryError:  # a bound of the process
+            raise
         except Exception as error:  # whatever a template does wrong
-            said = str(error) or type(error).__name__
+            said = str(error)[:_SAID] or type(error).__name__
             return Failed(said, type(error) is jinja2.TemplateError, _line(error))
         return Rendered(texts[0], tuple((a, b) for a, b in spans[0]) if marked else None)
 

@@ -1,0 +1,121 @@
+"""Templates of strangers are rendered within bounds of memory and time, by a process that ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mypt_cli.errors import UsageError
+from mypt_lint.template import bounds
+from mypt_lint.template.bounds import OutOfBoundsError, bounded
+from mypt_lint.template.lint import lint_template
+from tests.support.children import child
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="counts the memory of a process")
+GROWING = {
+    "a product": "{{ 'a' * 9999999999 }}",
+    "a padded text": "{{ 'a'.center(9999999999) }}",
+    "a replacement": "{% set n = namespace(t='aaaaaaaaaa') %}{% for i in range(30) %}"
+    "{% set n.t = n.t.replace('a', 'aaaaaaaaaa') %}{% endfor %}{{ n.t }}",
+    "a text doubled": "{% set n = namespace(t='aaaaaaaa') %}{% for i in range(60) %}"
+    "{% set n.t = n.t ~ n.t %}{% endfor %}{{ n.t }}",
+}
+ENDLESS = {
+    "nested loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "a power": "{{ 10 ** 100000000 }}",
+}
+
+
+def found(path: Path, text: str) -> list[tuple[str, str, str]]:
+    path.write_text(text, encoding="utf-8")
+    chunks = lint_template(str(path), None, frozenset({"MYP710"}), {})
+    return [
+        (d.filename, d.finding.code, d.finding.message) for chunk in chunks for d in chunk.found
+    ]
+
+
+@linux
+@pytest.mark.parametrize("name", GROWING)
+def test_memory_is_bounded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MEMORY", 64 << 20)
+    path = tmp_path / "chat_template.jinja"
+    message = "it renders nothing: rendering was stopped after 64 MiB of memory"
+    assert found(path, GROWING[name]) == [(str(path), "MYP710", message)]
+
+
+@posix
+@pytest.mark.parametrize("name", ENDLESS)
+def test_time_is_bounded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "SECONDS", 1)
+    path = tmp_path / "chat_template.jinja"
+    message = "it renders nothing: rendering was stopped after 1 seconds of processor time"
+    assert found(path, ENDLESS[name]) == [(str(path), "MYP710", message)]
+
+
+def test_the_clock_is_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "DEADLINE", 0.2)
+    assert "0.2 seconds" in found(tmp_path / "t.jinja", ENDLESS["nested loops"])[0][2]
+
+
+@posix
+def test_other_templates_of_a_folder_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "SECONDS", 1)
+    more = tmp_path / "additional_chat_templates"
+    more.mkdir()
+    (more / "endless.jinja").write_text(ENDLESS["nested loops"])
+    (tmp_path / "chat_template.jinja").write_text("{{ nothing.at.all }}")
+    chunks = lint_template(str(tmp_path), None, frozenset({"MYP710"}), {})
+    first, second = (d.finding.message for chunk in chunks for d in chunk.found)
+    assert first.startswith("it renders no conversation: 'nothing' is undefined")
+    assert second.startswith("template endless: it renders nothing: rendering was stopped")
+
+
+def test_a_message_of_a_template_is_cut(tmp_path: Path) -> None:
+    (one,) = found(tmp_path / "t.jinja", "{{ raise_exception('a' * 99999) }}")
+    assert len(one[2]) < 400
+
+
+def refuse() -> None:
+    raise UsageError("no")
+
+
+def stop() -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def test_work_is_done_elsewhere() -> None:
+    assert bounded(sum, [1, 2]) == 3
+    with pytest.raises(UsageError, match="no"):
+        bounded(refuse)
+    with pytest.raises(OutOfBoundsError, match="exit status -15"):
+        bounded(stop)
+
+
+SPINNING = """
+from mypt_lint.template import bounds
+def spin():
+    print("spinning", flush=True)
+    while True:
+        pass
+bounds.SECONDS = bounds.DEADLINE = 3600
+bounds.bounded(spin)
+"""
+
+
+@posix
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_the_process_ends_with_its_parent(name: str) -> None:
+    command = [sys.executable, "-c", SPINNING]
+    with child(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"spinning\n"
+        parent.send_signal(getattr(signal, name))
+        # Its output ends when the last process that holds it has ended.
+        assert parent.communicate(timeout=60)[0] == b""
