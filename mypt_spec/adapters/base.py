@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
@@ -22,6 +22,12 @@ from mypt_spec.table import TEXT, TokenTable
 
 # Names of the two roles in other chat data.
 CHAT_ROLES = {"human": "user", "gpt": "assistant", "model": "assistant", "bot": "assistant"}
+
+
+def other_names(roles: Collection[str]) -> dict[str, str]:
+    """Returns other names that chat data have for some of these roles."""
+    names = CHAT_ROLES | {"developer": "system"}
+    return {name: role for name, role in names.items() if role in roles and name not in roles}
 
 
 class Adapter(ABC):

@@ -26,7 +26,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
+from mypt_spec.adapters.base import Adapter, Reader, other_names
 from mypt_spec.adapters.messages import PIECES, SHAPE, Messages
 from mypt_spec.adapters.template_options import options_of
 from mypt_spec.automaton import Automaton
@@ -235,11 +235,14 @@ class _File:
             self.need(role.name not in roles, f"[[message]] {role.name}", "occurs twice")
             roles[role.name], fields[role.name] = role, shape
             aliases |= dict.fromkeys(others, role.name)
-        usual = {a: r for a, r in CHAT_ROLES.items() if r in roles and a not in roles}
         top = {messages: Field(LIST), "language": Field(LANGUAGE, required=False)}
         weighs = {r.name for r in roles.values() if self.table.openers[r.block].body_loss}
         schema = RecordSchema(
-            top, fields, aliases=usual | aliases, messages=messages, weighs=frozenset(weighs)
+            top,
+            fields,
+            aliases=other_names(roles) | aliases,
+            messages=messages,
+            weighs=frozenset(weighs),
         )
         return Declared(schema, tuple(roles.values()), begin)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_spec.adapters.base import CHAT_ROLES
+from mypt_spec.adapters.base import other_names
 from mypt_spec.adapters.objects import Objects
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.adapters.waiting import ANY, WaitingById, twice
@@ -73,10 +73,7 @@ def shape_of(roles: frozenset[str], *, tools: bool, calls: bool, thoughts: bool)
         for role, keys in _ROLES.items()
         if role in roles
     }
-    aliases = {other: role for other, role in CHAT_ROLES.items() if role in roles}
-    aliases |= dict.fromkeys(RESULTS, "tool") if "tool" in roles else {}
-    if "system" in roles and "developer" not in roles:
-        aliases["developer"] = "system"
+    aliases = other_names(roles) | (dict.fromkeys(RESULTS, "tool") if "tool" in roles else {})
     top = {"messages": Field(LIST)} | ({"tools": _LIST} if tools else {})
     top[KEY] = Field(OBJECT, required=False)
     top["language"] = Field(LANGUAGE, required=False)
