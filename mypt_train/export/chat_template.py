@@ -28,6 +28,7 @@ from mypt_train.export.chat_layout import ChatLayout, chat_layout
 from mypt_train.export.option_texts import option_texts
 
 _PROGRAM = Path(__file__).parent / "chat.jinja"
+JSON_TEXT = _PROGRAM.with_name("json_text.jinja")
 # What only formats need that write definitions of tools in such a body.
 _TOOLS = {
     body: _PROGRAM.with_name(f"{body}.jinja") for body in ("namespace", "signatures", "tool_tags")
@@ -61,7 +62,8 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     out.append(f"{{%- set now = namespace({fields}) -%}}\n")
     path = layout.paths.get("tools")
     tools = _TOOLS.get(table.openers[path[-1]].body) if path else None
-    files = [file for file in (tools, _PROGRAM) if file is not None]
+    calls = JSON_TEXT if "call" in layout.paths else None
+    files = [file for file in (tools, calls, _PROGRAM) if file is not None]
     return "".join([*out, *(file.read_text(encoding="utf-8") for file in files)])
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import re
@@ -25,10 +26,12 @@ from mypt_spec.table import TEXT
 from mypt_train.commands.export import main
 from mypt_train.export import endings, server_files
 from mypt_train.export.answers import first_text
+from mypt_train.export.chat_template import JSON_TEXT
 from mypt_train.export.response_template import response_template
 from mypt_train.export.tokenizer_file import padding
 from tests.support.build import assistant, function, user
 from tests.support.chats import EXAMPLES, NAMES, chats, cut_short, joins, spells, writes_tools
+from tests.support.examples import examples
 from tests.support.huggingface import tokenizer
 from tests.support.rollouts import Rollout, faults, mutated, rollouts
 from tests.support.server_grammars import READERS, by_llama_cpp
@@ -67,6 +70,74 @@ def test_the_template_gives_our_ids_and_mask(name: str, data: st.DataObject) -> 
     assert rows["input_ids"] == encoded.ids.tolist()
     if not cut_short(d, episode):
         assert np.array_equal(rows["assistant_masks"], encoded.loss)
+
+
+SPACES = [{}, {"indent": 2}, {"separators": (",", ":")}, {"ensure_ascii": False}]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(data=st.data())
+@few
+def test_arguments_may_be_json_text(name: str, data: st.DataObject) -> None:
+    """OpenAI's own form: it is written as the same arguments as an object are."""
+    d = mypt_spec.dialect(name)
+    record, _ = data.draw(chats(name).filter(bool))
+    assume(not spells(d, (padding(d),), record))
+    messages = copy.deepcopy(record["messages"])
+    for call in (one for message in messages for one in message.get("tool_calls") or ()):
+        given = call["function"]["arguments"]
+        call["function"]["arguments"] = json.dumps(given, **data.draw(st.sampled_from(SPACES)))
+    shown = [render(name, m, tools=record.get("tools")) for m in (record["messages"], messages)]
+    assert shown[0] == shown[1]
+
+
+DEEP = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec="utf-8")) | st.sampled_from(['"', "\\", '\\"', "\\u0041", "\U0001f642"]),
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text("ab\"\\é\U0001f642"), values, max_size=3),
+)  # fmt: skip
+
+
+@given(st.dictionaries(st.text(), DEEP, max_size=3), st.sampled_from(SPACES), st.data())
+@settings(max_examples=examples(400), deadline=None)
+def test_any_json_text_is_read_or_refused(
+    arguments: dict[str, Any], spaces: dict[str, Any], data: st.DataObject
+) -> None:
+    text = json.dumps(arguments, **spaces)
+    at = data.draw(st.integers(0, len(text)))
+    texts = [text, text[:at] + data.draw(st.sampled_from(['"', "\\", ",", "}", "1", "e", "u", "-", ".", "\n", ""])) + text[at + 1 :]]  # fmt: skip
+    for one in texts:
+        value, wrong = parse_object(one)
+        if wrong:
+            with pytest.raises(jinja2.TemplateError, match="must be an object or its JSON text"):
+                read_json(one)
+        else:
+            assert read_json(one) == json.dumps(value, ensure_ascii=False)
+
+
+def parse_object(text: str) -> tuple[Any, bool]:
+    """Returns what a text is as JSON, and whether a record may not have it: MYP004 and MYP005."""
+    try:
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=float.fromhex)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError:
+        return None, True
+    return value, False
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError
+    return dict(pairs)
+
+
+def read_json(text: str) -> str:
+    """Returns what the exported templates read in a text, as JSON again."""
+    from transformers.utils.chat_template_utils import render_jinja_template
+
+    program = JSON_TEXT.read_text(encoding="utf-8")
+    program += "{{- parse(messages[0].content, 'here') -}}{{- read.value | tojson -}}"
+    return str(render_jinja_template([[{"content": text}]], chat_template=program)[0][0])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -129,9 +129,12 @@ def test_content_that_spells_a_tag_is_refused(
         ([system(), tool()], "no call waits"),
         ([system(), message("critic")], "no such role"),
         ([system(""), user("u")], "expected text"),
+        ([system("s"), user("u"), calls(call("f", '{"q": }'))], r"must be an object or its JSON text, and are not at \"}\""),
+        ([system("s"), user("u"), calls(call("f", "[1]"))], "must be an object or its JSON text"),
+        ([system("s"), user("u"), calls(call("f", None))], "must be an object or its JSON text"),
         ([system(), user([{"type": "text", "text": "u"}])], "expected a string"),
     ],
-)
+)  # fmt: skip
 def test_chats_that_the_template_refuses(messages: list[dict[str, Any]], says: str) -> None:
     import jinja2
 
