@@ -60,9 +60,15 @@ class Format:
             here = quoted(text.text[at:])
             yield Fault("MYP722", "legal", f"no legal {name} at character {at}, {here}: {said}")
             return
-        wanted = None if own is None else self.dialect.read(own)[0]
-        if wanted is not None and wanted != episode:
-            layouts = [self.dialect.serialize(wanted, layout=x) for x in self.dialect.table.layouts]
+        read = None if own is None else self.dialect.read(own)[0]
+        # A template may keep earlier thoughts, or forget them as the official one does.
+        wanted = [] if read is None else [read, *self.dialect.trained(read, history="official")]
+        if wanted and episode not in wanted:
+            layouts = [
+                self.dialect.serialize(one, layout=layout)
+                for one in wanted
+                for layout in self.dialect.table.layouts
+            ]
             nearest = max(layouts, key=lambda other: difference(text.text, other)[0])
             at, given, other = difference(text.text, nearest)
             message = f"at character {at} stands {quoted(given)}, and {name} writes {quoted(other)}"
