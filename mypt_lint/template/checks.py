@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,7 @@ from mypt_lint.template.values import (
     DETAILS,
     NOT_BY_MODEL,
     Value,
+    moved,
     places,
     spellings,
     values,
@@ -37,11 +38,13 @@ class Case:
     whole: Rendered
     found: tuple[Value, ...]
     spans: tuple[tuple[Value, tuple[int, int]], ...]  # of those that are written
+    moved: tuple[tuple[Value, tuple[int, int]], ...]  # of those that are written elsewhere
+    parts: dict[tuple[int, bool], Rendered | None] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[Value]:
         """Returns the values that are not in the text."""
-        written = {value for value, _ in self.spans}
+        written = {value for value, _ in (*self.spans, *self.moved)}
         return [value for value in self.found if value not in written]
 
     @property
@@ -50,10 +53,22 @@ class Case:
         messages: list[dict[str, Any]] = self.record["messages"]
         return messages
 
+    def rendered(self, count: int, *, prompt: bool = False) -> Rendered | None:
+        """Returns the first messages; None where the template makes nothing of them."""
+        if (count, prompt) not in self.parts:
+            out = self.render(self.messages[:count], self.record.get("tools"), prompt=prompt)
+            self.parts[count, prompt] = out if isinstance(out, Rendered) else None
+        return self.parts[count, prompt]
+
     def part(self, count: int, *, prompt: bool = False) -> str | None:
-        """Returns the text of the first messages; None where the template makes none of them."""
-        out = self.render(self.messages[:count], self.record.get("tools"), prompt=prompt)
-        return out.text if isinstance(out, Rendered) else None
+        """Returns the text of the first messages."""
+        out = self.rendered(count, prompt=prompt)
+        return None if out is None else out.text
+
+    @property
+    def answers(self) -> list[int]:
+        """Returns the indices of the messages that the model writes."""
+        return [i for i, m in enumerate(self.messages) if m["role"] == "assistant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +84,9 @@ class Fault:
 def case(record: dict[str, Any], render: Render, whole: Rendered) -> Case:
     """Returns the case of a record of the shipped file."""
     found = values(record["messages"], record.get("tools"))
-    spans = tuple(places(found, whole.text))
-    return Case(record["_name"], record, render, whole, tuple(found), spans)
+    spans = places(found, whole.text)
+    elsewhere = tuple(moved(found, whole.text, spans))
+    return Case(record["_name"], record, render, whole, tuple(found), tuple(spans), elsewhere)
 
 
 def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
@@ -80,19 +96,28 @@ def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
     if case.record.get("_alike"):
         yield from _rounds(case)
     yield from _prefixes(case)
-    for at, message in enumerate(case.messages):
-        if message["role"] == "assistant":
-            yield from _answer(case, at, stops)
+    for at in case.answers:
+        yield from _answer(case, at, stops)
     yield from _marks(case, stops)
 
 
 def _vanished(case: Case) -> Iterator[Fault]:
     """Yields the values that are not in the text."""
     declared = any(value.kind == "declared tool" for value, _ in case.spans)
+    text, blanks = case.whole.text, " ".join(case.whole.text.split())
     for value in case.missing:
-        if declared or value.kind != "description":
+        if value.text.strip() not in text and " ".join(value.text.split()) in blanks:
+            message = f"white space inside of the {value.kind} {quoted(value.text)} is changed"
+            yield Fault("MYP713", f"white space of the {value.kind}", message)
+        elif declared or value.kind != "description":
             code = "MYP714" if value.kind in DETAILS else "MYP713"
             yield Fault(code, value.kind, f"the {value.kind} {quoted(value.text)} is not written")
+    for value, (start, _) in case.moved:
+        message = (
+            f"the {value.kind} {quoted(value.text)} is written at character {start}, which is not "
+            "its place among the messages"
+        )
+        yield Fault("MYP714", f"place of the {value.kind}", message)
 
 
 def _changed(case: Case) -> Iterator[Fault]:
@@ -102,12 +127,47 @@ def _changed(case: Case) -> Iterator[Fault]:
         if not any(spelled in text for spelled in spellings(value.text)):
             subject = "white space around texts"
             yield Fault("MYP714", subject, f"white space around the {value.kind} is left out")
+    yield from _blanks(case) if case.record.get("_blanks") else ()
     if case.record.get("_text"):
         for call in (c for m in case.messages for c in m.get("tool_calls") or ()):
             given = call["function"]["arguments"]
             if json.dumps(given) in text:
                 message = f"arguments given as JSON text are quoted again: {json.dumps(given)}"
                 yield Fault("MYP714", "arguments as text", message)
+
+
+def _blanks(case: Case) -> Iterator[Fault]:
+    """Yields where a text has more white space around it than was given.
+
+    How much the template itself writes there shows in the same conversation without any.
+    """
+    stripped = [{**m, "content": _stripped(m["content"])} for m in case.messages]
+    out = case.render(stripped, case.record.get("tools"))
+    spans = places(values(stripped, None), out.text) if isinstance(out, Rendered) else []
+    if len(spans) != len(case.spans) or not isinstance(out, Rendered):
+        return
+    for (one, other), (bare_one, bare_other) in zip(
+        pairwise(case.spans), pairwise(spans), strict=True
+    ):
+        gap = case.whole.text[one[1][1] : other[1][0]]
+        own = (
+            one[0].text[len(one[0].text.rstrip()) :] + other[0].text[: -len(other[0].text.lstrip())]
+        )
+        if _blank(gap) > _blank(out.text[bare_one[1][1] : bare_other[1][0]]) + len(own):
+            message = (
+                f"more white space than was given is between {one[0].kind} and {other[0].kind}: "
+            )
+            yield Fault("MYP714", "more white space around texts", message + quoted(gap))
+
+
+def _stripped(content: Any) -> Any:
+    if isinstance(content, str):
+        return content.strip()
+    return [{**part, "text": part["text"].strip()} for part in content]
+
+
+def _blank(text: str) -> int:
+    return sum(char.isspace() for char in text)
 
 
 def _rounds(case: Case) -> Iterator[Fault]:
@@ -121,7 +181,10 @@ def _rounds(case: Case) -> Iterator[Fault]:
     for (before, (_, start)), (after, (end, _)) in pairwise(spans):
         if before.message < users[0] or {before.kind, after.kind} & set(DETAILS):
             continue
-        between = _bare(case, case.whole.text[start:end])
+        if any(start <= a < end for _, (a, _) in case.moved):
+            continue  # which is said already
+        between = bare(case, case.whole.text[start:end])
+        between = re.sub(r"\b\d+\b", "1", between)  # what counts the rounds
         first = seen.setdefault((before.kind, after.kind), between)
         if between != first and not (after.message > users[-1] and _more(between, first)):
             at, given, other = difference(between, first)
@@ -160,26 +223,84 @@ def _answer(case: Case, at: int, stops: frozenset[str]) -> Iterator[Fault]:
     if not here:
         return
     what = "a call" if case.messages[at].get("tool_calls") else "an answer"
+    opener = trained[len(prompt) : here[0][1][0]]
     if not trained.startswith(prompt):
-        i, given, other = difference(prompt, trained)
-        message = (
-            f"the generation prompt before {what} is not how the trained text begins: at character "
-            f"{i} {quoted(given)}, trained on {quoted(other)}"
-        )
-        yield Fault("MYP717", f"before {what}", message)
-    elif (opener := trained[len(prompt) : here[0][1][0]]) and prompt == case.part(at):
-        message = (
-            f"add_generation_prompt adds nothing, but trained text has {quoted(opener)} before "
-            f"{what}"
-        )
-        yield Fault("MYP717", f"before {what}", message)
+        if not _forgotten(case, prompt, trained):
+            i, given, other = difference(prompt, trained)
+            message = (
+                f"the generation prompt before {what} is not how the trained text begins: at "
+                f"character {i} {quoted(given)}, trained on {quoted(other)}"
+            )
+            yield Fault("MYP717", f"before {what}", message)
+    elif _asked(case, at) and not opener.strip() and _ended(case, prompt, stops):
+        message = f"the prompt before {what} ends with the stop token: {quoted(prompt[-_SHOWN:])}"
+        yield Fault("MYP717", f"end before {what}", message)
     end = trained[max(span[1] for _, span in here) :]
     if stops and not any(stop in end for stop in stops):
         wanted = " or ".join(sorted(map(quoted, stops)))
         message = f"after {what} stands {quoted(end)}, without the stop token {wanted}"
         yield Fault("MYP718", f"after {what}", message)
     elif not end.strip() and not case.messages[at].get("tool_calls"):
-        yield Fault("MYP718", f"after {what}", f"nothing is written after {what} to end it")
+        blank = f"nothing but white space, {quoted(end)}," if end else "nothing"
+        yield Fault("MYP718", f"after {what}", f"{blank} is written after {what} to end it")
+
+
+def _forgotten(case: Case, prompt: str, trained: str) -> bool:
+    """Returns whether a prompt has an earlier thought that the trained text has no more.
+
+    The format forgets it on purpose, which is said of the whole conversation.
+    """
+    thoughts = [v.text.strip() for v in case.found if v.kind in ("thought", "earlier thought")]
+    return any(text in prompt and text not in trained for text in thoughts)
+
+
+def _asked(case: Case, at: int) -> bool:
+    """Returns whether a message follows a question that is one text."""
+    before = case.messages[max(0, at - 1)]
+    return before["role"] == "user" and isinstance(before["content"], str)
+
+
+def _ended(case: Case, prompt: str, stops: frozenset[str]) -> bool:
+    """Returns whether a prompt ends with a stop token, where messages have other tags."""
+    text = prompt.rstrip()
+    around = bare(case, text)
+    for stop in stops:
+        around = around.replace(stop, "")
+    return bool(around.strip(" \n…")) and text.endswith(tuple(stops))
+
+
+def headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
+    """Yields the answers before which trained text has a header that no prompt has.
+
+    What is written before answers, thoughts and calls alike is no choice of the model. After
+    questions and after results it is compared apart.
+    """
+    openers: dict[str, list[tuple[Case, str, str]]] = {}
+    for case in cases:
+        for at in case.answers:
+            prompt, trained = case.part(at, prompt=True), case.part(at + 1)
+            if not at or prompt is None or trained is None or prompt != case.part(at):
+                continue
+            starts = [
+                a
+                for v, (a, _) in places(list(case.found), trained)
+                if v.message == at and v.kind in BY_MODEL
+            ]
+            if starts and trained.startswith(prompt):
+                what = "a call" if case.messages[at].get("tool_calls") else "an answer"
+                opener = trained[len(prompt) : starts[0]]
+                openers.setdefault(case.messages[at - 1]["role"], []).append((case, what, opener))
+    for role, items in openers.items():
+        first, last = min(texts := [opener for _, _, opener in items]), max(texts)
+        shared = first[: difference(first, last)[0]]
+        answered = any(what == "an answer" for _, what, _ in items)
+        if answered and re.sub(r"[<\[][^<>\[\]\s]*$", "", shared).strip():
+            for case, what, opener in items:
+                message = (
+                    f"add_generation_prompt adds nothing, but trained text has {quoted(opener)} "
+                    f"before {what}"
+                )
+                yield case, Fault("MYP717", f"before {what} after {role}", message)
 
 
 def _marks(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
@@ -188,10 +309,13 @@ def _marks(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
     if spans is None:
         return
     text, last = case.whole.text, len(case.messages) - 1
+    yield from _marked_headers(case)
+    # The name of a call that is left out is found elsewhere, such as in the header of its result.
+    cut = {value.message for value in case.missing if value.kind == "argument"}
     for value, (start, end) in case.spans:
         inside = any(a <= start and end <= b for a, b in spans)
         touched = any(a < end and start < b for a, b in spans)
-        if value.kind in BY_MODEL and not inside:
+        if value.kind in BY_MODEL and not inside and value.message not in cut:
             message = f"the {value.kind} {quoted(value.text)} is outside of {{% generation %}}"
             yield Fault("MYP719", value.kind, message)
         elif value.kind in NOT_BY_MODEL and touched:
@@ -205,6 +329,22 @@ def _marks(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
                     "model trained so never stops"
                 )
                 yield Fault("MYP719", "stop token", message)
+
+
+def _marked_headers(case: Case) -> Iterator[Fault]:
+    """Yields marks that enclose the beginning of what the prompt writes before an answer.
+
+    Where a thought begins there, too, it may be marked.
+    """
+    for at in case.answers:
+        prompt, before, out = case.part(at, prompt=True), case.part(at), case.rendered(at + 1)
+        if prompt and before and out and out.text.startswith(prompt):
+            start = difference(before, prompt)[0]
+            header = prompt[start:]
+            start += len(header) - len(header.lstrip())
+            if header.strip() and any(a <= start < b for a, b in out.spans or ()):
+                message = f"the header {quoted(header)} is inside of {{% generation %}}"
+                yield Fault("MYP719", "header", message)
 
 
 def injected(case: Case, tokens: list[str]) -> Fault | None:
@@ -226,14 +366,18 @@ def injected(case: Case, tokens: list[str]) -> Fault | None:
     return None
 
 
-def tokens(case: Case, given: dict[str, str]) -> list[str]:
-    """Returns what the template writes around the values that looks like a special token."""
-    text = _bare(case, case.whole.text)
+def tokens(case: Case, given: dict[str, str], assumed: frozenset[str] = frozenset()) -> list[str]:
+    """Returns what the template writes around the values that looks like a special token.
+
+    Not those that are only assumed.
+    """
+    text = bare(case, case.whole.text)
     tags = re.findall(r"<[|｜][^|｜<>\s]+[|｜]>|</?[A-Za-z_][\w.-]*>|\[/?[A-Z_]+\]", text)
-    return list(dict.fromkeys([*tags, *(token for token in given.values() if token in text)]))
+    tags += [token for token in given.values() if token in text]
+    return [token for token in dict.fromkeys(tags) if token not in assumed]
 
 
-def _bare(case: Case, text: str) -> str:
+def bare(case: Case, text: str) -> str:
     """Returns a text without the values in it, such as the id of a call before a result."""
     for value in case.found:
         text = text.replace(value.text.strip(), "…")

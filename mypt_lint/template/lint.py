@@ -16,10 +16,11 @@ from typing import Any
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.template.bounds import OutOfBoundsError, bounded
-from mypt_lint.template.checks import Case, Fault, case, faults, injected, tokens
+from mypt_lint.template.checks import Case, Fault, case, faults, headers, injected, tokens
 from mypt_lint.template.formats import Format
-from mypt_lint.template.render import Failed, Outcome, Render, Rendered, renderer, sandbox
+from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literals, renderer, sandbox
 from mypt_lint.template.source import Template, load
+from mypt_lint.template.wording import garbled
 from mypt_spec import Dialect
 from mypt_spec.findings import Finding, regraded
 
@@ -83,7 +84,7 @@ def _look(template: Template, rows: list[dict[str, Any]], known: Format | None) 
     """Renders and checks all conversations."""
     render = renderer(template)
     rows, outcomes = _in_its_form(rows, render)
-    seen = _Seen([], [], {})
+    seen, own_text = _Seen([], [], {}), literals(template)
     for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True), 1):
         name = row["_name"]
         own = known.record(row) if known else None
@@ -93,7 +94,9 @@ def _look(template: Template, rows: list[dict[str, Any]], known: Format | None) 
             found = list(known.faults(theirs, own)) if isinstance(theirs, Rendered) else []
         elif isinstance(outcome, Rendered):
             seen.cases.append(here := case(row, render, outcome))
-            found = list(faults(here, template.stops))
+            found = [*faults(here, template.stops), *garbled(here, own_text)]
+            if known:  # whose loss mask says what is marked
+                found = [fault for fault in found if fault.subject != "header"]
             whole = row["messages"][-1]["role"] == "assistant"
             found += known.faults(outcome, own, complete=whole) if known else []
         else:
@@ -105,11 +108,12 @@ def _look(template: Template, rows: list[dict[str, Any]], known: Format | None) 
             if outcome.line:
                 seen.lines[fault] = outcome.line
         seen.faults.extend((number, name, fault) for fault in found)
-    becomes = (
-        injected(seen.cases[0], tokens(seen.cases[0], template.tokens)) if seen.cases else None
-    )
-    if becomes:
-        seen.faults.append((0, "", becomes))
+    numbers = {row["_name"]: number for number, row in enumerate(rows, 1)}
+    seen.faults.extend((numbers[one.name], one.name, fault) for one, fault in headers(seen.cases))
+    if seen.cases:
+        first = seen.cases[0]
+        becomes = injected(first, tokens(first, template.tokens, template.assumed))
+        seen.faults.extend([(0, "", becomes)] if becomes else [])
     return seen
 
 
@@ -170,6 +174,9 @@ def _findings(seen: _Seen, template: Template) -> Iterator[tuple[Finding, int]]:
         yield Finding("MYP710", message), seen.lines.get(fault, 1)
         return
     nowhere = _nowhere(seen.cases)
+    if nowhere.issuperset(("question", "answer")):
+        yield Finding("MYP710", "it writes no question and no answer of any conversation"), 1
+        return
     together: dict[tuple[str, str], list[tuple[int, str, Fault]]] = {}
     for item in seen.faults:
         together.setdefault(_subject(item[2], nowhere), []).append(item)

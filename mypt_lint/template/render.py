@@ -90,6 +90,17 @@ def renderer(template: Template) -> Render:
     return render
 
 
+def literals(template: Template) -> str:
+    """Returns the text that a template has outside of its code, and in strings of it."""
+    import jinja2
+
+    try:
+        lexed = list(jinja2.Environment().lex(template.text))
+    except jinja2.TemplateError:
+        return template.text
+    return "\n".join(text for _, kind, text in lexed if kind in ("data", "string"))
+
+
 def _line(error: Exception) -> int | None:
     """Returns the line of the template at which it failed."""
     if isinstance(line := getattr(error, "lineno", None), int):

@@ -24,7 +24,8 @@ class Template:
     """A chat template: its name ("" for the only one), its file, and its source.
 
     `tokens` are the special tokens by their names, as the template sees them. `stops` are spellings
-    at which generation stops; empty where nothing says.
+    at which generation stops; empty where nothing says. `assumed` are tokens that a lone file
+    does not spell, so that nobody knows them.
     """
 
     name: str
@@ -32,11 +33,12 @@ class Template:
     text: str
     tokens: dict[str, str]
     stops: frozenset[str]
+    assumed: frozenset[str] = frozenset()
 
 
 def load(path: str) -> list[Template]:
     """Returns the templates of a file or folder. Raises UsageError where there is none."""
-    here = Path(path)
+    here, assumed = Path(path), frozenset[str]()
     if here.is_dir():
         texts = _of_folder(here)
         if not texts:
@@ -54,8 +56,10 @@ def load(path: str) -> list[Template]:
     else:
         text = _read(here)
         texts, tokens = [("", here, text)], _WITHOUT_FOLDER
-        stops = frozenset({tokens["eos_token"]} if "eos_token" in text else ())
-    return [Template(name, str(file), text, tokens, stops) for name, file, text in texts]
+        given = "eos_token" in text and not re.search(r"\bset\s+eos_token\b", text)
+        stops = frozenset({tokens["eos_token"]} if given else ())
+        assumed = frozenset(token for token in tokens.values() if token not in text)
+    return [Template(name, str(file), text, tokens, stops, assumed) for name, file, text in texts]
 
 
 def _of_folder(here: Path) -> list[tuple[str, Path, str]]:

@@ -6,8 +6,9 @@ In the shipped conversations no two values of one are alike, so a value is found
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 
@@ -28,6 +29,8 @@ DETAILS = ("id of a call", "name of a result", "earlier thought", "description")
 BY_MODEL = ("answer", "thought", "name of a call", "argument")
 NOT_BY_MODEL = ("system prompt", "developer message", "question", "result")
 _ANCHORS = ("question", "answer", "result")  # what is written once
+_TEXTS = (*_ANCHORS, "system prompt", "developer message", "thought", "earlier thought", "argument")
+_OFTEN = 20  # places of one text that are looked at
 _NAMES = {
     "system": "system prompt",
     "developer": "developer message",
@@ -78,20 +81,14 @@ def _leaves(value: Any) -> Iterator[str]:
 
 
 def places(found: list[Value], text: str) -> list[tuple[Value, tuple[int, int]]]:
-    """Returns the values that are in a text with their first spans, in the order of the text.
+    """Returns the values that are in a text with their spans, in the order of the text.
 
-    What is written once comes first. Another value of a message is between the texts of the
-    messages before and after it, and nothing is found twice: a declared tool, its call and its
-    result have the same name.
+    What is written once comes first, in the order of the messages. Another value of a message is
+    between the texts of the messages before and after it, and nothing is found twice: a declared
+    tool, its call and its result have the same name.
     """
-    at: list[tuple[Value, tuple[int, int]]] = []
-    once: list[tuple[int, tuple[int, int]]] = []  # message, span
-    for value in found:
-        if value.kind in _ANCHORS:
-            span = _place(value, text, max((end for _, (_, end) in once), default=0), len(text))
-            if span is not None:
-                at.append((value, span))
-                once.append((value.message, span))
+    at = _in_order([value for value in found if value.kind in _ANCHORS], text)
+    once = [(value.message, span) for value, span in at]
     for value in sorted(found, key=lambda value: value.message < 0):
         if value.kind in _ANCHORS:
             continue
@@ -99,22 +96,65 @@ def places(found: list[Value], text: str) -> list[tuple[Value, tuple[int, int]]]
         if value.message >= 0:
             start = max((b for i, (_, b) in once if i < value.message), default=0)
             end = min((a for i, (a, _) in once if i > value.message), default=end)
-        span = _place(value, text, start, end)
-        while span is not None and any(span == taken for _, taken in at):
-            span = _place(value, text, span[1], end)
+        taken = {span for _, span in at}
+        span = next((s for s in _spans(value, text, start, end) if s not in taken), None)
         if span is not None:
             at.append((value, span))
     return sorted(at, key=lambda pair: pair[1])
 
 
-def _place(value: Value, text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Returns the first span of a value in a part of a text, white space around it left out."""
-    for spelled in spellings(value.text.strip()):
-        if (at := text.find(spelled, start, end)) >= 0:
-            return at, at + len(spelled)
-    return None
+def _in_order(found: list[Value], text: str) -> list[tuple[Value, tuple[int, int]]]:
+    """Returns the longest sequence of values that a text has in their order.
+
+    Of two, that with more results: text beside a call is written behind its result more often.
+    """
+    ends: list[list[tuple[Value, tuple[int, int]]]] = []  # the best sequence to each place
+    for value in found:
+        new = []
+        for span in islice(_spans(value, text, 0, len(text)), _OFTEN):
+            before = [one for one in ends if one[-1][1][1] <= span[0]]
+            new.append([*max(before, key=_weight, default=[]), (value, span)])
+        ends += new
+    return max(ends, key=_weight, default=[])
 
 
-def spellings(text: str) -> tuple[str, str, str]:
-    """Returns how a template may write a text: as it is, or as the inside of a JSON string."""
-    return text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
+def _weight(sequence: list[tuple[Value, tuple[int, int]]]) -> tuple[int, int]:
+    return len(sequence), sum(value.kind == "result" for value, _ in sequence)
+
+
+def moved(
+    found: list[Value], text: str, spans: Iterable[tuple[Value, tuple[int, int]]]
+) -> list[tuple[Value, tuple[int, int]]]:
+    """Returns texts that `places` did not find, which are written in another place."""
+    known = dict(spans)
+    out = []
+    for value in found:
+        if value not in known and value.kind in _TEXTS:
+            free = (
+                (a, b)
+                for a, b in _spans(value, text, 0, len(text))
+                if all(b <= start or end <= a for start, end in known.values())
+            )
+            if (span := next(free, None)) is not None:
+                known[value] = span
+                out.append((value, span))
+    return out
+
+
+def _spans(value: Value, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yields the spans of a value in a part of a text, white space around it left out."""
+    for spelled in dict.fromkeys(spellings(value.text.strip())):
+        at = text.find(spelled, start, end)
+        while at >= 0:
+            yield at, at + len(spelled)
+            at = text.find(spelled, at + len(spelled), end)
+
+
+def spellings(text: str) -> tuple[str, ...]:
+    """Returns how a template may write a text: as it is, or inside of a string of JSON or Python.
+
+    Arguments as a JSON string are JSON twice.
+    """
+    as_json = [json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]]
+    twice = [json.dumps(one, ensure_ascii=False)[1:-1] for one in as_json]
+    return text, *as_json, repr(text)[1:-1], *twice
