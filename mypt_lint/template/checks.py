@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -28,7 +29,7 @@ from mypt_lint.template.values import (
 _SHOWN = 60
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
     """A conversation of the shipped file, and what the template makes of all of it."""
 
@@ -65,10 +66,36 @@ class Case:
         out = self.rendered(count, prompt=prompt)
         return None if out is None else out.text
 
-    @property
-    def answers(self) -> list[int]:
-        """Returns the indices of the messages that the model writes."""
-        return [i for i, m in enumerate(self.messages) if m["role"] == "assistant"]
+    @cached_property
+    def answers(self) -> list[Answer]:
+        """Returns the messages of the model of which something is written."""
+        answers = []
+        for at, message in enumerate(self.messages):
+            prompt, trained = self.part(at, prompt=True), self.rendered(at + 1)
+            if message["role"] != "assistant" or prompt is None or trained is None:
+                continue
+            at_all = places(list(self.found), trained.text)
+            spans = [s for v, s in at_all if v.message == at and v.kind in BY_MODEL]
+            if spans:
+                what = "a call" if message.get("tool_calls") else "an answer"
+                end = max(end for _, end in spans)
+                answers.append(Answer(at, what, prompt, trained, spans[0][0], end))
+        return answers
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A message of the model: its index, its prompt, and the text up to its end.
+
+    `start` and `end` are where what the model says begins and ends in that text.
+    """
+
+    at: int
+    what: str
+    prompt: str
+    trained: Rendered
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +123,8 @@ def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
     if case.record.get("_alike"):
         yield from _rounds(case)
     yield from _prefixes(case)
-    for at in case.answers:
-        yield from _answer(case, at, stops)
+    for answer in case.answers:
+        yield from _answer(case, answer, stops)
     yield from _marks(case, stops)
 
 
@@ -137,37 +164,21 @@ def _changed(case: Case) -> Iterator[Fault]:
 
 
 def _blanks(case: Case) -> Iterator[Fault]:
-    """Yields where a text has more white space around it than was given.
-
-    How much the template itself writes there shows in the same conversation without any.
-    """
-    stripped = [{**m, "content": _stripped(m["content"])} for m in case.messages]
-    out = case.render(stripped, case.record.get("tools"))
-    spans = places(values(stripped, None), out.text) if isinstance(out, Rendered) else []
-    if len(spans) != len(case.spans) or not isinstance(out, Rendered):
-        return
-    for (one, other), (bare_one, bare_other) in zip(
-        pairwise(case.spans), pairwise(spans), strict=True
-    ):
-        gap = case.whole.text[one[1][1] : other[1][0]]
-        own = (
-            one[0].text[len(one[0].text.rstrip()) :] + other[0].text[: -len(other[0].text.lstrip())]
-        )
-        if _blank(gap) > _blank(out.text[bare_one[1][1] : bare_other[1][0]]) + len(own):
-            message = (
-                f"more white space than was given is between {one[0].kind} and {other[0].kind}: "
-            )
-            yield Fault("MYP714", "more white space around texts", message + quoted(gap))
+    """Yields more white space than was given, in comparison with the same texts without any."""
+    given = sum(len(value.text) - len(value.text.strip()) for value in case.found)
+    bare = [{**m, "content": _stripped(m["content"])} for m in case.messages]
+    out = case.render(bare, case.record.get("tools"))
+    texts = [case.whole.text, out.text] if isinstance(out, Rendered) else ["", ""]
+    written, own = (sum(map(str.isspace, text)) for text in texts)
+    if written - own > given:
+        message = f"texts with {given} blanks around them are written with {written - own} of them"
+        yield Fault("MYP714", "more white space around texts", message)
 
 
 def _stripped(content: Any) -> Any:
     if isinstance(content, str):
         return content.strip()
     return [{**part, "text": part["text"].strip()} for part in content]
-
-
-def _blank(text: str) -> int:
-    return sum(char.isspace() for char in text)
 
 
 def _rounds(case: Case) -> Iterator[Fault]:
@@ -213,17 +224,9 @@ def _prefixes(case: Case) -> Iterator[Fault]:
             return
 
 
-def _answer(case: Case, at: int, stops: frozenset[str]) -> Iterator[Fault]:
+def _answer(case: Case, answer: Answer, stops: frozenset[str]) -> Iterator[Fault]:
     """Yields what is wrong around an answer or a call: the prompt before it, the end after it."""
-    prompt, trained = case.part(at, prompt=True), case.part(at + 1)
-    if prompt is None or trained is None:
-        return
-    here = [(v, s) for v, s in places(list(case.found), trained) if v.message == at]
-    here = [(v, s) for v, s in here if v.kind in BY_MODEL]
-    if not here:
-        return
-    what = "a call" if case.messages[at].get("tool_calls") else "an answer"
-    opener = trained[len(prompt) : here[0][1][0]]
+    prompt, trained, what = answer.prompt, answer.trained.text, answer.what
     if not trained.startswith(prompt):
         if not _forgotten(case, prompt, trained):
             i, given, other = difference(prompt, trained)
@@ -232,15 +235,15 @@ def _answer(case: Case, at: int, stops: frozenset[str]) -> Iterator[Fault]:
                 f"character {i} {quoted(given)}, trained on {quoted(other)}"
             )
             yield Fault("MYP717", f"before {what}", message)
-    elif _asked(case, at) and not opener.strip() and _ended(case, prompt, stops):
+    elif not trained[len(prompt) : answer.start].strip() and _ended(case, answer, stops):
         message = f"the prompt before {what} ends with the stop token: {quoted(prompt[-_SHOWN:])}"
         yield Fault("MYP717", f"end before {what}", message)
-    end = trained[max(span[1] for _, span in here) :]
+    end = trained[answer.end :]
     if stops and not any(stop in end for stop in stops):
         wanted = " or ".join(sorted(map(quoted, stops)))
         message = f"after {what} stands {quoted(end)}, without the stop token {wanted}"
         yield Fault("MYP718", f"after {what}", message)
-    elif not end.strip() and not case.messages[at].get("tool_calls"):
+    elif not end.strip() and what != "a call":
         blank = f"nothing but white space, {quoted(end)}," if end else "nothing"
         yield Fault("MYP718", f"after {what}", f"{blank} is written after {what} to end it")
 
@@ -254,19 +257,14 @@ def _forgotten(case: Case, prompt: str, trained: str) -> bool:
     return any(text in prompt and text not in trained for text in thoughts)
 
 
-def _asked(case: Case, at: int) -> bool:
-    """Returns whether a message follows a question that is one text."""
-    before = case.messages[max(0, at - 1)]
-    return before["role"] == "user" and isinstance(before["content"], str)
-
-
-def _ended(case: Case, prompt: str, stops: frozenset[str]) -> bool:
-    """Returns whether a prompt ends with a stop token, where messages have other tags."""
-    text = prompt.rstrip()
-    around = bare(case, text)
+def _ended(case: Case, answer: Answer, stops: frozenset[str]) -> bool:
+    """Returns whether a question ends with a stop token, where messages have other tags."""
+    before = case.messages[max(0, answer.at - 1)]
+    around = bare(case, answer.prompt)
     for stop in stops:
         around = around.replace(stop, "")
-    return bool(around.strip(" \n…")) and text.endswith(tuple(stops))
+    ends = answer.prompt.rstrip().endswith(tuple(stops)) and bool(around.strip(" \n…"))
+    return ends and before["role"] == "user" and isinstance(before["content"], str)
 
 
 def headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
@@ -275,26 +273,18 @@ def headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
     What is written before answers, thoughts and calls alike is no choice of the model. After
     questions and after results it is compared apart.
     """
-    openers: dict[str, list[tuple[Case, str, str]]] = {}
+    found: dict[str, list[tuple[Case, str, str]]] = {}
     for case in cases:
-        for at in case.answers:
-            prompt, trained = case.part(at, prompt=True), case.part(at + 1)
-            if not at or prompt is None or trained is None or prompt != case.part(at):
-                continue
-            starts = [
-                a
-                for v, (a, _) in places(list(case.found), trained)
-                if v.message == at and v.kind in BY_MODEL
-            ]
-            if starts and trained.startswith(prompt):
-                what = "a call" if case.messages[at].get("tool_calls") else "an answer"
-                opener = trained[len(prompt) : starts[0]]
-                openers.setdefault(case.messages[at - 1]["role"], []).append((case, what, opener))
-    for role, items in openers.items():
+        for answer in case.answers:
+            prompt, text = answer.prompt, answer.trained.text
+            if answer.at and prompt == case.part(answer.at) and text.startswith(prompt):
+                opener = text[len(prompt) : answer.start]
+                role = case.messages[answer.at - 1]["role"]
+                found.setdefault(role, []).append((case, answer.what, opener))
+    for role, items in found.items():
         first, last = min(texts := [opener for _, _, opener in items]), max(texts)
-        shared = first[: difference(first, last)[0]]
-        answered = any(what == "an answer" for _, what, _ in items)
-        if answered and re.sub(r"[<\[][^<>\[\]\s]*$", "", shared).strip():
+        shared = re.sub(r"[<\[][^<>\[\]\s]*$", "", first[: difference(first, last)[0]])
+        if shared.strip() and any(what == "an answer" for _, what, _ in items):
             for case, what, opener in items:
                 message = (
                     f"add_generation_prompt adds nothing, but trained text has {quoted(opener)} "
@@ -336,13 +326,12 @@ def _marked_headers(case: Case) -> Iterator[Fault]:
 
     Where a thought begins there, too, it may be marked.
     """
-    for at in case.answers:
-        prompt, before, out = case.part(at, prompt=True), case.part(at), case.rendered(at + 1)
-        if prompt and before and out and out.text.startswith(prompt):
-            start = difference(before, prompt)[0]
-            header = prompt[start:]
-            start += len(header) - len(header.lstrip())
-            if header.strip() and any(a <= start < b for a, b in out.spans or ()):
+    for answer in case.answers:
+        before, spans = case.part(answer.at), answer.trained.spans or ()
+        if before and answer.trained.text.startswith(answer.prompt):
+            header = answer.prompt[difference(before, answer.prompt)[0] :].lstrip()
+            start = len(answer.prompt) - len(header)
+            if header and any(a <= start < b for a, b in spans):
                 message = f"the header {quoted(header)} is inside of {{% generation %}}"
                 yield Fault("MYP719", "header", message)
 
@@ -373,7 +362,7 @@ def tokens(case: Case, given: dict[str, str], assumed: frozenset[str] = frozense
     """
     text = bare(case, case.whole.text)
     tags = re.findall(r"<[|｜][^|｜<>\s]+[|｜]>|</?[A-Za-z_][\w.-]*>|\[/?[A-Z_]+\]", text)
-    tags += [token for token in given.values() if token in text]
+    tags += [token for token in given.values() if token and token in text]
     return [token for token in dict.fromkeys(tags) if token not in assumed]
 
 

@@ -8,11 +8,13 @@ loss mask.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from mypt_lint.template.checks import Fault, difference, quoted
 from mypt_lint.template.render import Failed, Render, Rendered
+from mypt_lint.template.source import Template
 from mypt_spec import Dialect, Episode
 
 _PROMPT = "You are helpful."  # of conversations without one, where a format needs it
@@ -28,6 +30,15 @@ class Format:
         name = str(dialect.folder or dialect.name)
         # As it is; and with a prompt, where the format must have one.
         self._converters = [Converter("openai", name, system=s) for s in (None, _PROMPT)]
+
+    def named(self, template: Template) -> Template:
+        """Returns a template with the first token of the format, if a lone file does not say."""
+        chat = self.dialect.adapter.chat
+        begin = chat.blocks.get("begin", ()) if chat else ()
+        spelled = "".join(self.dialect.table.marks[kind].bare for kind in begin)
+        unknown = template.tokens.get("bos_token") in template.assumed
+        tokens = template.tokens | ({"bos_token": spelled} if unknown else {})
+        return replace(template, tokens=tokens)
 
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Returns a conversation as a record of the dialect; None where it has no place for it."""

@@ -82,6 +82,7 @@ def _check(
 
 def _look(template: Template, rows: list[dict[str, Any]], known: Format | None) -> _Seen:
     """Renders and checks all conversations."""
+    template = known.named(template) if known else template
     render = renderer(template)
     rows, outcomes = _in_its_form(rows, render)
     seen, own_text = _Seen([], [], {}), literals(template)

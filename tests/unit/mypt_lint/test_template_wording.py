@@ -8,6 +8,7 @@ import pytest
 
 import mypt_spec
 from mypt_lint.template.checks import case, tokens
+from mypt_lint.template.formats import Format
 from mypt_lint.template.lint import CONVERSATIONS, lint_template
 from mypt_lint.template.render import Rendered
 from mypt_lint.template.source import load
@@ -108,7 +109,7 @@ def test_a_prompt_that_ends_with_the_stop_token(tmp_path: Path) -> None:
         ('"arguments": {{ a }}', "{% if c.function.arguments is mapping %}{% for k, v in c.function.arguments.items() %}{{ k }}='{{ v }}'{% endfor %}{% else %}{{ a }}{% endif %}", "MYP724", "quotes and line ends inside of a quoted argument are not escaped"),
         ("c.function.arguments | tojson -%}", "c.function.arguments | string -%}", "MYP714", "written as Python writes them"),
         ("{{ text }}", "{{ text | replace('\\n\\n', '\\n') }}", "MYP713", "white space inside of the question"),
-        ("{{ text }}", "{{ ' ' * (text | length - text.lstrip() | length) }}{{ text }}", "MYP714", "more white space than was given"),
+        ("{{ text }}", "{{ ' ' * (text | length - text.lstrip() | length) }}{{ text }}", "MYP714", "blanks around them are written with"),
     ],
 )  # fmt: skip
 def test_a_planted_fault_is_found(
@@ -169,6 +170,20 @@ def test_tokens_of_a_lone_file_are_only_assumed(tmp_path: Path) -> None:
     assert template.assumed == {"<s>"}
     one = case(ROWS["one question"], lambda *_, **__: None, Rendered("<s>[USER]</s>", None))  # type: ignore[arg-type,return-value]
     assert tokens(one, template.tokens, template.assumed) == ["[USER]", "</s>"]
+
+
+@pytest.mark.parametrize(("name", "begin"), [("llama3", "<|begin_of_text|>"), ("qwen3", "")])
+def test_a_format_knows_what_a_lone_template_begins_with(
+    name: str, begin: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.jinja"
+    path.write_text("{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}")
+    (template,) = load(str(path))
+    format_ = Format(mypt_spec.dialect(name))
+    assert format_.named(template).tokens["bos_token"] == begin
+    (tmp_path / "tokenizer_config.json").write_text('{"bos_token": "<b>", "chat_template": "x"}')
+    (template,) = load(str(tmp_path))
+    assert format_.named(template).tokens["bos_token"] == "<b>"
 
 
 def test_what_is_counted_may_differ_between_rounds(tmp_path: Path) -> None:
