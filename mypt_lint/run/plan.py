@@ -310,7 +310,7 @@ def _check_system(own: Settings, name: str, source: Source) -> None:
 
     Settings may hold for many files, some of which have prompts of their own.
     """
-    if own["system"] is None or own["records"] in NAMES or own.origin("system") != "command line":
+    if own["system"] is None or own["records"] in FOUND or own.origin("system") != "command line":
         return
     of = "a dialect" if name == AUTO else name
     what = f"{source.path}: --system changes no records of {of}; leave it out"
