@@ -205,8 +205,11 @@ class Reader:
         """Notes a role that is not known; `names` has those that are, "" or what they mean."""
         known = [name for name, meaning in names.items() if not meaning] or [*names]
         message, fix, hint = f'unknown role "{said}"; roles are {", ".join(known)}', None, ""
-        wanted = names.get(said.lower(), "") or meant(said.lower(), tuple(known))
-        if wanted:
+        plain = said.lower().replace("-", "_")
+        wanted = names.get(plain, "") or meant(plain, tuple(known))
+        if wanted not in ("", *known):
+            hint = f"write {wanted}"
+        elif wanted:
             exact = said.lower() in names
             hint = f'write "{wanted}"' if exact else f'did you mean "{wanted}"?'
             fix = replaced(at, wanted, f'write "{wanted}"', safe=exact)

@@ -37,7 +37,8 @@ RESULTS = ("function", "tool_response", "observation", "function_response", "fun
 USERS = ("human", "prompter")  # names that ShareGPT has for roles
 ASSISTANTS = ("gpt", "chatgpt", "bard", "bing", "model", "ai", "bot")
 _NAMES = dict.fromkeys(ROLES, "") | dict.fromkeys(USERS, "user")
-_NAMES |= dict.fromkeys(ASSISTANTS, "assistant")
+_NAMES |= dict.fromkeys(ASSISTANTS, "assistant") | dict.fromkeys(RESULTS, "tool")
+_NAMES |= dict.fromkeys(CALLS, 'a message of "assistant" with "tool_calls"')
 _ALIASES = {**dict.fromkeys(RESULTS, "tool"), **dict.fromkeys(CALLS, "assistant")}
 # Without any of these, an answer must have content.
 _INSTEAD = ("tool_calls", "function_call", "refusal", "audio", *THOUGHTS)
