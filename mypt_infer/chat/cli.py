@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 DONE, FAILED = 0, 2
 
 PROG = "mypt-chat"
-KEY = "OPENAI_API_KEY"
 _AGAIN = 5.0  # seconds, in which all is kept and the terminal whole
 EPILOG = """\
 examples:
@@ -28,7 +27,6 @@ examples:
   mypt-chat --scripted --workspace docs/ --transcript chats.jsonl < questions.txt
   mypt-chat --model runs/7m --workspace docs/      a model, decoded within its format
   mypt-chat --model runs/7m --transcript chats.jsonl --resume chats.jsonl      the last conversation
-  mypt-chat --endpoint http://127.0.0.1:8000/v1 --workspace docs/      a model that is served
   mypt-chat --model runs/7m --mcp "python tools.py"          the tools of any MCP server
   mypt-chat --model_ckpt runs/toolchat --workspace_dir docs/ --index_dir docs/index/latest
 
@@ -46,27 +44,14 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add(
         "--model --model_ckpt DIR",
-        "config.json and *.safetensors of a Llama, or a run of mypt-train; needs the extra infer. "
-        "With --endpoint, the name of the server's model (default: its only one)",
+        "config.json and *.safetensors of a Llama, or a run of mypt-train; needs the extra infer",
     )
-    source = add.one_of()
-    source(
-        "--endpoint URL",
-        "a model on a server: mypt-serve, vLLM, llama.cpp or another that has OpenAI's "
-        f"completions or chats; its key is in {KEY}; needs the extra endpoint",
-    )
-    source(
+    add(
         "--scripted",
         "a stand-in for a model, which searches for what you say and quotes what it finds",
     )
-    add.dialect(f"that of the checkpoint, or {DIALECT}; with --endpoint, what mypt-serve says")
-    add(
-        "--speaks",
-        "with --endpoint: ids, text or chat; what the server is asked for (default: the first of "
-        "these that it has)",
-        choices=("ids", "text", "chat"),
-    )
-    add("--vocab PATH", "with --endpoint: the vocabulary of its model (default: the format's)")
+    add.dialect(f"that of the checkpoint, or {DIALECT}")
+    add("--vocab PATH", "the vocabulary of the model (default: the one in its folder)")
     add(
         "--workspace --workspace_dir DIR",
         "a folder of documents for the tools; without it there are none",
@@ -106,12 +91,6 @@ def _options(out: Parser) -> None:
     add("--seed SEED", "the same answers again", type=int)
     add = out.group("performance")
     add("--device DEVICE", "where the model runs", default="cpu")
-    add(
-        "--timeout S",
-        "seconds that a server may be silent (default: %(default)s)",
-        type=float,
-        default=60.0,
-    )
     add = out.group("output")
     add("--transcript FILE", "add each conversation to this file of JSONL, one line each")
     add(

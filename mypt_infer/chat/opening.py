@@ -16,7 +16,6 @@ from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec import Dialect, dialect
 
 if TYPE_CHECKING:
-    from mypt_infer.chat.served import Served
     from mypt_infer.workspace import WorkspaceEngine
 
 DIALECT = "mypt"
@@ -138,34 +137,22 @@ def _engine(chosen: argparse.Namespace) -> WorkspaceEngine:
             time.sleep(_LOOK)
 
 
-def _model(chosen: argparse.Namespace) -> _Played | Served | None:
+def _model(chosen: argparse.Namespace) -> _Played | None:
     """Returns the model that is to answer; None for its stand-in."""
-    if chosen.endpoint is not None:
-        try:
-            from mypt_infer.chat.served import Served
-        except ImportError:
-            raise ValueError(
-                "--endpoint needs the package openai: pip install 'mypt-tags[endpoint]'"
-            ) from None
-        return Served(chosen)
-    if chosen.speaks is not None:
-        raise ValueError("--speaks is for --endpoint")
-    if chosen.vocab is not None:
-        raise ValueError("--vocab is for --endpoint; a folder has its vocabulary beside the model")
-    if chosen.scripted and chosen.model is not None:
-        raise ValueError("--scripted needs no --model")
+    if chosen.scripted and (chosen.model is not None or chosen.vocab is not None):
+        raise ValueError("--scripted needs no --model and no --vocab")
     if not chosen.scripted and chosen.model is None:
-        raise ValueError("name a model: --model DIR or --endpoint URL; --scripted needs none")
+        raise ValueError("name a model: --model DIR; --scripted needs none")
     return None if chosen.scripted else _Played(chosen)
 
 
-def _tools(engine: WorkspaceEngine | None, played: _Played | Served | None) -> Toolbox:
+def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
     """Returns the tools of a workspace; if there is a model here, it summarizes."""
     from mypt_infer.workspace import WorkspaceTools, toolbox
 
     if engine is None:
         return Toolbox()
-    if not isinstance(played, _Played):
+    if played is None:
         return toolbox(WorkspaceTools(engine))
     from mypt_infer.workspace.model_summary import summarizer
 
@@ -213,7 +200,7 @@ class _Played:
         from mypt_infer.generate.opened import loaded, spoken
         from mypt_infer.generate.sample import Sampling
 
-        _, self.dialect = spoken(chosen.model, wanted=chosen.dialect)
+        _, self.dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
         self.model, self.seed = loaded(chosen.model, chosen.device), chosen.seed
         self.device = torch.device(chosen.device)
         most = positions(self.model)

@@ -6,12 +6,9 @@ import json
 import shutil
 from pathlib import Path
 
-import openai
 import pytest
 
 from mypt_convert.cli import main as convert
-from mypt_infer.chat.served import spoken_by
-from mypt_infer.endpoint.connect import Endpoint
 from mypt_lint.cli import main as lint
 from mypt_model.folder import dialect_of
 from mypt_model.shape import ModelError
@@ -145,13 +142,6 @@ def test_a_model_names_no_code(here: Path, trap: str) -> None:
     (model / "trainer.json").write_text(json.dumps({"data": {"dialect": trap}}))
     with pytest.raises(ModelError, match=NO_NAME):
         dialect_of(model, wanted=None, default="mypt")
-
-
-def test_a_server_names_no_code(here: Path, trap: str) -> None:
-    client = openai.OpenAI(base_url="http://127.0.0.1:1/v1", api_key="-")
-    endpoint = Endpoint(url="http://127.0.0.1:1/v1", model="m", client=client, dialect=trap)
-    with pytest.raises(ValueError, match=NO_NAME):
-        spoken_by(endpoint, None, None)
 
 
 def test_conversion_says_that_it_knows_no_such_records(
