@@ -105,7 +105,6 @@ class Fault:
     code: str
     subject: str
     message: str
-    help: str = ""
 
 
 def case(record: dict[str, Any], render: Render, whole: Rendered) -> Case:

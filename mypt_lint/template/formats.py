@@ -7,7 +7,7 @@ loss mask.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -16,6 +16,7 @@ from mypt_lint.template.checks import Fault, difference, quoted
 from mypt_lint.template.render import Failed, Render, Rendered
 from mypt_lint.template.source import Template
 from mypt_spec import Dialect, Episode
+from mypt_spec import dialect as load
 
 _PROMPT = "You are helpful."  # of conversations without one, where a format needs it
 
@@ -27,9 +28,13 @@ class Format:
         from mypt_convert.engine import Converter
 
         self.dialect = dialect
-        name = str(dialect.folder or dialect.name)
+        self.name = str(dialect.folder or dialect.name)
         # As it is; and with a prompt, where the format must have one.
-        self._converters = [Converter("openai", name, system=s) for s in (None, _PROMPT)]
+        self._converters = [Converter("openai", self.name, system=s) for s in (None, _PROMPT)]
+
+    def __reduce__(self) -> tuple[Callable[[str], Format], tuple[str]]:
+        """Returns what makes it again in another process, which is started and not forked."""
+        return _again, (self.name,)
 
     def named(self, template: Template) -> Template:
         """Returns a template with the first token of the format, if a lone file does not say."""
@@ -112,3 +117,7 @@ class Format:
     def rendered(self, render: Render, record: dict[str, Any]) -> Rendered | Failed:
         """Returns what a template for records of the dialect makes of one of them."""
         return render(self.messages(record), record.get("tools"))
+
+
+def _again(name: str) -> Format:
+    return Format(load(name))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_lint.template import bounds
 from mypt_lint.template.bounds import OutOfBoundsError, bounded
@@ -96,6 +97,15 @@ def test_work_is_done_elsewhere() -> None:
         bounded(refuse)
     with pytest.raises(OutOfBoundsError, match="exit status -15"):
         bounded(stop)
+
+
+def test_a_process_that_is_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiprocessing.get_all_start_methods", lambda: ["spawn"])
+    path = tmp_path / "t.jinja"
+    path.write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    codes = frozenset({"MYP718", "MYP722"})
+    chunks = lint_template(str(path), mypt_spec.dialect("chatml"), codes, {})
+    assert {d.finding.code for chunk in chunks for d in chunk.found} == codes
 
 
 SPINNING = """
