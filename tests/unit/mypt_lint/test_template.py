@@ -47,7 +47,7 @@ FAITHFUL = """\
 {%- endfor -%}
 {%- if add_generation_prompt %}<|assistant|>{% endif -%}
 """
-CODES = frozenset(code for code in RULES if "MYP710" <= code <= "MYP722")
+CODES = frozenset(code for code in RULES if "MYP710" <= code <= "MYP724")
 
 
 ROWS = read(CONVERSATIONS)
