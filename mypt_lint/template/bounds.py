@@ -75,8 +75,9 @@ def _work(there: Connection, bounds: tuple[int, int], work: Callable[..., Any], 
 
 def _bind(memory: int, seconds: int) -> None:
     """Sets the bounds of this process, and lets it end with its parent."""
-    for name in ("SIGINT", "SIGTERM"):  # no handler of the parent, which ends it
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):  # no handler of the parent, which ends it
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     if sys.platform == "win32":
         return
     import fcntl

@@ -27,6 +27,9 @@ from mypt_lint.template.values import (
 )
 
 _SHOWN = 60
+_TAG = re.compile(
+    r"<[|｜][^|｜<>\s]+[|｜]?>|</?[A-Za-z_][\w.-]*[|｜]?>|\[/?[A-Z_]+\]|\[[|｜][^|｜\[\]\s]+[|｜]\]"
+)
 
 
 @dataclass(frozen=True)
@@ -360,7 +363,7 @@ def tokens(case: Case, given: dict[str, str], assumed: frozenset[str] = frozense
     Not those that are only assumed.
     """
     text = bare(case, case.whole.text)
-    tags = re.findall(r"<[|｜][^|｜<>\s]+[|｜]>|</?[A-Za-z_][\w.-]*>|\[/?[A-Z_]+\]", text)
+    tags = _TAG.findall(text)
     tags += [token for token in given.values() if token and token in text]
     return [token for token in dict.fromkeys(tags) if token not in assumed]
 

@@ -252,9 +252,17 @@ def test_values_are_found_after_what_was_before() -> None:
 
 
 def test_tokens_of_a_template() -> None:
-    text = "<|u|>Which river runs through Vienna?</s><｜a｜>The Danube.[INST]"
+    text = "<|u|>Which river runs through Vienna?</s><｜a｜>The Danube.[INST]<|t><t|>[|e|]"
     here = case(ROWS[0], lambda *_: None, Rendered(text, None))  # type: ignore[arg-type,return-value]
-    assert tokens(here, {"bos_token": "<b>"}) == ["<|u|>", "</s>", "<｜a｜>", "[INST]"]
+    assert tokens(here, {"bos_token": "<b>"}) == [
+        "<|u|>",
+        "</s>",
+        "<｜a｜>",
+        "[INST]",
+        "<|t>",
+        "<t|>",
+        "[|e|]",
+    ]
 
 
 @pytest.mark.parametrize(
