@@ -12,13 +12,10 @@ from mypt_records.checks.tools import null_in, without_null
 from mypt_records.fixes import from_python
 from mypt_records.inside import located
 from mypt_records.reading import meant
-from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError
+from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError, unnamed
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, loads
 from mypt_spec.findings import Finding, regraded
 
-_ELSEWHERE = frozenset({
-    "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "not",
-})  # fmt: skip
 _HINT = 'write an object, as JSON text: "{}" where there are no arguments'
 
 
@@ -160,13 +157,3 @@ def null_padding(chat: Chat) -> Iterator[Finding]:
             hint = "leave out what is null: tables give the keys of all tools to each row"
             at = f"/{escape(padded[0])}"
             yield located("MYP357", said, given, at, hint=hint, on_key=True)
-
-
-def unnamed(value: dict[str, Any], schema: dict[str, Any]) -> list[str]:
-    """Returns the arguments that a schema does not name; none where parts of it may name more."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict) or not _ELSEWHERE.isdisjoint(schema):
-        return []
-    if isinstance(schema.get("additionalProperties"), dict):
-        return []
-    return [key for key in value if key not in properties]

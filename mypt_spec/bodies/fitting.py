@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mypt_spec.bodies.definitions import parameters_of
-from mypt_spec.bodies.json_schema import SchemaError, misfits
+from mypt_spec.bodies.json_schema import SchemaError, misfits, undeclared
 from mypt_spec.bodies.plain_schema import written
 from mypt_spec.bodies.tagged import NAMES
 
@@ -84,7 +84,7 @@ class Fitting:
             if kind is not None and _are_of(kind, given):
                 return True
         try:
-            return not any(misfits(one, schema) for one in given)
+            return not any(misfits(one, schema) or undeclared(one, schema) for one in given)
         except SchemaError:  # the checker says why
             return False
 
@@ -145,9 +145,13 @@ def fits(given: dict[str, Any], schema: Any) -> bool:
     Most are words and numbers of which a schema says only the type, or the choices: these are
     looked at here, as a call for each takes longer than the look.
     """
-    if schema.__class__ is bool or schema is UNSET or schema.type != "object":
+    if schema.__class__ is bool or schema is UNSET:
         return _fits(given, schema)
     known, needed, other = schema.properties, schema.required, schema.additionalProperties
+    if other is UNSET and known is not UNSET and not given.keys() <= known.keys():
+        return False  # `undeclared` knows
+    if schema.type != "object":
+        return _fits(given, schema)
     if known is UNSET or not schema.enum is schema.anyOf is schema.oneOf is schema.allOf is UNSET:
         return _fits(given, schema)
     if needed is not UNSET and not given.keys() >= needed:
@@ -228,7 +232,8 @@ class _Unproved(Exception):
 def _type_of(schema: Any) -> Any:
     """Returns a type whose values fit a schema; None where none proves enough."""
     try:
-        found = _typed(schema)
+        closed = {"additionalProperties": False} if "properties" in schema else {}
+        found = _typed(closed | schema)
         msgspec.convert([], list.__class_getitem__(found))  # some unions have no decoder
     except (_Unproved, LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return None

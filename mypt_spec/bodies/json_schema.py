@@ -32,6 +32,10 @@ _REPEATS = 100_000  # product of a pattern's counted repeats, to which the libra
 _SMALL = 20_000  # characters of a schema that many are kept of, and of a regular expression
 # objects in a schema, in so far as they are schemas: in a second, half as many are checked
 _PARTS = 50_000
+# Keywords that may name properties beside "properties".
+_NAMING = frozenset({
+    "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "not",
+})  # fmt: skip
 _DATA = ("enum", "const", "default", "examples")  # what is under these keys is no schema
 _COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
 _clock = threading.local()
@@ -123,6 +127,24 @@ def misfits(value: Any, schema: Any) -> list[tuple[str, str]]:
     except Exception as error:
         raise SchemaError(_short(str(error)), in_use=True) from None
     return sorted(found)
+
+
+def unnamed(value: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    """Returns the arguments that a schema does not name; none where parts of it may name more."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or not _NAMING.isdisjoint(schema):
+        return []
+    if isinstance(schema.get("additionalProperties"), dict):
+        return []
+    return [key for key in value if key not in properties]
+
+
+def undeclared(value: Any, schema: Any) -> list[str]:
+    """Returns the arguments, not null, that a schema neither names, allows nor forbids."""
+    if not isinstance(value, dict) or not isinstance(schema, dict):
+        return []
+    silent = "additionalProperties" not in schema
+    return [key for key in unnamed(value, schema) if value[key] is not None] if silent else []
 
 
 def _pointer(path: Any) -> str:

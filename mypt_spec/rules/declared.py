@@ -12,7 +12,8 @@ from functools import lru_cache
 
 from mypt_spec.bodies.definitions import function_of, parameters_of
 from mypt_spec.bodies.json_body import NAME, Call, calls_in, names_called, value_in
-from mypt_spec.bodies.json_schema import Patience, SchemaError
+from mypt_spec.bodies.json_schema import Patience, SchemaError, undeclared
+from mypt_spec.bodies.strict_json import escape
 from mypt_spec.episode import Episode, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.rules.context import Context
@@ -44,10 +45,15 @@ def misfit_arguments(context: Context) -> Iterator[Finding]:
     for call, at in _calls(context) if schemas else ():
         if call.name not in schemas:
             continue
+        schema = schemas[call.name]
         try:
-            found = patience.misfits(call.arguments, schemas[call.name])
+            found = patience.misfits(call.arguments, schema)
         except SchemaError:
             continue  # the check of definitions says so
+        found += [
+            (f"/{escape(key)}", f"it has no parameter {key!r}")
+            for key in undeclared(call.arguments, schema)
+        ]
         for pointer, message in found:
             place = at._replace(pointer=at.pointer + pointer, span=None) if at.pointer else at
             what = f"the arguments of {call.name!r} do not fit: {message}"

@@ -31,7 +31,8 @@ def misfits(draw: st.DrawFn) -> tuple[Json, Json]:
                 value = value[-1:]
         key = draw(KEYS)
         more = draw(st.dictionaries(KEYS, st.text(max_size=3), max_size=2))
-        value, schema = {**more, key: value}, {"properties": {key: schema}}
+        value = {**more, key: value}
+        schema = {"properties": {key: schema}, "additionalProperties": True}
     return value, schema
 
 
