@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from random import Random
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.fix.apply import Fixer
 from mypt_records.checks import findings
 from mypt_records.shapes import read
 from mypt_spec.bodies.strict_json import value_at
@@ -57,6 +61,48 @@ def test_findings_name_what_is_in_the_record(messages: list[Any], tools: list[An
         if finding.span is not None:
             text = value_at(record, finding.pointer)
             assert 0 <= finding.span[0] <= finding.span[1] <= len(text)
+
+
+def misspelt(random: Random) -> Any:
+    """Returns a message with faults that have one meaning."""
+    made = spoken(random)
+    if isinstance(made.get("content"), str):
+        made["content"] += random.choice(("", "<|im_end|>", "</s>\n"))
+        if random.randrange(3) == 0:
+            made["content"] = [
+                {"type": "text", random.choice(("content", "text")): made["content"]}
+            ]
+    if "tool_calls" in made and random.randrange(2):
+        for one in made["tool_calls"]:
+            one["function"]["arguments"] = repr(any_json(random))
+        made["tool_call"] = made.pop("tool_calls")
+    made["role"] = random.choice((made["role"], "gpt", "Human", "assistent", "poet"))
+    return made
+
+
+def words(value: Any) -> str:
+    """Returns what a record says: its letters and digits, without names and tags."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    for tag in ("<|im_end|>", "</s>", "\\n"):
+        text = text.replace(tag, "")
+    return "".join(sorted(filter(str.isdigit, text)))
+
+
+@given(st.lists(drawn(misspelt), min_size=1, max_size=4), st.lists(TOOLS, max_size=2))
+def test_fixes_take_findings_away_and_nothing_else(messages: list[Any], tools: list[Any]) -> None:
+    record = {"messages": messages, "tools": tools}
+    checker = Checker(mypt_spec.dialect("mypt"), shape="openai", formatless=True)
+    fixer = Fixer(checker)
+    line = json.dumps(record).encode()
+    fixed, made = fixer.line(line, row=2)
+    assert fixed is not None
+    before, after = (
+        Counter(f.code for f in fixer.findings(text.decode(), row=2)) for text in (line, fixed)
+    )
+    assert after <= before
+    assert bool(made) == (fixed != line)
+    assert fixer.line(fixed, row=2) == (fixed, Counter()), "fixing twice is fixing once"
+    assert words(json.loads(fixed)) == words(record), "no value is lost"
 
 
 @given(st.lists(TEXTS.filter(str.strip), min_size=1, max_size=4))
