@@ -63,9 +63,12 @@ def start_state(
         steps = dialect.automaton.steps[states[-1]] if states[-1] is not None else {}
         states.append(steps.get(cut.event.terminal))
     found, at, last = DEAD_STATE, len(cuts), _bound(dialect, tables, cuts, states)
+    first = max(0, min(last, len(cuts) - _BACK))
+    while first and states[first] is not None and states[first] not in tables.start:
+        first -= 1  # inside the calls of a message
     # From the earliest place on: what follows a later one may be the beginning of a tag, which was
     # read as text.
-    for at in range(max(0, min(last, len(cuts) - _BACK)), last + 1):
+    for at in range(first, last + 1):
         grammar_state = states[at]
         token = cuts[at].token if at < len(cuts) else len(ids)
         if grammar_state is None or token < 0 or grammar_state not in tables.start:
@@ -74,9 +77,9 @@ def start_state(
         if at == len(cuts) and cuts and cuts[-1].event.terminal == TEXT and tables.frame[found]:
             # The model's own text goes on, and holds what the model could not write, such as a
             # piece of a tag: what it ends with matters.
-            first, token = found, max(0, cuts[-1].token)
+            begun, token = found, max(0, cuts[-1].token)
             for i in ids[token:]:
-                found = step(found, int(i)) or first
+                found = step(found, int(i)) or begun
             continue
         found = begin(found, [c.event for c in cuts[:at]]) if tables.alive(found) else DEAD_STATE
         for i in ids[token:]:

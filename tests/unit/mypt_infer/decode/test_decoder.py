@@ -227,6 +227,21 @@ def test_a_prompt_that_calls_an_undeclared_tool() -> None:
     assert Decoder("mypt", [{"name": "delete"}]).start(ep)
 
 
+def test_a_prompt_may_stop_after_any_number_of_calls() -> None:
+    """Also where a call ends with the tag of the next one, which says no name yet."""
+    made = decoder("mistral-v13")
+    encode, special = made.dialect.tokenizer.encode, made.dialect.tokenizer.special
+    call = [
+        special["[TOOL_CALLS]"], *encode("list_docs"), special["[ARGS]"], *encode("{}"),
+    ]  # fmt: skip
+    ids = made.ids_of(prompt("mistral-v13"))
+    for calls in range(6):
+        for at in range(len(call)):
+            drawn = calls * call + call[:at]
+            begun = made.start(ids + drawn)
+            assert begun == made.run(made.start(ids), drawn)
+
+
 def test_states_can_be_kept_and_forked() -> None:
     made = decoder("mypt")
     state = made.start(prompt("mypt"), max_new_tokens=20)
