@@ -38,6 +38,7 @@ from typing import Any
 from mypt_spec.adapters.base import Adapter, Marked, Outlines, Reader, Split
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, ordered, shape_of
 from mypt_spec.adapters.message_skeleton import any_words, begins, divided, marked, skeleton
+from mypt_spec.adapters.objects import unsayable
 from mypt_spec.adapters.template_options import KEY, TemplateOptions
 from mypt_spec.adapters.waiting import unanswered
 from mypt_spec.bodies.definitions import (
@@ -73,6 +74,8 @@ SHAPE = "messages"
 _HEADS = ("system", "developer", "user")
 PIECES = (*_HEADS, "tools", "thought", "said", "call", "answer", "result")
 _SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
+# What follows a piece in its message, where one block does not hold them all.
+_FOLLOW = {"thought": ("said", "call", "answer"), "said": ("call",)}
 # Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
 _IDS, _NOTES = "call ids", "results"
 _SAID = "messages"  # all this of each message, where one block has several
@@ -139,6 +142,8 @@ class Messages(Adapter):
         )
         self.listed = "call" in paths and self._opener("call").body in LISTS
         self.tagged = "call" in paths and self._opener("call").body == TAGGED
+        # Whether definitions of tools are written as they are given.
+        self.whole = "tools" not in paths or self._opener("tools").body != "namespace"
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
         attrs = [self._patterns(p) for p in ("call", "result") if p in paths]
@@ -153,9 +158,8 @@ class Messages(Adapter):
 
     def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
         """Returns a record whose messages are `Said`, the findings, and ""."""
-        whole = "tools" not in self.paths or self._opener("tools").body != "namespace"
         checked, findings, lifted = check_messages(
-            record, self.SCHEMA, ordered=self.ordered, whole=whole
+            record, self.SCHEMA, ordered=self.ordered, whole=self.whole
         )
         found = self.options.findings((checked or {}).get(KEY, {}), self.table.name)
         if self.tagged and checked is not None:
@@ -249,8 +253,10 @@ class Messages(Adapter):
         return self._asked_with(next(users, ""))[0]
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
-        """Returns the findings, and those about numbers of calls and results."""
-        return [*findings, *self._unanswered(context)] if "result" in self.paths else findings
+        """Returns the findings, with those about numbers of results and what no record says."""
+        found = [*findings, *self._unanswered(context)] if "result" in self.paths else findings
+        block = self.paths["tools" if "tools" in self.paths else "user"][-1]
+        return [*found, *unsayable(context, found, block, self.write, whole=self.whole)]
 
     # Records to messages
 
@@ -465,9 +471,13 @@ class Messages(Adapter):
                     out.append(own)
                     asked += piece == "user" and "tools" in top
                 else:
-                    now = _SPOKEN.index(piece)
+                    now, shared = _SPOKEN.index(piece), message.role in self.shared
                     fresh = rank > now or (rank == now and piece != "call")
-                    if own is None if message.role in self.shared else fresh:
+                    before = (*_SPOKEN, "")[rank]
+                    if not shared and piece not in _FOLLOW.get(before, _SPOKEN):
+                        after, what = self._opener(before).shown, _FOLLOW[before][-1]
+                        raise ValueError(f"no record can say this: no {what} after `{after}`")
+                    if own is None if shared else fresh:
                         own = {ROLE: "assistant"} | dict(next(said, {}))
                         ids = iter(own.pop(_IDS, ())) if self.turns else ids
                         out.append(own)

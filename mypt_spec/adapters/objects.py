@@ -6,14 +6,18 @@ A `RecordSchema` describes the messages; what is nested in them is checked here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Fault, escape, faults, key_text, kind_of, loads
 from mypt_spec.bodies.typescript import FUNCTION_KEYS
+from mypt_spec.episode import Episode, Place
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.record_schema import BOOLEAN, LIST, OBJECT, STRING
+from mypt_spec.rules.context import Context
+from mypt_spec.table import TokenTable
 
 TYPES = {STRING: str, OBJECT: dict, BOOLEAN: bool, LIST: list}
 
@@ -190,3 +194,34 @@ class Objects:
                 help=f"keys are {', '.join(fields)}",
             )
         return len(self.findings) == before
+
+
+def unsayable(
+    context: Context,
+    findings: list[Finding],
+    block: str,
+    write: Callable[[Episode, TokenTable], object],
+    *,
+    whole: bool,
+) -> list[Finding]:
+    """Returns why no record says what a text says, which has its tools in a kind of block.
+
+    None for the Episode of a record, or one of which `findings` hold an error.
+    """
+    if any(message.at.pointer for message in context.episode.messages):
+        return []
+    at = next((run.event.at for run in context.texts if run.inside == block), Place())
+    walk, names, out = Objects([], whole=whole), set[str](), list[Finding]()
+    for number, tool in enumerate(context.tools or [], 1):
+        walk.tool(tool, "", names)
+        named = (replace(f, message=f"tool {number}: {f.message}") for f in walk.findings)
+        out += [replace(f, pointer="", span=at.span, on_key=False) for f in named]
+        walk.findings.clear()
+    if any(finding.severity == "error" for finding in (*findings, *out)):
+        return out
+    try:
+        write(context.episode, context.table)
+    except ValueError as error:
+        hint = "write it in the order that records have, unless nobody needs a record of it"
+        out.append(Finding("MYP258", str(error), help=hint))
+    return out

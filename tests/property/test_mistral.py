@@ -94,11 +94,12 @@ def test_definitions_are_kept_as_they_are(name: str) -> None:
 
 
 def test_tools_are_before_the_last_question() -> None:
-    """A conversation that goes on has them earlier: legal, but no record says so."""
+    """A conversation that goes on has them earlier: legal, but no record says so, and a finding does."""
     d = mypt_spec.dialect("mistral")
     text = '<s>[AVAILABLE_TOOLS][{"name": "f"}][/AVAILABLE_TOOLS]' + "[INST]u[/INST]a</s>" * 2
     episode, findings = d.parse(text)
     assert findings == []
+    assert [(f.code, f.severity) for f in d.validate(episode)] == [("MYP258", "warning")]
     with pytest.raises(ValueError, match="not before the last question"):
         d.write(episode)
 

@@ -21,6 +21,7 @@ from mypt_spec.findings import Finding
 from mypt_spec.rules import check_episode
 from mypt_spec.states import open_blocks, told_apart
 from mypt_spec.table import END, TEXT, SpecError
+from tests.support.canonical import assert_record
 from tests.support.examples import either, examples
 from tests.support.language import BODY, feed, grammar, parser, spelled, walk
 from tests.support.strategies import DIALECTS, any_episodes
@@ -102,14 +103,30 @@ def hold_as_text(d: mypt_spec.Dialect, string: list[str], state: int | None) -> 
     assert episode is None or accepted or not any(f.severity == "error" for f in findings)
     assert bool(findings) != accepted
     prefix = d.check_prefix(text)
-    assert (not prefix.findings) == (state is not None)
+    # A tag that is refused after a text may be read as the one that belongs there, with other
+    # white space than that has.
+    assert (not prefix.findings) == (state is not None or any(e.spaced for e in prefix.events))
     if not accepted:
         return
     assert prefix.state == state
     assert not errors_of(d, episode)
     assert d.serialize(episode) == text
     assert d.parse_ids(d.encode(episode).ids) == (episode, [])
-    assert d.read(d.write(episode))[0] == episode
+    assert_record(d, episode)
+
+
+@pytest.mark.parametrize(
+    ("name", "string"),
+    [
+        ("harmony", "USER_OPEN NEXT COMMENTARY_OPEN NEXT FINAL_OPEN RETURN"),
+        ("harmony", "USER_OPEN NEXT ANALYSIS_OPEN NEXT ANALYSIS_OPEN NEXT FINAL_OPEN RETURN"),
+        ("mistral", "BOS TOOLS_OPEN TEXT TOOLS_CLOSE" + " USER_OPEN ASSISTANT_OPEN TEXT END" * 2),
+        ("qwen3", "SYSTEM_OPEN TEXT TOOLS_OPEN"),
+    ],
+)
+def test_strings_that_were_read_otherwise(name: str, string: str) -> None:
+    d = mypt_spec.dialect(name)
+    hold_as_text(d, string.split(), d.automaton.run(string.split()))
 
 
 def test_the_reference_read_by_hand() -> None:
@@ -241,7 +258,7 @@ def test_validator_accepts_what_the_automaton_accepts(name: str, data: st.DataOb
     if accepted:
         spoken = without_empty_texts(episode)
         assert d.parse(d.serialize(episode)) == (spoken, [])
-        assert d.read(d.write(episode))[0] == spoken
+        assert_record(d, spoken)
     else:
         assert any(f.code[3] == "2" or f.code in ("MYP310", "MYP311") for f in errors)
         for call in (d.serialize, d.encode):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec import Episode, Message, Part
 from mypt_spec.episode import events_of, top_level
-from tests.support.canonical import only_lasting
+from tests.support.canonical import assert_record, only_lasting
 from tests.support.examples import examples
 from tests.support.maker import Maker, drawn
 from tests.support.strategies import (
@@ -108,7 +108,7 @@ def test_text_without_findings_comes_back(name: str, data: st.DataObject) -> Non
     if findings:
         return
     assert text in [d.serialize(episode, layout=layout) for layout in d.table.layouts]
-    assert d.read(d.write(episode))[0] == episode
+    assert_record(d, episode)
 
 
 @given(st.data())

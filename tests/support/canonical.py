@@ -1,9 +1,14 @@
-"""State what a canonical record may still have findings about, for its property test and its fuzzer."""
+"""State what a canonical record may still have findings about, and which texts have a record.
+
+For property tests and the fuzzer.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
+import mypt_spec
 from mypt_spec import Finding
 
 LASTING = {
@@ -11,7 +16,7 @@ LASTING = {
     "MYP360",  # what the text of tools leaves out is in the record, which says it again
     "MYP361",  # so is an option of another template
 }
-# An empty text before the tools is left out, unless its message has a note or another role's name.
+# An empty text beside that of tools or options is left out, unless its message has a note or another role's name.
 AT_TIMES = "MYP314"
 
 
@@ -24,3 +29,12 @@ def only_lasting(remaining: Sequence[Finding], findings: Sequence[Finding]) -> b
     return certain == [finding for finding in findings if finding.code in LASTING] and all(
         finding in findings for finding in remaining
     )
+
+
+def assert_record(d: mypt_spec.Dialect, episode: mypt_spec.Episode) -> None:
+    """Asserts that the Episode of a text has a record, or a finding that says why none has it."""
+    if d.validate(episode):
+        with contextlib.suppress(ValueError):
+            assert d.read(d.write(episode))[0] == episode
+    else:
+        assert d.read(d.write(episode))[0] == episode
