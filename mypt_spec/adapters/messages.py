@@ -274,7 +274,7 @@ class Messages(Adapter):
         heads = self._tools_before(said)
         turn = 0
         for i, message in enumerate(said):
-            told = head if i == 0 and message.role == self.options.block else ""
+            told = options = head if i == 0 and message.role == self.options.block else ""
             if i == heads and "tools" in record and self.told:
                 told = self.told + write_indented(record["tools"], reader.table.literals)
             elif i == heads:
@@ -286,7 +286,7 @@ class Messages(Adapter):
             begun = len(blocks)
             for piece in self._spoken(message, i, reader, told):
                 self._add(blocks, piece, of, reader.at(i, ROLE))
-            self._vanished(message, i, record, reader)
+            self._vanished(message, i, record, options, reader)
             own = blocks[-1] if message.role == "tool" else blocks[min(begun, len(blocks) - 1)]
             self._note(own, message)
         if heads == len(said) and not self.told:
@@ -322,11 +322,15 @@ class Messages(Adapter):
             return users[-1]
         return next((i for i, m in enumerate(said) if m.role not in _HEADS[:2]), len(said))
 
-    def _vanished(self, message: Said, i: int, record: dict[str, Any], reader: Reader) -> None:
-        """Adds a finding for an empty message whose block is there for the tools alone."""
+    def _vanished(
+        self, message: Said, i: int, record: dict[str, Any], options: str, reader: Reader
+    ) -> None:
+        """Adds a finding for an empty message whose block is there for tools or options alone."""
         shared = self.paths.get("tools", ("",))[0] == self.paths.get(message.role, (None,))[0]
-        if shared and "tools" in record and not message.content:
-            what = "an empty text before the tools says nothing and does not come back"
+        beside = "before the tools" if shared and "tools" in record else ""
+        beside = "after that of the options" if options else beside
+        if beside and not (message.content or message.meta):
+            what = f"an empty text {beside} says nothing and does not come back"
             pointer = reader.at(i, "content").pointer
             reader.findings.append(Finding("MYP314", what, pointer, help="leave it out"))
 

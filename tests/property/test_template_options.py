@@ -214,6 +214,18 @@ def test_unknown_options_and_values_are_found() -> None:
     assert codes("qwen3", 3) == [("MYP104", f"/{KEY}")]
 
 
+@pytest.mark.parametrize(("more", "gone"), [({}, True), ({"_note": 1}, False)])
+def test_an_empty_text_after_that_of_the_options_is_found(more: Record, gone: bool) -> None:
+    """Nothing says that it was there, unless it has metadata."""
+    d = mypt_spec.dialect("llama3")
+    first = {"role": "system", "content": ""} | more
+    for options in ({"date_string": "D"}, {}):
+        episode, findings = d.check({"messages": [first, USER, SAID], KEY: options})
+        lost = gone and bool(options)
+        assert [f.pointer for f in findings] == ["/messages/0/content"] * lost
+        assert ("system" in [m["role"] for m in d.write(episode)["messages"]]) != lost
+
+
 def test_options_are_no_second_tag() -> None:
     """What an option says is text, whatever it spells."""
     d = mypt_spec.dialect("harmony")
@@ -228,10 +240,16 @@ def test_options_are_no_second_tag() -> None:
 @pytest.mark.parametrize("name", ["qwen3", "harmony", "llama3"])
 @given(data=st.data())
 def test_a_record_with_options_comes_back(name: str, data: st.DataObject) -> None:
-    """`write` takes out again what the options say, so the canonical record is as short."""
+    """`write` takes out again what the options say, so the canonical record is as short.
+
+    An empty text in the block of the options' text has a finding, and is left out.
+    """
     d = mypt_spec.dialect(name)
     record = data.draw(records(name).filter(lambda r: r.get(KEY)))
     written = d.write(read(name, record))
     assert written[KEY] == record[KEY]
-    assert [m["role"] for m in written["messages"]] == [m["role"] for m in record["messages"]]
+    roles = [m["role"] for m in record["messages"]]
+    gone = [f.pointer for f in d.read(record)[1] if f.code == "MYP314"]
+    assert gone in ([], ["/messages/0/content"])
+    assert [m["role"] for m in written["messages"]] == roles[len(gone) :]
     assert d.write(read(name, written)) == written
