@@ -46,3 +46,20 @@ def too_many_tokens(context: Context) -> Iterator[Finding]:
         yield Finding(
             "MYP502", message, help="split it after a complete turn, or raise --max-tokens"
         )
+
+
+@check("MYP514")
+def character_without_token(context: Context) -> Iterator[Finding]:
+    """Finds characters that the vocabulary has no token for; the first of each text."""
+    for event in context.events if context.tokenizer.lacks else ():
+        places = context.tokenizer.unspelled(event.text)
+        if places:
+            at, more = places[0], f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+            base = event.at.span[0] if event.at.span else 0
+            yield Finding(
+                "MYP514",
+                f"the vocabulary has no token for U+{ord(event.text[at]):04X}{more}",
+                event.at.pointer,
+                (base + at, base + at + 1),
+                help="remove the character, or use another vocabulary",
+            )

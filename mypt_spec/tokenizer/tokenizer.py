@@ -103,8 +103,8 @@ class Tokenizer:
     """A base encoding and the special ids of one dialect.
 
     `special` maps each single-id tag to its id, `vocab_size` is the padded size of the model's
-    vocabulary, ids in `ordinary` are text, and `pad` is an id that means nothing: it fills up
-    rows. `files` maps the files of the vocabulary to their SHA-256. `vocabulary` replaces the one
+    vocabulary, ids in `ordinary` are text, `lacks` are bytes without a token, and `pad` is an id
+    that means nothing: it fills up rows. `files` maps the files of the vocabulary to their SHA-256. `vocabulary` replaces the one
     that the table names. Either is loaded when it is first needed.
     """
 
@@ -117,8 +117,10 @@ class Tokenizer:
             absent = partial(_absent, table)
             base = BASES[table.base_vocabulary] if table.wanted is None else absent
             self._text = Bpe(base, (GPT2_PATTERN,))
+            self.lacks = b""
         else:
             self.files = {vocabulary.file: vocabulary.sha256}
+            self.lacks = vocabulary.lacks
             self._text = Bpe(partial(encoding, vocabulary), vocabulary.patterns)
         self._by_id = {i: s.encode() for s, i in self.special.items()}
         self._lengths: dict[int, int] = {}
@@ -126,9 +128,21 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Returns ordinary ids only: a tag in the text becomes the ordinary tokens of its letters.
 
-        Raises ValueError when the text holds a lone surrogate, which has no bytes.
+        Raises ValueError when the text holds a lone surrogate, which has no bytes, or a character
+        that has no token.
         """
+        if at := self.unspelled(text):
+            raise ValueError(f"the vocabulary has no token for U+{ord(text[at[0]]):04X}")
         return self._text.encode(text)
+
+    def unspelled(self, text: str) -> list[int]:
+        """Returns the places of characters that have no token, as most vocabularies have for all."""
+        if not self.lacks or not set(self.lacks).intersection(text.encode("utf-8", "ignore")):
+            return []
+        lacks = frozenset(self.lacks)
+        return [
+            at for at, char in enumerate(text) if lacks.intersection(char.encode("utf-8", "ignore"))
+        ]
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces into which a text is cut before each is encoded by itself.
@@ -153,7 +167,8 @@ class Tokenizer:
 
         joined = BETWEEN.join(texts)
         between = self.ordinary.ranges[-1].stop + 1  # no id of text
-        quick = engine_for(self._text.base(), between, self._text.pattern, len(joined))
+        base, pattern = self._text.base(), self._text.pattern
+        quick = None if self.lacks else engine_for(base, between, pattern, len(joined))
         if quick is None:
             each = [self.encode(text) for text in texts]
             sizes = np.fromiter(map(len, each), np.int64, len(each))

@@ -31,6 +31,8 @@ MADE = "vocabulary.json"  # the same of what is more than ranks
 COPIES = (FILE, MADE)
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 VERSION = "mypt_vocabulary"
+# Bytes without a token are those of characters that a vocabulary was not made for; never of these.
+_NEEDED = frozenset([*b"\t\n", *range(0x20, 0x7F)])
 _SHAPE = "expected lines of a token in base64 and its rank, as tiktoken writes them"
 
 
@@ -59,6 +61,11 @@ class Vocabulary:
     unfit: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def lacks(self) -> bytes:
+        """Returns the bytes that have no token; what is written without them can be encoded."""
+        return _lacking(self.ranks)
+
+    @property
     def copy(self) -> dict[str, bytes]:
         """Returns the file that is kept beside what was made with it, by its name."""
         return {self.file: self.data}
@@ -75,11 +82,11 @@ def of_ranks(data: bytes, path: str) -> Vocabulary:
 def made(ranks: dict[bytes, int], special: dict[str, int], patterns: tuple[str, ...]) -> Vocabulary:
     """Returns the vocabulary of these tokens; equal ones have equal bytes.
 
-    Raises ValueError for a vocabulary that has no token for a byte.
+    Raises ValueError for a vocabulary that has no token for a letter of ASCII.
     """
     rows = sorted(ranks.items(), key=lambda item: item[1])
     plain = not special and patterns == (GPT2_PATTERN,)
-    if plain and [rank for _, rank in rows] == list(range(len(rows))):
+    if plain and not _lacking(ranks) and [rank for _, rank in rows] == list(range(len(rows))):
         return _vocabulary(FILE, write_ranks(ranks), ranks, {}, patterns)
     runs: list[tuple[int, list[str]]] = []
     for token, rank in rows:
@@ -137,8 +144,8 @@ def _vocabulary(
     special: dict[str, int],
     patterns: tuple[str, ...],
 ) -> Vocabulary:
-    lacks = [byte for byte in range(256) if bytes([byte]) not in ranks]
-    if lacks:
+    lacks = _lacking(ranks)
+    if _NEEDED.intersection(lacks):
         raise ValueError(
             f"has no token for the byte {lacks[0]:#04x} ({len(lacks)} of 256 bytes lack)"
         )
@@ -149,6 +156,10 @@ def _vocabulary(
     digest = hashlib.sha256(data).hexdigest()
     name = f"{'ranks' if file == FILE else 'vocabulary'}-{digest[:16]}"
     return Vocabulary(name, digest, ranks, data, file, special, patterns, ids)
+
+
+def _lacking(ranks: dict[bytes, int]) -> bytes:
+    return bytes(byte for byte in range(256) if bytes([byte]) not in ranks)
 
 
 def write_ranks(ranks: dict[bytes, int]) -> bytes:
@@ -177,7 +188,7 @@ def _ranks(data: bytes, path: str) -> dict[bytes, int]:
                 f"{path}:{number}: {what}; ranks count from 0, in order, and every token has one"
             )
         out[token] = rank
-    lacks = [byte for byte in range(256) if bytes([byte]) not in out]
+    lacks = _lacking(out)
     if lacks:
         raise VocabularyError(
             f"{path}: has no token for the byte {lacks[0]:#04x} ({len(lacks)} of 256 bytes lack); "

@@ -65,6 +65,11 @@ class Vocabulary:
         return {token[0]: i for i, token in enumerate(self.tokens) if len(token) == 1}
 
     @cached_property
+    def nowhere(self) -> int:
+        """Returns an id that no text has, for bytes that no token has: whoever reads it refuses."""
+        return int(np.flatnonzero(~self.texts)[-1])
+
+    @cached_property
     def data(self) -> npt.NDArray[np.uint8]:
         """Returns the bytes of all tokens, one after the other. `begin` says where each begins."""
         return np.frombuffer(b"".join(self.tokens), dtype=np.uint8)
@@ -81,7 +86,7 @@ class Vocabulary:
         return Trie(_nodes(self.tokens), 0)
 
     def fewest(self, text: bytes) -> list[int]:
-        """Returns a text in as few tokens as possible."""
+        """Returns a text in as few tokens as possible; `nowhere` for all of one that has none."""
         nodes = self.trie.nodes
         begin, own, below, labels, ids = (
             nodes.begin, nodes.own, nodes.below, nodes.bytes, nodes.ids
@@ -97,6 +102,8 @@ class Vocabulary:
                     break
                 if more < count[end + 1] and begin[node] < own[node]:
                     count[end + 1], last[end + 1], start[end + 1] = more, ids[begin[node]], at
+        if count[-1] == size:
+            return [self.nowhere] * len(text)
         out: list[int] = []
         place = len(text)
         while place:

@@ -139,6 +139,8 @@ def _ending(
     search, words = shared.search, shared.search.vocabulary.tokens
 
     def fit(tokens: list[int]) -> list[list[int]]:
+        if search.vocabulary.nowhere in tokens:
+            return []
         spelled = [tokens, *_other_firsts(search, tokens, words)]
         return [s for s in spelled if s and s[0] not in taken and shared.proved(first, s, end)]
 

@@ -133,10 +133,12 @@ class Search:
     ) -> None:
         self.end, self.json = end, json or end is None
         self.lexemes, self.vocabulary, self.bitmask = lexemes, vocabulary, bitmask
-        ids = {token[0]: i for i, token in enumerate(vocabulary.tokens) if len(token) == 1}
+        ids = dict.fromkeys(range(256), vocabulary.nowhere) | vocabulary.of_byte
         self.id_of = ids
         self.inside, self.outside = (
-            np.array([ids[b] for b in dict.fromkeys(order)], dtype=np.int32)
+            np.array(
+                [ids[b] for b in dict.fromkeys(order) if b in vocabulary.of_byte], dtype=np.int32
+            )
             for order in (_INSIDE, _OUTSIDE if self.json else _ANYWHERE)
         )
         self._orders: dict[tuple[int, bool], tuple[Ints, list[tuple[int, int, int]]]] = {}

@@ -107,15 +107,20 @@ def pending(companion: Companion, search: Search, inside: Iterable[int], plain: 
     """
     states = list(inside)
     follow = np.zeros((companion.tables.size, 256), dtype=np.int32)
-    single = np.array([search.id_of[byte] for byte in range(256)])
+    known = sorted(search.vocabulary.of_byte)
+    single = np.array([search.id_of[byte] for byte in known])
     for state in states:
-        follow[state] = companion.allowed(state)[1][single]
+        follow[state, known] = companion.allowed(state)[1][single]
     ascii_ = np.array([b for b in range(0x20, 0x80) if b not in b'"\\'])
     own = ascii_[follow[plain, ascii_] == plain]  # after these nothing has begun, either
     as_plain = (follow[:, own] == plain).all(axis=1)
     avoided = ascii_[~as_plain[follow[plain, ascii_]]]
     first = np.array(
-        [b for b in (*range(0x20, 0x80), *range(0xC2, 0xF5)) if b not in {*avoided, 0x5C}]
+        [
+            b
+            for b in (*range(0x20, 0x80), *range(0xC2, 0xF5))
+            if b in known and b not in {*avoided, 0x5C}
+        ]
     )
     good = np.zeros(len(follow), bool)
     good[states] = True
