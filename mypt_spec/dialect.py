@@ -265,7 +265,7 @@ class Dialect:
             else legal_events(episode, self.table, self.automaton, complete=not partial)
         )
         # Where tags are ordinary text, content that spells one would come back as structure.
-        if self.table.plain_tags or self.table.edges:
+        if self.table.plain_tags or any(self.table.edges):
             prove(events, self.table, ids=True)
         return events
 
@@ -520,6 +520,7 @@ def _with(bare: Dialect, vocabulary: Vocabulary) -> Dialect:
         if unfit is not None:
             raise ValueError(f"the vocabulary: the tag {unfit!r} {vocabulary.unfit[unfit]}")
         table = bare.table.on(vocabulary.name, vocabulary.ids, vocabulary.special)
+        table = replace(table, composed=vocabulary.composed)
     except ValueError as error:
         raise VocabularyError(f"{bare.spec}: {error}") from None
     fingerprint = hashlib.sha256(f"{bare.fingerprint}\0{vocabulary.sha256}".encode()).hexdigest()

@@ -284,7 +284,7 @@ class TokenTable:
     the ids that it says of tags. Before `on` was called, there are no ids of text then, and ids of
     tags that are not given are below zero. `models` are those whose vocabulary ids are made with,
     if the table does not name it. With `glue`, what is between two special ids is encoded
-    together.
+    together. `composed` says that models with the vocabulary see texts in NFC.
     """
 
     name: str
@@ -308,6 +308,7 @@ class TokenTable:
     wanted: Wanted | None = None
     given: tuple[tuple[str, int], ...] = ()
     glue: bool = False
+    composed: bool = False
     history: History = History()
 
     def on(self, base: str, ordinary: IdSet, taken: Mapping[str, int]) -> TokenTable:
@@ -474,13 +475,12 @@ class TokenTable:
         }
 
     @cached_property
-    def edges(self) -> re.Pattern[str] | None:
-        """Matches each text that may spell a tag together with the tag beside it; None for none."""
+    def edges(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Returns ends and beginnings of texts that may spell a tag with the tag beside them."""
         rows = [t for t in self.terminals.values() if not t.joins]
         forms = [[p for p in t.spelling if p.kind != "space"] for t in rows]
-        ends = [re.escape(s) + r"\Z" for s in _overlaps(forms, 1)]
-        begins = [r"\A" + re.escape(s[::-1]) for s in _overlaps([f[::-1] for f in forms], -1)]
-        return re.compile("|".join([*ends, *begins])) if ends or begins else None
+        begins = (s[::-1] for s in _overlaps([form[::-1] for form in forms], -1))
+        return tuple(_overlaps(forms, 1)), tuple(begins)
 
     @cached_property
     def tags(self) -> tuple[str, ...]:

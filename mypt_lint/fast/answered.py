@@ -31,6 +31,7 @@ ANSWERED = {
     **dict.fromkeys(["MYP304", "MYP305", "MYP306", "MYP307", "MYP308", "MYP309"], _BODY),
     **dict.fromkeys(["MYP332", "MYP333", "MYP340", "MYP341", "MYP354"], _BODY),
     **dict.fromkeys(["MYP353", "MYP356"], _VALUES),
+    "MYP369": "where the vocabulary composes texts, one that is not composed is not clean",
     "MYP362": "arguments written as tags are proved to come back, by their types",
     **dict.fromkeys(["MYP502", "MYP514"], "see `longest`"),
 }

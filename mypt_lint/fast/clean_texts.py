@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
+from unicodedata import is_normalized
 
 from mypt_spec.adapters.base import Reader
 from mypt_spec.automaton import Automaton
@@ -27,19 +28,21 @@ _STRUCTURE = re.compile(r'[\s"\\{}\]:,0-9.+\-eEaflnrstu]')
 class CleanTexts:
     """The clean texts of one dialect, some of which it remembers; belongs to one thread.
 
-    A text without any character of `first` has no tag in it, no piece of one, and nothing that is
-    almost one.
+    A text without any of `first` has no tag in it, no piece of one, and nothing that is almost one,
+    nor anything else that is not clean.
     """
 
     def __init__(self, table: TokenTable, automaton: Automaton) -> None:
-        self.table, self.edges = table, table.edges
+        self.table = table
+        self.ends, self.begins = table.edges
         self.inner_tags = inner_tags(table, automaton)
         # Texts with something like the beginning of a tag, and no tag.
         self.fine = Memo[str, bool](_ENTRIES, room=_ROOM)
         shown = (*table.special, *(t.shown for t in table.plain_tags))
         self.beginnings = beginnings(shown)
         first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
-        self.first = tuple(sorted(first))
+        edges = {text for text in (*self.ends, *self.begins) if not any(c in text for c in first)}
+        self.first = tuple(sorted(first | edges | ({""} if table.composed else set())))
         # JSON of clean strings holds no tag, nor anything like one.
         self.in_json = not any(map(_STRUCTURE.match, first)) and not any(
             re.search(r'["\\]', tag) for tag in shown
@@ -54,7 +57,7 @@ class CleanTexts:
         """
         if not all(texts) or any(map(str.isspace, texts)):
             return False
-        if self.edges is not None and any(map(self.edges.search, texts)):
+        if not all(map(self.is_usual, texts)):
             return False
         for text in texts:
             if text in self.fine.known:
@@ -74,17 +77,22 @@ class CleanTexts:
         `encoded` is its JSON, in which a character has no escape that needs none; `value` makes the
         value. Only for dialects with `in_json`.
         """
-        begun = any(first.encode() in encoded for first in self.first)
-        if not begun and self.edges is None:
+        if not any(first.encode() in encoded for first in self.first):
             return True
         text = encoded.decode()
-        if self.edges is not None and self.edges.search(text):
+        if not self.is_usual(text):
             return False
         begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
         if not begun and fragment(text, self.inner_tags) is None:
             return True
         found = [string for string in strings_of([value()]) if string and not string.isspace()]
         return self.are_clean([*found, text])
+
+    def is_usual(self, text: str) -> bool:
+        """Returns whether a text makes no tag with the one beside it, and is in NFC if it must."""
+        if text.endswith(self.ends) or text.startswith(self.begins):
+            return False
+        return not self.table.composed or is_normalized("NFC", text)
 
     def has_tag(self, text: str) -> bool:
         """Returns whether a text spells a tag."""

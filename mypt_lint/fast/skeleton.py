@@ -290,6 +290,8 @@ class _Work:
         for first in self.skeletons.first:
             if first in text:
                 if not self.texts.are_clean([text]):
+                    if not self.texts.is_usual(text):
+                        raise NoSkeletonError
                     return self.signed(self.skeletons.pieces(text))
                 break
         core = text.strip()

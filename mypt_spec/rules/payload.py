@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
+from unicodedata import is_normalized
 
 from mypt_spec.bodies.json_body import (
     ID,
@@ -61,13 +62,14 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
     for run in context.texts if spelled else ():
         if run.body in UNESCAPED and context.table.literals.search(run.event.text):
             yield from _tags(run, context)
-    edges = context.table.edges
-    if spelled or edges is None or not any(edges.search(run.event.text) for run in context.texts):
+    ends, begins = context.table.edges
+    texts = [run.event.text for run in context.texts if ends or begins]
+    if spelled or not any(text.endswith(ends) or text.startswith(begins) for text in texts):
         return
     if lone_surrogate(context.content):
         return
-    texts = (misread(context.events, context.table, ids=ids) for ids in (False, True))
-    other = next(filter(None, texts), None)
+    ways = (misread(context.events, context.table, ids=ids) for ids in (False, True))
+    other = next(filter(None, ways), None)
     if other is not None:
         event, read = other
         what = f"the text and the tag beside it would be read as {read.text[:60]!r}"
@@ -292,6 +294,16 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
             )
     for key in given:
         yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)
+
+
+@check("MYP369")
+def text_not_composed(context: Context) -> Iterator[Finding]:
+    """Finds texts whose ids are other than those of the vocabulary's own tokenizer."""
+    for run in context.texts if context.table.composed else ():
+        if not is_normalized("NFC", run.event.text):
+            what = "the text is not in NFC: the model's own tokenizer makes other ids of it"
+            hint = "normalise texts to NFC where they are made"
+            yield Finding("MYP369", what, run.event.at.pointer, run.event.at.span, help=hint)
 
 
 @check("MYP368")

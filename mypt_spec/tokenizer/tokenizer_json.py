@@ -13,7 +13,7 @@ id then means nothing. How text is cut is tried with a text of all kinds (`probe
 difference is an error.
 
 The library normalises where the file says NFC. Here no text is altered: text that is in NFC gets
-the same ids, other text is encoded as it is written.
+the same ids, other text is encoded as it is written, and has a finding (MYP369).
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def of_tokenizer_json(found: dict[str, Any], path: str) -> Vocabulary:
         raise VocabularyError(f"{path}: is no whole tokenizer.json: {error!r}") from None
     except ValueError as error:
         raise VocabularyError(f"{path}: {error}") from None
-    return replace(vocabulary, unfit=added.unfit)
+    composed = bool(_steps(found.get("normalizer"), "normalizers"))
+    return replace(vocabulary, unfit=added.unfit, composed=composed)
 
 
 def _patterns(found: dict[str, Any]) -> tuple[str, ...]:

@@ -47,7 +47,8 @@ class Vocabulary:
     `ranks[token]` is the id, and the lower it is, the sooner the token is joined. `special` are
     the vocabulary's own special tokens with their ids. `patterns` cut text, one after another.
     `file` and `data` are the name and the bytes of a copy, of which `sha256` is the digest; `name`
-    is made of that. `unfit` says of tokens why they cannot be tags of a format.
+    is made of that. `unfit` says of tokens why they cannot be tags of a format, and `composed`
+    whether its own tokenizer writes text in NFC first.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Vocabulary:
     patterns: tuple[str, ...]
     ids: IdSet
     unfit: Mapping[str, str] = field(default_factory=dict)
+    composed: bool = False
 
     @property
     def lacks(self) -> bytes:

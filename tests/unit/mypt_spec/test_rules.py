@@ -50,6 +50,7 @@ WITHOUT_EXAMPLES = {
     **dict.fromkeys(
         ["MYP603", "MYP606", "MYP607", "MYP611"], "takes several files, or many episodes"
     ),
+    "MYP369": "a vocabulary does not fit on a page",
     "MYP903": "only a conversion finds it, between two formats",
     "MYP722": "the template of a whole format does not fit on a page",
     "MYP514": "the vocabulary of an example is that of the dialect, which lacks nothing",

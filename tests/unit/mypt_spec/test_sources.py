@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_lint.check.checker import Checker
+from mypt_lint.fast.fast_checker import FastChecker
 from mypt_spec.table import IdSet
 from mypt_spec.tokenizer.bpe import cut
 from mypt_spec.tokenizer.probe import PROBE
@@ -103,6 +105,20 @@ def test_special_tokens_are_no_text() -> None:
     _, findings = d.parse_ids([0, user, -1, 10**9])
     assert [f.code for f in findings][:3] == ["MYP503"] * 3
     assert "id 0 means nothing in mypt" in findings[0].message
+
+
+@needs_library
+def test_a_text_that_the_library_would_compose_is_found(tmp_path: Path) -> None:
+    """The fast path says the same; a vocabulary that composes nothing has nothing against it."""
+    apart = native("Cafe\u0301", "Yes")
+    for normalizer, expected in ((None, []), ({"type": "NFC"}, ["MYP369"])):
+        saved(tmp_path, content_of() | {"normalizer": normalizer})
+        d = mypt_spec.dialect("mypt", vocabulary=tmp_path)
+        assert [f.code for f in d.check(apart)[1]] == expected
+        assert d.check(native("Caf\u00e9", "Yes"))[1] == []
+        fast = FastChecker(Checker(d))
+        found = fast.block(json.dumps(apart).encode() + b"\n", row=1, filename="x")[1]
+        assert [item.finding.code for _, each in found for item in each] == expected
 
 
 @needs_library
