@@ -104,8 +104,8 @@ class Tokenizer:
 
     `special` maps each single-id tag to its id, `vocab_size` is the padded size of the model's
     vocabulary, ids in `ordinary` are text, `lacks` are bytes without a token, and `pad` is an id
-    that means nothing: it fills up rows. `files` maps the files of the vocabulary to their SHA-256. `vocabulary` replaces the one
-    that the table names. Either is loaded when it is first needed.
+    that means nothing: it fills up rows. `files` maps the files of the vocabulary to their SHA-256.
+    `vocabulary` replaces the one that the table names. Either is loaded when it is first needed.
     """
 
     def __init__(self, table: TokenTable, vocabulary: Vocabulary | None = None) -> None:
@@ -136,7 +136,7 @@ class Tokenizer:
         return self._text.encode(text)
 
     def unspelled(self, text: str) -> list[int]:
-        """Returns the places of characters that have no token, as most vocabularies have for all."""
+        """Returns the places of characters that have no token; most vocabularies have all."""
         if not self.lacks or not set(self.lacks).intersection(text.encode("utf-8", "ignore")):
             return []
         lacks = frozenset(self.lacks)
