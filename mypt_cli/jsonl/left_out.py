@@ -2,7 +2,7 @@
 
 These are files that the project's own commands write, files that are excluded, and files that git
 ignores. A file or folder that is named by itself is always read, even if patterns from above it
-would leave it out.
+would leave it out; but a baseline, which is never data.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 _IGNORES = ".gitignore"
 _HEAD = 1 << 20  # bytes read of a first line
 EXCLUDED, IGNORED, PREPARED = "excluded", "ignored by git", "prepared data set"
+_BASELINE = "baseline of mypt-lint"
 _OWN = (  # keys of the first line, and what such a file is
-    ({"mypt-lint-baseline"}, "baseline of mypt-lint"),
+    ({"mypt-lint-baseline"}, _BASELINE),
     ({"code", "name", "severity", "message", "filename"}, "report of mypt-lint"),
     ({"type", "files", "clean", "faulty"}, "report of mypt-lint"),
     ({"file", "line", "status", "findings"}, "rejects of mypt-prepare"),
@@ -57,6 +58,13 @@ class LeftOut:
         self.why[name] = EXCLUDED
         return True
 
+    def is_baseline(self, path: str) -> bool:
+        """Returns whether a file that is named by itself is a baseline, and notes it."""
+        found = os.path.isfile(path) and _own(path) == _BASELINE
+        if found:
+            self.why[path] = _BASELINE
+        return found
+
     def line(self, hint: str = "") -> str:
         """Returns a line that says how many were left out and why, with a hint; "" for none."""
         if not self.why:
@@ -65,7 +73,8 @@ class LeftOut:
         counts = ((len(self.why) - folders, "file"), (folders, "folder"))
         whole = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
         reasons = ", ".join(f"{n} {why}" for why, n in sorted(Counter(self.why.values()).items()))
-        return f"{whole} left out ({reasons}); {hint}naming one reads it."
+        named = "naming one reads it" if {*self.why.values()} - {_BASELINE} else "it is no data"
+        return f"{whole} left out ({reasons}); {hint}{named}."
 
 
 class Walk:

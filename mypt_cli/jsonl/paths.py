@@ -41,9 +41,9 @@ def expand(
     what is not a regular file, and without .json that is no array of records. A pattern (`*`, `?`,
     `[..]`, `**`) means the files and folders that match, unless something has literally that name.
     `-` is stdin. The URL of a store means the same for its objects (`mypt_cli.store`). A file that
-    is named by itself is read, whatever its name; of folders and patterns, `left_out` says what is
-    not. Raises UsageError for what is missing or unreadable, and for a folder or pattern without
-    any file.
+    is named by itself is read, whatever its name, unless it is a baseline of the linter; of folders
+    and patterns, `left_out` says what is not. Raises UsageError for what is missing or unreadable,
+    and for a folder or pattern without any file.
     """
     wanted = tuple(suffix.lower() + packed for suffix in suffixes for packed in ("", *PACKED))
     found: dict[str, Source] = {}
@@ -68,6 +68,8 @@ def expand(
             matches = _glob(path, left_out)
             names = [name for match in matches for name in _folder(match, wanted, left_out)]
             fault = "the pattern matches no file; in a shell, quote a pattern with ** in it"
+        elif left_out is not None and left_out.is_baseline(path):
+            continue  # a hook of git names every file that was changed
         else:
             names, fault = [path], ""
         if not names:

@@ -60,7 +60,7 @@ def test_own_files_are_known_by_what_is_in_them(
     ):
         assert why in err
     assert "5 files and 1 folder left out (" in err
-    assert lint({}, "known.jsonl")[:2] == (1, ["known.jsonl"]), "what is named is read"
+    assert lint({}, "found.jsonl")[:2] == (1, ["found.jsonl"]), "what is named is read"
     assert main(["--show-settings", "."]) == 0
     assert "# left out: ./why.jsonl (rejects of mypt-prepare)\n" in capsys.readouterr().out
 
@@ -134,3 +134,14 @@ def test_other_commands_leave_the_same_files_out(
     err = capfd.readouterr().err
     assert "1 file left out (1 " in err
     assert "--show-settings" not in err
+
+
+def test_a_baseline_that_is_named_is_no_data(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A hook of git names every file that was changed."""
+    Path("x.jsonl").write_text('{"messages": [{"role": "user", "content": ""}]}\n')
+    assert main(["x.jsonl", "--write-baseline", "known.jsonl"]) == 0
+    assert main(["x.jsonl", "known.jsonl", "--baseline", "known.jsonl"]) == 0
+    assert "1 file left out (1 baseline of mypt-lint)" in capsys.readouterr().err
+    assert main(["known.jsonl"]) == 0
