@@ -43,8 +43,14 @@ def _joined(found: list[Finding], more: list[Finding]) -> list[Finding]:
 
     What is an error in the dialect is an error, also where the chat by itself has a warning.
     """
-    errors = {(f.code, f.pointer, f.span) for f in more if f.severity == "error"}
-    out = [regraded(f, "error") if (f.code, f.pointer, f.span) in errors else f for f in found]
+    errors = {(f.pointer, f.span): f.code for f in more if f.severity == "error"}
+    out = []
+    for finding in found:
+        code = errors.get((finding.pointer, finding.span)) if finding.severity != "error" else None
+        if code == finding.code:
+            out.append(regraded(finding, "error"))
+        elif code is None or finding.span is None:
+            out.append(finding)  # else the dialect has a name for these very characters
     known = {(f.code, _message(f.pointer)) for f in out}
     refused = {(f.code, _message(f.pointer)) for f in out if f.severity == "error"}
     of = {"error": refused}
