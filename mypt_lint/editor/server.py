@@ -50,10 +50,16 @@ class Positions:
     def __init__(self, text: str, units: Callable[[str], int]) -> None:
         self._text, self._units = text, units
         self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        self._last = 0, 0, 0  # line, offset and column of the last place, from which it goes on
 
     def position(self, offset: int) -> lsp.Position:
         line = bisect_right(self._starts, offset) - 1
-        return lsp.Position(line, self._units(self._text[self._starts[line] : offset]))
+        before, start, column = self._last
+        if line != before or offset < start:
+            start, column = self._starts[line], 0
+        column += self._units(self._text[start:offset])
+        self._last = line, offset, column
+        return lsp.Position(line, column)
 
     def range(self, start: int, end: int) -> lsp.Range:
         return lsp.Range(self.position(start), self.position(end))
@@ -93,11 +99,13 @@ class Desk:
         self._options = options
         self._seen: dict[str, tuple[int | None, Document | None, Positions]] = {}
 
-    def look(self, uri: str) -> tuple[Document | None, Positions]:
+    def look(self, uri: str) -> tuple[Document, Positions] | None:
         """Returns a document as it is now, with its positions.
 
-        The document is None where its settings are faulty; the user gets a message.
+        None for one that is not open, and where its settings are faulty; the user gets a message.
         """
+        if uri not in self.server.workspace.text_documents:
+            return None  # it was closed while the client asked
         open_ = self.server.workspace.get_text_document(uri)
         seen = self._seen.get(uri)
         if seen is None or seen[0] != open_.version:
@@ -112,7 +120,8 @@ class Desk:
                     lsp.ShowMessageParams(lsp.MessageType.Error, f"mypt-lint: {error}")
                 )
             seen = self._seen[uri] = (open_.version, found, positions)
-        return seen[1:]
+        _, found, positions = seen
+        return None if found is None else (found, positions)
 
     def forget(self, uri: str) -> None:
         self._seen.pop(uri, None)
@@ -126,13 +135,12 @@ class Desk:
         return Document.of(open_.source, group._replace(sources=[replace(source, stream=None)]))
 
     def publish(self, uri: str) -> None:
-        document, positions = self.look(uri)
-        found = (
-            [diagnostic(document, item, positions) for item in document.found[:SHOWN]]
-            if document
-            else []
-        )
-        rest = len(document.found) - SHOWN if document else 0
+        found: list[lsp.Diagnostic] = []
+        seen, rest = self.look(uri), 0
+        if seen is not None:
+            document, positions = seen
+            found = [diagnostic(document, item, positions) for item in document.found[:SHOWN]]
+            rest = len(document.found) - SHOWN
         if rest > 0:
             more = f"{rest} more findings are not shown here; mypt-lint --show-all prints them"
             found.append(
@@ -172,9 +180,9 @@ def diagnostic(document: Document, item: Diagnostic, positions: Positions) -> ls
 
 def hover(desk: Desk, params: lsp.HoverParams) -> lsp.Hover | None:
     """Returns the pages of the rules whose findings are at a position."""
-    document, positions = desk.look(params.text_document.uri)
-    if document is None:
+    if (seen := desk.look(params.text_document.uri)) is None:
         return None
+    document, positions = seen
     at = positions.offset(params.position)
     here = [
         item for item in document.found if document.span(item)[0] <= at <= document.span(item)[1]
@@ -190,9 +198,9 @@ def hover(desk: Desk, params: lsp.HoverParams) -> lsp.Hover | None:
 
 def actions(desk: Desk, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
     """Returns the fixes of the findings in a range, and one for all safe ones of the document."""
-    document, positions = desk.look(params.text_document.uri)
-    if document is None:
+    if (seen := desk.look(params.text_document.uri)) is None:
         return []
+    document, positions = seen
     start, end = positions.offset(params.range.start), positions.offset(params.range.end)
     uri, out = params.text_document.uri, []
     for item in document.found:
@@ -236,10 +244,10 @@ def tokens(
     desk: Desk, params: lsp.SemanticTokensParams | lsp.SemanticTokensRangeParams
 ) -> lsp.SemanticTokens:
     """Returns the loss mask, of the document or a range of it."""
-    document, positions = desk.look(params.text_document.uri)
     data: list[int] = []
-    if document is None:
+    if (seen := desk.look(params.text_document.uri)) is None:
         return lsp.SemanticTokens(data)
+    document, positions = seen
     wanted = (0, len(document.text))
     if isinstance(params, lsp.SemanticTokensRangeParams):
         wanted = positions.offset(params.range.start), positions.offset(params.range.end)

@@ -176,6 +176,9 @@ def test_prepared_lines_are_the_episodes(history: str, data: st.DataObject) -> N
             message["weight"] = data.draw(st.sampled_from([0, 0.5, 1]))
     options = Options("qwen3", history=history, mask=mask, context_length=1 << 16)
     outcome = Encoder(options).lines([json.dumps(record).encode()])[0]
+    if not any(m.get("weight", 1) for m in record["messages"] if m["role"] == "assistant"):
+        assert [f.code for f in outcome.findings if f.severity == "error"] == ["MYP501"]
+        return
     found = QWEN.trained(read(record), history=history)
     found = found[-1:] if "last" in mask else found
     encoded = [QWEN.encode(e, mask=options.episode_mask) for e in found]

@@ -148,6 +148,7 @@ def test_a_wrong_piece_of_the_system_is_refused(spelling: str, says: str) -> Non
 def test_one_special_piece_has_one_line_end_after_it() -> None:
     row = TABLE[TABLE.index('[[terminal]]\nname = "END"') :].partition("# Names")[0]
     other = row.replace('"END"', '"OTHER"').replace(TRAIL, TRAIL.replace("\\n", "\\n\\n"))
-    more = TABLE.replace(row, row + other)
+    other = other.replace('"system", "user", ', "")
+    more = TABLE.replace(row, row.replace(', "assistant"', "") + other)
     with pytest.raises(SpecError, match="other white space after it"):
         load_table(more)

@@ -34,7 +34,7 @@ def _of_mypt(record: Record) -> Faults:
         ("empty system", "MYP214", "/system", {"system": ""}),
         ("blank system", "MYP314", "/system", {"system": " \n"}),
         ("system is a number", "MYP104", "/system", {"system": 1}),
-        ("unknown top key", "MYP103", "/sytem", {"sytem": "s"}),
+        ("unknown top key", "MYP103", "/reasoning", {"reasoning": "s"}),
         ("language", "MYP111", "/language", {"language": "english!"}),
         ("nan in metadata", "MYP005", "/_x/0", {"_x": [math.nan]}),
         ("surrogate in metadata", "MYP006", "/_x", {"_x": "a\udc80"}),

@@ -325,7 +325,7 @@ def test_what_settings_ignore_is_no_sign_of_another_dialect(
         capsys.readouterr()
         main([path, "--dialect", "auto", "--config", "mypt-lint.toml"])
         detected = capsys.readouterr().err.splitlines()[0].split(": ")[1]
-        view([path, "--config", "mypt-lint.toml"])
+        view([path, "--dialect", "auto", "--config", "mypt-lint.toml"])
         names[text] = detected.split()[0], capsys.readouterr().out.split()[1]
     assert names[""] == ("mypt-3b", "mypt-3b")
     assert {*names.values()} - {names[""]} == {("mypt", "mypt")}

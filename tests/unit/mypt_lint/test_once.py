@@ -38,10 +38,10 @@ def test_the_summary_says_that_they_are_of_the_file(lint: Linter) -> None:
 def test_records_is_the_name_of_the_option_in_all_commands(tmp_path: Path) -> None:
     path, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     path.write_text(TEXT)
-    call = [str(path), "-o", str(out), "--to", "mypt", "--system", "S"]
-    assert convert([*call, "--records", "openai"]) == 0
+    call = [str(path), "-o", str(out), "--to", "mypt"]
+    assert convert([*call, "--system", "S", "--records", "openai"]) == 0
     first = out.read_bytes()
-    assert convert([*call, "--from", "openai"]) == 0
+    assert convert([*call, "--system", "S", "--from", "openai"]) == 0
     assert out.read_bytes() == first
     assert convert([*call, "--records", "native"]) == 1  # records of mypt have a system prompt
 

@@ -311,3 +311,33 @@ def test_places_as_the_protocol_counts_them() -> None:
         json.dumps([places.offset(lsp.Position(9, 0)), list(places.pieces(0, len(text)))])
         == "[9, [[0, 3], [5, 6], [7, 8], [9, 9]]]"
     )
+
+
+def test_places_of_a_long_line_are_counted_once() -> None:
+    """In any order they are the same; in order, each part of the line is counted once."""
+    counted: list[int] = []
+
+    def units(text: str) -> int:
+        counted.append(len(text))
+        return len(text.encode("utf-16-le")) // 2
+
+    text = "😀ü\n" + "a😀" * 500
+    positions = Positions(text, units)
+    there = [positions.position(at) for at in range(len(text))]
+    assert sum(counted) < 2 * len(text)
+    again = [positions.position(at) for at in reversed(range(len(text)))]
+    assert again[::-1] == there
+    assert there[-1] == lsp.Position(1, 1499 - 1)
+
+
+def test_a_closed_document_has_nothing(serve: Any) -> None:
+    async def look(session: Session) -> None:
+        client = session.client
+        name = lsp.TextDocumentIdentifier("file:///tmp/x.jsonl")
+        place = lsp.HoverParams(name, lsp.Position(0, 0))
+        assert await client.text_document_hover_async(place) is None
+        whole = lsp.SemanticTokensParams(name)
+        tokens = await client.text_document_semantic_tokens_full_async(whole)
+        assert not tokens.data
+
+    serve(look)

@@ -196,7 +196,8 @@ def test_a_refusal_names_the_dialect_of_a_file_that_is_in_another(
     path = write(tmp_path / "x.jsonl", plain, plain)
     assert main([path, "--out", str(tmp_path / "a"), "-q"]) == 2
     assert f"; {path} is praxis or usf-omega: use --dialect praxis\n" in capsys.readouterr().err
-    path = write(tmp_path / "y.jsonl", plain | {"stray": 1})
+    plain["messages"][0]["stray"] = 1
+    path = write(tmp_path / "y.jsonl", plain)
     assert main([path, "--out", str(tmp_path / "b"), "-q"]) == 2
     assert "use --dialect" not in capsys.readouterr().err
 

@@ -98,7 +98,7 @@ def test_rows_hold_what_shards_hold(form: str, pack: bool, tmp_path: Path) -> No
 def test_rows_of_each_dialect_lint_clean(name: str, tmp_path: Path) -> None:
     vectors = load(HERE / name.replace("-", "_"), "valid_records")
     data = write(tmp_path / "in.jsonl", *[vector["record"] for vector in vectors[:20]])
-    run = [data, "--dialect", name, "--out", str(tmp_path / "rows")]
+    run = [data, "--dialect", name, "--vocab", "gpt2", "--out", str(tmp_path / "rows")]
     assert main([*run, "--format", "trl", "--pack", "--on-error", "reject", "-q"]) in (0, 1)
     split = str(tmp_path / "rows" / "train")
     assert lint(["--no-config", "--dialect", name, "--trainer-rows", split]) == 0
