@@ -11,13 +11,14 @@ from mypt_records.checks.registry import check
 from mypt_spec.findings import Finding
 
 _LOOP, _TIMES, _PERIOD, _END = 500, 10, 250, 40  # characters, repeats, characters of one, compared
+_MOST = 1000  # repeats that are counted
 _PHRASE = re.compile(
     r"\b(?:as an?|I am an?|I'm an?|I am just an?|I'm just an?) (?:AI|large|artificial intelligence)"
     r"(?: large)?,? language model\b",
     re.IGNORECASE,
 )
 _KEY = re.compile(
-    r"\bsk-(?=[\w-]*\d)(?=[\w-]*[A-Z])(?:proj-|svcacct-|ant-[a-z0-9]+-|or-v1-)?[A-Za-z0-9_-]{32,}"
+    r"\bsk-(?=[\w-]{0,80}\d)(?=[\w-]{0,80}[A-Z])(?:proj-|svcacct-|ant-[a-z0-9]+-|or-v1-)?[A-Za-z0-9_-]{32,}"
     r"|\bsk_live_[A-Za-z0-9]{24,}"
     r"|\bghp_[A-Za-z0-9]{36}\b|\bgithub_pat_[A-Za-z0-9_]{60,}"
     r"|\bglpat-[A-Za-z0-9_-]{20}\b|\bhf_[A-Za-z]{34}\b|\bAKIA[A-Z0-9]{16}\b"
@@ -34,7 +35,7 @@ _KEYS = (
 
 
 def loop(text: str) -> tuple[int, int]:
-    """Returns the length of what a text repeats up to its end, and how often; 0 for less than 2."""
+    """Returns the length of what a text repeats up to its end, and how often; 0 for few repeats."""
     last = text[-_END:]
     size = len(text)
     if size < _LOOP:
@@ -42,11 +43,11 @@ def loop(text: str) -> tuple[int, int]:
     before = text.rfind(last, size - _END - _PERIOD, size - 1)
     period = size - _END - before if before >= 0 else 0
     unit = text[size - period :]
+    spoken = period and len({char for char in unit if char.isalpha()}) > 1
     times = 1
-    while period and text.endswith(unit, 0, size - times * period):
+    while spoken and times < _MOST and text.endswith(unit, 0, size - times * period):
         times += 1
-    spoken = len({char for char in unit if char.isalpha()}) > 1
-    return (period, times) if spoken and times >= _TIMES and period * times >= _LOOP else (0, 0)
+    return (period, times) if times >= _TIMES and period * times >= _LOOP else (0, 0)
 
 
 def worded(texts: list[str], joined: str) -> bool:
