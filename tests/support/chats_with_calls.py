@@ -29,7 +29,8 @@ OPTIONS = [{"enable_thinking": False}, {"date_string": "1 May"}, {"reasoning_eff
 
 def tools(names: tuple[str, ...]) -> list[dict[str, Any]]:
     """Returns definitions of tools."""
-    return [function(name, {"q": {"type": "string"}}) for name in names]
+    parameters = {"q": {"type": "string"}}
+    return [function(name, parameters, additionalProperties=True) for name in names]
 
 
 def text(rng: random.Random) -> str:

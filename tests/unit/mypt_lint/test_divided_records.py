@@ -15,7 +15,7 @@ from tests.support import build
 from tests.support.build import Record, assistant, chat, lines, system, user
 from tests.support.linting import codes_of
 
-TOOLS = [build.function(name) for name in ("find", "read", "write")]
+TOOLS = [build.function(name, additionalProperties=True) for name in ("find", "read", "write")]
 
 
 def step(i: int, name: str = "find") -> list[Record]:

@@ -104,7 +104,7 @@ def flat(tmp_path_factory: pytest.TempPathFactory) -> Dialect:
     return dialect(tmp_path_factory.mktemp("f"), "flat", FLAT, FLAT_ROWS, FLAT_BLOCKS)
 
 
-TOOL = function("f")
+TOOL = function("f", additionalProperties=True)
 USER, FOUR = user("u"), assistant("Four.")
 
 
@@ -123,7 +123,7 @@ def test_the_text_of_nested_blocks(nested: Dialect) -> None:
     assert [f.code for f in findings] == ["MYP313"], "no tool is called g"
     assert nested.serialize(episode) == (
         '<system>s<tools>{"type": "function", "function": {"name": "f", "parameters": '
-        '{"type": "object", "properties": {}}}}<tools_end><end><user>u<end><assistant><think>t<think_end>I ask.'
+        '{"type": "object", "properties": {}, "additionalProperties": true}}}<tools_end><end><user>u<end><assistant><think>t<think_end>I ask.'
         '<call>{"name": "f", "arguments": {"q": 1}}<call_end>'
         '<call>{"name": "g", "arguments": {}}<call_end><end>'
         "<user><result>4<result_end><result><result_end><end><assistant>Four.<end>"
@@ -135,7 +135,7 @@ def test_the_text_of_a_row_of_blocks(flat: Dialect) -> None:
     assert [f.code for f in findings] == ["MYP313"], "no tool is called g"
     assert flat.serialize(episode) == (
         '<system>s<end><tools>[{"type": "function", "function": {"name": "f", "parameters": '
-        '{"type": "object", "properties": {}}}}]<end><user>u<end><think>t<end><said>I ask.<end>'
+        '{"type": "object", "properties": {}, "additionalProperties": true}}}]<end><user>u<end><think>t<end><said>I ask.<end>'
         '<call> name=f id=a:{"q": 1}<end><call> name=g id=b:{}<end><result> name=f id=a:4<end>'
         "<result> name=g id=b:<end><final>Four.<end>"
     )
