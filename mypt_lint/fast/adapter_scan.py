@@ -12,6 +12,7 @@ was seen in a clean one is not split at all; the texts of all such lines are loo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -26,12 +27,14 @@ from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.base import Outlined, Outlines, Split
 from mypt_spec.bodies.plain_schema import written
 from mypt_spec.memo import Memo
+from mypt_spec.record_schema import WEIGHT
 
 _CR = ord("\r")
 _ENDS = b"\r", b"\r\n"  # of a line that is read otherwise
 _ENTRIES = 20_000  # rests, or outlines, that are remembered ...
 _LONG = 200  # ... rests by digest, where they have more bytes
 _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose outline is remembered, and of all
+_ESCAPED = re.compile(rb"\\u00[67]")  # a letter of ASCII, perhaps of a key
 _AHEAD = 8  # blocks in which tools are expected to be new, where all of a block were
 
 _NO_TOOLS = 0, None
@@ -94,6 +97,9 @@ class AdapterScan:
         if self.checker.limits.schemas:  # which bind values that a rest leaves out
             return list(range(len(lines))), 0, []
         found = self._split_all(lines) if not outlines else self._outlined(lines)
+        for i, raw in enumerate(lines) if self.adapter.divides else ():
+            if found.judged[i] is not None and self._trains_nothing(raw):
+                found.judged[i] = None
         free = (
             self._free(found, found.outlined.more) if self._are_clean(found.outlined.texts) else -1
         )
@@ -290,9 +296,25 @@ class AdapterScan:
         pieces = list(self.adapter.divided(record))
         judged, own = pieces[number]
         alone = number == 0 and len(pieces) > 1
-        if not alone and self.checker.line(self.encode(judged), row=2, filename=""):
+        if not alone and self.checker.line(self.encode(_weighed(judged)), row=2, filename=""):
             return -1
         return self._counted(own)
 
+    def _trains_nothing(self, raw: bytes) -> bool:
+        """Returns whether no answer of a record is trained, which no outline and no piece tells."""
+        if b'"weight"' not in raw and not _ESCAPED.search(raw):
+            return False
+        answers = [m for m in self.decode(raw)["messages"] if m["role"] == "assistant"]
+        return bool(answers) and all(m.get(WEIGHT) == 0 for m in answers)
+
     def _counted(self, value: Any) -> int:
         return unescaped_quotes(self.encode(value)) // 2
+
+
+def _weighed(record: dict[str, Any]) -> dict[str, Any]:
+    """Returns a record in which answers that are not trained are: other pieces may train."""
+    messages = [
+        m | {WEIGHT: 1} if m.get(WEIGHT) == 0 and m[WEIGHT] is not False else m
+        for m in record["messages"]
+    ]
+    return record | {"messages": messages}

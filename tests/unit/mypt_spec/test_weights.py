@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -175,3 +176,17 @@ def test_an_episode_whose_weights_are_0_trains_nothing() -> None:
     turns = [user(), assistant(weight=0)] * 2
     assert [f.code for f in d.check({"system": "S", **chat(*turns)})[1]] == ["MYP501"]
     assert d.check({"system": "S", **chat(*turns, user(), assistant())})[1] == []
+
+
+@pytest.mark.parametrize("name", ["mypt", "chatml", "qwen3"])
+def test_records_that_train_nothing_are_found_among_others(name: str) -> None:
+    """What is known of records, or of their turns, does not tell of the weights of others."""
+    fast = FastChecker(Checker(mypt_spec.dialect(name)))
+    weights = product((1, 0, 0.5, None, 0.0, False), repeat=2)
+    head = {"system": "S"} if name == "mypt" else {}
+    data = [raw for pair in weights for raw in lines(head | record(*pair), head | record(pair[0]))]
+    _, doubtful = fast.block(b"\n".join([*data, *data, b""]), row=1, filename="f")
+    found = {raw: [item.finding.code for item in items] for raw, items in doubtful}
+    for raw in data:
+        expected = fast.checker.line(raw, row=2, filename="f")
+        assert found.get(raw, []) == [item.finding.code for item in expected], raw
