@@ -248,7 +248,8 @@ class Dialect:
         Of "per-turn", `encode` with the mask "last" trains each answer once. Raises ValueError for
         another policy, and for "per-turn" where the token table has no `turn_opener`.
         """
-        return episodes(episode, history, self.table, self.automaton)
+        steps = bool(self.adapter.prompted(episode.meta))
+        return episodes(episode, history, self.table, self.automaton, steps=steps)
 
     def refusal(self, episode: Episode) -> str:
         """Returns why `encode` refuses an Episode; empty where it does not."""

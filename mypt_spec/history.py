@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from mypt_spec.automaton import Automaton
 from mypt_spec.episode import Episode, Message, Part, events_of
+from mypt_spec.record_schema import WEIGHT
 from mypt_spec.table import SpecError, TokenTable
 
 HISTORIES = {
@@ -31,16 +32,17 @@ def known(policy: str) -> str:
 
 
 def episodes(
-    episode: Episode, policy: str, table: TokenTable, automaton: Automaton
+    episode: Episode, policy: str, table: TokenTable, automaton: Automaton, *, steps: bool = False
 ) -> list[Episode]:
     """Returns what a policy makes of a conversation, in order; of per-turn, `mask` "last" trains
-    each answer once. Raises ValueError for another policy, and where no turn can be told.
+    each answer once, and `steps` are as in `beginnings`. Raises ValueError for another policy, and
+    where no turn can be told.
     """
     if known(policy) == "keep":
         return [episode]
     if policy == "official":
         return [official(episode, table)]
-    return [official(part, table) for part in beginnings(episode, table, automaton)]
+    return [official(part, table) for part in beginnings(episode, table, automaton, steps=steps)]
 
 
 def official(episode: Episode, table: TokenTable) -> Episode:
@@ -79,11 +81,15 @@ def turn_starts(messages: Sequence[Message], table: TokenTable) -> list[int]:
     ]
 
 
-def beginnings(episode: Episode, table: TokenTable, automaton: Automaton) -> list[Episode]:
+def beginnings(
+    episode: Episode, table: TokenTable, automaton: Automaton, *, steps: bool = False
+) -> list[Episode]:
     """Returns the conversation up to the end of each of its turns; the last one is all of it.
 
-    A turn after which no conversation may end belongs to the next one. Raises ValueError where the
-    table does not say what begins a turn.
+    A turn after which no conversation may end belongs to the next one. With `steps`, each turn is
+    there up to each of its calls, too, and only what comes after the result before is trained: so
+    it must be where a prompt ends with what is not there once the turn goes on. Raises ValueError
+    where the table does not say what begins a turn.
     """
     if not table.turn_opener:
         raise ValueError(
@@ -102,7 +108,28 @@ def beginnings(episode: Episode, table: TokenTable, automaton: Automaton) -> lis
         ended = next((p for p in (part, part + messages[rest:]) if _ends(p, table, automaton)), ())
         if part and ended:
             out.append(replace(episode, messages=ended))
-    return [*out, episode]
+    parts = [*out, episode]
+    return [step for part in parts for step in _steps(part, table, automaton)] if steps else parts
+
+
+def _steps(episode: Episode, table: TokenTable, automaton: Automaton) -> list[Episode]:
+    """Returns an episode up to each call in its last turn, and all of it."""
+    messages, out = episode.messages, list[Episode]()
+    begin = done = max(turn_starts(messages, table), default=0)
+    ours = [by_model(message, table) for message in messages]
+    ends = [
+        i
+        for i in range(begin, len(messages) - 1)
+        if ours[i] and not ours[i + 1] and _ends(messages[: i + 1], table, automaton)
+    ]
+    for end in [*ends, len(messages) - 1]:
+        shown = tuple(
+            replace(m, meta=m.meta | {WEIGHT: 0}) if ours[i] and begin <= i < done else m
+            for i, m in enumerate(messages[: end + 1])
+        )
+        out.append(replace(episode, messages=shown))
+        done = end + 1
+    return out
 
 
 def by_model(message: Message, table: TokenTable) -> bool:

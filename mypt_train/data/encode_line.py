@@ -26,7 +26,7 @@ from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.encoder import Mask
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding, told
-from mypt_spec.history import beginnings, official, turn_starts
+from mypt_spec.history import beginnings, by_model, official, turn_starts
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
@@ -272,8 +272,11 @@ class Encoder:
 
     def _turns(self, episode: Episode, *, proved: bool) -> LineOutcome:
         """Returns the outcome of a conversation that becomes an episode for each turn."""
-        parts = beginnings(episode, self.dialect.table, self.dialect.automaton)
-        parts = parts[-1:] if Mask.of(self.options.mask).last else parts
+        table, steps = self.dialect.table, bool(self.dialect.adapter.prompted(episode.meta))
+        parts = beginnings(episode, table, self.dialect.automaton, steps=steps)
+        if Mask.of(self.options.mask).last:
+            turns = len(turn_starts(episode.messages, table))
+            parts = [p for p in parts if len(turn_starts(p.messages, table)) == turns]
 
         def turn(part: Episode, sample: Sample) -> _Turn:
             return _Turn(sample, self._tally([part], [sample]), self._tags([part]))
@@ -372,6 +375,9 @@ class Encoder:
         last = Mask.of(self.options.episode_mask).last  # no weight acts in what comes before
         starts = turn_starts(episode.messages, self.dialect.table) if last else []
         asked = episode.messages[starts[-1] if starts else 0 :]
+        if self.options.history == "per-turn" and self.dialect.adapter.prompted(episode.meta):
+            ours = [by_model(message, self.dialect.table) for message in asked]
+            asked = asked[len(ours) - ours[::-1].index(False) :] if False in ours else asked
         weighed = any(message.meta.get(WEIGHT, 1) != 1 for message in asked)
         return Sample(encoded.ids.astype(self.dtype), mask, weights=weights, weighed=weighed)
 

@@ -21,6 +21,7 @@ from mypt_infer.serve.asked.prompts import Prompter
 from mypt_infer.serve.errors import ApiError
 from mypt_spec import Episode
 from mypt_spec.adapters.template_options import KEY
+from tests.support.chat_shapes import THOUGHTS
 from tests.support.chat_templates import canonical, comparable, rendered
 from tests.support.decoding import decoder
 from tests.support.strategies import Record, records
@@ -66,6 +67,34 @@ def test_history_of_qwen3_is_that_of_the_template(data: st.DataObject) -> None:
     d = mypt_spec.dialect("qwen3")
     (episode,) = d.trained(read("qwen3", record), history="official")
     assert d.serialize(episode) == rendered("qwen3", record, enable_thinking=False)
+
+
+@pytest.mark.parametrize("name", ["written here: qwen3", "qwen3"])
+@given(data=st.data())
+def test_each_call_is_trained_after_the_prompt_that_asks_for_it(
+    name: str, data: st.DataObject
+) -> None:
+    """Without thinking, a prompt ends with an empty thought that the next one does not have."""
+    record = comparable(name, canonical(data.draw(records("qwen3"))))
+    record = record | {KEY: {"enable_thinking": False}}
+    for message in record["messages"]:
+        for key in THOUGHTS:
+            message.pop(key, None)
+    d, messages = mypt_spec.dialect("qwen3"), record["messages"]
+    asked = [
+        i
+        for i, m in enumerate(messages)
+        if m["role"] in ("user", "tool") and [*messages, USER][i + 1]["role"] == "assistant"
+    ]
+    parts = d.trained(read("qwen3", record), history="per-turn")
+    assert len(parts) == len(asked)
+    for part, at in zip(parts, asked, strict=True):
+        before = record | {"messages": messages[: at + 1]}
+        shown = rendered(name, before, add_generation_prompt=True, enable_thinking=False)
+        text, encoded = d.serialize(part), d.encode(part, mask="last")
+        assert text.startswith(shown)
+        trained = d.tokenizer.decode(encoded.ids[encoded.loss == 1])
+        assert text == f"{shown}{trained}\n", "the step alone is trained, but for the line end"
 
 
 def test_what_the_prompt_writes_is_not_trained() -> None:

@@ -135,6 +135,13 @@ class ChatTemplates:
         parts = beginnings(whole, self.dialect.table, self.dialect.automaton)
         return parts[-1:] if self.only_last else parts
 
+    def _cut_at_calls(self, whole: Episode) -> bool:
+        """Returns whether turns of a chat become an episode for each call: these have no pieces."""
+        if self.history != "per-turn" or not self.dialect.adapter.prompted(whole.meta):
+            return False
+        turns = beginnings(whole, self.dialect.table, self.dialect.automaton)
+        return len(self.dialect.trained(whole, history=self.history)) > len(turns)
+
     def find(self, keys: tuple[bytes, ...], line: bytes) -> tuple[Chat, list[Any]] | None:
         """Returns what is known of a line with these keys, and the values for its slots.
 
@@ -175,6 +182,8 @@ class ChatTemplates:
         if self.history != "keep":
             whole = self.dialect.read(record)[0]
             assert whole is not None, "the line is proved clean"
+            if self._cut_at_calls(whole):
+                return None
             episodes = self._episodes(whole)
             ends = [*[self._end(part) for part in episodes[:-1]], len(roles)]
         found = [self._episode(keys, record, starts, n, end) for n, end in enumerate(ends)]

@@ -15,7 +15,7 @@ from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.prepare import prepare
 from mypt_view.cli import main as view
-from tests.support.build import assistant, chat, lines, read, user, write
+from tests.support.build import assistant, call, calls, chat, lines, read, tool, user, write
 from tests.support.shards import manifest_of
 
 D = mypt_spec.dialect("qwen3")
@@ -243,3 +243,24 @@ def test_ids_for_a_model_need_its_vocabulary(
     assert main(run) == 2
     assert "add --vocab with its folder or tokenizer.json" in capsys.readouterr().err
     assert main([*run, "--vocab", "gpt2"]) == 0
+
+
+@pytest.mark.parametrize("mask", ["model", "last"])
+def test_a_turn_without_thinking_is_an_episode_for_each_call(mask: str) -> None:
+    """Each prompt ends with an empty thought, which is not there once the turn goes on."""
+    step = calls(call("f", {}))
+    record = chat(
+        user("q"), step, tool("4"), assistant("a"), user("r"), step, tool("5"), assistant("b")
+    )
+    record["chat_template_kwargs"] = {"enable_thinking": False}
+    encoder = Encoder(Options("qwen3", history="per-turn", mask=mask))
+    raw = lines(record)[0]
+    outcomes = encoder.lines([raw] * 4)
+    called = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call><|im_end|>'
+    each = [called, "a<|im_end|>", called, "b<|im_end|>"][2 * (mask == "last") :]
+    for outcome in outcomes:
+        learnt = [D.tokenizer.decode(s.ids[s.mask == 1]) for s in outcome.samples]
+        assert learnt == each
+        texts = [D.tokenizer.decode(s.ids) for s in outcome.samples]
+        assert {text.count("<think>\n\n</think>") for text in texts} == {1}
+        assert not any(s.weighed for s in outcome.samples)
