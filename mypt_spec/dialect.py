@@ -19,6 +19,7 @@ from typing import Any, cast
 from mypt_spec import automaton as _automaton
 from mypt_spec.adapters.base import Adapter, Reader, Unread
 from mypt_spec.automaton import Automaton
+from mypt_spec.damage.untagged import with_tags
 from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments, weights_of
 from mypt_spec.episode import Episode, Event, events_of
 from mypt_spec.findings import Finding
@@ -266,7 +267,7 @@ class Dialect:
             else legal_events(episode, self.table, self.automaton, complete=not partial)
         )
         # Where tags are ordinary text, content that spells one would come back as structure.
-        if self.table.plain_tags or any(self.table.edges):
+        if self.table.plain_tags or self.table.untagged or any(self.table.edges):
             prove(events, self.table, ids=True)
         return events
 
@@ -283,7 +284,7 @@ class Dialect:
 
     def lex(self, text: str) -> list[Event]:
         """Returns the events of a serialised text, whether they are legal or not."""
-        return list(lex(text, self.table))
+        return list(with_tags(lex(text, self.table), self.table))
 
     def lex_ids(self, ids: Iterable[int]) -> tuple[list[Event], list[Finding]]:
         """Returns the events of token ids (any integers, shape (n,)), and ids that mean nothing.
@@ -294,7 +295,9 @@ class Dialect:
             items: list[object] = list(ids)
         except TypeError:
             items = [ids]
-        return lex_ids(items, self.table, self.tokenizer.decode_bytes, self.tokenizer.ordinary)
+        tokens = self.tokenizer
+        events, findings = lex_ids(items, self.table, tokens.decode_bytes, tokens.ordinary)
+        return list(with_tags(events, self.table)), findings
 
     def check_prefix(self, text: str) -> Outcome:
         """Runs a text that may stop anywhere through the automaton.

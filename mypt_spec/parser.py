@@ -15,6 +15,7 @@ from mypt_spec.bodies.json_body import canonical_calls, read_body
 from mypt_spec.bodies.strict_json import faults
 from mypt_spec.damage.cut_tags import Cut, cuts, mended
 from mypt_spec.damage.near_miss import NearMiss, near_miss
+from mypt_spec.damage.untagged import with_tags
 from mypt_spec.episode import Episode, Event, Message, Part, Place, top_level
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.lexer import lex
@@ -35,7 +36,7 @@ def parse_text(
     broken = [
         Finding(f.code, f.message, span=(f.offset or 0, (f.offset or 0) + 1)) for f in faults(text)
     ]
-    events = list(lex(text, table))
+    events = list(with_tags(lex(text, table), table))
     outcome = Run(table, automaton).check(events)
     if outcome.findings:
         outcome = _with_cut_tags(events, outcome, table, automaton) or _with_near_misses(

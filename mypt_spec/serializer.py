@@ -7,6 +7,7 @@ reading it back, so that no content can become structure (invariant 1).
 from __future__ import annotations
 
 from mypt_spec.automaton import Automaton
+from mypt_spec.damage.untagged import with_tags
 from mypt_spec.episode import Episode, Event, events_of, top_level
 from mypt_spec.lexer import lex, lex_sentinels
 from mypt_spec.table import TEXT, TokenTable
@@ -90,7 +91,7 @@ def misread(
         e.text if e.terminal == TEXT else table.terminals[e.terminal].spell(e.attrs, special)
         for e in events
     ]
-    found = (lex_sentinels if ids else lex)("".join(own), table)
+    found = with_tags((lex_sentinels if ids else lex)("".join(own), table), table)
     for got, want in zip(found, _merged(events), strict=False):
         if (got.terminal, got.text, got.attrs) != (want.terminal, want.text, want.attrs):
             return want, got

@@ -283,7 +283,8 @@ class TokenTable:
     Where the table is made for another vocabulary than GPT-2's, `wanted` is that, and `given` are
     the ids that it says of tags. Before `on` was called, there are no ids of text then, and ids of
     tags that are not given are below zero. `models` are those whose vocabulary ids are made with,
-    if the table does not name it. With `glue`, what is between two special ids is encoded
+    if the table does not name it. `untagged` is the kind of block that they write without its tags,
+    too (`damage.untagged`). With `glue`, what is between two special ids is encoded
     together. `composed` says that models with the vocabulary see texts in NFC.
     """
 
@@ -304,6 +305,7 @@ class TokenTable:
     tool_declaration: str = ""
     prompts: bool = False
     models: str = ""
+    untagged: str = ""
     pad_vocabulary_to: int = 64
     wanted: Wanted | None = None
     given: tuple[tuple[str, int], ...] = ()

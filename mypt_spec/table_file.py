@@ -30,7 +30,7 @@ from mypt_spec.table import (
 _DIALECT_KEYS = {
     "name", "title", "doc", "base_vocabulary", "first_special_id", "pad_vocabulary_to", "layouts",
     "tool_declaration",
-    "multi_turn_phase", "phases", "turn_opener", "prompts", "glue", "models",
+    "multi_turn_phase", "phases", "turn_opener", "prompts", "glue", "models", "untagged",
 }  # fmt: skip
 _TERMINAL_KEYS = {
     "name",
@@ -246,6 +246,10 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         )
     turn = head.get("turn_opener", "")
     openers = sorted({t.opens for t in terminals.values() if t.opens})
+    bare = head.get("untagged", "")
+    both = {t.closes for t in terminals.values() if t.both}
+    what = '"untagged" is a block that one tag closes with the block around it ("both")'
+    need(bare == "" or bare in both, "[dialect]", f"{what}, not {bare!r}")
     known_turn = turn in ("", *openers)
     what = f'"turn_opener" is no block that a terminal opens: {turn!r}; blocks are'
     need(known_turn, "[dialect]", f"{what} {', '.join(openers)}")
@@ -295,6 +299,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         tool_declaration=head.get("tool_declaration", ""),
         prompts=head.get("prompts", False),
         models=head.get("models", ""),
+        untagged=bare,
         wanted=wanted,
         given=tuple(given.items()),
         glue=head.get("glue", False),

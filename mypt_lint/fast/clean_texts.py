@@ -16,6 +16,7 @@ from mypt_spec.adapters.base import Reader
 from mypt_spec.automaton import Automaton
 from mypt_spec.damage.cut_tags import fragment, inner_tags, signs
 from mypt_spec.damage.near_miss import beginnings, near_miss
+from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Place
 from mypt_spec.memo import Memo
 from mypt_spec.table import TokenTable
@@ -42,7 +43,14 @@ class CleanTexts:
         self.beginnings = beginnings(shown)
         first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
         edges = {text for text in (*self.ends, *self.begins) if not any(c in text for c in first)}
-        self.first = tuple(sorted(first | edges | ({""} if table.composed else set())))
+        self.first = tuple(
+            sorted(
+                first
+                | edges
+                | ({""} if table.composed else set())
+                | ({"{"} if table.untagged else set())
+            )
+        )
         # JSON of clean strings holds no tag, nor anything like one.
         self.in_json = not any(map(_STRUCTURE.match, first)) and not any(
             re.search(r'["\\]', tag) for tag in shown
@@ -90,7 +98,7 @@ class CleanTexts:
 
     def is_usual(self, text: str) -> bool:
         """Returns whether a text makes no tag with the one beside it, and is in NFC if it must."""
-        if text.endswith(self.ends) or text.startswith(self.begins):
+        if text.endswith(self.ends) or text.startswith(self.begins) or is_body(text, self.table):
             return False
         return not self.table.composed or is_normalized("NFC", text)
 

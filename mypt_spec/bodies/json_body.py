@@ -265,6 +265,8 @@ def read_body(
             [_at(code, f"the {what} is {fault.message}", at, fault.offset, hint=_HELP[kind])],
         )
     found = [_fault(f, kind, at) for f in faults(value)]
+    if kind == "parameters" and isinstance(value, dict) and value.get("type") == "function":
+        value = {key: part for key, part in value.items() if key != "type"}  # Meta writes it
     if kind in CALLS:
         found += _call_faults(value, kind, at, name_at or at)
     elif kind in LISTS:

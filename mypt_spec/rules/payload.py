@@ -26,6 +26,7 @@ from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import Node, lone_surrogate, pointer_to
 from mypt_spec.bodies.tagged import Types
 from mypt_spec.damage.near_miss import near_miss
+from mypt_spec.damage.untagged import is_body
 from mypt_spec.episode import Attrs, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
@@ -63,8 +64,9 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
         if run.body in UNESCAPED and context.table.literals.search(run.event.text):
             yield from _tags(run, context)
     ends, begins = context.table.edges
-    texts = [run.event.text for run in context.texts if ends or begins]
-    if spelled or not any(text.endswith(ends) or text.startswith(begins) for text in texts):
+    table, texts = context.table, [run.event.text for run in context.texts if run.body == "text"]
+    odd = (t for t in texts if t.endswith(ends) or t.startswith(begins) or is_body(t, table))
+    if spelled or next(odd, None) is None:
         return
     if lone_surrogate(context.content):
         return
