@@ -158,6 +158,7 @@ def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
     """Returns what a command line asks for; `say` is told what is found out. Raises UsageError."""
     from mypt_cli.progress import waiting
     from mypt_lint.run.plan import checker, planned
+    from mypt_records.names import NAMES, TEXTS
     from mypt_train.data.options import Options
 
     plan = planned(chosen)
@@ -179,6 +180,13 @@ def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
     with waiting("listing inputs", quiet=chosen.quiet):
         found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
         dialect, rules, sources = plan.one_dialect(found, say, what="a data set")
+    for source, own in zip(sources, rules, strict=True):
+        shape = own["records"]
+        if shape in NAMES and shape != TEXTS and own.origin("dialect") == "default":
+            raise UsageError(
+                f"{source.path}: records of the shape {shape} can be prepared in several formats: "
+                f"name one with --dialect, such as {dialect.name}"
+            )
     models = dialect.table.models if dialect.vocabulary is None else ""
     if models and chosen.vocabulary is None:
         raise UsageError(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mypt_convert.cli import main as convert
+from mypt_lint.cli import main as lint
 from mypt_train.commands.prepare import main as prepare
 from mypt_train.commands.vocab import main as vocab
 from tests.support.build import chat, native, read, write
@@ -70,3 +71,15 @@ def test_metadata_is_written_and_what_would_be_lost_is_refused() -> None:
 def test_a_vocabulary_of_their_texts() -> None:
     path = write("x.jsonl", *[GPT] * 3)
     assert vocab([path, "--dialect", "gabgpt", "--size", "258", "-o", "v.tiktoken", "-q"]) == 0
+
+
+def test_records_of_a_shape_need_a_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The linter checks them without one, and says so; nothing can be prepared without one."""
+    data = write(tmp_path / "data.jsonl", chat())
+    assert lint([data, "--no-config"]) == 0
+    run = [data, "--no-config", "--out", str(tmp_path / "out"), "-q"]
+    assert prepare(run) == 2
+    assert "name one with --dialect" in capsys.readouterr().err
+    assert prepare([*run, "--dialect", "gabgpt"]) == 0

@@ -251,6 +251,6 @@ def test_rows_of_parquet_are_larger_than_they_are_stored() -> None:
 
     some = [message(role, f"{role} says") for role in ("system", "user", "assistant")]
     parquet.write_table(pa.Table.from_pylist([chat(*some)] * 900), "a.parquet")
-    main(["plan", "a.parquet", "--out", "x", "-q"])
+    main(["plan", "a.parquet", "--dialect", "mypt", "--out", "x", "-q"])
     size = Path("a.parquet").stat().st_size
     assert estimate.estimated(read_plan("x")).tokens == pytest.approx(0.2 * 4 * size)
