@@ -195,11 +195,15 @@ def check_layers(folder: Path) -> None:
     beyond the config are those of another head, where the model is no plain Llama.
     """
     raw = _raw(folder)
+    try:
+        names = [*each_weight(folder)]
+    except ModelError:  # who reads the weights says what is wrong with them
+        return
     for part in (raw, raw.get("text_config")):
         layers = part.get("num_hidden_layers") if isinstance(part, dict) else None
         if layers is None:
             continue
-        numbers = {int(found[1]) for name in each_weight(folder) if (found := _LAYER.search(name))}
+        numbers = {int(found[1]) for name in names if (found := _LAYER.search(name))}
         count = len(numbers)
         if count and layers != count and not (layers == min(layers, count) and not _plain(raw)):
             raise ModelError(

@@ -185,8 +185,8 @@ class Distinct:
     def inner(self, state: int) -> int | None:
         return self.engine.inner(self._split(state)[0])
 
-    def must(self, state: int) -> bytes:
-        return self.engine.must(self._split(state)[0])
+    def must(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
+        return self.engine.must(self._split(state)[0], beside=beside)
 
     def next(self, state: int, token: int) -> int:
         inner, ids = self._split(state)

@@ -167,15 +167,10 @@ class Decoder:
         States of one decoder mean nothing to the other.
         """
         return Decoder(
-            self.dialect,
-            self.tools,
-            max_think_tokens=self._limits[0],
-            max_toolcall_tokens=self._limits[1],
-            engine=self._engine_name,
-            forbidden_blocks=kinds,
-            response=self.response,
-            additional_properties=self._additional,
-        )
+            self.dialect, self.tools, max_think_tokens=self._limits[0],
+            max_toolcall_tokens=self._limits[1], engine=self._engine_name, forbidden_blocks=kinds,
+            response=self.response, additional_properties=self._additional,
+        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
@@ -408,6 +403,11 @@ class Decoder:
     def endless(self, state: int) -> int:
         """Returns the same state without budgets."""
         return state | NO_BUDGETS
+
+    def respelled(self, state: int, token: int, before: Sequence[int]) -> list[int]:
+        """Returns the ids of the one text that a drawn id begins, if the budgets allow them."""
+        ids = self._one_way.respelled(state >> BUDGET_BITS, token, before)
+        return ids if self.accepts(state, ids) == len(ids) else [token]
 
     def takes(self, state: int, token: int) -> bool:
         """Returns whether an allowed token is taken; if not, it is not allowed there any more.

@@ -107,8 +107,12 @@ class Engine(Protocol):
     def inner(self, state: int) -> int | None:
         """Returns the state of the tables in which at least the same bytes follow; None if none."""
 
-    def must(self, state: int) -> bytes:
-        """Returns the bytes that must follow a state for which `inner` knows none; b"" if any."""
+    def must(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
+        """Returns the bytes that must follow a state for which `inner` knows none; b"" if any.
+
+        With them come those that may follow these, if they are few. With `beside`, tags may follow
+        in place of the text.
+        """
 
     def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
         """Calls a method with the engine's states whenever it forgets some."""
@@ -148,8 +152,8 @@ class TableEngine:
     def inner(self, state: int) -> int | None:
         return state
 
-    def must(self, state: int) -> bytes:
-        return b""
+    def must(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
+        return b"", b""
 
     def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
         """Does nothing: tables forget no state."""
@@ -223,9 +227,9 @@ class LlguidanceEngine:
     def inner(self, state: int) -> int | None:
         return state if state < self.tables.size else None
 
-    def must(self, state: int) -> bytes:
-        if state < self.tables.size or self.guided.beside(state) is not None:
-            return b""
+    def must(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
+        if state < self.tables.size or (not beside and self.guided.beside(state) is not None):
+            return b"", b""
         return self.guided.must(state)
 
     def sure(self, state: int) -> bool:

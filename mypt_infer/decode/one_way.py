@@ -62,15 +62,17 @@ class OneWay:
         """Returns the bytes of what is kept of states, about."""
         return self._ways.nbytes + self._spelled.nbytes
 
-    def ids(self, machine: int, before: Sequence[int]) -> list[int]:
+    def ids(self, machine: int, before: Sequence[int], *, beside: bool = False) -> list[int]:
         """Returns the ids of what must follow a state, as far as they are known; often none.
 
-        `before` are the ids that led to it, the last ones at least.
+        `before` are the ids that led to it, the last ones at least. With `beside`, tags may follow
+        in place of the text.
         """
         inner = self.engine.inner(machine)
         if inner is None:
-            must = self.engine.must(machine)
-            return self._spell(self._tail(before), _Way(must, _KINDS)) if must else []
+            must, after = self.engine.must(machine, beside=beside)
+            then = "".join(chr(b) if b < 0x80 else _KINDS for b in after) or _KINDS
+            return self._spell(self._tail(before), _Way(must, then)) if must else []
         if self.tables.frame[inner]:
             return []
         tail = self._tail(before)
@@ -80,6 +82,15 @@ class OneWay:
             spelled = self._spell(tail, self._way(inner))
             found = self._spelled.keep(key, spelled, 200 + 36 * len(spelled))
         return found
+
+    def respelled(self, machine: int, token: int, before: Sequence[int]) -> list[int]:
+        """Returns the ids of the one text that a drawn id begins, as the encoder spells it.
+
+        Only the id where another text may follow, or where it is a tag.
+        """
+        ids = self.ids(machine, before, beside=True) if self.vocabulary.texts[token] else []
+        text = b"".join(self.words[i] for i in ids)
+        return ids if ids and text.startswith(self.words[token]) else [token]
 
     def _tail(self, before: Sequence[int]) -> tuple[int, ...]:
         """Returns the ordinary ids at the end."""

@@ -215,7 +215,14 @@ class _Loop:
             chance = chances[row].random()
             drawn = draw(logits, state, tensors, self.sampling, chance, measured=self.measured)
             g.redrawn += refusals.get(machine(state), 0) - before
-            state = self._add(row, g, state, drawn.token, drawn.refused_mass, pending)
+            ids = [drawn.token]
+            if self.jump_forward:
+                tail = [*g.prompt[-TAIL:], *g.ids[-TAIL:]]
+                ids = decoders[row].respelled(state, drawn.token, tail)
+            for at, token in enumerate(ids):
+                if not g.ended:
+                    mass = drawn.refused_mass if at == 0 else None
+                    state = self._add(row, g, state, token, mass, pending)
             states[row] = self._forced(row, g, state, pending)
             return None if g.ended else pending
 

@@ -257,10 +257,16 @@ class Rows:
         logits = logits[: decoder.tables.vocabulary]
         try:
             logprobs: list[Logprob] = []
-            token = row.forced.popleft() if row.forced else self._drawn(row, logits)
-            if row.job.top is not None:
-                logprobs.append(logprob(logits, token, row.job.top))
-            self._take(row, [token], logprobs)
+            if row.forced:
+                ids = [row.forced.popleft()]
+            else:
+                before = [*row.job.prompt.ids[-TAIL:], *row.ids[-TAIL:]]
+                ids = decoder.respelled(row.state, self._drawn(row, logits), before)
+            if row.job.top is not None:  # the model is asked for each
+                row.forced.extendleft(reversed(ids[1:]))
+                ids = ids[:1]
+                logprobs.append(logprob(logits, ids[0], row.job.top))
+            self._take(row, ids, logprobs)
             if not row.forced:
                 self._force(row, [])
         except Exception as error:  # one row's fault ends no other row

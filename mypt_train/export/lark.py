@@ -72,7 +72,6 @@ def lark(dialect: Dialect, found: Answers) -> str:
         f"{rule(s)}: {' | '.join(written(way) for way in ways)}" for s, ways in found.rules.items()
     ]
     head = [
-        '%llguidance {"no_forcing": true}',
         f"start: {' | '.join(rule(s) for s in found.starts)}",
     ]
     lexemes |= {name: f"/{pattern.replace('/', chr(92) + '/')}/" for pattern, name in attrs.items()}

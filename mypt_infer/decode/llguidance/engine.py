@@ -76,6 +76,8 @@ _STATE = 1000
 _FEW = 1000
 # After this many refusals in one state, only what is proved is offered there.
 _REFUSALS = 8
+# If no more bytes may follow what must come, each is tried.
+_PROBES = 8
 # Tokens that a token may take beyond the largest part: a comma, a key, the end of a string.
 _SLACK = 16
 
@@ -174,9 +176,16 @@ class Guided:
     def beside(self, state: int) -> int | None:
         """Returns the hole at whose start a state is, if tags may follow there, too; else None."""
         place = self._at(state)
-        edges = self.tables.edges.first
-        return (
-            place.hole if place.before < 0 and edges[place.hole] < edges[place.hole + 1] else None
+        return place.hole if place.before < 0 and place.hole in self._beside else None
+
+    @cached_property
+    def _beside(self) -> frozenset[int]:
+        """Returns the holes at whose start tags may follow, too."""
+        edges, alive = self.tables.edges, self.tables.alive
+        return frozenset(
+            hole
+            for hole in self.tables.holes
+            if any(map(alive, edges.then[slice(*edges.first[hole : hole + 2])].tolist()))
         )
 
     def next(self, state: int, token: int) -> int:
@@ -227,16 +236,23 @@ class Guided:
                 self._offered.keep(state, found, found.bits.nbytes)
             return found
 
-    def must(self, state: int) -> bytes:
-        """Returns the bytes that must follow, if the companion takes them, as llguidance says."""
+    def must(self, state: int) -> tuple[bytes, bytes]:
+        """Returns the bytes that must follow as text, and those that may follow these, if few.
+
+        llguidance says so, and the companion takes them.
+        """
         with self.calls.lock:
-            place, here = self._at(state), self._matcher(state)
-            if here.is_accepting():
-                return b""
-            found: bytes = here.deep_copy().compute_ff_bytes()
-            ground = self._prover_of(place.hole).ground
-            tokens = [ground.search.id_of[byte] for byte in found]
-            return found if ground.lexemes.run(place.companion, tokens) != DEAD_STATE else b""
+            place, here = self._at(state), self._matcher(state).deep_copy()
+            found: bytes = b"" if here.is_accepting() else here.compute_ff_bytes()
+            search, lexemes = (ground := self._prover_of(place.hole).ground).search, ground.lexemes
+            tokens = [search.id_of[byte] for byte in found]
+            after = lexemes.run(place.companion, tokens)
+            if not found or after == DEAD_STATE or not here.consume_tokens(tokens):
+                return b"", b""
+            single = search.inside
+            ids = single[search.bitmask.some(here, single) & lexemes.allowed(after)[0][single]]
+            few = not here.is_accepting() and len(ids) <= _PROBES
+            return found, b"".join(search.vocabulary.tokens[i] for i in ids) if few else b""
 
     def proved(self, state: int) -> ProvenIds:
         """Returns what may follow a state with a proven ending, within a bound of work."""
