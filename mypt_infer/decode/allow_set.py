@@ -158,7 +158,14 @@ def write_rows(
 
     `sets` has the allow set of each of `rows`, of all without it; shapes (rows, vocabulary).
     `fill(first, end)` writes `refuse` to such rows of `out`, for callers with more than one core.
+    Raises TypeError, before anything is written, for what is no array.
     """
+    for given in (out, source):
+        if not isinstance(given, np.ndarray):
+            raise TypeError(
+                f"logits are a {type(given).__name__}, expected an array of numpy; for tensors of "
+                "torch there is mypt_infer.generate.device.DeviceDecoder.apply_"
+            )
     numbers, place = range(len(out)) if rows is None else rows, source is out
     few: dict[int, AllowSet] = {}
     for row, found in zip(numbers, sets, strict=True):

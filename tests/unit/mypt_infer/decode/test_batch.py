@@ -133,3 +133,14 @@ def test_a_processor_takes_a_decoder_for_each_prompt() -> None:
         rows = torch.cat([rows, torch.multinomial(scores.softmax(-1), 1)], 1)
     with pytest.raises(ValueError, match="4 rows for 3 decoders"):
         TagLogitsProcessor(own)(rows[:4], torch.zeros(4, 50304))
+
+
+def test_logits_that_are_no_array_are_refused_as_such() -> None:
+    of = Decoder("gabgpt")
+    state, size = of.start(prompt("gabgpt")), of.tables.vocabulary
+    wrong: tuple[Any, ...] = (torch.zeros(1, size), [[0.0] * size])
+    for logits in wrong:
+        with pytest.raises(TypeError, match=r"logits are a \w+, expected .*DeviceDecoder.apply_"):
+            of.apply(logits, [state])
+        with pytest.raises(TypeError, match="expected an array"):
+            of.apply(np.zeros((1, size)), [state], source=logits)
