@@ -481,6 +481,8 @@ class Messages(Adapter):
                     if not shared and piece not in _FOLLOW.get(before, _SPOKEN):
                         after, what = self._opener(before).shown, _FOLLOW[before][-1]
                         raise ValueError(f"no record can say this: no {what} after `{after}`")
+                    if piece == "said" and not part.text:
+                        raise ValueError("no record can say this: an empty text beside a call")
                     if own is None if shared else fresh:
                         own = {ROLE: "assistant"} | dict(next(said, {}))
                         ids = iter(own.pop(_IDS, ())) if self.turns else ids

@@ -122,6 +122,10 @@ def hold_as_text(d: mypt_spec.Dialect, string: list[str], state: int | None) -> 
     [
         ("harmony", "USER_OPEN NEXT COMMENTARY_OPEN NEXT FINAL_OPEN RETURN"),
         ("harmony", "USER_OPEN NEXT ANALYSIS_OPEN NEXT ANALYSIS_OPEN NEXT FINAL_OPEN RETURN"),
+        (
+            "harmony",
+            "USER_OPEN NEXT COMMENTARY_OPEN NEXT CALL_OPEN TEXT CALL RESULT_OPEN NEXT FINAL_OPEN RETURN",
+        ),
         ("mistral", "BOS TOOLS_OPEN TEXT TOOLS_CLOSE" + " USER_OPEN ASSISTANT_OPEN TEXT END" * 2),
         ("qwen3", "SYSTEM_OPEN TEXT TOOLS_OPEN"),
         ("qwen3", "USER_OPEN END ASSISTANT_OPEN CALL_NEXT CALL_OPEN"),
