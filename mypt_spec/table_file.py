@@ -246,10 +246,11 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         )
     turn = head.get("turn_opener", "")
     openers = sorted({t.opens for t in terminals.values() if t.opens})
-    bare = head.get("untagged", "")
-    both = {t.closes for t in terminals.values() if t.both}
-    what = '"untagged" is a block that one tag closes with the block around it ("both")'
-    need(bare == "" or bare in both, "[dialect]", f"{what}, not {bare!r}")
+    bare, naming = head.get("untagged", ""), ("call", "function", "parameters")
+    named = {t.opens for t in terminals.values() if t.opens and t.body in naming}
+    named &= {t.closes for t in terminals.values() if t.both}
+    what = '"untagged" is a block of calls that one tag closes with the block around it ("both")'
+    need(bare == "" or bare in named, "[dialect]", f"{what}, not {bare!r}")
     known_turn = turn in ("", *openers)
     what = f'"turn_opener" is no block that a terminal opens: {turn!r}; blocks are'
     need(known_turn, "[dialect]", f"{what} {', '.join(openers)}")

@@ -43,14 +43,9 @@ class CleanTexts:
         self.beginnings = beginnings(shown)
         first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
         edges = {text for text in (*self.ends, *self.begins) if not any(c in text for c in first)}
-        self.first = tuple(
-            sorted(
-                first
-                | edges
-                | ({""} if table.composed else set())
-                | ({"{"} if table.untagged else set())
-            )
-        )
+        edges |= {"{"} if table.untagged else set()
+        first |= {""} if table.composed else set()
+        self.first, self.first_in_json = tuple(sorted(first | edges)), tuple(sorted(first))
         # JSON of clean strings holds no tag, nor anything like one.
         self.in_json = not any(map(_STRUCTURE.match, first)) and not any(
             re.search(r'["\\]', tag) for tag in shown
@@ -85,10 +80,10 @@ class CleanTexts:
         `encoded` is its JSON, in which a character has no escape that needs none; `value` makes the
         value. Only for dialects with `in_json`.
         """
-        if not any(first.encode() in encoded for first in self.first):
+        if not any(first.encode() in encoded for first in self.first_in_json):
             return True
         text = encoded.decode()
-        if not self.is_usual(text):
+        if self.table.composed and not is_normalized("NFC", text):
             return False
         begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
         if not begun and fragment(text, self.inner_tags) is None:

@@ -58,6 +58,7 @@ end = "end"
 # As Hugging Face's template of Llama 3.1 writes calls: tags that begin with text.
 BARE_CALLS = {
     'name = "llama3"': 'name = "bare-calls"',
+    'untagged = "call"\n': "",
     'spelling = [{ special = "<|python_tag|>" }]': """spelling = [{ text = '{"name": "' }, \
 { attr = "name", pattern = '[^"\\\\]+' }, { text = '", "parameters":' }, { space = " ", exact = true }]""",
     'body = "parameters"': 'body = "arguments"',
