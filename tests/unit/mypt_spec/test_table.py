@@ -146,6 +146,8 @@ BAD: dict[str, tuple[Callable[[str], str], str, str, bool]] = {
     "unknown key of the dialect": (swap("[dialect]\n", "[dialect]\ncolour = 1\n"), "[dialect]", "unknown key colour", True),
     "unknown key of a terminal": (swap('opens = "box"', 'opens = "box"\nopend = "box"'), "BOX_OPEN", "unknown key opend", True),
     "unknown key of a mistake": (swap('help = "close', 'hlp = ""\nhelp = "close'), "MYP220", "unknown key hlp", True),
+    "a block without tags is no call": (swap("[dialect]\n", '[dialect]\nuntagged = "user"\n'), "[dialect]", '"untagged" is a block of calls', False),
+    "models are a number": (swap("[dialect]\n", '[dialect]\nmodels = 3\n'), "[dialect]", '"models" must be str', True),
     "glue is a word": (swap("[dialect]\n", '[dialect]\nglue = "yes"\n'), "[dialect]", '"glue" must be true or false', True),
     "joins nothing": (swap("[[mistake]]", NEXT.replace("BOX_OPEN", "BAG_OPEN") + "[[mistake]]"), "BOX_NEXT", "no terminal above that opens", False),
     "joins a closing tag": (swap("[[mistake]]", NEXT.replace("BOX_OPEN", "BOX_CLOSE") + "[[mistake]]"), "BOX_NEXT", "no terminal above that opens", False),
