@@ -199,6 +199,11 @@ def read_prompt(dialect: Dialect, text: str) -> list[int]:
         try:
             record = json.loads(text)
         except ValueError as error:
+            if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
+                raise CliError(
+                    "the prompt is more than one JSON value; give one record, such as a line of "
+                    "the file"
+                ) from None
             raise CliError(f"the prompt is not JSON: {error}") from None
         episode, findings = dialect.read(record)
         _refuse(findings, "record")

@@ -8,7 +8,7 @@ import torch
 
 import mypt_spec
 from mypt_infer.generate.llama import Llama, load
-from mypt_model.folder import TRAINER, beside, dialect_of
+from mypt_model.folder import TRAINER, beside, dialect_of, is_plain, newest
 from mypt_model.shape import ModelError
 from mypt_spec import Dialect, VocabularyError
 from mypt_spec.tokenizer.vocabulary import COPIES
@@ -21,9 +21,10 @@ def spoken(
 
     The vocabulary is by default the one beside the model: the copy that training keeps, or the
     `tokenizer.json` or `tekken.json` of a model that another program made. Raises ModelError where
-    the checkpoint contradicts `wanted`, for an unknown dialect and for a vocabulary that cannot be
-    read.
+    the checkpoint contradicts `wanted`, for an unknown dialect, for a vocabulary that cannot be
+    read, and where there is no model at all.
     """
+    is_plain(newest(Path(folder)))  # raises where there is no config.json
     name = dialect_of(folder, wanted=wanted, default="mypt")
     # What training wrote has its vocabulary as a copy, or is on the dialect's.
     others = () if beside(folder, TRAINER) else ("tokenizer.json", "tekken.json")

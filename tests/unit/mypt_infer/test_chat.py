@@ -22,6 +22,7 @@ from mypt_infer.controller import Controller, Options, Script, replay
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Tool, Toolbox
 from mypt_lint.cli import main as lint
+from mypt_spec.tokenizer.vocabulary import FILE
 from mypt_train import ShardReader
 from mypt_train.commands.prepare import main as prepare
 from tests.support.build import read, write_texts
@@ -334,3 +335,16 @@ def test_top_k_and_the_device_of_a_model(
     assert "--device nowhere: " in capsys.readouterr().err
     assert main(["--model", model, "--top-k", "0"]) == 2
     assert "top_k must be 1 or more" in capsys.readouterr().err
+
+
+def test_the_vocabulary_of_a_model_may_lie_elsewhere(
+    tmp_path: Path, talk: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = checkpoint(tmp_path / "run")
+    file = (folder / FILE).rename(tmp_path / "elsewhere.tiktoken")
+    options = ["--model", str(folder), "--max-tokens", "12"]
+    assert main(options) == 2
+    assert "has 448 logits" in capsys.readouterr().err.replace("the model ", "")
+    assert talk([*options, "--vocab", str(file)], "Hi")
+    assert main([*options, "--vocab", str(tmp_path / "none")]) == 2
+    assert "cannot be read" in capsys.readouterr().err

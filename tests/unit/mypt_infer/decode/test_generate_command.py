@@ -309,3 +309,21 @@ def test_a_prompt_may_end_with_a_result(name: str) -> None:
     answer = d.tokenizer.encode("Twenty")[0]
     assert made.left(state) == 20
     assert name == "harmony" or made.allowed(state)[answer]
+
+
+def test_what_is_wrong_with_the_model_is_told_before_the_prompt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gguf = tmp_path / "x.gguf"
+    gguf.write_bytes(b"GGUF")
+    for model, says in ((gguf, "is a file; expected a folder"), (tmp_path / "none", "config.json")):
+        assert run(model, write(tmp_path / "prompt.json", "no prompt at all")) == 2
+        assert says in capsys.readouterr().err
+
+
+def test_a_file_of_several_records_is_no_prompt(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = write(tmp_path / "prompts.jsonl", f"{json.dumps(RECORD)}\n{json.dumps(RECORD)}\n")
+    assert run(folder, lines) == 2
+    assert "more than one JSON value; give one record" in capsys.readouterr().err
