@@ -552,13 +552,9 @@ class Messages(Adapter):
             body, given = self._opener("call").body, dict(part.attrs)
             for call in calls_in(value_in(part.text, body), body, part.attrs, types):
                 named = call.id or given.get("id", "") or ident
-                message.setdefault("tool_calls", []).append(
-                    ({"id": named} if named else {})
-                    | {
-                        "type": "function",
-                        "function": {"name": call.name, "arguments": call.arguments},
-                    }
-                )
+                function = {"name": call.name, "arguments": call.arguments}
+                one = ({"id": named} if named else {}) | {"type": "function", "function": function}
+                message.setdefault("tool_calls", []).append(one)
         else:
             message["content"] = part.text
 
