@@ -409,6 +409,8 @@ class _Run:
                     counted=count,
                     **speed.facts,
                 )
+            elif step == self.begin:  # the first line may be long in coming
+                log.show(f"step {step + 1}: loss {loss:.4f}; a line every {c.log_every} steps")
             self._look(step + 1, last, log)
             if c.patience and self.stale >= c.patience:
                 break

@@ -269,3 +269,20 @@ def test_an_output_that_is_a_url_is_refused(
     assert "s3://***@bucket/run: is a URL; name a" in errors
     assert ("--mirror URL" in errors) == (words[0] == "train")
     assert not [*tmp_path.iterdir()]
+
+
+def test_the_first_step_is_shown_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nobody sees a bar, the line of the first `log_every` steps may be minutes away."""
+    pytest.importorskip("torch")
+    from mypt_train.commands.train import main
+    from tests.support.training import config, data
+
+    chosen = ["--config", write(tmp_path / "c.json", config(steps=3, log_every=2))]
+    arguments = ["--data", str(data(tmp_path / "sft")), *chosen, "--out", str(tmp_path / "r")]
+    assert main(arguments) == 0
+    lines = [line.partition(": ") for line in capsys.readouterr().err.splitlines()]
+    steps = [(step, text) for step, _, text in lines if step.startswith("step ")]
+    assert [step for step, _ in steps][:3] == ["step 1", "step 2", "step 3"]
+    assert steps[0][1].endswith("; a line every 2 steps")
