@@ -396,7 +396,7 @@ class Decoder:
             )
         after = then << BUDGET_BITS | spent << BLOCK_BITS | within
         # Without a budget of a block, only the tokens left in all can refuse this step next time.
-        if inside == within == UNBOUNDED:
+        if inside == within == UNBOUNDED and (not block or self._caps[block] == UNBOUNDED):
             self._jumps.keep(int(machine << _ID_BITS | token), after | NO_BUDGETS)
         return after
 

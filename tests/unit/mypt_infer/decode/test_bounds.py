@@ -240,3 +240,14 @@ def test_what_is_kept_of_dialects_is_bounded_in_bytes() -> None:
     assert not {name for name, memo in memos.items() if set(memo.known) - set(memo._sizes)}
     words = vocabulary(mypt_spec.dialect("mypt").tokenizer, "gpt2")
     assert 4 << 20 < words.nbytes < 16 << 20
+
+
+def test_a_step_without_budgets_leaves_those_of_others() -> None:
+    """A draw looks at what would come without budgets; the budget of a block goes on all the same."""
+    of = Decoder("mypt", [requiring(q={"type": "string"})], max_toolcall_tokens=40)
+    _, state = into_call(of, of.start(prompt("mypt"), max_new_tokens=90))
+    for token in of.dialect.tokenizer.encode('{"name": "t", "q": "abc def'):
+        of.next(of.endless(state), token)
+        after = of.next(state, token)
+        assert limits.unpacked(after)[2] == limits.unpacked(state)[2] - 1
+        state = after
