@@ -27,7 +27,9 @@ def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat without messages. Never raises."""
     reader = Reader()
     text = reader.string(record.get("text"), "/text", "text")
-    if text is not None and (empty := _UNANSWERED.search(text.text)):
+    if record.get("text") is None:
+        reader.add("MYP102", 'the record has no "text"', "", hint='add "text": "..."')
+    elif text is not None and (empty := _UNANSWERED.search(text.text)):
         said = f'nothing is behind "{empty[0].strip()}": the answer is empty'
         reader.add("MYP214", said, "/text", hint="write the answer, or drop the record")
     return reader.chat("plain", record, (), None, known=TOP, read=("text",))

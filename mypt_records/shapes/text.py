@@ -54,12 +54,12 @@ def read(record: dict[str, Any]) -> Chat:
     reader = Reader()
     text = reader.string(record.get("text"), "/text", "text")
     name = format_of(text.text) if text is not None else ""
-    if text is None:
+    if record.get("text") is None:
         reader.add("MYP102", 'the record has no "text"', "", hint='add "text": "..."')
-    elif not name:
+    elif text is not None and not name:
         known = ", ".join(mypt_spec.dialects())
         reader.add("MYP104", f"the text has tags of no known format; known are {known}", "/text")
-    else:
+    elif text is not None:
         dialect = mypt_spec.dialect(name)
         episode, found = dialect.parse(text.text)
         found = found if episode is None else [*found, *dialect.validate(episode)]

@@ -26,5 +26,7 @@ def read(record: Any) -> Chat:
     if not isinstance(record, list):
         reader.add("MYP101", "the record is no list of messages", "")
         record = []
+    elif not record:
+        reader.add("MYP104", "the record must be an array of messages that is not empty", "")
     found = sharegpt.messages_of(record, "", reader)
     return reader.chat("turns", {}, found, None, known=TOP, read=())

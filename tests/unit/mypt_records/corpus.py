@@ -444,10 +444,12 @@ SIMPLE: dict[str, list[Row]] = {
         ("unknown role", [u(), {"role": "poet", "content": "x"}], [("MYP105", "/1/role")]),
         ("two answers", [u(), a(), a("x")], [("MYP257", "/2")]),
         ("no list", {"messages": []}, [("MYP101", "")]),
+        ("no messages", [], [("MYP104", "")]),
     ],
     "plain": [
         ("no answer", {"text": "### Instruction:\nAdd.\n\n### Response:\n"}, [("MYP214", "/text")]),
         ("a number", {"text": 5}, [("MYP104", "/text")]),
+        ("no text", {"language": "en"}, [("MYP102", "")]),
     ],
 }  # fmt: skip
 CLEAN |= {
