@@ -21,7 +21,6 @@ from mypt_lint.check.file_faults import BLOCK, MAX_LINE
 from mypt_lint.check.origins import placed
 from mypt_lint.check.suppress import OPT_OUT, suppressed
 from mypt_lint.dataset.fingerprints import Fingerprint, digest, of_chat, of_episode, plain
-from mypt_lint.dataset.language import other_language
 from mypt_lint.dataset.mentions import first_ends
 from mypt_lint.dataset.seen import Seen
 from mypt_lint.dataset.whitespace import untidy
@@ -255,18 +254,6 @@ def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
     openers = checker.dialect.table.openers
     own = [m for m in episode.messages if m.role in openers and openers[m.role].body_by_model]
     yield from _unseen(episode, own, openers)
-    for message in own if episode.language else ():
-        if any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts):
-            continue
-        other = other_language(message.text, episode.language or "")
-        if other:
-            at = next((p.at.pointer for p in message.parts if p.kind == "text"), "")
-            yield Finding(
-                "MYP605",
-                f'the answer seems to be {other}, "language" says {episode.language}',
-                at,
-                help="correct the one or the other",
-            )
 
 
 def _unseen(
