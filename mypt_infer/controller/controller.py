@@ -19,7 +19,6 @@ from mypt_infer.controller.events import (
     Ask,
     Event,
     Execute,
-    Repaired,
     Reply,
     Returned,
     Sample,
@@ -247,7 +246,7 @@ class Controller:
 
     def _answer(
         self, ask: Ask, running: _Running, stopped: Callable[[], bool]
-    ) -> int | Repaired | Returned | Stop:
+    ) -> int | Returned | Stop:
         """Returns the reply to what a turn asks for, or that it must end."""
         try:
             if (stop := self._due(running, stopped)) is not None:
@@ -263,7 +262,7 @@ class Controller:
 
     async def _aanswer(
         self, ask: Ask, running: _Running, stopped: Callable[[], bool]
-    ) -> int | Repaired | Returned | Stop:
+    ) -> int | Returned | Stop:
         try:
             if (stop := self._due(running, stopped)) is not None:
                 return stop

@@ -153,10 +153,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Asks for the next id; `left` ids may still be drawn.
-
-    The reply is an int, Repaired, or Stop.
-    """
+    """Asks for the next id; `left` ids may still be drawn. The reply is an int, or Stop."""
 
     left: int
 
@@ -182,19 +179,6 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
-class Repaired:
-    """Replies to Sample with what was put in or left out where the model's text was damaged.
-
-    `ids` come next, and nobody drew them; the message says what was wrong. Without `damage`, the
-    message alone is told: the turn is as the model wrote it.
-    """
-
-    ids: tuple[int, ...]
-    message: str
-    damage: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Stop:
     """Ends the turn now."""
 
@@ -202,4 +186,4 @@ class Stop:
     message: str = ""
 
 
-Reply = int | Returned | Repaired | Stop | None
+Reply = int | Returned | Stop | None

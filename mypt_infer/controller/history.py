@@ -41,7 +41,6 @@ class Mark(NamedTuple):
     first: int
     dropped: tuple[Dropped, ...]
     stopped: dict[int, str]
-    repaired: dict[int, str]
     calls: int
     state: int
     last: tuple[int, int]
@@ -65,7 +64,6 @@ class History:
         # Turns, from 0, that were stopped, and why.
         self.stopped: dict[int, str] = {}
         # Turns, from 0, in which something was put in or left out, and what was wrong first.
-        self.repaired: dict[int, str] = {}
         # The number of calls that the model has begun, also of those that were taken off.
         self.calls = 0
         self.state = self.dialect.automaton.start
@@ -188,7 +186,7 @@ class History:
         """Returns the present contents, for `back`."""
         return Mark(
             tuple(self.ids), bytes(self._origins), tuple(self.turns), self.first,
-            tuple(self.dropped), dict(self.stopped), dict(self.repaired),
+            tuple(self.dropped), dict(self.stopped),
             self.calls, self.state, self._last,
         )  # fmt: skip
 
@@ -203,7 +201,6 @@ class History:
         self.ids, self._origins = list(mark.ids), bytearray(mark.origins)
         self.turns, self.first = list(mark.turns), mark.first
         self.dropped, self.stopped = list(mark.dropped), dict(mark.stopped)
-        self.repaired = dict(mark.repaired)
         self.calls, self.state, self._last = mark.calls, mark.state, mark.last
 
     def forget(self, most: int) -> tuple[int, int]:

@@ -18,7 +18,6 @@ from mypt_infer.controller.events import (
     Event,
     Execute,
     Notice,
-    Repaired,
     Reply,
     Returned,
     Sample,
@@ -182,7 +181,7 @@ def _run(turn: Turn, given: list[Reply], replies: Replies, events: list[Event]) 
             reply = next(waiting, None)
             if reply is None:
                 raise TranscriptError("a turn asks for more than the transcript has")
-            if isinstance(reply, Returned if isinstance(got, Sample) else int | Repaired):
+            if isinstance(reply, Returned if isinstance(got, Sample) else int):
                 raise TranscriptError("a turn asks for something else than the transcript has")
             replies.add(reply)
         else:

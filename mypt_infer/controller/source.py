@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from mypt_infer.controller.events import Repaired
 from mypt_infer.controller.history import History
 from mypt_infer.tool_run import awaited
 
@@ -35,11 +34,10 @@ class Source(Protocol):
         """Appends ids to the context."""
         ...
 
-    def next(self, left: int) -> int | Repaired:
+    def next(self, left: int) -> int:
         """Draws the next id, and appends it; `left` ids may be drawn in this turn.
 
-        Where the model's text had to be repaired, appends and returns a repair. May raise any
-        exception, which ends the turn.
+        May raise any exception, which ends the turn.
         """
         ...
 
@@ -99,7 +97,7 @@ class _Job:
     ids: list[int]
     left: int
     given: bool = False
-    drawn: int | Repaired | None = None
+    drawn: int | None = None
 
 
 class Feeder:
@@ -116,7 +114,7 @@ class Feeder:
         self._taken = 0
         self._working = threading.Lock()
 
-    def draw(self, history: History, left: int) -> int | Repaired:
+    def draw(self, history: History, left: int) -> int:
         """Returns the source's next id, after giving it all that the model is to see.
 
         Raises what the source raises.
@@ -129,9 +127,7 @@ class Feeder:
         assert job.drawn is not None
         return job.drawn
 
-    async def adraw(
-        self, history: History, left: int, stopped: Callable[[], bool]
-    ) -> int | Repaired:
+    async def adraw(self, history: History, left: int, stopped: Callable[[], bool]) -> int:
         """Returns the next id as `draw` does; the source works in another thread.
 
         Raises Unfinished, without waiting for the source, when `stopped()`.
@@ -158,13 +154,11 @@ class Feeder:
                 source.truncate(job.same)
             source.append(job.ids[min(job.same, source.held) :])
             job.given = True
-            drawn = source.next(job.left)
-            job.drawn = drawn if isinstance(drawn, Repaired) else int(drawn)
+            job.drawn = int(source.next(job.left))
 
     def _take(self, job: _Job | None, history: History) -> None:
         """Notes what a draw has achieved; None is an unknown one."""
         if job is not None and job.given:
-            drawn = len(job.drawn.ids) if isinstance(job.drawn, Repaired) else 1
-            self._taken = len(job.ids) + (0 if job.drawn is None else drawn)
+            self._taken = len(job.ids) + (job.drawn is not None)
             # The turn will put a drawn id there, or take it off and say so.
             history.unchanged = self._taken

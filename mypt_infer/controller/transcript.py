@@ -2,8 +2,7 @@
 
 Input: a history, the replies to its turns, and its events. Output: a record of the dialect. The
 messages of the record are the turns that can be trained on. A stopped turn is left out of the
-messages, because its end is not the model's. So is a turn in which
-something was repaired, and a turn whose text spells a tag, because no
+messages, because its end is not the model's. So is a turn whose text spells a tag, because no
 record can tell it from a real tag. The metadata key `_transcript` holds the whole conversation:
 
     version   5; older ones are read, too (see `read_transcript`)
@@ -14,8 +13,7 @@ record can tell it from a real tag. The metadata key `_transcript` holds the who
     dropped   [[index, [ids]]]: ids that were drawn and cut off again
     replies   for each turn: {"begin": ids before the turn, "options": {...}, "replies": [...]};
               a reply is an id, {"value": ..., "truncated": bool} for the result of a tool as the
-              model was given it, {"repaired": [ids], "message": ..., "damage": bool} for what was
-              put in where the model's text was damaged, or {"stop": [reason, message]}
+              model was given it, or {"stop": [reason, message]}
     events    [[kind, {...}]]: what happened
     seed      the seed of the source, or null
     left_out  [[turn, reason]]: turns, from 1, that are not among the messages; absent if none
@@ -30,7 +28,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mypt_infer.controller.events import Event, Repaired, Returned, Stop
+from mypt_infer.controller.events import Event, Returned, Stop
 from mypt_infer.controller.history import History
 from mypt_infer.controller.options import Options
 from mypt_infer.run_format import format_of
@@ -39,7 +37,7 @@ from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event as Tag
 
-Given = int | Returned | Repaired | Stop  # a reply, as a turn is given it
+Given = int | Returned | Stop  # a reply, as a turn is given it
 KEY = "_transcript"
 VERSION = 5
 
@@ -59,12 +57,6 @@ class Replies:
         said: Any = reply
         if isinstance(reply, Returned):
             said = {"value": copied(reply.value), "truncated": reply.truncated}
-        elif isinstance(reply, Repaired):
-            said = {
-                "repaired": list(reply.ids),
-                "message": reply.message,
-                "damage": reply.damage,
-            }
         elif isinstance(reply, Stop):
             said = {"stop": [reply.reason, reply.message]}
         self.turns[-1]["replies"].append(said)
@@ -82,8 +74,6 @@ def reply_of(said: Any) -> Given:
         return said
     if isinstance(said, dict) and said.keys() == {"value", "truncated"}:
         return Returned(said["value"], truncated=bool(said["truncated"]))
-    if isinstance(said, dict) and said.keys() == {"repaired", "message", "damage"}:
-        return Repaired(tuple(said["repaired"]), str(said["message"]), bool(said["damage"]))
     stop = said.get("stop") if isinstance(said, dict) else None
     if isinstance(stop, list) and len(stop) == 2 and all(isinstance(part, str) for part in stop):
         return Stop(*stop)
@@ -130,8 +120,6 @@ def trainable(
         reason = (
             f"it was stopped: {history.stopped[number]}"
             if number in history.stopped
-            else f"it was repaired: {history.repaired[number]}"
-            if number in history.repaired
             else _fault(history.dialect, (ids if together else ids[: history.head]) + turn)
         )
         if reason:

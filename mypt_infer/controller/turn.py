@@ -72,7 +72,6 @@ from mypt_infer.controller.events import (
     Event,
     Notice,
     Reason,
-    Repaired,
     Reply,
     Sample,
     StepEnd,
@@ -145,9 +144,6 @@ class Turn:
             if isinstance(reply, Stop):
                 yield from self._finish(reply.reason, reply.message)
                 return
-            if isinstance(reply, Repaired):
-                yield from self._repaired(reply)
-                continue
             assert isinstance(reply, int)
             self._budget.sampled += 1
             yield from self._take([reply], SAMPLED)
@@ -183,13 +179,6 @@ class Turn:
                 kept = yield from self._piece(piece)
                 if self._ended or not kept:
                     return
-
-    def _repaired(self, reply: Repaired) -> Generator[Event | Ask, Reply, None]:
-        """Takes what was put in for the model, and notes that the turn is not its own alone."""
-        yield Notice(reply.message)
-        if reply.damage:
-            self.history.repaired.setdefault(len(self.history.turns) - 1, reply.message)
-        yield from self._take(list(reply.ids), FORCED)
 
     def _piece(self, piece: Piece) -> Generator[Event | Ask, Reply, bool]:
         """Takes a tag or a text of the model; returns whether what comes after it is kept."""
