@@ -64,7 +64,8 @@ def _options(out: Parser) -> None:
     some = add.one_of()
     some("-n --number N", "show N episodes (default: 1)", type=positive)
     some("--all", "show all episodes to the end of the file")
-    add_dialect(add, "auto")
+    add_dialect(add)
+    add("--vocab PATH", "show ids of another vocabulary than that of the format")
     add_records(add)
     add_system(add)
     add(
@@ -207,7 +208,7 @@ def _checker(
         return judge, kind, source, "", own.counting
     judge = checker(
         own,
-        named_dialect(name),
+        named_dialect(name, options.vocab),
         others=others,
         misnamed=own["dialect"] != AUTO and bool(others),
         formatless=formatless,

@@ -27,6 +27,7 @@ from mypt_view.blocks import Block, blocks_of, inline_kinds
 from mypt_view.cli import main
 from mypt_view.items import read_items, record
 from mypt_view.terminal import Terminal, summary
+from tests.support import vocabulary
 from tests.support.build import assistant, chat, lines, read, user, write
 from tests.support.children import child
 
@@ -579,3 +580,13 @@ def test_a_file_is_shown_as_what_the_linter_checks_it_as(
         linted = (tmp_path / "out").read_text().splitlines()
         assert {line.split(": ")[1].split()[0] for line in linted} == {code}
         assert out.count(f"[{code}]") == len(linted)
+
+
+def test_ids_of_another_vocabulary(view: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", chat(user("Hello there"), assistant("a")))
+    ranks = str(vocabulary.path())
+    plain, other = (
+        view(path, "--dialect", "chatml", "--ids", *more)[1] for more in ([], ["--vocab", ranks])
+    )
+    assert "Hello" in plain
+    assert len(other.splitlines()) > len(plain.splitlines()), "a small vocabulary has short tokens"
