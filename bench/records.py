@@ -27,7 +27,10 @@ TOOL = {
     "function": {
         "name": "find",
         "description": "d",
-        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}},
+        "parameters": {
+            "type": "object",
+            "properties": {"q": {"type": "string"}, "top_k": {"type": "integer"}},
+        },
     },
 }
 
