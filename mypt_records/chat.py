@@ -42,11 +42,12 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string, and its pointer; see `Given`."""
+    """A string, and its pointer; see `Given`. It begins at `start` of the record's own string."""
 
     text: str
     at: str
     held: Held | None = field(default=None, compare=False)
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)

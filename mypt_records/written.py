@@ -187,7 +187,8 @@ def _results(message: Message, text: Text) -> Iterator[Message]:
         yield message
         return
     for block in blocks:
-        yield replace(message, content=(replace(text, text=block[1]),))
+        inside = replace(text, text=block[1], start=block.start(1))
+        yield replace(message, content=(inside,))
 
 
 def _with_thoughts(message: Message) -> Message:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import replace
 
-from mypt_records.chat import Chat
+from mypt_records.chat import Chat, Text
 from mypt_records.checks.registry import CHECKS
 from mypt_spec.findings import Finding
 
@@ -25,4 +26,15 @@ def findings(chat: Chat) -> list[Finding]:
     found = list(chat.findings)
     for check in _CHECKS if chat.whole and chat.messages else ():
         found += check(chat)
-    return found
+    cut = [text for m in chat.messages for text in m.content or () if text.start]
+    return [_in_record(finding, cut) for finding in found] if cut else found
+
+
+def _in_record(finding: Finding, cut: list[Text]) -> Finding:
+    """Returns a finding about a text that is cut out of a string with its place in the string."""
+    starts = {text.start for text in cut if text.at == finding.pointer}
+    if not starts or finding.span is None:
+        return finding
+    first, last = finding.span
+    (start, *more) = starts
+    return replace(finding, span=None if more else (first + start, last + start))

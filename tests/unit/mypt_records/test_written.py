@@ -100,6 +100,17 @@ def test_a_call_between_tags_is_checked_as_calls_are(
     assert span == shown
 
 
+def test_places_in_results_between_tags() -> None:
+    """Of one result in a string; of several, the string is the place."""
+    odd = "<tool_response>\nItâ€™s 4\n</tool_response>"
+    for results, shown in ((odd, "â€™"), (odd * 2, None)):
+        calls = written(q="x") * results.count("</")
+        record = chat(user(), assistant(calls), tool(results), assistant(), tools=[FIND])
+        (first, *_) = findings(read_out(read(record, "openai")))
+        assert (first.code, first.pointer) == ("MYP363", "/messages/2/content")
+        assert (first.span and results[slice(*first.span)]) == shown
+
+
 @pytest.mark.parametrize(
     "record",
     [
