@@ -329,7 +329,7 @@ class Messages(Adapter):
         shared = self.paths.get("tools", ("",))[0] == self.paths.get(message.role, (None,))[0]
         beside = "before the tools" if shared and "tools" in record else ""
         beside = "after that of the options" if options else beside
-        if beside and not (message.content or message.meta):
+        if beside and not message.content:
             what = f"an empty text {beside} says nothing and does not come back"
             pointer = reader.at(i, "content").pointer
             reader.findings.append(Finding("MYP314", what, pointer, help="leave it out"))
