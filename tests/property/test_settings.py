@@ -99,8 +99,8 @@ def cases(name: str) -> st.SearchStrategy[Case]:
 @given(st.data())
 def test_a_line_is_written_if_and_only_if_it_lints_clean(name: str, data: st.DataObject) -> None:
     raw, own = data.draw(cases(name))
-    if raw.strip(b"\r\t ")[:1] in (b"", b"["):
-        return  # one array, in which the linter sees the records
+    if raw.decode(errors="replace").strip()[:1] in ("", "["):
+        return  # nothing, or one array, in which the linter sees the records
     linted = check_bytes(checker(own, mypt_spec.dialect(name)), raw + b"\n")
     against = [item.finding for item in linted if item.finding.severity in own.counting]
     outcome = Encoder(Options(dialect=name, pack=False), own).lines([raw], first=True)[0]
