@@ -156,6 +156,9 @@ def _first_value(text: str) -> Any:
     while member := _MEMBER.match(text, at):
         try:
             key = str(decoder.decode(member[1]))
+        except (ValueError, RecursionError):  # an escape that JSON does not have
+            break
+        try:
             found[key], at = decoder.raw_decode(text, member.end())
         except (ValueError, RecursionError):
             rest = text[member.end() : member.end() + 1]

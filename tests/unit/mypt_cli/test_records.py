@@ -71,6 +71,10 @@ def records(data: bytes) -> list[bytes]:
         (dumped({"id": "x", "messages": CHAT["messages"]}), "lines", ""),
         ((dumped({"id": "x", "answers": [{"completion": "x"}]}) + b"\n") * 2, "lines", ""),
         (b"PAR1...", "parquet", ""),
+        (b'{"":[{"\\\x00":', "lines", ""),
+        (b'{"a":[{"\\q": 1}]}', "lines", ""),
+        (dumped(CHAT["messages"]) + b"\n" + dumped(CHAT["messages"]), "lines", ""),
+        (dumped(CHAT["messages"], indent=1), "array", ""),
     ],
 )
 def test_the_layout_is_known_from_the_first_bytes(data: bytes, kind: str, key: str) -> None:
