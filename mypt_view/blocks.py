@@ -190,11 +190,12 @@ def _block_of(kind: str, *chunks: Chunk) -> Block:
 
 def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
     """Yields blocks for an unreadable record: strings as text, messages by role, or JSON."""
-    if not isinstance(value, dict):
+    if not isinstance(value, dict | list):
         yield _block_of("line", _value_of(value, ""))
         return
-    for key, held in value.items():
-        at = _below("", key)
+    members = value.items() if isinstance(value, dict) else [("line", value)]
+    for key, held in members:
+        at = _below("", key) if isinstance(value, dict) else ""
         if not isinstance(held, list) or not any(isinstance(m, dict) for m in held):
             yield _block_of(str(key), _value_of(held, at))
             continue

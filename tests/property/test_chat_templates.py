@@ -105,7 +105,11 @@ def test_tools_are_those_of_llama_3_1(name: str) -> None:
         bare = shown(record | {"messages": messages})
         assert plain == rendered(name, bare, **options), number
         # All of these are read as the same calls: bare JSON, however it ends, and a tag before it.
-        for other in (plain, text.replace("<|python_tag|>", ""), text.replace("<|eom_id|>", "<|eot_id|>")):
+        for other in (
+            plain,
+            text.replace("<|python_tag|>", ""),
+            text.replace("<|eom_id|>", "<|eot_id|>"),
+        ):
             again, findings = d.parse(other)
             assert again == d.parse(text)[0], number
             assert {f.code for f in findings} <= {"MYP233"}, number
