@@ -188,7 +188,7 @@ def _checker(
     """
     from mypt_lint.check.detect import candidates, detect
     from mypt_lint.run.plan import checker, hidden, named_dialect, planned
-    from mypt_lint.run.shape import best_of, formats_of_texts
+    from mypt_lint.run.shape import formats_of_texts
     from mypt_records.names import TEXTS
 
     plan = planned(options, usual=DEFAULTS)
@@ -203,9 +203,7 @@ def _checker(
     own, name, others, source, formatless = plan.resolved(source, said.append)
     if formatless and own["records"] == TEXTS:
         names, source = formats_of_texts(source)
-        known = [named_dialect(each) for each in names or (name,)]
-        judge, source = best_of([checker(own, dialect) for dialect in known], source)
-        return judge, kind, source, "", own.counting
+        name, formatless = next(iter(names), name), False
     judge = checker(
         own,
         named_dialect(name, options.vocab),

@@ -14,7 +14,6 @@ import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.parser import known_dialect
-from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import beginning, failures, mentions, of_a_dialect
 from mypt_lint.settings.settings import Settings
 from mypt_records.chat import ROLES
@@ -74,13 +73,6 @@ def formats_of_texts(source: Source) -> tuple[tuple[str, ...], Source]:
     texts = [record.get("text") for record in found if isinstance(record, dict)]
     names = Counter(format_of(text) for text in texts if isinstance(text, str))
     return tuple(name for name, _ in names.most_common() if name), source
-
-
-def best_of(judges: Sequence[Checker], source: Source) -> tuple[Checker, Source]:
-    """Returns the checker that finds the fewest errors in the first records, and what to read."""
-    found, source = beginning(source)
-    few = found[:_WORST]
-    return min(judges, key=lambda j: sum(_errors(j.judged(record)) for record in few)), source
 
 
 def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:

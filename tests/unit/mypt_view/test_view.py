@@ -557,13 +557,16 @@ def test_records_of_other_tools_are_shown(view: Any, data: Any) -> None:
     assert "x.jsonl:1: Alpaca records" in out.replace("data.jsonl", "x.jsonl")
     assert "Alpaca records (instruction, input, output); checked without a format" in err
     assert "no loss mask: Alpaca records" in view(path, "--mask")[1]
-    out = view(data(b'[{"role": "user", "content": "Hi"}, {"role": "poet", "content": ""}]\n'))[1]
-    assert " user " in out
-    assert "MYP105" in out
     status, out, err = view(path, "--dialect", "praxis", "--records", "alpaca")
     assert status == 0
     assert "praxis" in out
     assert err == ""
+
+
+def test_a_list_of_messages_is_shown_as_messages(view: Any, data: Any) -> None:
+    out = view(data(b'[{"role": "user", "content": "Hi"}, {"role": "poet", "content": ""}]\n'))[1]
+    assert " user " in out
+    assert "MYP105" in out
 
 
 def test_a_file_is_shown_as_what_the_linter_checks_it_as(
