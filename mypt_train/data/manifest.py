@@ -119,13 +119,13 @@ def read(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"cannot be read: {error}") from None
-    versions = {*VERSIONS.values()}
+    versions = sorted({*VERSIONS.values()})  # what is read may have no hash
     if (
         not isinstance(found, dict)
         or found.get("schema") != SCHEMA
         or found.get("version") not in versions
     ):
-        shown = " or ".join(map(str, sorted(versions)))
+        shown = " or ".join(map(str, versions))
         raise ValueError(f"is no manifest of schema {SCHEMA}, version {shown}")
     try:
         convert(found, Manifest)

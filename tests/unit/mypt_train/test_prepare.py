@@ -466,6 +466,7 @@ def test_the_reader_refuses_what_is_wrong(tmp_path: Path) -> None:
     for change, message in [
         ({"spec_fingerprint": "0" * 64}, "another grammar"),
         ({"version": 3}, "is no manifest of schema"),
+        ({"version": []}, "is no manifest of schema"),
         ({"version": 2}, "has ids of type uint16 in version 2, expected version 1"),
         ({"version": 2, "dtype": "uint32"}, "dtype is uint32, mypt has uint16"),
     ]:
