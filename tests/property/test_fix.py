@@ -39,8 +39,9 @@ def spelled(episode: Episode, d: Dialect) -> str:
 
 
 def content(text: str, d: Dialect) -> str:
-    """Its content characters: all that is no tag."""
-    return "".join(e.text for e in d.lex(text) if e.terminal == TEXT)
+    """Its content characters: all that is no tag, without the escapes that bodies of JSON need."""
+    said = "".join(e.text for e in d.lex(text) if e.terminal == TEXT)
+    return said.replace("\\u003c", "<")
 
 
 def look(d: Dialect, data: Any) -> tuple[Episode | None, list[Finding]]:
