@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -37,6 +38,7 @@ from mypt_train.scale.plan import Plan, dumped, make_plan
 from mypt_train.scale.run import run_unit
 from mypt_train.scale.state import report_there
 from mypt_train.scale.unit.proof import ChangedError, prove
+from mypt_train.scale.unit.report import DamagedError
 
 Progress = Callable[[str, int, int], None]
 # Bytes of a unit of objects: their beginnings cost a request each, and some that are read ahead.
@@ -127,7 +129,11 @@ def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
             raise PrepareError(
                 f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}"
             )
-        if there.exists() and (other := _difference(there.read_bytes(), wanted)):
+        try:
+            other = _difference(there.read_bytes(), wanted) if there.exists() else ""
+        except (ValueError, TypeError, LookupError, RecursionError):
+            raise PrepareError(f"{there}: is damaged; delete {folder} to begin anew") from None
+        if other:
             raise PrepareError(f"{out}: the earlier run had {other}; delete {folder} to begin anew")
     elif out.exists() and any(p.name != REJECTS for p in out.iterdir()):
         if resume and (out / MANIFEST).exists():
@@ -173,9 +179,11 @@ def _is_made(plan: Plan, number: int) -> bool:
     report = Path(plan.out, places.report(number))
     if not report.exists():
         return False
-    found, path = report_there(plan.store(), number), Path(plan.out, places.unit(number))
-    if found and path.exists() and durable.sha256(path) == found.sha256:
-        return True
+    path = Path(plan.out, places.unit(number))
+    with suppress(DamagedError):
+        found = report_there(plan.store(), number)
+        if found and path.exists() and durable.sha256(path) == found.sha256:
+            return True
     report.unlink()
     return False
 

@@ -20,7 +20,7 @@ from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.plan import Plan, PlanError, read_plan
 from mypt_train.scale.run import run_unit
 from mypt_train.scale.unit.proof import ChangedError
-from mypt_train.scale.unit.report import UnitReport
+from mypt_train.scale.unit.report import UnitReport, read_object
 
 _FINAL = ("changed", "missing")  # faults of a store that do not pass
 _OURS = "mypt_"
@@ -95,7 +95,9 @@ def note(plan: Plan, number: int, error: Exception) -> None:
 
 def why(store: Store, number: int) -> str:
     """Returns why a unit is set aside."""
-    return str(json.loads(store.read(places.failed(number, ATTEMPTS)))["error"])
+    return read_object(
+        store, places.failed(number, ATTEMPTS), lambda content: str(json.loads(content)["error"])
+    )
 
 
 def forgive(plan: Plan, number: int) -> None:

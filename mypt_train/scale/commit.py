@@ -34,7 +34,7 @@ from mypt_train.scale.plan import Plan, PlanError
 from mypt_train.scale.run import put
 from mypt_train.scale.stages import make_tasks
 from mypt_train.scale.state import Progress, Sealed, counted_up, seal
-from mypt_train.scale.unit.report import report_of
+from mypt_train.scale.unit.report import read_object, report_of
 
 _THREADS = 16
 
@@ -112,7 +112,7 @@ def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
     """Returns the manifest that is there already. Raises PlanError for one of another plan."""
     if not store.exists(MANIFEST):
         return None
-    found: dict[str, Any] = json.loads(store.read(MANIFEST))
+    found: dict[str, Any] = read_object(store, MANIFEST, json.loads)
     if found.get("plan", {}).get("sha256") != plan.sha256:
         raise PlanError(
             f"{store.name(MANIFEST)}: a data set of another plan is there; plan for another folder"
@@ -174,7 +174,7 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
 
 
 def _packed(store: Store, group: int) -> GroupReport:
-    return GroupReport.parsed(store.read(places.group(group)))
+    return read_object(store, places.group(group), GroupReport.parsed)
 
 
 def _about(plan: Plan, sealed: Sealed) -> dict[str, Any]:

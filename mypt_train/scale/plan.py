@@ -235,7 +235,7 @@ def parsed(content: bytes, shown: str) -> Plan:
     again = "plan again with this version"
     try:
         found = msgspec.json.decode(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise PlanError(
             f"{shown}: is no plan; name the {PLAN} that mypt-prepare plan wrote"
         ) from None

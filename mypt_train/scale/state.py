@@ -19,7 +19,7 @@ from mypt_train.scale.attempts import why
 from mypt_train.scale.launch.blocks import said
 from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.plan import Plan, PlanError
-from mypt_train.scale.unit.report import UnitReport, report_of
+from mypt_train.scale.unit.report import UnitReport, read_object, report_of
 
 _THREADS = 16
 Progress = Callable[[str, float, int], None]
@@ -164,7 +164,9 @@ def counted_up(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *
 
 
 def _parsed(plan: Plan, store: Store) -> Sealed:
-    found = msgspec.convert(msgspec.json.decode(store.read(places.SEALED)), Sealed)
+    found = read_object(
+        store, places.SEALED, lambda data: msgspec.convert(msgspec.json.decode(data), Sealed)
+    )
     if found.plan != plan.sha256:
         raise PlanError(f"{store.name(places.SEALED)}: belongs to another plan; name that one")
     return found

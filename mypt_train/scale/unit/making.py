@@ -15,8 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-import msgspec
-
 from mypt_cli import atomic
 from mypt_cli.store import is_url
 from mypt_train.data.encode_line import REFUSED
@@ -133,7 +131,7 @@ def _noted(line: bytes) -> UnitReport | None:
     """Returns what a line of notes says; None for one that a kill has cut short."""
     try:
         return UnitReport.parsed(line)
-    except (msgspec.DecodeError, msgspec.ValidationError):
+    except ValueError:
         return None
 
 

@@ -5,12 +5,22 @@ The report of a unit is written after it: a unit without one is not there.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
+from mypt_cli.errors import UsageError
 from mypt_cli.store import Store
 from mypt_train.scale import places
+
+T = TypeVar("T")
+
+
+class DamagedError(UsageError):
+    """An object that preparing has left is not as it was written; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +55,33 @@ class UnitReport:
     parts: tuple[PartReport, ...]
 
     def dumped(self) -> bytes:
-        """Returns the report as the bytes of its object."""
-        return msgspec.json.encode(self) + b"\n"
+        """Returns the report as the bytes of its object, with a hash of itself as last member."""
+        body = msgspec.json.encode(self)[:-1]
+        return b'%b,"check":"%b"}\n' % (body, _check(body))
 
     @staticmethod
     def parsed(content: bytes) -> UnitReport:
-        """Reads what `dumped` returned."""
-        return msgspec.convert(msgspec.json.decode(content), UnitReport)
+        """Reads what `dumped` returned. Raises ValueError for anything else."""
+        body, _, check = content.rpartition(b',"check":"')
+        if check != _check(body) + b'"}\n':
+            raise ValueError("its hash does not match")
+        return msgspec.convert(msgspec.json.decode(body + b"}"), UnitReport)
+
+
+def _check(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest().encode()
 
 
 def report_of(store: Store, unit: int) -> UnitReport:
-    """Returns the report of a unit that is made."""
-    return UnitReport.parsed(store.read(places.report(unit)))
+    """Returns the report of a unit that is made. Raises DamagedError."""
+    return read_object(store, places.report(unit), UnitReport.parsed)
+
+
+def read_object(store: Store, key: str, parse: Callable[[bytes], T]) -> T:
+    """Returns what a small object holds. Raises DamagedError."""
+    try:
+        return parse(store.read(key))
+    except (ValueError, LookupError, RecursionError) as error:
+        raise DamagedError(
+            f"{store.name(key)}: is damaged ({error}); delete it and run again"
+        ) from None

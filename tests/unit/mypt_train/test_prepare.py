@@ -383,6 +383,38 @@ def test_a_unit_that_was_damaged_is_made_again(tmp_path: Path) -> None:
     assert contents(out) == contents(tmp_path / "want")
 
 
+@pytest.mark.parametrize("damage", ["cut", "flipped", "nested"])
+def test_a_report_that_was_damaged_is_made_again(tmp_path: Path, damage: str) -> None:
+    prepare_files(PHASES[:2], tmp_path / "want", unit_size=1500)
+
+    def stop(what: str, *_: int) -> None:
+        if what == "proving":  # all units are there
+            raise InterruptedError
+
+    out = tmp_path / "out"
+    with pytest.raises(PrepareError, match="--resume"):
+        prepare_files(PHASES[:2], out, unit_size=1500, progress=stop)
+    report = sorted((out / ".work/units").glob("*.json"))[1]
+    data = report.read_bytes()
+    changed = {
+        "cut": data[: len(data) // 2],
+        "flipped": data.replace(b'"samples":', b'"samples":1', 1),
+        "nested": b"[" * 100_000,
+    }[damage]
+    report.write_bytes(changed)
+    prepare_files(PHASES[:2], out, unit_size=1500, resume=True)
+    assert contents(out) == contents(tmp_path / "want")
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b"[" * 100_000])
+def test_a_damaged_plan_of_an_earlier_run_is_named(tmp_path: Path, data: bytes) -> None:
+    plan = tmp_path / "out" / ".work" / "plan.json"
+    plan.parent.mkdir(parents=True)
+    plan.write_bytes(data)
+    with pytest.raises(PrepareError, match=r"plan\.json: is damaged; delete .*\.work to begin"):
+        prepare_files(PHASES[:1], tmp_path / "out", resume=True)
+
+
 @pytest.mark.parametrize("broken", ["write", "rename", "fsync"])
 def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """Every write, rename and fsync in turn: a clear error, no data set, and a resumed run that

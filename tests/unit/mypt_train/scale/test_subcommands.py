@@ -254,3 +254,29 @@ def test_rows_of_parquet_are_larger_than_they_are_stored() -> None:
     main(["plan", "a.parquet", "--dialect", "mypt", "--out", "x", "-q"])
     size = Path("a.parquet").stat().st_size
     assert estimate.estimated(read_plan("x")).tokens == pytest.approx(0.2 * 4 * size)
+
+
+@pytest.mark.parametrize("key", ["units/00000.json", "sealed.json", "groups/00000.json"])
+def test_a_damaged_object_of_an_unfinished_plan_is_named(
+    capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    assert main(["plan", "a.jsonl", "--out", "sft"]) == 0
+    plan = ["--plan", "sft/plan.json"]
+    assert main(["run", *plan]) == 0
+    path = Path("sft/.work", key)
+    path.parent.mkdir(exist_ok=True)
+    if key.startswith("groups"):
+        assert main(["commit", *plan, "--tasks", "0"]) == 0
+    for data in (b'{"unit":0}', b"[" * 100_000, b""):
+        path.write_bytes(data)
+        capsys.readouterr()
+        assert main(["commit", *plan]) == 2
+        err = capsys.readouterr().err
+        assert f"sft/.work/{key}: is damaged (" in err
+        assert "; delete it and run again" in err
+
+
+def test_a_plan_that_nests_too_deep_is_no_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("plan.json").write_bytes(b"[" * 100_000)
+    assert main(["status", "--plan", "plan.json"]) == 2
+    assert "plan.json: is no plan; name the plan.json" in capsys.readouterr().err
