@@ -35,7 +35,16 @@ class FastChecker:
         """
         count, doubtful = self.clean_filter.unproved(data)
         find = self.cache.line if self.chats is None else self._chat
-        return count, [(raw, find(raw, row=row + i, filename=filename)) for i, raw in doubtful]
+        out: list[tuple[bytes, list[Diagnostic]]] = []
+        last: bytes | None = None
+        for i, raw in doubtful:
+            if raw == last:  # as in a run of blank lines
+                items = [item.at_row(row + i) for item in out[-1][1]]
+            else:
+                items = find(raw, row=row + i, filename=filename)
+            out.append((raw, items))
+            last = raw if row + i > 1 else None  # a byte order mark counts in the first row only
+        return count, out
 
     def _chat(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
         """Returns what is found in a record of other tools."""

@@ -32,6 +32,22 @@ def line(number: int, **more: Any) -> bytes:
     return json.dumps(record, ensure_ascii=number % 3 == 0).encode()
 
 
+def test_equal_lines_in_a_row_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bytes] = []
+    real = Checker.line
+
+    def counting(self: Checker, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
+        calls.append(raw)
+        return real(self, raw, row=row, filename=filename)
+
+    lines = [b"\xef\xbb\xbf{"] * 3 + [b""] * 500 + [b"\r"] * 500 + [b"{}"] * 2 + [b'{"a'] * 500
+    want = [i for row, raw in enumerate(lines, 1) for i in CHECKER.line(raw, row=row, filename="f")]
+    monkeypatch.setattr(Checker, "line", counting)
+    data = b"\n".join([*lines, b""])
+    assert list(runner.check_bytes(CHECKER, data, "f")) == want
+    assert len(calls) <= 6
+
+
 FAULTY = {
     "MYP001": b'{"system": "S", ',
     "MYP002": line(1).replace(b"wie", b"w\xffe"),
