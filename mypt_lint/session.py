@@ -51,13 +51,17 @@ def lint(options: argparse.Namespace, *, folders: Folders, launched: Launched) -
     """
     plan = _plan(options)
     if options.show_settings:
-        return _show_settings(plan, options.paths)
-    if not options.paths and not options.template:
+        status = _show_settings(plan, options.paths)
+    elif not options.paths and not options.template:
         raise UsageError(
             "nothing to check; name files or folders, or - for standard input (see mypt-lint "
             "--help)"
         )
-    return _Session(options, plan, known_keys(options, plan), launched).run(folders)
+    else:
+        status = _Session(options, plan, known_keys(options, plan), launched).run(folders)
+    for reason in plan.left_out.unreadable or ():
+        print(f"mypt-lint: error: {reason}", file=sys.stderr)
+    return FAILED if plan.left_out.unreadable else status
 
 
 def watched(options: argparse.Namespace, *, folders: Folders, launched: Launched) -> NoReturn:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.paths import is_prepared
 
 if TYPE_CHECKING:
@@ -39,12 +40,19 @@ class LeftOut:
 
     `exclude` holds folders with patterns that count from them, written as in .gitignore; `git` says
     whether .gitignore counts. `why` collects what was left out, by path; a folder ends with a
-    slash.
+    slash. With a list as `unreadable`, what cannot be read does not end the search.
     """
 
     exclude: Sequence[tuple[str, Sequence[str]]] = ()
     git: bool = True
     why: dict[str, str] = field(default_factory=dict)
+    unreadable: list[str] | None = None
+
+    def unread(self, error: UsageError) -> None:
+        """Collects why something in a folder cannot be read, or raises it."""
+        if self.unreadable is None:
+            raise error
+        self.unreadable.append(str(error))
 
     def below(self, root: str) -> Walk:
         """Returns the judge of paths below a folder that is named by itself."""

@@ -42,8 +42,8 @@ def expand(
     `[..]`, `**`) means the files and folders that match, unless something has literally that name.
     `-` is stdin. The URL of a store means the same for its objects (`mypt_cli.store`). A file that
     is named by itself is read, whatever its name, unless it is a baseline of the linter; of folders
-    and patterns, `left_out` says what is not. Raises UsageError for what is missing or unreadable,
-    and for a folder or pattern without any file.
+    and patterns, `left_out` says what is not, and may collect what is unreadable. Raises UsageError
+    for anything else that is missing or unreadable, and for a folder or pattern without any file.
     """
     wanted = tuple(suffix.lower() + packed for suffix in suffixes for packed in ("", *PACKED))
     found: dict[str, Source] = {}
@@ -76,8 +76,13 @@ def expand(
             why = left_out.line() if left_out else ""
             raise UsageError(f"{path}: nothing to read; {why}" if why else f"{path}: {fault}")
         for name in names:
-            source = source_of(name)
-            found.setdefault(os.path.realpath(name), source)
+            try:
+                source = source_of(name)
+                found.setdefault(os.path.realpath(name), source)
+            except UsageError as error:
+                if left_out is None or name == path:
+                    raise
+                left_out.unread(error)
     return list(found.values())
 
 
@@ -143,7 +148,14 @@ def _walk(folder: str, judge: Walk | None = None) -> Iterator[tuple[str, bool]]:
             continue
         seen.add(real)
         yield path, True
-        inner = [(name, os.path.join(path, name)) for name in reversed(_names(path))]
+        try:
+            names = _names(path)
+        except UsageError as error:
+            if judge is None or path == folder:
+                raise
+            judge.rules.unread(error)
+            continue
+        inner = [(name, os.path.join(path, name)) for name in reversed(names)]
         stack.extend(below for name, below in inner if not _passed_over(name, below, judge))
 
 
@@ -172,7 +184,7 @@ def _folder(folder: str, wanted: tuple[str, ...], left_out: LeftOut | None) -> l
 def _fits(path: str) -> bool:
     """Returns whether a file in a folder is to be read for its content, not only for its name."""
     name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    return not (name.endswith(JSON) and os.path.exists(path)) or holds_records(source_of(path))
+    return not (name.endswith(JSON) and os.access(path, os.R_OK)) or holds_records(source_of(path))
 
 
 def _glob(pattern: str, left_out: LeftOut | None) -> list[str]:

@@ -118,17 +118,19 @@ class Plan:
         )
 
     def files(
-        self, paths: Sequence[str], suffixes: Sequence[str] = SUFFIXES, *, say: Say | None = None
-    ) -> list[Source]:
+        self, paths: Sequence[str], suffixes: Sequence[str] = SUFFIXES, *, say: Say | None = None,
+        unreadable: list[str] | None = None,
+    ) -> list[Source]:  # fmt: skip
         """Returns the files that paths name, without those that `left_out` then counts.
 
-        `say` is told how many these are, and why they are left out.
+        `say` is told how many these are, and why they are left out; `unreadable` as in LeftOut.
         """
         exclude = (
             (self.config.folder, self.config.top.get("exclude", ())),
             (os.getcwd(), self.given.get("exclude") or ()),
         )
-        self.left_out = LeftOut(exclude, git=self.top["respect-gitignore"] is not False)
+        git = self.top["respect-gitignore"] is not False
+        self.left_out = LeftOut(exclude, git=git, unreadable=unreadable)
         found = expand(paths, suffixes=suffixes, left_out=self.left_out)
         if say is not None and (line := self.left_out.line()):
             say(line)
@@ -145,7 +147,7 @@ class Plan:
                 suffix for kind in sorted(kinds) for suffix in _SUFFIXES.get(kind, SUFFIXES)
             )
         )
-        found = self.files(paths, suffixes)
+        found = self.files(paths, suffixes, unreadable=[])
         if len(kinds) > 1:
             named = {os.path.realpath(path) for path in paths}
             found = [

@@ -152,3 +152,24 @@ def test_the_other_commands_read_it(name: str, capsys: pytest.CaptureFixture[str
     capsys.readouterr()
     convert(["--from", "mypt", "--to", "gabgpt", name, "-o", "-"])
     assert "4 records read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["--fix-only", "--exit-zero"], ["--show-settings"]])
+def test_what_cannot_be_read_in_a_folder_does_not_keep_others_from_being_checked(
+    folder: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mypt_convert.cli import main as convert
+
+    (folder / "in").mkdir()
+    for name in ("loop.jsonl", "loop.json"):
+        (folder / "in" / name).symlink_to(name)
+    (folder / "in" / "nothing.jsonl").symlink_to("missing")
+    write("in/z.jsonl", PROMPTED, BAD)
+    for path in ("in", "in/*"):
+        assert main([*command, path]) == 2
+        out, err = capsys.readouterr()
+        assert command or "in/z.jsonl:2:" in out
+        assert err.count("mypt-lint: error: in/") == 3
+        assert "in/loop.json: cannot be read" in err
+        assert "in/nothing.jsonl: a symbolic link to nothing" in err
+    assert convert(["--from", "mypt", "--to", "gabgpt", "in", "-o", "out.jsonl"]) == 2
