@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ def text_of(path: str) -> str:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8: byte {error.start + 1}") from None
+
+
+def refuse_pipe(path: str) -> None:
+    """Raises UsageError for a pipe or a device, which may be read for ever."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"{path}: is not a regular file; name one")
 
 
 def tools_of(path: str | None) -> list[Any] | None:

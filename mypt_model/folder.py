@@ -9,6 +9,7 @@ runs no code of its author.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -74,11 +75,7 @@ def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
     """
     wanted = None if wanted == "auto" else wanted
     path = newest(folder) / TRAINER
-    try:
-        facts = json.loads(path.read_bytes()) if path.is_file() else {}
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {path}: {error}") from None
-    data = facts.get("data") if isinstance(facts, dict) else None
+    data = (read_object(path) if path.is_file() else {}).get("data")
     said = data.get("dialect") if isinstance(data, dict) else None
     if not isinstance(said, str):
         return wanted or default
@@ -113,23 +110,39 @@ def is_plain(folder: Path) -> bool:
 
     Raises ModelError for a folder without a readable `config.json`.
     """
-    return _plain(_raw(folder))
+    return _plain(raw_config(folder))
 
 
-def _raw(folder: Path) -> dict[str, Any]:
-    """Returns the content of `config.json`."""
-    path = folder / CONFIG
+def raw_config(folder: Path) -> dict[str, Any]:
+    """Returns the content of `config.json`.
+
+    Raises ModelError for one that cannot be read, and for one that is not as a checkpoint says.
+    """
+    path, facts = folder / CONFIG, folder / TRAINER
     if folder.is_file():
         raise ModelError(f"{folder} is a file; expected a folder with {CONFIG} and *.safetensors")
+    files = read_object(facts).get("files") if facts.is_file() and path.is_file() else None
+    entry = files.get(CONFIG) if isinstance(files, dict) else None
+    digest = entry.get("sha256") if isinstance(entry, dict) else None
+    if digest and hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        raise ModelError(
+            f"{path}: was altered after {TRAINER} was written; copy the checkpoint again, or use "
+            "the one before it"
+        )
+    return read_object(path)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Returns the JSON object in a file. Raises ModelError."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_bytes())
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON: {error}") from None
-    if not isinstance(raw, dict):
+    if not isinstance(found, dict):
         raise ModelError(f"{path}: expected an object")
-    return raw
+    return found
 
 
 def _plain(raw: dict[str, Any]) -> bool:
@@ -152,7 +165,7 @@ def read_config(folder: Path) -> LlamaConfig:
     `config.json`, for models that are no plain Llama (biases, scaled positions), and for a shape
     that LlamaConfig refuses.
     """
-    path, raw = folder / CONFIG, _raw(folder)
+    path, raw = folder / CONFIG, raw_config(folder)
     if not _plain(raw):
         raise ModelError(
             f"{path}: only plain Llama models are read (no biases, no scaled positions)"
@@ -194,7 +207,7 @@ def check_layers(folder: Path) -> None:
     Only names of weights are read: building layers that nobody has would take all memory. Layers
     beyond the config are those of another head, where the model is no plain Llama.
     """
-    raw = _raw(folder)
+    raw = raw_config(folder)
     try:
         names = [*each_weight(folder)]
     except ModelError:  # who reads the weights says what is wrong with them

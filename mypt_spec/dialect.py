@@ -39,6 +39,7 @@ from mypt_spec.validator import Outcome, Run
 
 _PACKAGE = Path(__file__).parent
 _COMPILED = _PACKAGE / "compiled"
+_LARGEST = 16 << 20  # bytes of a file that says what a format is
 RECORDS = "records.toml"  # says how to read the records of a dialect
 SHARED = "mistakes.toml"  # in the root of all grammars: names for what those of chats refuse
 CODE = "adapter.py"  # reads the records of a dialect of one's own; run where its folder is named
@@ -356,6 +357,8 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
 
 def _text(file: Path) -> str:
     try:
+        if file.exists() and not (file.is_file() and file.stat().st_size <= _LARGEST):
+            raise SpecError(f"{file}: must be a regular file of at most {_LARGEST:,} bytes")
         return file.read_text(encoding="utf-8")
     except OSError as error:
         raise SpecError(f"{file}: cannot be read: {error.strerror}") from None

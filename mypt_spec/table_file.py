@@ -76,7 +76,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
 
     try:
         data = tomllib.loads(source)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SpecError(f"{where}: not TOML: {error}") from None
     head: dict[str, Any] = data.get("dialect", {})
     need(

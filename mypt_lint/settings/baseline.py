@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from mypt_cli.atomic import replacing
 from mypt_cli.errors import UsageError
+from mypt_cli.inputs import refuse_pipe
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_spec.bodies.strict_json import Fault, loads
 
@@ -85,6 +86,7 @@ def _own(item: Any) -> Any:
 
 def read(path: str) -> frozenset[Key]:
     """Returns the keys in a baseline file. Raises UsageError for a missing or other file."""
+    refuse_pipe(path)
     try:
         with open(path, encoding="utf-8") as lines:
             head = json.loads(next(lines, "null"))
@@ -110,7 +112,7 @@ def read(path: str) -> frozenset[Key]:
         ) from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"{path}: not a whole baseline ({error}); take it from version control, or write it "
             "anew"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mypt_cli.errors import UsageError, suggestion
+from mypt_cli.inputs import refuse_pipe
 from mypt_lint.options import KINDS
 from mypt_lint.settings.selection import UnknownRuleError, named
 from mypt_records.names import AUTO, NAMES, NATIVE
@@ -108,12 +109,13 @@ def read(path: str) -> Config:
 
 
 def _load(path: str) -> dict[str, Any]:
+    refuse_pipe(path)
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not TOML: {error}") from None
 
 
@@ -237,12 +239,12 @@ def _schema(value: Any, path: str) -> str:
             raise _Bad(
                 f"names the file {value!r}, which cannot be read: {error.strerror or error}"
             ) from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _Bad(f"names the file {value!r}, which is not JSON: {error}") from None
     try:
         check_schema(value)
         return json.dumps(value)
-    except (SchemaError, TypeError, ValueError) as error:
+    except (SchemaError, TypeError, ValueError, RecursionError) as error:
         what = "cannot be checked" if getattr(error, "unchecked", False) else "is no JSON Schema"
         raise _Bad(f"{what}: {error}") from None
 

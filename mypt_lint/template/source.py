@@ -129,7 +129,7 @@ def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
 def _json(file: Path) -> dict[str, Any]:
     try:
         value = json.loads(_read(file))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: no JSON: {error}") from None
     if not isinstance(value, dict):
         raise UsageError(f"{file}: expected a JSON object")

@@ -215,7 +215,7 @@ class _File:
         """Returns the adapter. Raises SpecError."""
         try:
             data = tomllib.loads(source)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise SpecError(f"{self.where}: is no TOML: {error}") from None
         if data.get("shape") == SHAPE:
             return declared_messages(data, self.table, where=self.where)

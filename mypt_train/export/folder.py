@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import mypt_spec
-from mypt_model.folder import CONFIG, GENERATION, WEIGHTS, beside, dialect_of, newest
+from mypt_model.folder import (
+    CONFIG,
+    GENERATION,
+    WEIGHTS,
+    beside,
+    dialect_of,
+    newest,
+    raw_config,
+    read_object,
+)
 from mypt_model.pieces import is_sharded, read_pieces
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
@@ -41,8 +50,8 @@ def export(
     cannot be written.
     """
     source, out = newest(checkpoint), Path(out)
-    config = _config(source)
     try:
+        config, settings = _config(source), _generation(source)
         name = dialect_of(source, wanted=dialect, default="mypt")
         d = mypt_spec.dialect(name, vocabulary=vocabulary or beside(source, *COPIES))
     except (KeyError, VocabularyError, ModelError) as error:
@@ -65,7 +74,7 @@ def export(
     }
     files = {
         CONFIG: {"architectures": ["LlamaForCausalLM"], "model_type": "llama"} | config | ids,
-        GENERATION: {"do_sample": True} | _generation(source) | ids | stops,
+        GENERATION: {"do_sample": True} | settings | ids | stops,
         "tokenizer.json": tokenizer_json(d),
         "tokenizer_config.json": tokenizer_config(d, last) | {"response_template": response},
     }
@@ -86,14 +95,7 @@ def export(
 def _generation(source: Path) -> dict[str, Any]:
     """Returns the settings of generation that a checkpoint has from the model it began with."""
     path = source / GENERATION
-    if not path.is_file():
-        return {}
-    try:
-        settings = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ExportError(f"{path}: cannot be read: {error}") from None
-    if not isinstance(settings, dict):
-        raise ExportError(f"{path}: expected an object")
+    settings = read_object(path) if path.is_file() else {}
     return {key: value for key, value in settings.items() if key != "transformers_version"}
 
 
@@ -101,10 +103,4 @@ def _config(source: Path) -> dict[str, Any]:
     for name in (CONFIG,) if is_sharded(source) else (CONFIG, WEIGHTS):
         if not (source / name).is_file():
             raise ExportError(f"{source}: has no {name}; name the folder of a checkpoint")
-    try:
-        config: dict[str, Any] = json.loads((source / CONFIG).read_bytes())
-    except (OSError, ValueError) as error:
-        raise ExportError(f"{source / CONFIG}: cannot be read: {error}") from None
-    if not isinstance(config, dict):
-        raise ExportError(f"{source / CONFIG}: expected an object")
-    return config
+    return raw_config(source)

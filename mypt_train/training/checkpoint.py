@@ -28,6 +28,7 @@ from mypt_model.folder import (
     TRAINER,
     WEIGHTS,
     checkpoints,
+    read_object,
 )
 from mypt_model.pieces import files_of_weights, is_sharded
 from mypt_model.pretrained import Net, PretrainedConfig, open_model
@@ -193,13 +194,10 @@ def facts_of(folder: Path, world: World = ALONE) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        facts = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from None
-    if not isinstance(facts, dict) or (facts.get("schema"), facts.get("version")) != (
-        SCHEMA,
-        VERSION,
-    ):
+        facts = read_object(path)
+    except ModelError as error:
+        raise CheckpointError(str(error)) from None
+    if (facts.get("schema"), facts.get("version")) != (SCHEMA, VERSION):
         raise CheckpointError(f"{path}: is not a {SCHEMA} of version {VERSION}")
     files = facts["files"]
     altered = torch.zeros(len(files), device=world.device)

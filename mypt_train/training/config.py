@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from msgspec import Meta, ValidationError, convert
 
 from mypt_cli.errors import suggestion
-from mypt_model.shape import LlamaConfig
+from mypt_model.folder import read_object
+from mypt_model.shape import LlamaConfig, ModelError
 
 _HERE = Path(__file__).parents[1]
 
@@ -147,11 +148,9 @@ class Config:
             path = _find(value)
             where = str(path)
             try:
-                value = json.loads(path.read_bytes())
-            except ValueError as error:
-                raise ConfigError(f"{path} is not JSON: {error}") from None
-            except OSError as error:
-                raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+                value = read_object(path)
+            except ModelError as error:
+                raise ConfigError(str(error)) from None
         if not isinstance(value, Mapping):
             raise ConfigError(f'{where}: expected an object {{"model": ..., "train": ...}}')
         _known(value, ("model", "train"), where)
@@ -188,7 +187,7 @@ class Config:
                 raise ConfigError(f"--set {text}: expected train.KEY=VALUE or model.KEY=VALUE")
             try:
                 raw[part][key] = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raw[part][key] = value
         return Config.of(raw)
 

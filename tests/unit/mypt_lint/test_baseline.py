@@ -132,6 +132,7 @@ def test_damage_is_never_known(tmp_path: Path, lint: Linter) -> None:
         '{"mypt-lint-baseline": 9}\n',
         '{"mypt-lint-baseline": 1}\n{"a": 1}\n',
         '{"mypt-lint-baseline": 1}\n["x", ["MYP001"',
+        "[" * 100_000,
     ],
 )
 def test_what_is_no_baseline_is_refused(

@@ -6,6 +6,7 @@ And opt-outs of records.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,8 @@ WRONG = {
     '[tools.t]\narguments = {type = "objekt"}': "arguments is no JSON Schema",
     '[tools.t]\narguments = "none.json"': "names the file 'none.json', which cannot be read",
     "x = [": "not TOML",
+    f"x = {'[' * 10_000}": "mypt-lint.toml: not TOML: ",
+    '[tools.t]\narguments = "deep.json"': "names the file 'deep.json', which is not JSON",
     'dialect = "none"': "no dialect 'none'",
     'format = "xml"': "no format is called 'xml'",
 }
@@ -155,7 +158,7 @@ WRONG = {
 @pytest.mark.parametrize("settings", WRONG)
 @pytest.mark.usefixtures("folder")
 def test_a_wrong_setting_is_named(settings: str, capsys: pytest.CaptureFixture[str]) -> None:
-    write_texts({"a.jsonl": GOOD, "mypt-lint.toml": settings})
+    write_texts({"a.jsonl": GOOD, "mypt-lint.toml": settings, "deep.json": "[" * 100_000})
     assert main(["a.jsonl"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("mypt-lint: error: ")
@@ -287,3 +290,13 @@ def test_what_is_ignored_in_vain_says_why(folder: Path, capsys: pytest.CaptureFi
     assert 'MYP105 cannot be ignored, nothing could be trained on: unknown role "robot"' in out
     assert "a.jsonl:1:" in out
     assert "/messages/0/role" in out, "at its place"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("option", ["--config", "--baseline"])
+@pytest.mark.usefixtures("folder")
+def test_a_pipe_is_not_waited_for(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe")
+    write_texts({"a.jsonl": GOOD})
+    assert main(["a.jsonl", option, "pipe"]) == 2
+    assert "pipe: is not a regular file; name one" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shutil
 import sys
@@ -179,6 +180,9 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
         ("toy.lark", "start: a", "does not define: Rule 'a'"),
         ("toy.lark", "start: STOP start? TEXT\n%declare STOP TEXT", "does not close"),
         ("toy.lark", "start: STOP\n%declare STOP", "never uses it"),
+        ("tokens.toml", f"x = {'[' * 10_000}", "not TOML"),
+        ("records.toml", f"x = {'[' * 10_000}", "is no TOML"),
+        ("toy.lark", b"//" + bytes(17 << 20), "must be a regular file of at most 16,777,216 bytes"),
         ("", None, "is no folder"),
         ("tokens.toml", NAMED_MYPT, "'mypt' is the name of a dialect of mypt-tags"),
     ],
@@ -338,3 +342,13 @@ def test_dialects_of_other_packages(installed: Path, module: bool) -> None:
 def test_a_package_without_its_folder_is_named(installed: Path, name: str, why: str) -> None:
     with pytest.raises(SpecError, match=re.escape(why)):
         mypt_spec.dialect(name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("file", ["tokens.toml", "toy.lark"])
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path, file: str) -> None:
+    own = write_folder(tmp_path, "toy", TOY_RECORDS)
+    (own / file).unlink()
+    os.mkfifo(own / file)
+    with pytest.raises(SpecError, match=f"{file}: must be a regular file"):
+        load(own)

@@ -245,7 +245,7 @@ def test_what_cannot_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "is not empty" in capsys.readouterr().err
     (source / "config.json").write_text("{")
     assert main([str(source), str(out)]) == 2
-    assert "config.json: cannot be read" in capsys.readouterr().err
+    assert "config.json is not JSON" in capsys.readouterr().err
     (source / "model.safetensors").unlink()
     assert main([str(source), str(out)]) == 2
     assert "has no model.safetensors" in capsys.readouterr().err
