@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -314,4 +315,7 @@ def _name(tool: Any, at: int) -> str:
     if tool.get("type") != "function" or not isinstance(name, str) or not name:
         said = 'expected {"type": "function", "function": {"name": ..., "parameters": {...}}}'
         raise ApiError(f"tools[{at}]: {said}", param=f"tools[{at}]")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name):  # a dot is in names that models have learnt
+        said = f"the name {name[:70]!r}: use letters, digits, _ and -, at most 64 of them"
+        raise ApiError(f"tools[{at}]: {said}", param=f"tools[{at}].function.name")
     return name

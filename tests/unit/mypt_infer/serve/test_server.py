@@ -77,6 +77,8 @@ WRONG: list[tuple[dict[str, Any], str, str | None]] = [
     ({"messages": [*HI, assistant("Yes")]}, "may not write", "messages"),
     ({"messages": [user([{"type": "image_url", "image_url": {"url": "x"}}])]}, "image_url", "messages[0].content[0]"),
     ({"tools": [{"type": "function"}]}, "expected", "tools[0]"),
+    ({"tools": [{"type": "function", "function": {"name": "get weather"}}]}, "use letters, digits", "tools[0].function.name"),
+    ({"tools": [{"type": "function", "function": {"name": "a" * 1000}}]}, "at most 64", "tools[0].function.name"),
     ({"tools": [function("f", type="strange")]}, "strange", "tools"),
     ({"tools": [FIND], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "workspace", "tool_choice"),
     ({"tool_choice": "required"}, "none given", "tool_choice"),
