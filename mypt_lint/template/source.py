@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mypt_cli.errors import UsageError
+from mypt_cli.inputs import text_of
 
 _CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
 _MORE = "additional_chat_templates"
@@ -54,7 +55,7 @@ def load(path: str) -> list[Template]:
             raise UsageError(f"{path}: it has no chat_template")
         tokens, stops = _tokens(config, here.parent), _stops(config, here.parent)
     else:
-        text = _read(here)
+        text = text_of(str(here))
         texts, tokens = [("", here, text)], _WITHOUT_FOLDER
         given = "eos_token" in text and not re.search(r"\bset\s+eos_token\b", text)
         stops = frozenset({tokens["eos_token"]} if given else ())
@@ -64,8 +65,10 @@ def load(path: str) -> list[Template]:
 
 def _of_folder(here: Path) -> list[tuple[str, Path, str]]:
     """Returns (name, file, source) of each template; a file of its own hides what settings say."""
-    found = [("", here / _SAVED, _read(here / _SAVED))] if (here / _SAVED).is_file() else []
-    found += [(file.stem, file, _read(file)) for file in sorted((here / _MORE).glob("*.jinja"))]
+    found = [("", here / _SAVED, text_of(str(here / _SAVED)))] if (here / _SAVED).is_file() else []
+    found += [
+        (file.stem, file, text_of(str(file))) for file in sorted((here / _MORE).glob("*.jinja"))
+    ]
     for name in (_CONFIG, _OLD):
         if not found and (here / name).is_file():
             found = _of_config(_json(here / name), here / name)
@@ -128,18 +131,9 @@ def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
 
 def _json(file: Path) -> dict[str, Any]:
     try:
-        value = json.loads(_read(file))
+        value = json.loads(text_of(str(file)))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file}: no JSON: {error}") from None
     if not isinstance(value, dict):
         raise UsageError(f"{file}: expected a JSON object")
     return value
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"{file}: it is not UTF-8") from None
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from None

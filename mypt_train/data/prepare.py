@@ -38,7 +38,6 @@ from mypt_train.scale.plan import Plan, dumped, make_plan
 from mypt_train.scale.run import run_unit
 from mypt_train.scale.state import report_there
 from mypt_train.scale.unit.proof import ChangedError, prove
-from mypt_train.scale.unit.report import DamagedError
 
 Progress = Callable[[str, int, int], None]
 # Bytes of a unit of objects: their beginnings cost a request each, and some that are read ahead.
@@ -129,11 +128,7 @@ def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
             raise PrepareError(
                 f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}"
             )
-        try:
-            other = _difference(there.read_bytes(), wanted) if there.exists() else ""
-        except (ValueError, TypeError, LookupError, RecursionError):
-            raise PrepareError(f"{there}: is damaged; delete {folder} to begin anew") from None
-        if other:
+        if there.exists() and (other := _difference(there.read_bytes(), wanted)):
             raise PrepareError(f"{out}: the earlier run had {other}; delete {folder} to begin anew")
     elif out.exists() and any(p.name != REJECTS for p in out.iterdir()):
         if resume and (out / MANIFEST).exists():
@@ -145,17 +140,20 @@ def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
 
 def _difference(before: bytes, now: bytes) -> str:
     """Returns in what the plan of an earlier run differs from this one; "" if in nothing."""
-    # The folder may have another name by now.
-    one, two = ({**json.loads(plan), "out": "", "sha256": ""} for plan in (before, now))
-    if one == two:
-        return ""
-    for key, value in two["options"].items():
-        if one["options"].get(key) != value:
-            return f"{key} = {one['options'].get(key)!r}, this one has {value!r}"
-    if [i.get("rules") for i in one["inputs"]] != [i.get("rules") for i in two["inputs"]]:
-        return "other settings of mypt-lint (mypt-lint.toml, or --ignore)"
-    if one["inputs"] != two["inputs"]:
-        return "other inputs, or an input has changed since"
+    try:
+        # The folder may have another name by now.
+        one, two = ({**json.loads(plan), "out": "", "sha256": ""} for plan in (before, now))
+        if one == two:
+            return ""
+        for key, value in two["options"].items():
+            if one["options"].get(key) != value:
+                return f"{key} = {one['options'].get(key)!r}, this one has {value!r}"
+        if [i.get("rules") for i in one["inputs"]] != [i.get("rules") for i in two["inputs"]]:
+            return "other settings of mypt-lint (mypt-lint.toml, or --ignore)"
+        if one["inputs"] != two["inputs"]:
+            return "other inputs, or an input has changed since"
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return f"a {PLAN} that is damaged now"
     return "another grammar, vocabulary, unit size or version"
 
 
@@ -180,7 +178,7 @@ def _is_made(plan: Plan, number: int) -> bool:
     if not report.exists():
         return False
     path = Path(plan.out, places.unit(number))
-    with suppress(DamagedError):
+    with suppress(StoreError):
         found = report_there(plan.store(), number)
         if found and path.exists() and durable.sha256(path) == found.sha256:
             return True

@@ -13,16 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import mypt_spec
-from mypt_model.folder import (
-    CONFIG,
-    GENERATION,
-    WEIGHTS,
-    beside,
-    dialect_of,
-    newest,
-    raw_config,
-    read_object,
-)
+from mypt_model import folder as model_folder
+from mypt_model.folder import CONFIG, GENERATION, WEIGHTS, beside, dialect_of, newest
 from mypt_model.pieces import is_sharded, read_pieces
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
@@ -95,7 +87,7 @@ def export(
 def _generation(source: Path) -> dict[str, Any]:
     """Returns the settings of generation that a checkpoint has from the model it began with."""
     path = source / GENERATION
-    settings = read_object(path) if path.is_file() else {}
+    settings = model_folder.read_object(path) if path.is_file() else {}
     return {key: value for key, value in settings.items() if key != "transformers_version"}
 
 
@@ -103,4 +95,4 @@ def _config(source: Path) -> dict[str, Any]:
     for name in (CONFIG,) if is_sharded(source) else (CONFIG, WEIGHTS):
         if not (source / name).is_file():
             raise ExportError(f"{source}: has no {name}; name the folder of a checkpoint")
-    return raw_config(source)
+    return model_folder.raw_config(source)

@@ -5,22 +5,17 @@ The report of a unit is written after it: a unit without one is not there.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
+from zlib import crc32
 
 import msgspec
 
-from mypt_cli.errors import UsageError
-from mypt_cli.store import Store
+from mypt_cli.store import Store, StoreError
 from mypt_train.scale import places
 
 T = TypeVar("T")
-
-
-class DamagedError(UsageError):
-    """An object that preparing has left is not as it was written; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +50,28 @@ class UnitReport:
     parts: tuple[PartReport, ...]
 
     def dumped(self) -> bytes:
-        """Returns the report as the bytes of its object, with a hash of itself as last member."""
+        """Returns the report as the bytes of its object, with a checksum as last member."""
         body = msgspec.json.encode(self)[:-1]
-        return b'%b,"check":"%b"}\n' % (body, _check(body))
+        return b'%b,"check":%d}\n' % (body, crc32(body))
 
     @staticmethod
     def parsed(content: bytes) -> UnitReport:
         """Reads what `dumped` returned. Raises ValueError for anything else."""
-        body, _, check = content.rpartition(b',"check":"')
-        if check != _check(body) + b'"}\n':
-            raise ValueError("its hash does not match")
-        return msgspec.convert(msgspec.json.decode(body + b"}"), UnitReport)
-
-
-def _check(body: bytes) -> bytes:
-    return hashlib.sha256(body).hexdigest().encode()
+        found = msgspec.convert(msgspec.json.decode(content), UnitReport)
+        if found.dumped() != content:
+            raise ValueError("its checksum does not match")
+        return found
 
 
 def report_of(store: Store, unit: int) -> UnitReport:
-    """Returns the report of a unit that is made. Raises DamagedError."""
+    """Returns the report of a unit that is made. Raises StoreError."""
     return read_object(store, places.report(unit), UnitReport.parsed)
 
 
 def read_object(store: Store, key: str, parse: Callable[[bytes], T]) -> T:
-    """Returns what a small object holds. Raises DamagedError."""
+    """Returns what a small object holds. Raises StoreError, also if it is damaged."""
     try:
         return parse(store.read(key))
     except (ValueError, LookupError, RecursionError) as error:
-        raise DamagedError(
-            f"{store.name(key)}: is damaged ({error}); delete it and run again"
-        ) from None
+        what = f"{store.name(key)}: is damaged ({error}); delete it and run again"
+        raise StoreError(what, "changed") from None

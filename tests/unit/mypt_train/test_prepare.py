@@ -411,7 +411,9 @@ def test_a_damaged_plan_of_an_earlier_run_is_named(tmp_path: Path, data: bytes) 
     plan = tmp_path / "out" / ".work" / "plan.json"
     plan.parent.mkdir(parents=True)
     plan.write_bytes(data)
-    with pytest.raises(PrepareError, match=r"plan\.json: is damaged; delete .*\.work to begin"):
+    with pytest.raises(
+        PrepareError, match=r"had a plan\.json that is damaged now; delete .*\.work"
+    ):
         prepare_files(PHASES[:1], tmp_path / "out", resume=True)
 
 
