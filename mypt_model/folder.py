@@ -69,13 +69,15 @@ def beside(folder: str | Path, *names: str) -> Path | None:
 def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
     """Returns the name or folder of the dialect that a model was trained on, by its checkpoint.
 
-    It is the folder where the checkpoint holds a grammar of its own. Returns `wanted`, or else
-    `default`, if the checkpoint does not say; `wanted="auto"` is the same as None. Raises
-    ModelError if the checkpoint says another dialect than `wanted`, or cannot be read.
+    It is the folder where the checkpoint holds a grammar of its own. An exported model says it in
+    `config.json`. Returns `wanted`, or else `default`, if neither says; `wanted="auto"` is the same
+    as None. Raises ModelError if the checkpoint says another dialect than `wanted`, or cannot be
+    read.
     """
     wanted = None if wanted == "auto" else wanted
     path = newest(folder) / TRAINER
-    data = (read_object(path) if path.is_file() else {}).get("data")
+    facts = read_object(path) if path.is_file() else {"data": _raw(path.parent)}
+    data = facts.get("data")
     said = data.get("dialect") if isinstance(data, dict) else None
     if not isinstance(said, str):
         return wanted or default

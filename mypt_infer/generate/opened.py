@@ -22,17 +22,25 @@ def spoken(
     The vocabulary is by default the one beside the model: the copy that training keeps, or the
     `tokenizer.json` or `tekken.json` of a model that another program made. Raises ModelError where
     the checkpoint contradicts `wanted`, for an unknown dialect, for a vocabulary that cannot be
-    read, and where there is no model at all.
+    read, where neither of them names the format, and where there is no model at all.
     """
     is_plain(newest(Path(folder)))  # raises where there is no config.json
-    name = dialect_of(folder, wanted=wanted, default="mypt")
+    said = dialect_of(folder, wanted=wanted, default="")
+    name = said or "mypt"
     # What training wrote has its vocabulary as a copy, or is on the dialect's.
     others = () if beside(folder, TRAINER) else ("tokenizer.json", "tekken.json")
     try:
         found = vocabulary or beside(folder, *COPIES, *others)
-        return name, mypt_spec.dialect(name, vocabulary=found)
+        opened = mypt_spec.dialect(name, vocabulary=found)
     except (KeyError, VocabularyError) as error:
         raise ModelError(error.args[0]) from None
+    tags = opened.vocabulary.special if opened.vocabulary else {}
+    if tags and not said and not tags.keys() & opened.tokenizer.special.keys():
+        raise ModelError(
+            f"{folder}: does not say its format, and its vocabulary has no tag of {name}; name the "
+            "format with --dialect, such as chatml or qwen3"
+        )
+    return name, opened
 
 
 def loaded(folder: str | Path, device: str) -> Llama:

@@ -64,6 +64,7 @@ def export(
         "eos_token_id": list(ends.values()),
         "pad_token_id": d.tokenizer.pad,
     }
+    config |= {"dialect": d.name} if d.name in mypt_spec.dialects() else {}  # for our own commands
     files = {
         CONFIG: {"architectures": ["LlamaForCausalLM"], "model_type": "llama"} | config | ids,
         GENERATION: {"do_sample": True} | settings | ids | stops,
@@ -88,7 +89,7 @@ def _generation(source: Path) -> dict[str, Any]:
     """Returns the settings of generation that a checkpoint has from the model it began with."""
     path = source / GENERATION
     settings = model_folder.read_object(path) if path.is_file() else {}
-    return {key: value for key, value in settings.items() if key != "transformers_version"}
+    return {k: v for k, v in settings.items() if k[0] != "_" and k != "transformers_version"}
 
 
 def _config(source: Path) -> dict[str, Any]:

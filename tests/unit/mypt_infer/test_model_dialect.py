@@ -15,6 +15,7 @@ from mypt_infer.chat.cli import main as chat
 from mypt_infer.generate.cli import main as generate
 from mypt_infer.generate.opened import spoken
 from mypt_lint.cli import main as lint
+from mypt_model.shape import ModelError
 from mypt_spec.tokenizer.vocabulary import FILE
 from mypt_train.commands.export import main as export
 from tests.support.build import chat as chat_of
@@ -86,6 +87,14 @@ def test_exporting_uses_the_dialect_of_the_checkpoint(
     assert export([str(checkpoint(tmp_path / "mypt")), str(tmp_path / "out")]) == 0
 
 
+@pytest.mark.parametrize("dialect", ["mypt", "chatml"])
+def test_an_exported_model_says_its_dialect(dialect: str, tmp_path: Path) -> None:
+    assert export([str(checkpoint(tmp_path / "model", dialect)), "-o", str(tmp_path / "out")]) == 0
+    assert spoken(tmp_path / "out", wanted=None)[0] == dialect
+    with pytest.raises(ModelError, match=f"was trained on {dialect}, not on praxis"):
+        spoken(tmp_path / "out", wanted="praxis")
+
+
 @pytest.mark.usefixtures("says_hi")
 @pytest.mark.parametrize("dialect", ["mypt", "mypt-3b", "gabgpt", "praxis"])
 def test_a_chat_uses_the_dialect_of_the_checkpoint(
@@ -152,6 +161,8 @@ def test_a_model_of_another_program_has_its_vocabulary_beside_it(tmp_path: Path)
     (model / FILE).unlink()
     library, wanted = learnt("chatml")
     library.save(str(model / "tokenizer.json"))
+    with pytest.raises(ModelError, match=r"no tag of mypt; name the format with --dialect"):
+        spoken(model, wanted=None)
     _, spoken_dialect = spoken(model, wanted="chatml")
     text = "Hello, how are you?"
     ids = library.encode(text, add_special_tokens=False).ids
