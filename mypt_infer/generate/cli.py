@@ -58,7 +58,7 @@ def _options(out: Parser) -> None:
     )
     add(
         "--tools FILE",
-        "a JSON list of tools in OpenAI's or MCP's style; without it the model cannot call any",
+        "a JSON list of tools in OpenAI's or MCP's style (default: those of the prompt's record)",
     )
     add("--skip-unreadable", "leave out tools whose schemas cannot be read, and name them")
     add = out.group("limits")
@@ -97,8 +97,8 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.generate.opened import loaded, spoken
 
     _, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
-    prompt = read_prompt(dialect, text_of(chosen.prompt))
-    tools = tools_of(chosen.tools) or []
+    prompt, declared = _read(dialect, text_of(chosen.prompt))
+    tools = declared if chosen.tools is None else tools_of(chosen.tools) or []
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.loop import positions
 
@@ -193,6 +193,11 @@ def read_prompt(dialect: Dialect, text: str) -> list[int]:
 
     Raises CliError saying where the prompt is wrong.
     """
+    return _read(dialect, text)[0]
+
+
+def _read(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
+    """Returns the ids of a prompt, and the tools that a record declares."""
     from mypt_infer.decode.prompt import opening, prompt_ids
 
     if text.lstrip().startswith("{"):
@@ -208,11 +213,11 @@ def read_prompt(dialect: Dialect, text: str) -> list[int]:
         episode, findings = dialect.read(record)
         _refuse(findings, "record")
         assert episode is not None
-        return prompt_ids(dialect, episode)
+        return prompt_ids(dialect, episode), dialect.adapter.tools(episode) or []
     outcome = dialect.check_prefix(text.removesuffix("\n"))
     _refuse(outcome.findings, "text")
     ids = [int(i) for i in encode_events(outcome.events, dialect.table, dialect.tokenizer).ids]
-    return ids + opening(dialect, ids)
+    return ids + opening(dialect, ids), []
 
 
 def _refuse(findings: list[Finding], what: str) -> None:

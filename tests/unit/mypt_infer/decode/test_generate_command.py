@@ -100,6 +100,25 @@ def test_every_dialect_generates(
     assert complete(decoder(name), decoder(name).ids_of(prompt(name)) + ids)
 
 
+def test_tools_that_a_record_declares_may_be_called(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    class Spy(Decoder):
+        def __init__(self, dialect: Any, tools: Any, **options: Any) -> None:
+            seen.append(tools)
+            super().__init__(dialect, tools, **options)
+
+    monkeypatch.setattr("mypt_infer.decode.decoder.Decoder", Spy)
+    declared, other = function("declared"), function("other")
+    path = write(tmp_path / "p.json", chat(user(), tools=[declared]))
+    limits = ("--dialect", "qwen3", "--max-new-tokens", "24")
+    assert run(folder, path, *limits) == 0
+    assert run(folder, path, *limits, "--tools", write(tmp_path / "t.json", [other])) == 0
+    assert seen == [[declared], [other]]
+
+
 def test_tools_that_cannot_be_read_are_said_in_one_line(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
