@@ -76,7 +76,7 @@ def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
     """
     wanted = None if wanted == "auto" else wanted
     path = newest(folder) / TRAINER
-    facts = read_object(path) if path.is_file() else {"data": _raw(path.parent)}
+    facts = read_object(path) if path.is_file() else {"data": raw_config(path.parent)}
     data = facts.get("data")
     said = data.get("dialect") if isinstance(data, dict) else None
     if not isinstance(said, str):

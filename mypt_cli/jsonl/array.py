@@ -204,8 +204,8 @@ class _Cutter:
                 if not self.in_string and not self.depth:
                     return at, True
                 continue
-            if not self.depth and data[at : at + 1] not in b'"[{':
-                at = self._end(_WORD, data, at)  # a number, or a word
+            if not self.depth and (self.length or data[at : at + 1] not in b'"[{'):
+                at = self._end(_WORD, data, at)  # a number, or a word, or more of it
                 return at, at < len(data)
             at = self._end(_INSIDE, data, at) if self.depth else at
             char = data[at : at + 1]

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import mypt_spec
@@ -108,6 +108,7 @@ def test_a_file_that_is_cut_anywhere_has_a_finding(
 
 
 @given(st.lists(st.sampled_from(b'[]{},"\\\n 1xN\xc3\xbc'), max_size=24), st.integers(1, 5))
+@example(list(b",\\["), 1)
 def test_any_bytes_are_read_alike_in_any_pieces(noise: list[int], size: int) -> None:
     data = b'[{"a": 1}' + bytes(noise)
     whole = list(record_blocks(memory(data)))

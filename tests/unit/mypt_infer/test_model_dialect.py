@@ -68,7 +68,7 @@ def test_a_checkpoint_that_does_not_say_is_of_mypt(
     assert capsys.readouterr().out.endswith("<|end|>")
     for facts in ("{", "[]", '{"data": 1}'):
         (model / "trainer.json").write_text(facts)
-        assert generate(options) == (2 if facts == "{" else 0)
+        assert generate(options) == (0 if "data" in facts else 2)
     capsys.readouterr()
     name_dialect(model, "another")
     assert generate(options) == 2
