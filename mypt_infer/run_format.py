@@ -19,13 +19,7 @@ from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.tagged import Types, types_of
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
-from mypt_spec.states import (
-    begins_turn,
-    calling_blocks,
-    model_writes,
-    open_blocks,
-    result_opener,
-)
+from mypt_spec.states import begins_turn, calling_blocks, model_writes, open_blocks, result_opener
 from mypt_spec.table import DEFINITIONS, LISTS, TEXT, Terminal, pattern
 
 

@@ -15,16 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mypt_infer.controller.driver import Driver, failed
-from mypt_infer.controller.events import (
-    Ask,
-    Event,
-    Execute,
-    Reply,
-    Returned,
-    Sample,
-    Stop,
-    TurnEnd,
-)
+from mypt_infer.controller.events import Ask, Event, Execute, Reply, Returned, Sample, Stop, TurnEnd
 from mypt_infer.controller.history import History
 from mypt_infer.controller.messages import append_messages
 from mypt_infer.controller.options import Options

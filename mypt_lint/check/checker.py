@@ -294,15 +294,7 @@ class Checker:
         shown = snippet or Snippet.around(line, start, end)
         edit = replacement(line, finding.fix) if finding.fix is not None and self.edits else None
         return Diagnostic(
-            self.graded(finding),
-            filename,
-            row,
-            start + 1,
-            row,
-            end + 1,
-            self.name,
-            shown,
-            edit,
+            self.graded(finding), filename, row, start + 1, row, end + 1, self.name, shown, edit
         )
 
     def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Diagnostic]:

@@ -16,16 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mypt_spec.record_schema import (
-    ITEMS,
-    LANGUAGE,
-    NAME,
-    NUMBER,
-    ROLE,
-    STRING,
-    Field,
-    RecordSchema,
-)
+from mypt_spec.record_schema import ITEMS, LANGUAGE, NAME, NUMBER, ROLE, STRING, Field, RecordSchema
 
 BITS = 12  # keys a message can have; the role's number is in the bits above
 STRINGS = (STRING, NAME, LANGUAGE)

@@ -14,14 +14,7 @@ from mypt_cli.jsonl.blocks import Block, Source, blocks
 from mypt_cli.jsonl.records import record_blocks
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.check.file_faults import (
-    BLOCK,
-    MAX_LINE,
-    broken_off,
-    ending,
-    too_long,
-    whole_text,
-)
+from mypt_lint.check.file_faults import BLOCK, MAX_LINE, broken_off, ending, too_long, whole_text
 from mypt_lint.check.origins import placed
 from mypt_lint.check.texts import generation_units, text_units
 from mypt_lint.fast.fast_checker import FastChecker

@@ -8,16 +8,7 @@ what else a message may hold.
 from __future__ import annotations
 
 from mypt_spec.adapters.base import CHAT_ROLES
-from mypt_spec.record_schema import (
-    JSON,
-    LANGUAGE,
-    LIST,
-    NAME,
-    OBJECT,
-    STRING,
-    Field,
-    RecordSchema,
-)
+from mypt_spec.record_schema import JSON, LANGUAGE, LIST, NAME, OBJECT, STRING, Field, RecordSchema
 
 Fields = dict[str, Field]
 TEXT, MAYBE = Field(STRING), Field(STRING, required=False)

@@ -21,14 +21,7 @@ from mypt_spec.bodies.definitions import (
     write_definitions,
 )
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, kind_of, loads
-from mypt_spec.bodies.tagged import (
-    TaggedFault,
-    Types,
-    read_tagged,
-    typed,
-    types_of,
-    write_tagged,
-)
+from mypt_spec.bodies.tagged import TaggedFault, Types, read_tagged, typed, types_of, write_tagged
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.table import CALLS, DEFINITIONS, LISTS, TokenTable

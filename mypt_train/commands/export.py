@@ -63,11 +63,7 @@ def _run(chosen: argparse.Namespace) -> int:
     refuse_url(out, what="a folder")
     if chosen.checkpoint is not None:
         made = rooms.export(
-            chosen.checkpoint,
-            out,
-            dialect=chosen.dialect,
-            vocabulary=chosen.vocab,
-            servers=servers,
+            chosen.checkpoint, out, dialect=chosen.dialect, vocabulary=chosen.vocab, servers=servers
         )
     elif not servers:
         raise rooms.ExportError("name a checkpoint, or a server with --for")

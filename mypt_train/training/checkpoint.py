@@ -82,14 +82,7 @@ def save(
         ]
         refuse_spoilt(out, step, spoilt)
         try:
-            _write(
-                path,
-                weights,
-                state,
-                model,
-                stamped(facts, step),
-                beside,
-            )
+            _write(path, weights, state, model, stamped(facts, step), beside)
         except (OSError, SafetensorError) as error:
             raise unwritten(path, error) from None
         drop_old(out, keep)

@@ -53,15 +53,7 @@ from mypt_infer.decode.compile.tagged_arguments import (
     way_of,
 )
 from mypt_infer.decode.tools import SchemaFault, ToolSpec
-from mypt_spec.bodies.json_body import (
-    ID,
-    TAGGED,
-    Call,
-    call_text,
-    list_text,
-    written,
-    written_key,
-)
+from mypt_spec.bodies.json_body import ID, TAGGED, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, TAGS, with_tags
 from mypt_spec.table import IDS_LAST, LISTS
