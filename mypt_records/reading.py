@@ -7,6 +7,7 @@ they should have been.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -77,6 +78,18 @@ class Reader:
             label,
             extras,
             findings=tuple(self.findings),
+        )
+
+    def message(self, item: Mapping[str, Any], said: Message) -> Message:
+        """Returns a message with what all shapes say alike, and with what its parts hold."""
+        at, answers = said.at, item.get("tool_call_id")
+        return replace(
+            said,
+            calls=(*said.calls, *self.called),
+            answers=self.string(answers, f"{at}/tool_call_id", "tool_call_id"),
+            name=self.string(item.get("name"), f"{at}/name", "name"),
+            weight=weight_of(said.beside, self),
+            beside=said.beside | self.inner,
         )
 
     def label(self, record: dict[str, Any]) -> Given | None:

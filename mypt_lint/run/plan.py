@@ -363,17 +363,9 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
     Raises UsageError.
     """
     names = (
-        "dialect",
-        "records",
-        "kind",
-        "phase",
-        "max-tokens",
-        "fail-on",
-        "baseline",
-        "eval-prompts",
-        "vocab",
-        "mask",
-    )
+        "dialect", "records", "kind", "phase", "max-tokens", "fail-on", "baseline", "eval-prompts",
+        "vocab", "mask",
+    )  # fmt: skip
     out = {name: getattr(options, name.replace("-", "_"), None) for name in names}
     try:
         select, ignore = (getattr(options, name, None) for name in ("select", "ignore"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_records.chat import ROLES, Call, Chat, Given, Message, Text
-from mypt_records.reading import Reader, below, filled, weight_of
+from mypt_records.reading import Reader, below, filled
 from mypt_spec.findings import Finding, regraded
 
 ABOUT = "OpenAI records (messages)"
@@ -122,19 +122,8 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
             thoughts += parts[2]
             if not texts and (reader.called or thoughts):
                 texts = None
-    return Message(
-        role,
-        said,
-        at,
-        texts,
-        thoughts,
-        (*calls, *reader.called),
-        media,
-        answers=reader.string(message.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id"),
-        name=reader.string(message.get("name"), f"{at}/name", "name"),
-        weight=weight_of(beside, reader),
-        beside=beside | reader.inner,
-    )
+    said_here = Message(role, said, at, texts, thoughts, calls, media, beside=beside)
+    return reader.message(message, said_here)
 
 
 def _misplaced(message: dict[str, Any], role: str) -> set[str]:

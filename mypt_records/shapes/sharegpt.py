@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_records.chat import Call, Chat, Given, Message, Text
-from mypt_records.reading import Reader, below, filled, weight_of
+from mypt_records.reading import Reader, below, filled
 from mypt_records.shapes import openai
 
 ABOUT = "ShareGPT records (conversations)"
@@ -112,16 +112,5 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
         for key, value in item.items()
         if key not in read and (value is not None or key not in _KNOWN)
     }
-    return Message(
-        role,
-        said,
-        at,
-        texts,
-        thoughts,
-        (*calls, *reader.called),
-        media,
-        answers=reader.string(item.get("tool_call_id"), f"{at}/tool_call_id", "tool_call_id"),
-        name=reader.string(item.get("name"), f"{at}/name", "name"),
-        weight=weight_of(beside, reader),
-        beside=beside | reader.inner,
-    )
+    said_here = Message(role, said, at, texts, thoughts, calls, media, beside=beside)
+    return reader.message(item, said_here)
