@@ -22,6 +22,14 @@ def text_of(path: str) -> str:
         raise UsageError(f"{path} is not UTF-8: byte {error.start + 1}") from None
 
 
+def json_of(path: str) -> Any:
+    """Returns the JSON value in a file, `-` for standard input. Raises UsageError."""
+    try:
+        return json.loads(text_of(path))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON: {error}") from None
+
+
 def refuse_pipe(path: str) -> None:
     """Raises UsageError for a pipe or a device, which may be read for ever."""
     if os.path.exists(path) and not os.path.isfile(path):
@@ -35,10 +43,7 @@ def tools_of(path: str | None) -> list[Any] | None:
     """
     if path is None:
         return None
-    try:
-        found = json.loads(text_of(path))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON: {error}") from None
+    found = json_of(path)
     if isinstance(found, dict) and isinstance(found.get("tools"), list):
         found = found["tools"]
     if not isinstance(found, list):

@@ -12,7 +12,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from mypt_cli.command import Command
-from mypt_cli.inputs import text_of, tools_of
+from mypt_cli.inputs import json_of, text_of, tools_of
 from mypt_cli.parser import Parser
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect, Finding
@@ -181,11 +181,7 @@ def _response(chosen: argparse.Namespace) -> Response | None:
         return Response(lark=text_of(chosen.response_lark))
     if chosen.response_schema is None:
         return None
-    try:
-        schema = json.loads(text_of(chosen.response_schema))
-    except (ValueError, RecursionError) as error:
-        raise CliError(f"{chosen.response_schema} is not JSON: {error}") from None
-    return Response(schema=schema)
+    return Response(schema=json_of(chosen.response_schema))
 
 
 def read_prompt(dialect: Dialect, text: str) -> list[int]:

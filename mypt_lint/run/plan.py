@@ -104,11 +104,8 @@ class Plan:
         path = self._file("eval-prompts")
         if path is None:
             return []
-        try:
-            with open(path, encoding="utf-8") as lines:
-                return [line.rstrip("\n") for line in lines if line.strip()]
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path}: the prompts cannot be read: {error}") from None
+        lines = text_of(path).replace("\r", "\n").split("\n")
+        return [line for line in lines if line.strip()]
 
     def _file(self, key: str) -> str | None:
         """Returns a file that the settings name."""

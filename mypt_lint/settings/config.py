@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mypt_cli.errors import UsageError, suggestion
-from mypt_cli.inputs import refuse_pipe
+from mypt_cli.inputs import json_of, refuse_pipe, text_of
 from mypt_lint.options import KINDS
 from mypt_lint.settings.selection import UnknownRuleError, named
 from mypt_records.names import AUTO, NAMES, NATIVE
@@ -111,11 +111,8 @@ def read(path: str) -> Config:
 def _load(path: str) -> dict[str, Any]:
     refuse_pipe(path)
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
+        return tomllib.loads(text_of(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not TOML: {error}") from None
 
 
@@ -231,16 +228,9 @@ def _schema(value: Any, path: str) -> str:
     """Returns a JSON Schema as JSON text; the value may name a file that holds one."""
     if isinstance(value, str):
         try:
-            with open(
-                os.path.join(os.path.dirname(os.path.abspath(path)), value), encoding="utf-8"
-            ) as file:
-                value = json.load(file)
-        except OSError as error:
-            raise _Bad(
-                f"names the file {value!r}, which cannot be read: {error.strerror or error}"
-            ) from None
-        except (ValueError, RecursionError) as error:
-            raise _Bad(f"names the file {value!r}, which is not JSON: {error}") from None
+            value = json_of(os.path.join(os.path.dirname(os.path.abspath(path)), value))
+        except UsageError as error:
+            raise _Bad(f"names the file {value!r}: {error}") from None
     try:
         check_schema(value)
         return json.dumps(value)

@@ -6,14 +6,13 @@ transformers saves one. Output are templates. Nothing is run here.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from mypt_cli.errors import UsageError
-from mypt_cli.inputs import text_of
+from mypt_cli.inputs import json_of, text_of
 
 _CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
 _MORE = "additional_chat_templates"
@@ -130,10 +129,7 @@ def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
 
 
 def _json(file: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(text_of(str(file)))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: no JSON: {error}") from None
+    value = json_of(str(file))
     if not isinstance(value, dict):
         raise UsageError(f"{file}: expected a JSON object")
     return value

@@ -161,7 +161,8 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
     totals = Totals()
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
     with ThreadPoolExecutor(_THREADS) as threads:
-        reports = list(threads.map(lambda n: _packed(store, n), range(plan.groups)))
+        keys = map(places.group, range(plan.groups))
+        reports = list(threads.map(lambda k: read_object(store, k, GroupReport.parsed), keys))
     for report in reports:
         totals.add(report.totals)
         for name, shards in report.splits.items():
@@ -171,10 +172,6 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
     for name, content in plan.options.loaded_dialect.kept.items():
         put(plan, name, content, alone=alone)
     return manifest([source.described() for source in plan.inputs], plan.options, totals, splits)
-
-
-def _packed(store: Store, group: int) -> GroupReport:
-    return read_object(store, places.group(group), GroupReport.parsed)
 
 
 def _about(plan: Plan, sealed: Sealed) -> dict[str, Any]:

@@ -212,7 +212,11 @@ def test_what_is_no_template(tmp_path: Path) -> None:
         load(str(tmp_path))
     with pytest.raises(UsageError, match="No such file"):
         load(str(tmp_path / "x.jinja"))
-    for text, words in [("{", "no JSON"), ("[]", "expected a JSON object"), ("{}", "no chat_temp")]:
+    for text, words in [
+        ("{", "is not JSON"),
+        ("[]", "expected a JSON object"),
+        ("{}", "no chat_temp"),
+    ]:
         (tmp_path / "tokenizer_config.json").write_text(text)
         with pytest.raises(UsageError, match=words):
             load(str(tmp_path / "tokenizer_config.json"))
