@@ -76,8 +76,12 @@ def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
     """
     wanted = None if wanted == "auto" else wanted
     path = newest(folder) / TRAINER
-    facts = read_object(path) if path.is_file() else {"data": raw_config(path.parent)}
-    data = facts.get("data")
+    config = path.with_name(CONFIG)
+    data = (
+        read_object(path).get("data")
+        if path.is_file()
+        else config.is_file() and read_object(config)
+    )
     said = data.get("dialect") if isinstance(data, dict) else None
     if not isinstance(said, str):
         return wanted or default
