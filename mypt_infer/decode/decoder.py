@@ -425,12 +425,14 @@ class Decoder:
     def unproved(self, state: int) -> bool:
         """Returns whether `takes` may refuse an id that is allowed, for all that is known."""
         machine = state >> BUDGET_BITS
-        if machine < self._size:
-            return False
+        if machine < self._size or not self.engine.sure(machine):
+            return bool(machine >= self._size)
+        return not self.unbound(state) and self.allow(state).count > len(self.near_ids(state))
+
+    def unbound(self, state: int) -> bool:
+        """Returns whether the budgets of a state refuse nothing."""
         left, inside, _ = self.free(state)
-        fits = state >> BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside
-        count = self.allow(state).count
-        return not self.engine.sure(machine) or (not fits and count > len(self.near_ids(state)))
+        return state >> BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside
 
     def near_ids(self, state: int) -> Ints:
         """Returns allowed ids that are taken for sure: all, or those that are proved."""

@@ -90,15 +90,20 @@ def draw(
     decoder refuses when it is taken, is drawn again, with a chance made of this one. Raises
     ValueError if the logits that are read are not finite numbers.
     """
-    decoder, endless = tensors.decoder, tensors.decoder.endless(state)
-    if decoder.allow(state).count == decoder.allow(endless).count:
+    decoder = tensors.decoder
+    if decoder.unbound(state):
         return _taken(logits, state, tensors, sampling, chance, measured)
-    wish = _taken(logits, endless, tensors, sampling, chance, measured=False)
-    cut = not (decoder.allow(state).has(wish.token) and decoder.takes(state, wish.token))
-    if not cut and not measured:
-        return wish
-    drawn = _taken(logits, state, tensors, sampling, _next_chance(chance), measured)
-    return drawn._replace(cut=cut, token=drawn.token if cut else wish.token)
+    wish = _taken(logits, decoder.endless(state), tensors, sampling, chance, measured=False)
+    cut = decoder.accepts(state, [wish.token]) == 0
+    token, mass = wish.token, math.nan
+    if cut:  # of what is proved, whatever was tried in this state: rows that share it draw alike
+        near = decoder.near_ids(state)
+        proved = AllowSet(len(near), near, None) if len(near) else None
+        again = _next_chance(chance)
+        token = _taken(logits, state, tensors, sampling, again, False, proved).token
+    if measured:
+        mass = _draw(logits, state, tensors, sampling, chance, True, None).refused_mass
+    return Drawn(token, mass, cut)
 
 
 def _taken(
@@ -108,10 +113,11 @@ def _taken(
     sampling: Sampling,
     chance: float,
     measured: bool,
+    allowed: AllowSet | None = None,
 ) -> Drawn:
-    """Returns one token of the allow set of `state` that the decoder takes."""
+    """Returns one token of the allow set of `state`, or of another, that the decoder takes."""
     while True:
-        drawn = _draw(logits, state, tensors, sampling, chance, measured)
+        drawn = _draw(logits, state, tensors, sampling, chance, measured, allowed)
         if tensors.decoder.takes(state, drawn.token):
             return drawn
         chance = _next_chance(chance)
@@ -128,9 +134,10 @@ def _draw(
     sampling: Sampling,
     chance: float,
     measured: bool,
+    allowed: AllowSet | None,
 ) -> Drawn:
     greedy = sampling.temperature == 0 or (sampling.greedy_calls and tensors.decoder.calling(state))
-    found = tensors.decoder.allow(state)
+    found = tensors.decoder.allow(state) if allowed is None else allowed
     short = tensors.list_of(found)
     if not measured and found.only is not None:
         kept = _scaled(logits[short], sampling)
