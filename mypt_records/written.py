@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -50,13 +50,9 @@ def read_out(chat: Chat, kinds: Collection[str] = (CALLS,)) -> Chat:
         messages = tuple(_with_calls(messages, found, declared=tools is not None))
     if THOUGHTS in kinds:
         messages = tuple(map(_with_thoughts, messages))
-    if all(map(_same, messages, chat.messages)) and len(messages) == len(chat.messages):
+    if [*map(id, messages)] == [*map(id, chat.messages)]:
         return chat
     return replace(chat, messages=messages, tools=tools, findings=(*chat.findings, *found))
-
-
-def _same(one: Message, other: Message) -> bool:
-    return one is other
 
 
 def _declared(chat: Chat) -> tuple[Tool, ...] | None:
@@ -122,7 +118,7 @@ def _tagged(message: Message, text: Text, found: list[Finding]) -> Message:
     return _calling(message, text, blocks[0].start(), calls)
 
 
-def _calling(message: Message, text: Text, end: int, calls: list[Call | None]) -> Message:
+def _calling(message: Message, text: Text, end: int, calls: Iterable[Call | None]) -> Message:
     said = text.text[:end].rstrip()
     content = (replace(text, text=said),) if said else None
     return replace(message, content=content, calls=tuple([c for c in calls if c is not None]))
@@ -163,7 +159,7 @@ def _bracketed(message: Message, text: Text, found: list[Finding]) -> Message:
         hint = 'write them as "tool_calls" of the message'
         found.append(Finding("MYP304", said, text.at, help=hint))
         calls = []
-    return _calling(message, text, 0, [*calls])
+    return _calling(message, text, 0, calls)
 
 
 def _python_calls(source: str, names: list[str], at: str) -> Iterator[Call]:

@@ -187,7 +187,7 @@ def _checker(
     dialect; findings of the severities `counting` fail.
     """
     from mypt_lint.check.detect import candidates, detect
-    from mypt_lint.run.plan import checker, hidden, named_dialect, planned
+    from mypt_lint.run.plan import checker, hidden, planned
     from mypt_lint.run.shape import formats_of_texts
     from mypt_records.names import TEXTS
 
@@ -200,18 +200,14 @@ def _checker(
         doubt = "" if guess.sure else f"{doubt}; choose with --dialect"
         return checker(own, guess.dialect), kind, guess.source, doubt, own.counting
     said: list[str] = []
-    own, name, others, source, formatless = plan.resolved(source, said.append)
-    if formatless and own["records"] == TEXTS:
-        names, source = formats_of_texts(source)
-        name, formatless = next(iter(names), name), False
-    judge = checker(
-        own,
-        named_dialect(name, options.vocab),
-        others=others,
-        misnamed=own["dialect"] != AUTO and bool(others),
-        formatless=formatless,
-    )
-    return judge, kind, source, "; ".join(said), own.counting
+    found = plan.resolved(source, said.append)
+    if found.formatless and found.own["records"] == TEXTS:
+        names, source = formats_of_texts(found.source)
+        found = found._replace(
+            dialect=next(iter(names), found.dialect), source=source, formatless=False
+        )
+    judge = found.checker(options.vocab)
+    return judge, kind, found.source, "; ".join(said), found.own.counting
 
 
 def _items(

@@ -63,7 +63,6 @@ class History:
         self.dropped: list[Dropped] = []
         # Turns, from 0, that were stopped, and why.
         self.stopped: dict[int, str] = {}
-        # Turns, from 0, in which something was put in or left out, and what was wrong first.
         # The number of calls that the model has begun, also of those that were taken off.
         self.calls = 0
         self.state = self.dialect.automaton.start

@@ -425,9 +425,9 @@ class Decoder:
     def unproved(self, state: int) -> bool:
         """Returns whether `takes` may refuse an id that is allowed, for all that is known."""
         machine = state >> BUDGET_BITS
-        if machine < self._size or not self.engine.sure(machine):
-            return bool(machine >= self._size)
-        return not self.unbound(state) and self.allow(state).count > len(self.near_ids(state))
+        if machine < self._size or (self.unbound(state) and self.engine.sure(machine)):
+            return False
+        return not self.engine.sure(machine) or self.allow(state).count > len(self.near_ids(state))
 
     def unbound(self, state: int) -> bool:
         """Returns whether the budgets of a state refuse nothing."""

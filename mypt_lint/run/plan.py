@@ -71,6 +71,24 @@ class Resolved(NamedTuple):
     source: Source
     formatless: bool = False
 
+    def checker(
+        self,
+        vocabulary: str | None,
+        *,
+        known: frozenset[Key] | None = None,
+        edits: bool = False,
+    ) -> Checker:
+        """Returns the checker of the source. Raises UsageError."""
+        return checker(
+            self.own,
+            named_dialect(self.dialect, vocabulary),
+            others=self.others,
+            misnamed=self.own["dialect"] != AUTO and bool(self.others),
+            known=known,
+            edits=edits,
+            formatless=self.formatless,
+        )
+
 
 class Plan:
     """The settings of one call: the defaults, the configuration, and the command line."""
@@ -168,25 +186,17 @@ class Plan:
         out: list[Group] = []
         checkers: dict[tuple[Any, ...], Checker] = {}
         for source in sources:
-            own, name, others, looked, formatless = self.resolved(source, say)
+            found = self.resolved(source, say)
             vocabulary = self.given.get("vocab")
-            if vocabulary is None and own["kind"] == "rows":
+            if vocabulary is None and found.own["kind"] == "rows":
                 vocabulary = _prepared_with(source.path)
-            key = (own, name, others, vocabulary)
+            key = (found.own, found.dialect, found.others, vocabulary)
             if key not in checkers:
-                checkers[key] = checker(
-                    own,
-                    named_dialect(name, vocabulary),
-                    others=others,
-                    misnamed=own["dialect"] != AUTO and bool(others),
-                    known=known,
-                    edits=self.edits,
-                    formatless=formatless,
-                )
+                checkers[key] = found.checker(vocabulary, known=known, edits=self.edits)
             if out and out[-1].checker is checkers[key]:
-                out[-1].sources.append(looked)
+                out[-1].sources.append(found.source)
             else:
-                out.append(Group(checkers[key], [looked], own["kind"]))
+                out.append(Group(checkers[key], [found.source], found.own["kind"]))
         return out
 
     def dialect_of(self, source: Source, say: Say) -> tuple[str, Settings, Source]:

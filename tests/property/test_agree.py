@@ -42,20 +42,25 @@ def files(random: Random) -> list[Any]:
     return [{**more, **r} if isinstance(r, dict) and random.randrange(2) else r for r in records]
 
 
+def checked(records: list[Any], *words: str) -> tuple[Path, list[Any], int]:
+    """Writes records to a file; returns (file, findings of the linter, its exit status)."""
+    path, report = Path("x.jsonl"), Path("found.json")
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    command = ["--no-config", "-q", "--format", "json", str(path), "-o", str(report)]
+    status = lint([*command, *words])
+    return path, json.loads(report.read_text()), status
+
+
 @pytest.mark.usefixtures("here")
 @settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn(files))
 def test_a_file_is_the_same_for_every_command(records: list[Any]) -> None:
-    path = Path("x.jsonl")
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    path, linted, _ = checked(records, "--dialect", "auto")
     plan = Plan({"dialect": "auto"}, Config())
     (source,) = plan.files([str(path)])
     found = plan.resolved(source, lambda _: None)
     name = found.own["records"] if found.formatless else found.dialect
     assert plan.format_of(source, lambda _: None)[0] == name, "as mypt-convert takes it"
-    words = ["--no-config", "-q", "--format", "json", str(path), "-o", "found.json"]
-    lint([*words, "--dialect", "auto"])
-    linted = json.loads(Path("found.json").read_text())
     assert {f["dialect"] for f in linted} <= {name}
     for row, record in enumerate(records, 1):
         if not found.formatless and not found.own["records"]:
@@ -68,11 +73,7 @@ def test_a_file_is_the_same_for_every_command(records: list[Any]) -> None:
 @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn(files))
 def test_the_view_says_what_the_linter_says(records: list[Any]) -> None:
-    path = Path("x.jsonl")
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    status = lint(["--no-config", "-q", "--format", "json", str(path), "-o", "found.json"])
-    errors = {
-        f["code"] for f in json.loads(Path("found.json").read_text()) if f["severity"] == "error"
-    }
+    path, linted, status = checked(records)
+    errors = {f["code"] for f in linted if f["severity"] == "error"}
     assert view(["--no-config", "-q", "--all", "--html", "x.html", str(path)]) == status
     assert all(code in Path("x.html").read_text() for code in errors)

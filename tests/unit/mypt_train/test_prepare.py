@@ -364,17 +364,23 @@ def test_a_run_that_is_killed_anywhere_resumes_to_the_same_bytes(
         complete += 1
 
 
-def test_a_unit_that_was_damaged_is_made_again(tmp_path: Path) -> None:
-    """A bit of a mask that another program turned, between two runs."""
-    prepare_files(PHASES[:2], tmp_path / "want", unit_size=1500)
+def _stopped(folder: Path) -> Path:
+    """Makes a data set in `want`, and one that is stopped when its units are there; returns that."""
+    prepare_files(PHASES[:2], folder / "want", unit_size=1500)
 
     def stop(what: str, *_: int) -> None:
-        if what == "proving":  # all units are there
+        if what == "proving":
             raise InterruptedError
 
-    out = tmp_path / "out"
+    out = folder / "out"
     with pytest.raises(PrepareError, match="--resume"):
         prepare_files(PHASES[:2], out, unit_size=1500, progress=stop)
+    return out
+
+
+def test_a_unit_that_was_damaged_is_made_again(tmp_path: Path) -> None:
+    """A bit of a mask that another program turned, between two runs."""
+    out = _stopped(tmp_path)
     unit = sorted((out / ".work/units").glob("*.bin"))[1]
     *_, last = data = bytearray(unit.read_bytes())
     data[-1] = 1 - last
@@ -385,15 +391,7 @@ def test_a_unit_that_was_damaged_is_made_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "nested"])
 def test_a_report_that_was_damaged_is_made_again(tmp_path: Path, damage: str) -> None:
-    prepare_files(PHASES[:2], tmp_path / "want", unit_size=1500)
-
-    def stop(what: str, *_: int) -> None:
-        if what == "proving":  # all units are there
-            raise InterruptedError
-
-    out = tmp_path / "out"
-    with pytest.raises(PrepareError, match="--resume"):
-        prepare_files(PHASES[:2], out, unit_size=1500, progress=stop)
+    out = _stopped(tmp_path)
     report = sorted((out / ".work/units").glob("*.json"))[1]
     data = report.read_bytes()
     changed = {
