@@ -124,7 +124,7 @@ class Pretrained(nn.Module):
 
         config = AutoConfig.for_model(**self.config.raw)
         build: Any = AutoModelForCausalLM.from_config
-        out = Pretrained(build(config, dtype=self.lm_head.weight.dtype))
+        out = Pretrained(build(config, dtype=next(iter(weights.values())).dtype))
         with torch.no_grad():
             for name, weight in out.named_parameters():
                 if name not in weights:

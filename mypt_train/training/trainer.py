@@ -250,7 +250,6 @@ class _Run:
         if c.objective in ("dpo", "kto"):
             reference = frozen(config, model, width, compared, world)
         self.objective = Objective(c, self.train, world, reference)
-        self.few = lora.rows_of(model, tags) if c.lora_rank else []
         self.optimizer = adamw(model, c)
         if last is not None:
             restore(last, model, self.optimizer, world)
@@ -432,9 +431,6 @@ class _Run:
         if not count:
             return math.nan, math.nan, 0
         loss = self.objective.step(self.called, batches, count)
-        for weight, kept in self.few:
-            if weight.grad is not None:
-                weight.grad.mul_(kept)
         norm = whole(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip))
         return float(loss), float(norm), count
 

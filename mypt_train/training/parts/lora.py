@@ -1,8 +1,10 @@
 """Trains low-rank adapters (LoRA, arXiv:2106.09685) in place of weights, with the package peft.
 
 Input: a model. Its linear layers but the head get adapters; the rows of the embedding and the head
-that belong to new tags are trained as they are, and nothing else is. Checkpoints hold both: the
-weights with the adapters merged, which run anywhere, and the folder `adapter/`, which peft loads.
+that belong to new tags are trained, and nothing else is. These rows are weights of their own, which
+take the place of those of the whole weight where that is read; so only they have gradients and
+moments. Checkpoints hold both: the weights with adapters and rows merged, which run anywhere, and
+the folder `adapter/`, which peft loads.
 """
 
 from __future__ import annotations
@@ -15,18 +17,36 @@ from typing import Any
 import torch
 from safetensors.torch import load, save
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import register_parametrization
 
 from mypt_model.pretrained import Net
 from mypt_train.training.config import ConfigError, TrainConfig
-from mypt_train.training.distributed import ALONE, World, like, whole
+from mypt_train.training.distributed import ALONE, World, piece, whole
 
 WEIGHTS, CONFIG = "adapter/adapter_model.safetensors", "adapter/adapter_config.json"
 _NAME = "default"  # peft's, of the only adapter
+_BY_ID = ("model.embed_tokens", "lm_head")  # have a row for each id
 _PREFIX = "base_model.model."  # of names in files of peft
+_WHOLE, _ROWS = ".parametrizations.weight.original", ".parametrizations.weight.0.rows"
+_DELTA = ".token_adapter.trainable_tokens_delta"  # what peft calls such rows
+
+
+class _Tags(nn.Module):
+    """Puts rows that are trained in the place of those that a weight has for some ids."""
+
+    ids: Tensor
+
+    def __init__(self, weight: Tensor, ids: Sequence[int]) -> None:
+        super().__init__()
+        self.register_buffer("ids", torch.tensor(ids), persistent=False)
+        self.rows = nn.Parameter(weight.detach()[self.ids])
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight.index_copy(0, self.ids, self.rows)
 
 
 def add(model: Net, config: TrainConfig, tags: Sequence[int]) -> None:
-    """Adds adapters to a model, in place; of its own weights, only the rows `tags` stay trainable.
+    """Adds adapters to a model, in place; of its own weights, only the rows `tags` are trained.
 
     Raises ConfigError if peft is missing.
     """
@@ -34,7 +54,8 @@ def add(model: Net, config: TrainConfig, tags: Sequence[int]) -> None:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError:
         raise ConfigError("train.lora_rank needs peft: pip install 'mypt-tags[lora]'") from None
-    linear = {n.rpartition(".")[2] for n, m in model.model.named_modules() if _is_linear(m)}
+    parts = model.model.named_modules()
+    linear = {name.rpartition(".")[2] for name, part in parts if isinstance(part, nn.Linear)}
     made = LoraConfig(
         r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=sorted(linear),
         task_type="CAUSAL_LM",
@@ -43,8 +64,13 @@ def add(model: Net, config: TrainConfig, tags: Sequence[int]) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         inject_adapter_in_model(made, model.model)
-    for weight in _of_tags(model).values() if tags else ():
-        weight.requires_grad_()
+    if tags:
+        by_id: list[Any] = [part for name, part in model.named_modules() if name in _BY_ID]
+        rows = {module.weight: _Tags(module.weight, tags) for module in by_id}  # one if tied
+        for module in by_id:
+            register_parametrization(module, "weight", rows[module.weight])
+        named = ("embed_tokens", "lm_head")[: len(rows)]
+        made.trainable_token_indices = {name: list(tags) for name in named}
 
 
 @torch.no_grad()
@@ -60,50 +86,33 @@ def narrow(model: Net, world: World = ALONE) -> None:
         frozen[name].data = frozen[name].bfloat16()
 
 
-def rows_of(model: Net, tags: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
-    """Returns the weights of which only the rows `tags` are trained, each with its gradient's mask.
-
-    Masks are 1 for these rows and 0 for others, (ids, 1), sharded as the weights are.
-    """
-    out = []
-    for weight in (w for w in _of_tags(model).values() if w.requires_grad):
-        mask = torch.zeros(len(weight), 1, dtype=weight.dtype)
-        mask[list(tags)] = 1
-        out.append((weight, like(mask, weight)))
-    return out
-
-
-def _is_linear(module: nn.Module) -> bool:
-    return isinstance(module, nn.Linear)
-
-
-def _of_tags(model: Net) -> dict[str, Tensor]:
-    """Returns the weights with a row for each id, by name."""
-    return {n: w for n, w in model.named_parameters() if n.startswith(("model.embed", "lm_head"))}
-
-
 def merged(model: Net) -> dict[str, Tensor]:
-    """Returns the weights of a model by name, with those of adapters added to them."""
+    """Returns the weights of a model by name, with adapters and rows of tags in them.
+
+    All processes call it.
+    """
     out: dict[str, Tensor] = {}
     for name, weight in model.named_parameters():
-        own, inside, _ = name.partition(".base_layer.")
-        if ".lora_" in name:
+        if ".lora_" in name or name.endswith(_ROWS):
             continue
-        if inside:
-            adapted: Any = model.get_submodule(own)
-            out[name.replace(".base_layer.", ".")] = (
-                weight.detach().float() + adapted.get_delta_weight(_NAME).detach()
-                if name.endswith(".weight")
-                else weight
-            )
-        else:
-            out[name] = weight
+        value: Tensor = weight
+        if name.endswith(_WHOLE):
+            tags: Any = model.get_submodule(name.replace(".original", ".0"))
+            value = piece(whole(weight).index_copy(0, tags.ids, whole(tags.rows)), weight)
+        elif name.endswith(".base_layer.weight"):
+            adapted: Any = model.get_submodule(name.removesuffix(".base_layer.weight"))
+            value = weight.detach().float() + adapted.get_delta_weight(_NAME).detach()
+        out[name.replace(_WHOLE, ".weight").replace(".base_layer.", ".")] = value
     return out
 
 
 def trained(model: Net) -> dict[str, Tensor]:
-    """Returns what a run with adapters trains, by name; {} for a model without adapters."""
-    found: dict[str, Tensor] = {n: w for n, w in model.named_parameters() if w.requires_grad}
+    """Returns what a run with adapters trains, by its name for peft; {} for one without them."""
+    found: dict[str, Tensor] = {
+        _PREFIX + n.replace(f".{_NAME}.", ".").replace(_ROWS, _DELTA): w
+        for n, w in model.named_parameters()
+        if w.requires_grad
+    }
     return found if any(".lora_" in name for name in found) else {}
 
 
@@ -112,10 +121,7 @@ def files(model: Net, facts: Mapping[str, Any]) -> dict[str, bytes]:
 
     All processes call it.
     """
-    weights = {
-        _PREFIX + name.replace(f".{_NAME}.", "."): whole(weight).cpu().contiguous()
-        for name, weight in trained(model).items()
-    }
+    weights = {name: whole(w).cpu().contiguous() for name, w in trained(model).items()}
     if not weights:
         return {}
     inner: Any = model.model
@@ -128,7 +134,9 @@ def files(model: Net, facts: Mapping[str, Any]) -> dict[str, bytes]:
 
 @torch.no_grad()
 def restore(model: Net, folder: Path) -> None:
-    """Copies the adapters of a checkpoint into a model that has been given adapters."""
+    """Copies the adapters of a checkpoint to those of a model; raises ConfigError if some lack."""
     stored = load((folder / WEIGHTS).read_bytes())
+    if lost := trained(model).keys() - stored.keys():
+        raise ConfigError(f"{folder}: lacks {min(lost)}; begin a new run with --init-from {folder}")
     for name, weight in trained(model).items():
-        weight.copy_(stored[_PREFIX + name.replace(f".{_NAME}.", ".")])
+        weight.copy_(stored[name])

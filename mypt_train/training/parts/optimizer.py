@@ -12,11 +12,11 @@ from mypt_train.training.parts import lora
 
 
 def adamw(model: Net, config: TrainConfig) -> torch.optim.AdamW:
-    """Returns AdamW; weights of norms are not decayed, nor what only few rows are trained of."""
-    few = {weight for name, weight in lora.trained(model).items() if ".lora_" not in name}
+    """Returns AdamW; weights of norms are not decayed, nor rows of tags beside adapters."""
+    rows = {weight for name, weight in lora.trained(model).items() if ".lora_" not in name}
     own = [weight for weight in model.parameters() if weight.requires_grad]
-    wide = [weight for weight in own if weight.dim() > 1 and weight not in few]
-    norms = [weight for weight in own if weight.dim() == 1 or weight in few]
+    wide = [weight for weight in own if weight.dim() > 1 and weight not in rows]
+    norms = [weight for weight in own if weight.dim() == 1 or weight in rows]
     groups = [
         {"params": wide, "weight_decay": config.weight_decay},
         {"params": norms, "weight_decay": 0.0},

@@ -30,6 +30,7 @@ from tests.support.vocabulary import SIZE, small
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 from safetensors.numpy import load_file  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
 
 from mypt_infer.generate.cli import read_prompt  # noqa: E402
 from mypt_infer.generate.generate import generate  # noqa: E402
@@ -38,7 +39,7 @@ from mypt_model.pretrained import Pretrained, open_model, open_pretrained  # noq
 from mypt_model.shape import ModelError  # noqa: E402
 from mypt_train.commands.train import main  # noqa: E402
 from mypt_train.export.folder import export  # noqa: E402
-from mypt_train.training.config import ConfigError  # noqa: E402
+from mypt_train.training.config import Config, ConfigError  # noqa: E402
 from mypt_train.training.parts import lora  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, TrainError, train  # noqa: E402
@@ -57,6 +58,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("Qwen3Config", {"head_dim": 12, "tie_word_embeddings": True}),
     "mistral": ("MistralConfig", {"sliding_window": None}),
 }  # fmt: skip
+PLAIN = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}  # runs by our own code
 
 
 def config(**train: Any) -> dict[str, Any]:
@@ -218,14 +220,18 @@ def test_the_best_checkpoint_is_kept(qwen: Path, sft: Path, tmp_path: Path) -> N
 
 
 @adapters
-@pytest.mark.parametrize("kind", ["qwen3", "mistral"])
-def test_adapters(kind: str, sft: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(("kind", "more"), [("qwen3", {}), ("llama3", PLAIN)])
+def test_adapters(
+    kind: str, more: dict[str, Any], tied: bool, sft: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """Text keeps its embedding; the merged weights are what peft makes of base and adapter."""
     import peft
 
-    base = pretrained(kind, tmp_path / "base")
+    base = pretrained(kind, tmp_path / "base", tie_word_embeddings=tied, **more)
     chosen = config(lora_rank=4, lr=0.01, steps=6, save_every=3)
-    report = train(sft, chosen, tmp_path / "r", init_from=base)
+    report = train(sft, chosen, tmp_path / "r", init_from=base, quiet=False)
     before, after = weights(base), weights(report.folder)
     first = small("mypt").table.special["<myPT_user>"]
     assert np.array_equal(after[TABLE][:SIZE], before[TABLE])
@@ -236,15 +242,42 @@ def test_adapters(kind: str, sft: Path, tmp_path: Path) -> None:
     theirs = opened_by_transformers(base)
     theirs.resize_token_embeddings(IDS, mean_resizing=False)
     theirs = peft.PeftModel.from_pretrained(theirs, report.folder / "adapter")
-    ids = torch.arange(IDS - 104, IDS)
-    own = logits(open_model(report.folder), ids, [104])
-    assert_close(own, theirs_on(theirs, ids), terms=forward_terms(SHAPE, 104))
+    tags = sorted(small("mypt").table.special.values())
+    ids = torch.tensor([*range(SIZE), *tags])  # what is between them is no id of anything
+    own = logits(open_model(report.folder), ids, [len(ids)])[:, ids]
+    assert_close(own, theirs_on(theirs, ids)[:, ids], terms=forward_terms(SHAPE, len(ids)))
+    theirs.save_pretrained(tmp_path / "again", save_embedding_layers=False)
+    stored, again = (
+        dict(load_file(folder / "adapter_model.safetensors"))
+        for folder in (report.folder / "adapter", tmp_path / "again")
+    )
+    assert set(stored) == set(again), "the names of peft"
+    assert all(np.array_equal(stored[name], again[name]) for name in stored)
+    rows = [weight.shape for name, weight in stored.items() if "lora" not in name]
+    assert rows == [(len(tags), 16)] * (1 if tied else 2)
+    size = sum(weight.size for weight in stored.values())
+    moments = load_file(report.folder / "optimizer.safetensors").items()
+    assert sum(moment.size for name, moment in moments if "exp_avg" in name) == 2 * size
+    assert f"{size:,} of " in capsys.readouterr().err
     train(sft, chosen, tmp_path / "two", init_from=base, steps=3)
     resumed = weights(train(sft, chosen, tmp_path / "two", resume=True).folder)
     assert all(np.array_equal(after[name], resumed[name]) for name in after)
     (base / "model.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="is no longer the model"):
         train(sft, chosen, tmp_path / "two", resume=True)
+
+
+@adapters
+def test_adapters_without_rows_of_tags_are_refused(qwen: Path, tmp_path: Path) -> None:
+    """Those of an earlier version, which held all of the embedding."""
+    model = open_pretrained(qwen)
+    lora.add(model, Config.of(config(lora_rank=4)).train, [30, 31])
+    stored = {"base_model.model.model.embed_tokens.weight" if "token" in name else name: weight
+              for name, weight in lora.trained(model).items()}  # fmt: skip
+    (tmp_path / "adapter").mkdir()
+    save_file(stored, tmp_path / lora.WEIGHTS)
+    with pytest.raises(ConfigError, match=r"lacks .*_tokens_delta; begin a new run"):
+        lora.restore(model, tmp_path)
 
 
 # Of two processes, the second one reads no model and draws no weights.
@@ -263,14 +296,17 @@ sys.exit(main(sys.argv[1:]))
 
 
 @adapters
-def test_adapters_of_shared_weights(sft: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "more"), [("qwen3", {}), ("llama3", PLAIN)])  # one head is tied
+def test_adapters_of_shared_weights(
+    kind: str, more: dict[str, Any], sft: Path, tmp_path: Path
+) -> None:
     """Two processes, whole checkpoints and pieces: the steps of one, and its files for peft."""
-    base = pretrained("qwen3", tmp_path / "base")
+    base = pretrained(kind, tmp_path / "base", **more)
     chosen = config(lora_rank=4, steps=3)
     one = train(sft, chosen, tmp_path / "one", init_from=base).folder
     words = ["--config", write(tmp_path / "c.json", chosen), "--init-from", str(base)]
     words += ["--set", "train.parallel=fsdp", "--out", str(tmp_path / "two"), "-q"]
-    modules = ["transformers.models.qwen3.modeling_qwen3", "peft"]
+    modules = [f"transformers.models.{kind}.modeling_{kind}".replace("llama3", "llama"), "peft"]
     for way in (["--steps", "2", "--set", "train.checkpoint=sharded"], ["--resume"]):
         code = ["-c", SECOND, "--data", str(sft), *words, *way]
         for end in processes(code, 2, modules=modules):
@@ -297,7 +333,7 @@ def test_frozen_weights_are_narrow(
     net = transformers.AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
     net.save_pretrained(base)
     train(sft, chosen, tmp_path / "narrow", init_from=base)
-    assert kinds == [{torch.float32: 24}, {torch.bfloat16: 14, torch.float32: 10}]
+    assert kinds == [{torch.float32: 25}, {torch.bfloat16: 14, torch.float32: 11}]
     monkeypatch.setattr(lora, "narrow", lambda m, w: None)
     train(sft, chosen, tmp_path / "plain", init_from=base)
     one, two = (weights(tmp_path / name / "step_000002") for name in ("narrow", "plain"))
