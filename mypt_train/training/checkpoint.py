@@ -280,10 +280,8 @@ def load_state(folder: Path, model: Net, optimizer: torch.optim.Optimizer) -> No
 
 
 def size_of(model: Net) -> int:
-    """Returns the approximate size of a checkpoint in bytes: the weights and two moments."""
-    return 3 * sum(weight.numel() * weight.element_size() for weight in model.parameters()) + (
-        1 << 16
-    )
+    """Returns about how many bytes a checkpoint has: weights, and two moments of trained ones."""
+    return sum(w.numel() * (12 if w.requires_grad else 4) for w in model.parameters()) + (1 << 16)
 
 
 def check_space(out: Path, model: Net, keep: int) -> None:

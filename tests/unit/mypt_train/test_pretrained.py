@@ -39,6 +39,7 @@ from mypt_model.pretrained import Pretrained, open_model, open_pretrained  # noq
 from mypt_model.shape import ModelError  # noqa: E402
 from mypt_train.commands.train import main  # noqa: E402
 from mypt_train.export.folder import export  # noqa: E402
+from mypt_train.training.checkpoint import size_of  # noqa: E402
 from mypt_train.training.config import Config, ConfigError  # noqa: E402
 from mypt_train.training.parts import lora  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
@@ -265,6 +266,15 @@ def test_adapters(
     (base / "model.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="is no longer the model"):
         train(sft, chosen, tmp_path / "two", resume=True)
+
+
+@adapters
+def test_room_is_asked_for_moments_of_what_is_trained(qwen: Path) -> None:
+    model = open_pretrained(qwen)
+    lora.add(model, Config.of(config(lora_rank=4)).train, [30, 31])
+    with_moments, trained = size_of(model), lora.trained(model).values()
+    model.requires_grad_(requires_grad=False)
+    assert with_moments - size_of(model) == 8 * sum(weight.numel() for weight in trained)
 
 
 @adapters
