@@ -101,13 +101,15 @@ def beginnings(
     rest = len(messages)
     while rest and messages[rest - 1].role in table.marks:
         rest -= 1
+    # A conversation that ends with a call has no mark that an answer before it could end with.
+    marks = [messages[rest:]] if rest < len(messages) else [(Message(m),) for m in table.marks]
     out = []
     for begin, following in pairwise(starts):
         said = [i for i in range(begin, following) if by_model(messages[i], table)]
         part = messages[: said[-1] + 1] if said else ()
-        ended = next((p for p in (part, part + messages[rest:]) if _ends(p, table, automaton)), ())
-        if part and ended:
-            out.append(replace(episode, messages=ended))
+        ended = (part + mark for mark in [(), *marks] if _ends(part + mark, table, automaton))
+        if part and (shown := next(ended, ())):
+            out.append(replace(episode, messages=shown))
     parts = [*out, episode]
     return [step for part in parts for step in _steps(part, table, automaton)] if steps else parts
 

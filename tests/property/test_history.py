@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -52,10 +53,16 @@ def naive(text: str) -> str:
 
 
 def parts(record: Record) -> list[Record]:
-    """The record up to the end of each turn."""
+    """The record up to the end of each turn; without thinking, up to each of its calls as well.
+
+    There, a prompt ends with an empty thought that is gone once the turn goes on.
+    """
     messages = record["messages"]
     ends = [i for i, m in enumerate(messages) if m["role"] == "user"][1:]
-    return [record | {"messages": messages[:end]} for end in [*ends, len(messages)]]
+    if record.get("chat_template_kwargs", {}).get("enable_thinking") is False:
+        pairs = enumerate(pairwise(m["role"] for m in messages), 1)
+        ends += [i for i, pair in pairs if pair == ("assistant", "tool")]
+    return [record | {"messages": messages[:end]} for end in [*sorted(ends), len(messages)]]
 
 
 def read(record: Record) -> Episode:
@@ -162,6 +169,17 @@ def test_harmony_keeps_the_analysis_of_the_last_turn() -> None:
     assert [text.count("analysis") for text in found] == [2, 2]
     assert found[1].index("analysis") > found[1].rindex("<|start|>user")
     assert [text.count("<|return|>") for text in found] == [1, 1]
+
+
+def test_an_answer_before_a_last_call_is_trained() -> None:
+    """It ends with the mark of last answers, which a conversation that ends with a call lacks."""
+    d = mypt_spec.dialect("harmony")
+    call = {"type": "function", "function": {"name": "f", "arguments": {}}}
+    episode, _ = d.read({"messages": [U, A, U, {"role": "assistant", "tool_calls": [call]}]})
+    assert episode is not None
+    first, whole = d.trained(episode, history="per-turn")
+    assert d.serialize(first).endswith("<|message|>a<|return|>")
+    assert d.serialize(whole).count("<|return|>") == 0
 
 
 @pytest.mark.parametrize("history", HISTORIES)
