@@ -60,7 +60,11 @@ def test_a_file_is_the_same_for_every_command(records: list[Any]) -> None:
     (source,) = plan.files([str(path)])
     found = plan.resolved(source, lambda _: None)
     name = found.own["records"] if found.formatless else found.dialect
-    assert plan.format_of(source, lambda _: None)[0] == name, "as mypt-convert takes it"
+    for named in ({"dialect": "auto"}, {}):
+        (source,) = (plan := Plan(named, Config())).files([str(path)])
+        seen = plan.resolved(source, lambda _: None)
+        taken = plan.format_of(source, lambda _: None)[0]
+        assert taken == (seen.own["records"] if seen.formatless else seen.dialect), "mypt-convert"
     assert {f["dialect"] for f in linted} <= {name}
     for row, record in enumerate(records, 1):
         if not found.formatless and not found.own["records"]:
