@@ -17,7 +17,7 @@ from time import process_time
 import numpy as np
 import numpy.typing as npt
 
-from mypt_train.scale.dedup import buckets
+from mypt_train.scale import buckets
 
 
 def synthetic(count: int, seed: int = 0) -> npt.NDArray[np.uint64]:

@@ -45,9 +45,9 @@ import mypt_spec
 from bench.schemas import lists
 from bench.vocabularies import NAMES, Missing, vocabulary
 from mypt_infer.decode import Decoder, SchemaFault, SchemaWarning
+from mypt_infer.decode.base.tools import declare
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import schema_of
-from mypt_infer.decode.tools import declare
 from mypt_infer.generate.device import DeviceDecoder
 from mypt_infer.generate.kept_rows import KeptRows
 from mypt_spec import Dialect

@@ -30,9 +30,9 @@ from typing import Any
 import mypt_spec
 from bench.data import make
 from bench.lint import DATA, timed
+from mypt.lint.cli import main as command
 from mypt_cli.jsonl.paths import expand
 from mypt_lint.check.checker import Checker
-from mypt_lint.cli import main as command
 from mypt_lint.run.runner import run
 
 
@@ -121,7 +121,7 @@ def flood(lines: int) -> None:
             for _ in range(lines // 1000):
                 out.write(line * 1000)
     code = (
-        "import sys\nfrom mypt_lint.cli import main\nstatus = main(['--no-config', '-j', '1', "
+        "import sys\nfrom mypt.lint.cli import main\nstatus = main(['--no-config', '-j', '1', "
         "sys.argv[1]])\n"
         "import resource; print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, "
         "file=sys.stderr)\nsys.exit(status)"

@@ -30,7 +30,7 @@ from mypt_infer.generate.generate import Generation, generate
 from mypt_infer.generate.llama import Llama, load
 from mypt_spec import Dialect, Episode
 from mypt_train.curriculum import episodes
-from mypt_train.training.config import Config
+from mypt_train.training.parts.config import Config
 from mypt_train.training.trainer import train
 from tests.support.decoding import complete
 

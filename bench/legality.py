@@ -26,14 +26,15 @@ from typing import Any
 
 import torch
 
+from mypt import vocab
+from mypt.legality import measure
+from mypt.prepare import cli as prepare
 from mypt_cli.jsonl.output import Output
 from mypt_infer.generate.llama import Llama, load
 from mypt_model.llama import random_transformer
-from mypt_train.commands import prepare, vocab
 from mypt_train.curriculum import episodes
-from mypt_train.training.config import Config
 from mypt_train.training.corpus import corpus, open_data
-from mypt_train.training.legality import measure
+from mypt_train.training.parts.config import Config
 from mypt_train.training.trainer import train
 
 ROOT = Path(__file__).parent.parent

@@ -22,7 +22,7 @@ import mypt_spec
 from bench.data import make
 from mypt_cli.jsonl.paths import expand
 from mypt_lint.check.checker import Checker
-from mypt_lint.run.runner import run
+from mypt_lint.run.parallel import check_sources
 
 DATA = Path(__file__).parent / "data"
 
@@ -40,7 +40,7 @@ def parse_only(path: Path) -> int:
 def lint(checker: Checker, path: Path, jobs: int) -> int:
     """Lints by all default rules. Returns the lines read, and insists that they are clean."""
     count = 0
-    for chunk in run(checker, expand([str(path)]), "record", jobs=jobs):
+    for chunk in check_sources(checker, expand([str(path)]), "record", jobs=jobs):
         assert not chunk.found, chunk.found[0]
         count += chunk.summary.units
     return count

@@ -30,8 +30,8 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_spec.tokenizer.batch import engine
 from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN
-from mypt_train.data.options import Options
-from mypt_train.data.prepare import prepare
+from mypt_train.data.formats.options import Options
+from mypt_train.scale.prepare import prepare
 
 ORDINARY, BATCH = "encode_ordinary", "encode_ordinary_batch(num_threads=2)"
 

@@ -35,15 +35,15 @@ from bench.lint import DATA
 from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store
-from mypt_train.data.options import Options
-from mypt_train.data.prepare import prepare
+from mypt_train.data.formats.options import Options
 from mypt_train.data.units import Encoded
 from mypt_train.scale import run
 from mypt_train.scale.commit import commit
 from mypt_train.scale.launch.local import Local
 from mypt_train.scale.launch.queue import Engine, attempts
 from mypt_train.scale.launch.ray import Ray
-from mypt_train.scale.plan import Plan, make_plan, read_plan, write_plan
+from mypt_train.scale.planning.plan import Plan, make_plan, read_plan, write_plan
+from mypt_train.scale.prepare import prepare
 from mypt_train.scale.run import run_unit
 
 OPTIONS = Options(context_length=1 << 14, long="drop")

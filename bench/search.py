@@ -41,7 +41,7 @@ NOTHING = ("qzxqv wvvkj", "Mietpreisbremse", "brontosaurus gingerbread")
 REFRESH = """
 import sys, pathlib
 from mypt_infer.workspace.build import refresh
-from mypt_infer.workspace.embed import named
+from mypt_infer.workspace.embedders import named
 report = refresh(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), named(sys.argv[3]))
 assert report.changed == 1
 status = pathlib.Path("/proc/self/status").read_text()  # getrusage counts the parent's memory

@@ -31,11 +31,11 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_model.llama import random_transformer, spread
 from mypt_train import Options, prepare
 from mypt_train.training.batches import batch
-from mypt_train.training.config import Config
 from mypt_train.training.corpus import Corpus, Row, corpus, open_data
-from mypt_train.training.distributed import World
 from mypt_train.training.objective import Objective
-from mypt_train.training.trainer import _optimizer
+from mypt_train.training.parts.config import Config
+from mypt_train.training.parts.distributed import World
+from mypt_train.training.parts.optimizer import adamw
 
 
 def data(folder: Path, length: int, size: int) -> Corpus:
@@ -110,7 +110,7 @@ def main() -> None:
         rows = found.rows()
         objective = Objective(config.train, found, World(0, 1, torch.device("cpu")))
         models = [random_transformer(shape, 0) for _ in range(2)]
-        optimizers = [_optimizer(model, config.train) for model in models]
+        optimizers = [adamw(model, config.train) for model in models]
         trained = tokens = 0
 
         def ours(part: list[Row]) -> float:

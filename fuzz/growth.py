@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 from fuzz import clock
 from fuzz.driver import run
 from fuzz.growing import SHAPES, forms, kinds, line
-from mypt_lint.cli import main as lint
+from mypt.lint.cli import main as lint
 
 WAYS = {
     "fix": ["--fix", "--unsafe-fixes", "--data-set", "-o", "fixed.jsonl"],

@@ -13,7 +13,7 @@ import mypt_spec
 from fuzz.driver import run
 from mypt_cli.jsonl.layout import LINES, layout_of
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import check_generation, check_text
+from mypt_lint.check.texts import check_generation, check_text, generation_line
 from mypt_lint.run.runner import check_bytes
 from mypt_spec import Limits
 from tests.support.dialects import ALL
@@ -56,7 +56,7 @@ def check(value: bytes) -> None:
                 assert [f.finding for f in fast] == [f.finding for f in slow if value]
             check_text(checker, text)
             check_generation(checker, text)
-            checker.generation_line(value, row=1, filename="f")
+            generation_line(checker, value, row=1, filename="f")
         episode, findings = d.parse_ids(ids)
         assert (episode is None) == any(f.severity == "error" for f in findings)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
+from mypt_cli.errors import UsageError, nearest
 from mypt_cli.parser import Parser
 from mypt_cli.run import run
-
-
-def _nothing(_: Sequence[str]) -> None:
-    return None
 
 
 @dataclass(frozen=True)
@@ -20,8 +18,9 @@ class Command:
     """A command. Called with words (without them, those of the command line), it runs.
 
     `options` adds its options to a parser, and `body` does what they say and returns the exit
-    status. `quiet` says what -q leaves out; "" is a command without -q. `before` may do something
-    else instead, for some words: it returns an exit status then. The others are as for `run`.
+    status. `quiet` says what -q leaves out; "" is a command without -q. If the first word is one of
+    `subcommands`, which maps names to help, the command that `subcommand` returns runs instead. The
+    others are as for `run`.
     """
 
     name: str
@@ -31,7 +30,8 @@ class Command:
     body: Callable[[Namespace], int]
     _: KW_ONLY
     quiet: str = "no progress, no summary"
-    before: Callable[[Sequence[str]], int | None] = _nothing
+    subcommands: Mapping[str, str] = field(default_factory=dict)
+    subcommand: Callable[[str], Command] | None = None
     errors: tuple[type[Exception], ...] = ()
     interrupted: str = "interrupted"
     gone: int = 0
@@ -41,12 +41,21 @@ class Command:
         given = list(sys.argv[1:] if words is None else words)
 
         def body() -> int:
-            status = self.before(given)
-            return self.body(self.parser().parse_args(given)) if status is None else status
+            first = given[0] if given else ""
+            if self.subcommand is not None and first in self.subcommands:
+                return self.subcommand(first)(given[1:])
+            self._refuse_misspelt(first)
+            return self.body(self.parser().parse_args(given))
 
         return run(
             self.name, body, errors=self.errors, interrupted=self.interrupted, gone=self.gone
         )
+
+    def _refuse_misspelt(self, first: str) -> None:
+        """Raises UsageError if the first word is no file, but nearly the name of a subcommand."""
+        near = not (first.startswith("-") or len(first) > 20 or os.path.lexists(first))
+        if near and (meant := nearest(first, list(self.subcommands), cutoff=0.75)):
+            raise UsageError(f"{first}: no such file or folder; did you mean {self.name} {meant}?")
 
     def parser(self) -> Parser:
         """Returns the parser of the command line."""

@@ -32,7 +32,7 @@ def unreadable(path: str, error: OSError) -> UsageError:
 def refuse_url(path: str, *, what: str = "a file", then: str = "copy it to the store then") -> None:
     """Raises UsageError for an output that is a URL where only a local one can be written."""
     if "://" in path:
-        from mypt_cli.store.names import redacted  # pure, but its package is not needed before
+        from mypt_cli.urls import redacted  # pure, but its package is not needed before
 
         raise UsageError(f"{redacted(path)}: is a URL; name {what} here, and {then}")
 

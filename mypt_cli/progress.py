@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Timer
-from typing import TYPE_CHECKING
-
-from mypt_cli.jsonl.blocks import Source
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -19,13 +17,22 @@ _PATIENCE = 0.5  # seconds before the bar is shown
 _PAUSE = 0.05  # seconds between two drawings
 
 
+class Sized(Protocol):
+    """A source with its size in bytes, or None where that is not known."""
+
+    @property
+    def size(self) -> int | None:
+        """Returns the number of bytes on disk."""
+        ...
+
+
 class Bar:
     """A bar, as a context: `at` moves it within the present source, `next` ends that source.
 
     `todo` are the sources, or a number of `unit`.
     """
 
-    def __init__(self, todo: list[Source] | int, *, unit: str = "", quiet: bool = False) -> None:
+    def __init__(self, todo: Sequence[Sized] | int, *, unit: str = "", quiet: bool = False) -> None:
         self._began, self._drawn = time.monotonic(), 0.0
         self._done, self._here = 0.0, 0.0
         self._progress: Progress | None = None

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
-from mypt_convert.steps import Step
+from mypt_convert.bridges.steps import Step
 from mypt_spec.bodies.strict_json import escape
 
 _MOST = 2000  # steps that are compared in any order, in time that grows with their square

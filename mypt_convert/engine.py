@@ -14,11 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from mypt_convert.bridges import bridge_of, chat
+from mypt_convert.bridges.steps import IDENTITY, IDS, Bridge, Conversation, Step
 from mypt_convert.compare import Loss, align, beside, leaves, same
 from mypt_convert.metadata import as_given, held, in_the_way, renamed
-from mypt_convert.steps import IDENTITY, IDS, Bridge, Conversation, Step
-from mypt_lint.run.plan import checker
-from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_records.shapes import SHAPES
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY as OPTIONS
@@ -34,7 +32,7 @@ Read = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
 
 
 class Judge(Protocol):
-    """Reads a new record, and says which findings refuse it; a `Checker` is one."""
+    """Reads records of a dialect and grades their findings, as the linter's `Checker` does."""
 
     def read(self, record: Any) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of a record, if it has one, and what was found."""
@@ -47,6 +45,25 @@ class Judge(Protocol):
     def severity(self, finding: Finding) -> str:
         """Returns how much a finding weighs."""
         ...
+
+
+@dataclass(frozen=True)
+class DialectJudge:
+    """Judges by a dialect alone: all rules are on, with their own severities."""
+
+    dialect: Dialect
+
+    def read(self, record: Any) -> tuple[Episode | None, list[Finding]]:
+        """Returns the Episode of a record, if it has one, and its findings."""
+        return self.dialect.check(record)
+
+    def selects(self, code: str) -> bool:
+        """Returns True."""
+        return True
+
+    def severity(self, finding: Finding) -> str:
+        """Returns the severity of the finding itself."""
+        return finding.severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +92,10 @@ def readable() -> tuple[str, ...]:
 class Converter:
     """Converts records of the format `source` to the dialect `target`.
 
-    `system` is the system prompt of records that have none. `rules` are the settings of `mypt-lint`
-    for the records: a record that lints clean by them is converted. `judge` checks the new records,
-    in the place of a checker with these settings. Raises KeyError for a name that is not known.
+    `system` is the system prompt of records that have none. `source_judge` reads the records of a
+    source that is a dialect, `judge` the new ones; each is a `DialectJudge` by default. A source
+    record with a finding of a severity in `counting` is refused. Raises KeyError for a name that is
+    not known.
     """
 
     def __init__(
@@ -86,20 +104,19 @@ class Converter:
         target: str,
         *,
         system: str | None = None,
-        rules: Settings = NO_SETTINGS,
         judge: Judge | None = None,
+        source_judge: Judge | None = None,
+        counting: Sequence[str] = ("error",),
     ) -> None:
         if not (is_folder(source) or source in (*readable(), *registered())):
             raise KeyError(f"no format {source!r}; known are {', '.join(readable())}")
         self.target, self.bridge, self.system = dialect(target), bridge_of(target), system
         self.source = source
-        self.take_apart = reader(source, rules, takes=self.bridge.EXTRAS, kinds=self.bridge.KINDS)
-        # Phases and lengths are of the dialect that the settings were written for.
-        not_here = ("phase", "max-tokens", "records", "system")
-        hiding = [pair for pair in rules.values if pair[0] not in not_here]
-        usual = checker(Settings(tuple(hiding), ()), self.target, with_fixes=False)
-        self.checker: Judge = judge or usual
-        self.counting = rules.counting
+        self.take_apart = reader(
+            source, source_judge, counting, takes=self.bridge.EXTRAS, kinds=self.bridge.KINDS
+        )
+        self.checker: Judge = judge or DialectJudge(self.target)
+        self.counting = counting
 
     def record(self, value: Any, about: Iterable[Finding] = ()) -> Converted:
         """Converts one JSON value; `about` is what was found of its line. Never raises."""
@@ -294,11 +311,13 @@ def _message(pointer: str) -> str:
 
 
 class _Apart:
-    """Takes records of a dialect apart that are legal by some settings."""
+    """Takes records of a dialect apart that a judge does not refuse."""
 
-    def __init__(self, source: Dialect, bridge: Bridge, rules: Settings) -> None:
-        self.source, self.bridge, self.counting = source, bridge, rules.counting
-        self.checker = checker(rules, source, with_fixes=False)
+    def __init__(
+        self, source: Dialect, bridge: Bridge, judge: Judge | None, counting: Sequence[str]
+    ) -> None:
+        self.source, self.bridge, self.counting = source, bridge, counting
+        self.checker = judge or DialectJudge(source)
 
     def __call__(self, value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
         """Returns (conversation, findings, losses).
@@ -378,18 +397,20 @@ def _left_out(
 
 def reader(
     name: str,
-    rules: Settings = NO_SETTINGS,
+    judge: Judge | None = None,
+    counting: Sequence[str] = ("error",),
     *,
     takes: frozenset[str] = frozenset(),
     kinds: frozenset[str] = frozenset(),
 ) -> Read:
-    """Returns a function that takes records of a format apart, by the settings of `mypt-lint`.
+    """Returns a function that takes records of a format apart.
 
-    `takes` are top-level keys that the target knows, which are no metadata; `kinds` are the steps
-    that it knows, which texts may hold.
+    Records of a dialect are read by `judge`; those with a finding of a severity in `counting` are
+    refused. `takes` are top-level keys that the target knows, which are no metadata; `kinds` are
+    the steps that it knows, which texts may hold.
     """
     if name not in SHAPES:
-        return _Apart(dialect(name), bridge_of(name), rules)
+        return _Apart(dialect(name), bridge_of(name), judge, counting)
 
     def apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
         conversation, findings, read = chat.read(value, name, takes, kinds)

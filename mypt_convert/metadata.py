@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mypt_convert.bridges.steps import IDS, UNNAMED
 from mypt_convert.compare import Loss
-from mypt_convert.steps import IDS, UNNAMED
-from mypt_lint.check.suppress import OPT_OUT
+from mypt_records.names import OPT_OUT
 from mypt_spec.bodies.strict_json import escape, unescape, value_at
 from mypt_spec.findings import Finding
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from mypt_lint.cli import main
+from mypt.lint.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

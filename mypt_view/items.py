@@ -13,10 +13,11 @@ from typing import Any
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.records import record_blocks
+from mypt_cli.jsonl.values import MAX_LINE
 from mypt_cli.words import counted
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.check.file_faults import BLOCK, MAX_LINE, broken_off, too_long, whole_text
+from mypt_lint.check.file_faults import BLOCK, broken_off, too_long, whole_text
 from mypt_lint.check.texts import decode, text_episodes
 from mypt_lint.run.once import OF_THE_FILE
 from mypt_records.shapes import SHAPES

@@ -19,17 +19,19 @@ from mypt_spec.adapters.base import Adapter
 from mypt_spec.dialect import told_by_records
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = (
-    "mypt_spec",
-    "mypt_cli",
-    "mypt_records",
-    "mypt_lint",
-    "mypt_convert",
-    "mypt_view",
-    "mypt_model",
-    "mypt_train",
-    "mypt_infer",
+# From the commands down. A package may import itself and those below it, never one beside or above.
+FLOORS = (
+    ("mypt",),
+    ("mypt_infer",),
+    ("mypt_view",),
+    ("mypt_train",),
+    ("mypt_lint",),
+    ("mypt_convert",),
+    ("mypt_records",),
+    ("mypt_cli",),
+    ("mypt_spec", "mypt_model"),
 )
+PACKAGES = [package for floor in FLOORS for package in floor]
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
@@ -38,47 +40,13 @@ MODULES = {
 MAX_LINES = 500
 MAX_TEST_LINES = 700  # a file of tests is read one test at a time
 MAX_MODULES = 14  # of one folder
-ROOT_OF_THE_ENGINE = 18  # read as a book, so it may have more chapters than a folder has modules
+# The engine's root is read as a book; in the other, a module is a command.
+LARGER = {"mypt_spec": 18, "mypt": 16}
 
-_DATA = ("mypt_spec", "mypt_cli", "mypt_records", "mypt_lint", "mypt_convert")
-# What a package may import, beside itself and the standard library.
-BELOW = {
-    "mypt_spec": (),
-    "mypt_model": (),
-    "mypt_cli": ("mypt_spec",),
-    "mypt_records": ("mypt_spec", "mypt_cli"),
-    "mypt_lint": ("mypt_spec", "mypt_cli", "mypt_records"),
-    "mypt_convert": ("mypt_spec", "mypt_cli", "mypt_records", "mypt_lint"),
-    "mypt_view": ("mypt_spec", "mypt_cli", "mypt_records", "mypt_lint"),
-    "mypt_train": (*_DATA, "mypt_view", "mypt_model"),
-    "mypt_infer": (*_DATA, "mypt_view", "mypt_model"),
-}
-# Imports inside of functions that go the other way: a command hands its work on when it is asked to.
-HANDED_ON = {
-    "mypt_lint.cli": {"mypt_train.data.verify", "mypt_train.scale.lint.launch"},
-    "mypt_view.cli": {"mypt_train.commands.view"},
-    # Records of other tools are checked in a dialect by converting them to it.
-    "mypt_lint.check.foreign": {"mypt_convert.engine"},
-    # A format of one's own is checked with all that is derived from it.
-    "mypt_lint.own.check": {"mypt_infer.decode.decoder", "mypt_infer.decode.prompt"},
-    # A chat template is compared with the records that its conversations become.
-    "mypt_lint.template.formats": {"mypt_convert.engine"},
-    # What may stand behind an option is for its command to say.
-    "mypt_cli.completion": {
-        "mypt_lint.commands",
-        "mypt_lint.report",
-        "mypt_records.names",
-        "mypt_train.commands.scale",
-    },
-    # A trainer tells how often its model answers legally, which is for the decoder to say.
-    "mypt_train.training.legality": {
-        "mypt_infer.decode.decoder",
-        "mypt_infer.decode.compile.table_schemas",
-        "mypt_infer.decode.tools",
-        "mypt_infer.generate.legality",
-        "mypt_infer.generate.llama",
-    },
-}
+FLOOR = {package: -i for i, packages in enumerate(FLOORS) for package in packages}
+ENTRIES = {"mypt_lint.__main__"}  # `python -m mypt_lint` runs a command, so no library imports it
+MAX_CHAIN = 26  # modules, each imported by the one before when it is loaded
+
 # The engine has an order of its own: a module may import its own layer and those below.
 # What is not named here is in layer 2.
 LAYERS = [
@@ -135,13 +103,35 @@ def check_each(modules: Iterable[str], faults: Callable[[str], Iterable[str]]) -
     assert not {module: names for module, names in wrong.items() if names}
 
 
+def package(module: str) -> str:
+    return module.partition(".")[0]
+
+
 def test_packages_import_only_those_below_them() -> None:
     def above(module: str) -> Iterable[str]:
-        package = module.split(".", maxsplit=1)[0]
-        names = imports(module) - HANDED_ON.get(module, set())
-        return {name for name in names if name.split(".")[0] not in (package, *BELOW[package])}
+        own = package(module)
+        for name in imports(module):
+            if package(name) != own and FLOOR[package(name)] >= FLOOR[own]:
+                yield name
 
-    check_each(MODULES, above)
+    check_each({*MODULES} - ENTRIES, above)
+
+
+def room(module: str) -> str:
+    """Returns the folder of a module, as a dotted name."""
+    return module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+
+
+def test_no_two_folders_import_each_other() -> None:
+    """A folder and one inside it may: its modules are the front door to those inside.
+
+    What they then share is in modules of the folder itself, which the other tests keep in order.
+    """
+    arrows = {(room(m), room(n)) for m in MODULES for n in imports(m) if room(m) != room(n)}
+    both = {(a, b) for a, b in arrows if a < b and (b, a) in arrows}
+    assert {(a, b) for a, b in both if not b.startswith(f"{a}.")} == set()
+    # Only the engine's root is read as a book, from the tables to the front door.
+    assert {a for a, b in both if b.startswith(f"{a}.")} <= {"mypt_spec"}
 
 
 def test_layers_of_the_engine() -> None:
@@ -152,26 +142,31 @@ def test_layers_of_the_engine() -> None:
 
 
 def test_no_module_imports_itself_through_others() -> None:
-    """Neither when it is loaded nor, in the engine, later.
+    """Neither when it is loaded, nor later, nor for its annotations.
 
     A package's `__init__` re-exports, so it counts as its own top.
     """
-    graphs = [
-        {m: imports(m, late=False) - {m.rpartition(".")[0]} for m in MODULES},
-        {m: imports(m) - {m.rpartition(".")[0]} for m in MODULES if m.startswith("mypt_spec")},
-    ]
-    for graph in graphs:
-        done: set[str] = set()
-        while ready := {m for m in graph if m not in done and graph[m] <= done}:
-            done |= ready
-        assert not set(graph) - done, f"in a circle: {sorted(set(graph) - done)}"
+    graph = {m: imports(m) - {m.rpartition(".")[0]} for m in MODULES}
+    done: set[str] = set()
+    while ready := {m for m in graph if m not in done and graph[m] <= done}:
+        done |= ready
+    assert not set(graph) - done, f"in a circle: {sorted(set(graph) - done)}"
+
+
+def test_chains_of_imports_are_short() -> None:
+    @cache
+    def chain(module: str) -> tuple[str, ...]:
+        below = imports(module, late=False) - {module.rpartition(".")[0]}
+        return (module, *max(map(chain, below), key=len, default=()))
+
+    longest = max(map(chain, MODULES), key=len)
+    assert len(longest) <= MAX_CHAIN, longest
 
 
 def test_folders_are_small() -> None:
     folders = Counter(path.parent for path in FILES if path.name != "__init__.py")
     large = {str(f.relative_to(ROOT)): n for f, n in folders.items() if n > MAX_MODULES}
-    assert set(large) <= {"mypt_spec"}, large
-    assert large.get("mypt_spec", 0) <= ROOT_OF_THE_ENGINE
+    assert all(n <= LARGER.get(name, 0) for name, n in large.items()), large
 
 
 def test_torch_stays_in_its_rooms() -> None:
@@ -208,18 +203,10 @@ KNOWS = ("mypt_spec.adapters.", "mypt_convert.bridges.")  # a dialect's JSON
 ENGINE = [
     module
     for module in MODULES
-    if module.split(".")[0] in (*_DATA, "mypt_view")
+    if package(module) not in ("mypt", "mypt_model", "mypt_train", "mypt_infer")
     and (not module.startswith(KNOWS) or module == "mypt_spec.adapters.base")
 ]
-# Their default dialect, or the name of the program.
-COMMANDS = [
-    "mypt_lint.cli",
-    "mypt_lint.options",
-    "mypt_convert.cli",
-    "mypt_view.cli",
-    "mypt_cli.main",
-    "mypt_cli.completion",
-]
+PROGRAM = ["mypt_cli.completion", "mypt_lint.settings.options"]  # its name; the default dialect
 # Tokens of other software, which are facts about its files: they are in no grammar's place.
 FOREIGN = ["mypt_lint.template.source", "mypt_records.checks.control", "mypt_spec.tokenizer.tekken"]
 
@@ -231,7 +218,7 @@ def test_the_engine_names_no_dialect() -> None:
     def named(module: str) -> Iterable[str]:
         return {w for w in set(words(module)) if w in names or any(tag in w for tag in tags)}
 
-    check_each({*ENGINE} - {*COMMANDS, *FOREIGN}, named)
+    check_each({*ENGINE} - {*PROGRAM, *FOREIGN}, named)
 
 
 def test_no_hook_of_an_adapter_is_looked_for() -> None:

@@ -40,7 +40,7 @@ LIST = TOOLS / "planted.toml"
 # Tests that see any change of a file, whatever it does, and those that see this tool itself.
 UNCOUNTED = {
     "tests/unit/mypt_lint/test_messy.py": "compares with a generated file, examples/messy.txt",
-    "tests/unit/mypt_lint/test_commands.py::test_explain": "compares with docs/rules.md",
+    "tests/unit/mypt/test_lint_commands.py::test_explain": "compares with docs/rules.md",
     "tests/test_architecture.py": "reads sources: imports, sizes and names",
     "tests/unit/test_planted.py": "holds the list of faults to the sources",
 }

@@ -14,7 +14,7 @@ from io import StringIO
 from pathlib import Path
 
 import mypt_spec
-from mypt_lint.cli import main as lint
+from mypt.lint.cli import main as lint
 from mypt_spec.automaton import Automaton, extract, fingerprint
 from mypt_spec.dialect import grammar_root
 from mypt_spec.rules import FAMILIES

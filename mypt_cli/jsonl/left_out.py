@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.paths import is_prepared
+from mypt_cli.jsonl.names import is_prepared
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
-from mypt_cli.jsonl.paths import JSON, MANIFEST, PACKED, packing
+from mypt_cli.jsonl.names import JSON, MANIFEST, PACKED, packing
 from mypt_cli.jsonl.records import holds_records
 from mypt_cli.store import Entry, Store, find
-from mypt_cli.store.names import is_pattern
+from mypt_cli.urls import is_pattern
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.left_out import LeftOut

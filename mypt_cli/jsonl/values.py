@@ -11,7 +11,7 @@ from mypt_cli.jsonl.line import read_line
 from mypt_cli.jsonl.records import record_blocks
 from mypt_spec.findings import Finding
 
-MAX_LINE = 8 << 20  # bytes, as the linter
+MAX_LINE = 8 << 20  # bytes of a record; several copies of a line are held while it is read
 
 
 @dataclass(frozen=True, slots=True)

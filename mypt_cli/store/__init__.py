@@ -5,7 +5,7 @@ the environment only (`AWS_*`, `GOOGLE_*`, `AZURE_*`), and no message holds any.
 """
 
 from mypt_cli.store.backend import Entry
-from mypt_cli.store.names import is_url, redacted
 from mypt_cli.store.store import Store, StoreError, find, locate
+from mypt_cli.urls import is_url, redacted
 
 __all__ = ["Entry", "Store", "StoreError", "find", "is_url", "locate", "redacted"]

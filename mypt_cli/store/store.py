@@ -25,8 +25,8 @@ from mypt_cli.errors import UsageError
 from mypt_cli.store.ahead import Ahead
 from mypt_cli.store.backend import Backend, Entry, Fault
 from mypt_cli.store.local import LocalFiles
-from mypt_cli.store.names import fixed, is_pattern, is_url, matcher, parts, redacted
 from mypt_cli.store.remote import Bucket
+from mypt_cli.urls import fixed, is_pattern, is_url, matcher, parts, redacted
 
 T = TypeVar("T")
 TRIES = 6

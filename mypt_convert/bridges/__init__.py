@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from mypt_convert.steps import Bridge
+from mypt_convert.bridges.steps import Bridge
 from mypt_spec.adapters.declared import Declared
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.dialect import dialect, dialects, folder, is_folder, told_by_records

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_convert.bridges import bridge_of
-from mypt_convert.steps import BOUNDARY, Conversation, Step, first_carries, result_value
+from mypt_convert.bridges.steps import BOUNDARY, Conversation, Step, first_carries, result_value
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.reading import below
 from mypt_records.shapes import read as read_chat

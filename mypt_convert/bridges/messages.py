@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_convert.steps import (
+from mypt_convert.bridges.steps import (
     BOUNDARY,
     UNNAMED,
     Conversation,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mypt_convert.bridges.steps import Conversation, Step, answers, kept
 from mypt_convert.bridges.tool_chat import conversation_of, message_of
-from mypt_convert.steps import Conversation, Step, answers, kept
 from mypt_spec.adapters.base import Reader, spelled
 from mypt_spec.episode import Part, Place
 from mypt_spec.table import TokenTable

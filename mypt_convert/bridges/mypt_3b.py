@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mypt_convert.bridges.steps import Conversation, Step, answers, kept
 from mypt_convert.bridges.tool_chat import conversation_of, message_of
-from mypt_convert.steps import Conversation, Step, answers, kept
 from mypt_spec.table import TokenTable
 
 KINDS = frozenset({"system", "context", "user", "text", "call", "result"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_convert.steps import Conversation, Step, answers, first_carries, kept
+from mypt_convert.bridges.steps import Conversation, Step, answers, first_carries, kept
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.record_schema import RecordSchema
 from mypt_spec.table import TokenTable

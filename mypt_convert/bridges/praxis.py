@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_convert.steps import (
+from mypt_convert.bridges.steps import (
     Conversation,
     Step,
     extras_of,

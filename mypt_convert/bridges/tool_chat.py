@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mypt_convert.steps import Conversation, Step, extras_of, first_carries, messages_of
+from mypt_convert.bridges.steps import Conversation, Step, extras_of, first_carries, messages_of
 
 # Returns the steps of the assistant's message at a place.
 Answer = Callable[[dict[str, Any], str], list[Step]]

@@ -5,16 +5,17 @@ loss mask come, too. This package needs numpy, not torch: samplers that need tor
 `mypt_infer.generate`.
 """
 
-from mypt_infer.decode.allow_set import AllowSet, BudgetError, ForgottenState, Held, Refused
+from mypt_infer.decode.base.allow import AllowSet, BudgetError, ForgottenState, Held, Refused
+from mypt_infer.decode.base.schemas import SchemaWarning
+from mypt_infer.decode.base.tools import SchemaFault, ToolSpec, declare
 from mypt_infer.decode.batch import BatchDecoder
+from mypt_infer.decode.compiled_tools import CompiledTools, SavedToolsError
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.draft_tree import DraftTree, draft_tree
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.prompt import PromptError
 from mypt_infer.decode.readable import Skipped
-from mypt_infer.decode.saved import CompiledTools, SavedToolsError, load_tools, save_tools
-from mypt_infer.decode.schemas import SchemaWarning
-from mypt_infer.decode.tools import SchemaFault, ToolSpec, declare
+from mypt_infer.decode.saved import load_tools, save_tools
 
 __all__ = [
     "AllowSet",

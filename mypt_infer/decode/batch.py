@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.allow_set import Held
+from mypt_infer.decode.base.allow import Held
 from mypt_infer.decode.decoder import Decoder, States
 from mypt_spec import Episode
 

@@ -21,114 +21,24 @@ refused, so the distance to an ending grows by one token:
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.base.listed_ids import _STATE, LONGEST, Ids, _whole
+from mypt_infer.decode.base.vocab import Ints, vocabulary
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import CALLING
-from mypt_infer.decode.compile.vocab import Ints, vocabulary
+from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_infer.decode.engine import Engine, Options, StateFacts
 from mypt_infer.decode.llguidance.numbered import Numbered
-from mypt_infer.decode.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, read_body
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.episode import Event, Place
 from mypt_spec.table import IDS_LAST, LISTS, TEXT
-
-# The most bytes of an id.
-LONGEST = 64
-_KEY = ID.encode()
-# The bytes of a state, with what the decoder knows of it, without ids.
-_STATE = 1500
-# Strings of a call: the first one is a key, and if this key is ID, the next one is the id.
-_ELSEWHERE, _FIRST, _NAMED = 0, 1, 2
-
-
-class Ids(NamedTuple):
-    """How far a list of calls was read.
-
-    - `seen`: the ids of the calls before.
-    - `depth`: the number of open brackets; -1 in a call without id, of which nothing matters any
-      more.
-    - `string`: what was read of the open string; deeper than a call's own members, only an escape.
-    - `which`: which string of a call is open, or comes next.
-    - `due`: the call must have an id here, and has none yet.
-    - `last`: the id is the last member of its call, not the first.
-    """
-
-    seen: frozenset[bytes] = frozenset()
-    depth: int = 0
-    string: bytes | None = None
-    which: int = _ELSEWHERE
-    due: bool = False
-    last: bool = False
-
-    def read(self, data: bytes) -> Ids | None:
-        """Returns the position after more text; None if an id is empty or occurs twice."""
-        here: Ids | None = self
-        for i in range(len(data)):
-            if here is None or here.depth < 0:
-                break
-            here = here._read(data[i : i + 1])
-        return here
-
-    def _read(self, byte: bytes) -> Ids | None:
-        if self.string is not None:
-            if byte == b'"' and not _escaped(self.string):
-                return self._closed(self.string)
-            return self._replace(
-                string=self.string + byte
-                if self.depth == 2
-                else byte * (byte == b"\\" and not self.string)
-            )
-        if byte == b'"':
-            return self._replace(string=b"")
-        if byte in b"[{":
-            return self._replace(
-                depth=self.depth + 1, which=_FIRST if self.depth == 1 else self.which
-            )
-        if byte in b"]}":
-            return self._replace(depth=self.depth - 1)
-        if byte == b"," and self.depth == 1:
-            return self._replace(due=True)
-        key = self.last and byte == b"," and self.depth == 2
-        return self._replace(which=_FIRST) if key else self
-
-    def _closed(self, string: bytes) -> Ids | None:
-        here = self._replace(string=None)
-        if self.depth != 2 or self.which == _ELSEWHERE:
-            return here
-        if self.which == _FIRST and string == _KEY:
-            return here._replace(which=_NAMED, due=True)
-        if self.which == _FIRST:
-            return here._replace(which=_ELSEWHERE) if self.last else Ids(self.seen, -1)
-        if not string or string in self.seen:
-            return None
-        return here._replace(seen=self.seen | {string}, which=_ELSEWHERE, due=False)
-
-    @property
-    def inside(self) -> bytes | None:
-        """Returns what was read of the open id; None outside an id."""
-        return self.string if self.depth == 2 and self.which == _NAMED else None
-
-    @property
-    def detour(self) -> int:
-        """Returns how many tokens the nearest ending may take beyond those that the engine counts.
-
-        The engine would choose any id; if that id is taken, another character is needed.
-        """
-        if self.inside is not None:
-            return int(self.inside in self.seen or not (self.inside or self.last))
-        if self.last:  # the engine counts a character of the id, which a token may bring along
-            return int(self.due and bool(self.seen))
-        begun = self.depth == 2 and self.which == _FIRST and bool(self.string)
-        return int(self.due or (begun and _KEY.startswith(self.string or b"")))
 
 
 class Distinct:
@@ -289,17 +199,3 @@ class Distinct:
     def _forget(self, numbers: set[int]) -> None:
         with self._lock:
             self._places.drop(lambda place: place[0] in numbers)
-
-
-def _escaped(text: bytes) -> bool:
-    """Returns whether a text ends with an escape that was only begun."""
-    return (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
-
-
-def _whole(text: bytes) -> bool:
-    """Returns whether the inside of a string ends after a whole character and a whole escape."""
-    try:
-        json.loads(b'"' + text + b'"')
-    except ValueError:
-        return False
-    return True

@@ -29,10 +29,13 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
-from mypt_infer.decode.allow_set import AllowSet, BudgetError, Held, Holders, Refused, write_rows
+from mypt_infer.decode.base.allow import AllowSet, BudgetError, Held, Holders, Refused, write_rows
+from mypt_infer.decode.base.tools import Declaration
+from mypt_infer.decode.base.vocab import Ints
+from mypt_infer.decode.compile.free_sets import FreeSets
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
-from mypt_infer.decode.compile.row_sets import FreeSets
-from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
+from mypt_infer.decode.compiled_tools import CompiledTools
 from mypt_infer.decode.engine import Engine, StateFacts
 from mypt_infer.decode.limits import (
     BLOCK_BITS,
@@ -53,9 +56,6 @@ from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.one_way import OneWay
 from mypt_infer.decode.prompt import prompt_ids, start_state
 from mypt_infer.decode.readable import Skipped, readable
-from mypt_infer.decode.saved import CompiledTools
-from mypt_infer.decode.tables import DEAD_STATE, Tables
-from mypt_infer.decode.tools import Declaration
 from mypt_spec import Dialect, Episode
 from mypt_spec.memo import Memo
 

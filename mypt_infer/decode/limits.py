@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.allow_set import BudgetError
+from mypt_infer.decode.base.allow import BudgetError
+from mypt_infer.decode.base.tools import ToolSpec
 from mypt_infer.decode.compile.grammar_graph import kinds_of
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK, THINKING
+from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.engine import Engine
-from mypt_infer.decode.tables import DEAD_STATE, Tables
-from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event

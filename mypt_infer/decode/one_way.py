@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mypt_infer.decode.compile.vocab import vocabulary
+from mypt_infer.decode.base.vocab import vocabulary
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.engine import Engine
-from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
 from mypt_spec.tokenizer.tokenizer import Tokenizer

@@ -10,7 +10,7 @@ import codecs
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mypt_infer.decode.tables import DEAD_STATE, Tables
+from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.bodies.json_body import calls_of
 from mypt_spec.encoder import run_ids, tag_ids, trail_ids

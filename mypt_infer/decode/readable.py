@@ -10,10 +10,11 @@ import warnings
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mypt_infer.decode.engine import Engine, engine_of
+from mypt_infer.decode.base.schemas import SchemaWarning, has_free_object, opened, plain_tools
+from mypt_infer.decode.base.tools import Declaration, SchemaFault, ToolSpec, declare
+from mypt_infer.decode.engine import Engine
+from mypt_infer.decode.engines import engine_of
 from mypt_infer.decode.llguidance.response import Response
-from mypt_infer.decode.schemas import SchemaWarning, has_free_object, opened, plain_tools
-from mypt_infer.decode.tools import Declaration, SchemaFault, ToolSpec, declare
 from mypt_spec import Dialect
 
 # What may become of members that a schema neither names nor speaks of.

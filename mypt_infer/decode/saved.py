@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli import atomic
-from mypt_infer.decode.engine import Engine, TableEngine, distinct
-from mypt_infer.decode.tables import Edges, Frame, Tables
-from mypt_infer.decode.tools import ToolSpec
+from mypt_infer.decode.base.tools import ToolSpec
+from mypt_infer.decode.compile.tables import Edges, Frame, Tables
+from mypt_infer.decode.compiled_tools import CompiledTools, SavedToolsError
 from mypt_spec import Dialect, __version__
 
 if TYPE_CHECKING:
@@ -29,29 +28,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 _ARRAYS = ("classes", "after", "exits", "row", "base", "frame", "final", "block", "owner")
 _EDGES = ("first", "token", "then")
-
-
-class SavedToolsError(ValueError):
-    """A file holds no compiled tools, or those of another dialect, vocabulary or version."""
-
-
-@dataclass(frozen=True, eq=False)
-class CompiledTools:
-    """Tools, and the tables that hold them. `fingerprint` is that of the dialect."""
-
-    fingerprint: str
-    tools: tuple[ToolSpec, ...]
-    forbidden_blocks: frozenset[str]
-    tables: Tables
-
-    def engine(self, dialect: Dialect) -> Engine:
-        """Returns the engine of these tools. Raises SavedToolsError for another dialect."""
-        if dialect.fingerprint != self.fingerprint:
-            raise SavedToolsError(
-                f"these tools were compiled for another grammar or vocabulary than this one of "
-                f"{dialect.name}: compile them anew"
-            )
-        return distinct(TableEngine(self.tables), dialect, self.tools)
 
 
 def save_tools(decoder: Decoder, path: str | Path) -> None:

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.allow_set import REFUSE, Rows, write_rows
+from mypt_infer.decode.base.allow import REFUSE, Rows, write_rows
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.decoder import AllowSet, Decoder
 from mypt_infer.decode.limits import BLOCK_BITS, BUDGET_BITS, ENDLESS, UNBOUNDED
-from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.memo import Memo
 
 _REFUSED = -float("inf")

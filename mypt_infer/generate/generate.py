@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mypt_infer.decode.base.tools import Declaration
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder, machine
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.decode.tools import Declaration
 from mypt_infer.generate.device import DeviceBatch
 from mypt_infer.generate.loop import Model, check_vocabulary, positions, run
 from mypt_infer.generate.sample import Sampling, draw

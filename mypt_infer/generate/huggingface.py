@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.allow_set import AllowSet
+from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.allow_set import TOGETHER, AllowSet, places_of
+from mypt_infer.decode.base.allow import TOGETHER, AllowSet, places_of
 from mypt_infer.generate.device import DeviceDecoder, array_of, refusal
 
 _LINE = 64  # bytes that a processor reads and writes together

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.prompt import PromptError, opening
-from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.loop import Model, run
 from mypt_infer.generate.sample import draw_free

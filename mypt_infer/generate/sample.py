@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.allow_set import AllowSet
+from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.generate.device import DeviceDecoder
 
 _BLOCK = 64

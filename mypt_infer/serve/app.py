@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from mypt_infer.serve.answers import Json, usage
+from mypt_infer.serve.asked.errors import ApiError, place_of
 from mypt_infer.serve.asked.parameters import Asked, Chat, Completion, read
-from mypt_infer.serve.errors import ApiError, place_of
 from mypt_infer.serve.guard import Guard, body_of
 from mypt_infer.serve.jobs import Ended, Taken
 from mypt_infer.serve.metrics import Metrics

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from mypt_infer.serve.errors import ApiError
+from mypt_infer.serve.asked.errors import ApiError
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _OPEN = ("/health",)

@@ -21,7 +21,6 @@ from mypt_infer.generate.loop import check_vocabulary
 from mypt_infer.generate.sample import Sampling
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.answers import Answer, ChatAnswer, Json, TextAnswer
-from mypt_infer.serve.asked.compiles import Busy, Compiles
 from mypt_infer.serve.asked.decoders import (
     AUTO,
     NONE,
@@ -32,10 +31,11 @@ from mypt_infer.serve.asked.decoders import (
     choice_of,
     response_of,
 )
+from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.names import Names
 from mypt_infer.serve.asked.parameters import Chat, Completion
 from mypt_infer.serve.asked.prompts import Prompt, Prompter
-from mypt_infer.serve.errors import ApiError
+from mypt_infer.serve.compiles import Busy, Compiles
 from mypt_infer.serve.jobs import Failed, Job, Told, TooLate
 from mypt_infer.serve.rows import Closed, QueueFull, Rows
 from mypt_spec import Dialect
@@ -206,7 +206,7 @@ class Service:
 
     def _ids(self, given: str | list[int]) -> Prompt:
         """Returns a prompt that is given as ids or as serialised text."""
-        from mypt_infer.generate.cli import read_prompt
+        from mypt_infer.generate.read_prompt import read_prompt
 
         try:
             ids = read_prompt(self.dialect, given) if isinstance(given, str) else list(given)

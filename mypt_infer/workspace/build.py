@@ -16,13 +16,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mypt_infer.workspace.embed import Embedder
 from mypt_infer.workspace.files import Seen, Skipped, Tree
 from mypt_infer.workspace.index import rows
 from mypt_infer.workspace.index.documents import Documents, Entry
+from mypt_infer.workspace.index.embed import Embedder
 from mypt_infer.workspace.index.embedding import Progress, embed_missing, silent
-from mypt_infer.workspace.readers import Unreadable, read
-from mypt_infer.workspace.store import (
+from mypt_infer.workspace.index.store import (
     META,
     SCHEMA,
     SQLITE,
@@ -38,6 +37,7 @@ from mypt_infer.workspace.store import (
     usable,
     writing,
 )
+from mypt_infer.workspace.readers import Unreadable, read
 
 # A refresh that changes more than so many documents or bytes is made in a copy of the index, as
 # one transaction of it would keep readers waiting.

@@ -18,12 +18,13 @@ from typing import Any
 
 from mypt_infer.workspace import build
 from mypt_infer.workspace.build import Report
-from mypt_infer.workspace.embed import Embedder, embedder_for, named
+from mypt_infer.workspace.embedders import embedder_for, named
 from mypt_infer.workspace.index.documents import texts
+from mypt_infer.workspace.index.embed import Embedder
 from mypt_infer.workspace.index.embedding import Progress, silent
+from mypt_infer.workspace.index.model import Chunk, Document, chunk_id
 from mypt_infer.workspace.index.searcher import Searcher
-from mypt_infer.workspace.model import Chunk, Document, chunk_id
-from mypt_infer.workspace.store import (
+from mypt_infer.workspace.index.store import (
     SQLITE,
     IndexBusyError,
     WorkspaceError,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urldefrag, urlsplit, urlunsplit
 
-from mypt_infer.workspace.embed import FLOOR, EmbedderError
+from mypt_infer.workspace.index.embed import FLOOR, EmbedderError
 
 if TYPE_CHECKING:
     import numpy as np

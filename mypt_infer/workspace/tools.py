@@ -11,7 +11,7 @@ from typing import Any
 
 from mypt_infer.toolbox import Fits, Tool, Toolbox, ToolFault
 from mypt_infer.workspace.engine import MAX_TOP_K, WorkspaceEngine
-from mypt_infer.workspace.model import CHUNK, Document
+from mypt_infer.workspace.index.model import CHUNK, Document
 from mypt_infer.workspace.snippet import snippet
 from mypt_infer.workspace.summary import extract
 

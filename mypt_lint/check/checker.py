@@ -12,19 +12,20 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from mypt_cli.jsonl.line import read_line
 from mypt_cli.words import either
+from mypt_lint.check.baseline import Key
 from mypt_lint.check.detect import error_count
 from mypt_lint.check.diagnostic import Diagnostic, Snippet
-from mypt_lint.check.foreign import judged
-from mypt_lint.check.positions import Places
-from mypt_lint.check.suppress import OPT_OUT, suppressed
+from mypt_lint.check.foreign import Read, judged
+from mypt_lint.check.suppress import suppressed
 from mypt_lint.check.untrainable import ALWAYS, hidden_causes, untrainable
-from mypt_lint.fix.candidates import candidates_of
-from mypt_lint.fix.json_edit import replacement
-from mypt_lint.settings.baseline import Key
-from mypt_spec.bodies.strict_json import Fault, loads
+from mypt_lint.places.json_edit import replacement
+from mypt_lint.places.positions import Places
+from mypt_lint.proposals.candidates import candidates_of
+from mypt_records.names import OPT_OUT
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
 from mypt_spec.extra_keys import is_listed
@@ -33,6 +34,15 @@ from mypt_spec.rules import Limits
 
 MAX_FINDINGS = 100  # of one line or text; more are counted, not shown
 _decoded = json.JSONDecoder(strict=False).decode
+
+
+@lru_cache(maxsize=16)
+def _converting(checker: Checker) -> Read:
+    """Returns what reads records of the checker's shape in its dialect, by converting them."""
+    from mypt_convert.engine import Converter
+
+    name, system = checker.dialect.spec, checker.system
+    return Converter(checker.shape, name, system=system, judge=checker.native()).read
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,45 +102,6 @@ class Checker:
             ]
         return [item for item in found if self.selects(item.finding.code)]
 
-    def generation_line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
-        """Returns the findings of a line {"prompt": "...", "completion": "..."}.
-
-        The completion is what a model wrote after the prompt, which may be left out.
-        """
-        from mypt_lint.check.texts import generation
-
-        text = raw.decode("utf-8", "replace")
-        try:
-            record = loads(text)
-        except Fault:
-            return self.line(raw, row=row, filename=filename)
-        shape = Finding(
-            "MYP104",
-            'expected {"prompt": "...", "completion": "..."}, both strings; the prompt may be left '
-            "out",
-        )
-        if not isinstance(record, dict) or not isinstance(record.get("completion"), str):
-            return [self.at(shape, text, 0, len(text), row, filename)]
-        prompt = record.get("prompt", "")
-        if not isinstance(prompt, str):
-            return [self.at(shape, text, 0, len(text), row, filename)]
-        findings = [
-            replace(f, pointer=f.pointer or "/completion")
-            for f in generation(self, record["completion"], prompt)
-        ]
-        return list(self._in_record(findings, text, row, filename))
-
-    def row_line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
-        """Returns the findings of a line that is a row of tokens for a trainer."""
-        from mypt_lint.check.trainer_rows import check_row
-
-        text = raw.decode("utf-8", "replace")
-        try:
-            findings = list(check_row(self.dialect, loads(text), self.mask))
-        except Fault:
-            return self.line(raw, row=row, filename=filename)
-        return list(self._in_record(findings, text, row, filename))
-
     def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Diagnostic]:
         line = read_line(raw, first=row == 1)
         for spot in line.spots:
@@ -138,7 +109,7 @@ class Checker:
         if line.fault is not None:
             yield self.at(self.insist(line.fault.finding), *line.fault[1:], row, filename)
         else:
-            yield from self._in_record(self.judged(line.value), line.text, row, filename)
+            yield from self.in_record(self.judged(line.value), line.text, row, filename)
 
     def judged(self, record: object) -> list[Finding]:
         """Returns all findings about a record from `strict_json.loads`, selected or not."""
@@ -151,7 +122,8 @@ class Checker:
         untrainable.py).
         """
         if self.shape:
-            episode, found = judged(self, record)
+            read = None if self.formatless else _converting(self)
+            episode, found = judged(record, self.shape, read)
         else:
             episode, found = self.dialect.check(record, limits=self.limits)
         if self.allowed:
@@ -238,11 +210,12 @@ class Checker:
         """
         body = raw.removesuffix(b"\r").decode("utf-8")
         line = " " + body[1:] if body.startswith("\ufeff") else body
-        return list(self._in_record(findings, line, row, filename, unique=unique))
+        return list(self.in_record(findings, line, row, filename, unique=unique))
 
-    def _in_record(
+    def in_record(
         self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False
     ) -> Iterator[Diagnostic]:
+        """Yields the selected findings about the record in a line, which is text, as `locate`."""
         wanted = self.shown(findings)
         places = Places(line if wanted else "", unique=unique)
         strings: dict[str, str] = {}

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from mypt_cli.jsonl.blocks import Block, Source, blocks
 from mypt_cli.jsonl.line import is_utf16
+from mypt_cli.jsonl.values import MAX_LINE
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.origins import placed
 from mypt_spec.findings import Finding, Fix
 
-MAX_LINE = 8 << 20  # bytes; several copies of a line are held while it is read
 MAX_TEXT = 64 << 20  # bytes of a serialised text, which is read whole
 BLOCK = 96 << 10  # larger pieces of memory go back to the system and come anew, page by page
 

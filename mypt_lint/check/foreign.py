@@ -8,33 +8,33 @@ there, and what the record cannot say in it, is found here at the place in the s
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding, regraded
 
-if TYPE_CHECKING:
-    from mypt_lint.check.checker import Checker
-
-_Read = Callable[[object], tuple[Episode | None, list[Finding]]]
+Read = Callable[[object], tuple[Episode | None, list[Finding]]]
 
 
-def judged(checker: Checker, record: object) -> tuple[Episode | None, list[Finding]]:
-    """Returns the Episode of a record in the checker's dialect, if any, and all findings."""
+def judged(
+    record: object, shape: str, read_in_dialect: Read | None
+) -> tuple[Episode | None, list[Finding]]:
+    """Returns the Episode of a record in a dialect, if any, and all findings.
+
+    `shape` is that of its file. Without `read_in_dialect`, the record is a chat and no more.
+    """
     from mypt_records import checks
     from mypt_records.shapes import SHAPES, read, shape_of
     from mypt_records.written import read_out
 
     own = shape_of(record)
-    if own not in ("", checker.shape):
+    if own not in ("", shape):
         about = SHAPES[own].ABOUT
-        message = f"this is one of {about}; the file has {SHAPES[checker.shape].ABOUT}"
+        message = f"this is one of {about}; the file has {SHAPES[shape].ABOUT}"
         return None, [Finding("MYP113", message, help="one file, one shape: move it")]
-    found = checks.findings(read_out(read(record, checker.shape)))
-    if checker.formatless:
+    found = checks.findings(read_out(read(record, shape)))
+    if read_in_dialect is None:
         return None, found
-    episode, more = _reader(checker)(record)
+    episode, more = read_in_dialect(record)
     return episode, _joined(found, more)
 
 
@@ -64,12 +64,3 @@ def _message(pointer: str) -> str:
     """
     tokens = pointer.split("/")
     return "/".join(tokens[: 3 if tokens[2:3] and tokens[2].isdigit() else 2])
-
-
-@lru_cache(maxsize=16)
-def _reader(checker: Checker) -> _Read:
-    """Returns what reads records of the checker's shape in its dialect."""
-    from mypt_convert.engine import Converter
-
-    name, system = checker.dialect.spec, checker.system
-    return Converter(checker.shape, name, system=system, judge=checker.native()).read

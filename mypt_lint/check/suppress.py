@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_lint.settings.selection import UnknownRuleError, named
+from mypt_records.names import OPT_OUT
 from mypt_spec.findings import Finding
 
-OPT_OUT = "_mypt_lint"
 _LATER = "6"  # the family of the data set, which is checked in a separate pass
 _AT = f"/{OPT_OUT}"
 

@@ -14,8 +14,10 @@ from typing import NamedTuple
 from mypt_cli.jsonl.line import FROM_UTF16, IS_UTF16, is_utf16
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.fix.candidates import text_candidates
+from mypt_lint.check.trainer_rows import check_row
+from mypt_lint.proposals.candidates import text_candidates
 from mypt_spec.bodies.json_body import read_body
+from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.episode import Episode, Event, Place
 from mypt_spec.findings import Finding
 from mypt_spec.states import awaits_result, model_writes, open_blocks
@@ -42,6 +44,40 @@ def check_generation(
 ) -> list[Diagnostic]:
     """Returns all findings of what a model wrote, after `prompt` if one is given."""
     return checker.text(text, generation(checker, text, prompt), filename=filename)
+
+
+def generation_line(checker: Checker, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
+    """Returns the findings of a line {"prompt": "...", "completion": "..."}.
+
+    The completion is what a model wrote after the prompt, which may be left out.
+    """
+    text = raw.decode("utf-8", "replace")
+    try:
+        record = loads(text)
+    except Fault:
+        return checker.line(raw, row=row, filename=filename)
+    prompt = record.get("prompt", "") if isinstance(record, dict) else None
+    if not isinstance(prompt, str) or not isinstance(record.get("completion"), str):
+        message = (
+            'expected {"prompt": "...", "completion": "..."}, both strings; the prompt may be left '
+            "out"
+        )
+        return [checker.at(Finding("MYP104", message), text, 0, len(text), row, filename)]
+    findings = [
+        replace(f, pointer=f.pointer or "/completion")
+        for f in generation(checker, record["completion"], prompt)
+    ]
+    return list(checker.in_record(findings, text, row, filename))
+
+
+def row_line(checker: Checker, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
+    """Returns the findings of a line that is a row of tokens for a trainer."""
+    text = raw.decode("utf-8", "replace")
+    try:
+        findings = list(check_row(checker.dialect, loads(text), checker.mask))
+    except Fault:
+        return checker.line(raw, row=row, filename=filename)
+    return list(checker.in_record(findings, text, row, filename))
 
 
 def text_units(checker: Checker, data: bytes, filename: str) -> Units:

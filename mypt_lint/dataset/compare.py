@@ -15,11 +15,12 @@ from typing import Any
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.records import record_blocks
+from mypt_cli.jsonl.values import MAX_LINE
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.check.file_faults import BLOCK, MAX_LINE
+from mypt_lint.check.file_faults import BLOCK
 from mypt_lint.check.origins import placed
-from mypt_lint.check.suppress import OPT_OUT, suppressed
+from mypt_lint.check.suppress import suppressed
 from mypt_lint.dataset.fingerprints import Fingerprint, digest, of_chat, of_episode, plain
 from mypt_lint.dataset.mentions import first_ends
 from mypt_lint.dataset.seen import Seen
@@ -28,6 +29,7 @@ from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group
 from mypt_lint.settings.config import matches
 from mypt_records.chat import Chat
+from mypt_records.names import OPT_OUT
 from mypt_records.shapes import read as read_chat
 from mypt_records.shapes import shape_of
 from mypt_spec.bodies.json_body import value_in

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.clean_tools import CleanTools
 from mypt_lint.fast.quotes import unescaped_quotes
+from mypt_records.names import OPT_OUT
 from mypt_spec.adapters.base import Outlined, Outlines, Split
 from mypt_spec.bodies.plain_schema import written
 from mypt_spec.memo import Memo

@@ -19,7 +19,6 @@ import msgspec
 from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.answered import longest
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
@@ -28,6 +27,7 @@ from mypt_records.checks.control import known
 from mypt_records.checks.leftovers import suspicious
 from mypt_records.checks.media import LISTS
 from mypt_records.checks.wording import worded
+from mypt_records.names import OPT_OUT
 from mypt_records.written import CALL
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.extra_keys import METADATA

@@ -32,13 +32,13 @@ import msgspec
 
 from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.clean_shapes import CleanShapes
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.layout import Layout
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.scan import Scan, Taken, compile_scan
+from mypt_records.names import OPT_OUT
 from mypt_spec.record_schema import ROLE
 
 _METADATA = 40  # keys

@@ -16,13 +16,13 @@ import msgspec
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts
+from mypt_lint.fast.plain_tool_tags import SIGNS as IN_TAGS
+from mypt_lint.fast.plain_tool_tags import apart_from, whole_tools
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.base import Split
 from mypt_spec.bodies.fitting import Fitting, Given, by_tool, come_back, listed
 from mypt_spec.bodies.plain_schema import Definitions, named, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
-from mypt_spec.bodies.plain_tool_tags import SIGNS as IN_TAGS
-from mypt_spec.bodies.plain_tool_tags import apart_from, whole_tools
 from mypt_spec.bodies.tagged import TAGS
 from mypt_spec.memo import Memo
 

@@ -23,10 +23,10 @@ import msgspec
 
 from mypt_cli.jsonl.line import has_separator
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.check.suppress import OPT_OUT
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton, Skeletons
+from mypt_records.names import OPT_OUT
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.memo import Memo

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.texts import text_units
-from mypt_lint.fix.json_edit import edited_at_once
+from mypt_lint.places.json_edit import edited_at_once
 from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.patch import apply
 

@@ -14,15 +14,16 @@ from itertools import chain
 from typing import Any
 
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.suppress import OPT_OUT, suppressed
+from mypt_lint.check.suppress import suppressed
 from mypt_lint.dataset.compare import DataSet, episode_of, within
 from mypt_lint.dataset.fingerprints import last_answer, prompt, whole
 from mypt_lint.dataset.seen import Seen
 from mypt_lint.dataset.whitespace import CODES, untidy
 from mypt_lint.fix.apply import Codes, Fixer
-from mypt_lint.fix.json_edit import edited_at_once
+from mypt_lint.places.json_edit import edited_at_once
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group
+from mypt_records.names import OPT_OUT
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 

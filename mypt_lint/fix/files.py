@@ -21,8 +21,9 @@ from mypt_cli.jsonl.line import is_utf16
 from mypt_cli.jsonl.output import Output
 from mypt_cli.jsonl.paths import source_of
 from mypt_cli.jsonl.records import has_lines, holds_json, record_blocks
+from mypt_cli.jsonl.values import MAX_LINE
 from mypt_cli.progress import Bar
-from mypt_lint.check.file_faults import BLOCK, MAX_LINE, MAX_TEXT
+from mypt_lint.check.file_faults import BLOCK, MAX_TEXT
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.fix.dataset import Repairs

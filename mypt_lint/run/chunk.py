@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from mypt_lint.check.baseline import Key, keys
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.once import MIXED, UNREAD, Held, hold, is_once, join, told
-from mypt_lint.settings.baseline import Key, keys
 
 FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
 

@@ -18,8 +18,8 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.records import record_ranges
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_lint.run.chunk import Chunk
-from mypt_lint.run.runner import check_lines, pieces
+from mypt_lint.run.chunk import Chunk, once
+from mypt_lint.run.runner import check_lines, pieces, run
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -29,11 +29,20 @@ Part = tuple[int, int | None]
 Unit = tuple[bool, Source, Callable[[], Iterable[Chunk]]]
 
 
-def run_parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Chunk]:
-    """Checks as `runner.run` does for records, with `jobs` processes, this one among them.
+def check_sources(
+    checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1
+) -> Iterator[Chunk]:
+    """Checks as `runner.run` does; records with `jobs` processes, this one among them.
 
-    Raises UsageError when one is killed.
+    Raises UsageError when a process is killed.
     """
+    if kind == "record" and jobs > 1:
+        yield from once(_parallel(checker, sources, jobs))
+    else:
+        yield from run(checker, sources, kind)
+
+
+def _parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Chunk]:
     from multiprocessing import get_all_start_methods, get_context
 
     # A forked worker has everything imported and loaded; it must start before any thread does.

@@ -18,26 +18,26 @@ from mypt_cli.errors import UsageError
 from mypt_cli.inputs import text_of
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.left_out import LeftOut
-from mypt_cli.jsonl.paths import MANIFEST, SUFFIXES, expand
+from mypt_cli.jsonl.names import MANIFEST, SUFFIXES
+from mypt_cli.jsonl.paths import expand
 from mypt_cli.parser import known_dialect
 from mypt_cli.words import either
+from mypt_lint.check.baseline import Key
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import Guess, candidates, detect, elsewhere_than, in_order
-from mypt_lint.options import DEFAULTS
+from mypt_lint.check.from_settings import checker, hidden
 from mypt_lint.run.shape import (
     about,
     formats_of_texts,
     said,
     with_shape,
 )
-from mypt_lint.settings.baseline import Key
 from mypt_lint.settings.config import Config, asked
-from mypt_lint.settings.selection import UnknownRuleError, chosen, selection
+from mypt_lint.settings.options import DEFAULTS
+from mypt_lint.settings.selection import UnknownRuleError, chosen
 from mypt_lint.settings.settings import Settings, settings
 from mypt_records.names import FOUND, OTHER, TEXTS
 from mypt_spec.dialect import Dialect
-from mypt_spec.findings import RULES
-from mypt_spec.rules.context import ToolSchema
 from mypt_spec.tokenizer.vocabulary import COPIES
 
 AUTO = "auto"
@@ -402,53 +402,3 @@ def named_dialect(name: str, vocabulary: str | None = None) -> Dialect:
         return mypt_spec.dialect(known_dialect(name, more=(AUTO,)), vocabulary=vocabulary)
     except mypt_spec.VocabularyError as error:
         raise UsageError(str(error)) from None
-
-
-def hidden(own: Settings) -> frozenset[str]:
-    """Returns the codes that settings ignore, or do not call errors."""
-    milder = {code for code, severity in own["severity"] or () if severity != "error"}
-    return frozenset(RULES) - selection(None, own["ignore"]) | milder
-
-
-def checker(
-    own: Settings,
-    dialect: Dialect,
-    *,
-    others: tuple[Dialect, ...] = (),
-    misnamed: bool = False,
-    known: frozenset[Key] | None = None,
-    edits: bool = False,
-    with_fixes: bool = True,
-    formatless: bool = False,
-) -> Checker:
-    """Returns the checker for some settings, for every command alike.
-
-    Raises UsageError for a phase that the dialect lacks.
-    """
-    phases = len(dialect.table.phases)
-    if own["phase"] is not None and not 1 <= own["phase"] <= phases:
-        has = f"has phases 1 to {phases}" if phases else "has no phases"
-        raise UsageError(f"--phase {own['phase']}: {dialect.name} {has}")
-    tools = own["tools"] or ()
-    schemas = tuple(ToolSchema(*tool) for tool in tools if tool[1] or tool[2])
-    limits = mypt_spec.Limits(
-        own["phase"], own["max-tokens"], frozenset(tool[0] for tool in tools), schemas
-    )
-    if own["max-tokens"]:
-        dialect.tokenizer.encode("")  # raises now for a missing vocabulary, not at the first line
-    return Checker(
-        dialect,
-        limits,
-        selection(own["select"], own["ignore"]),
-        others,
-        misnamed=misnamed,
-        known=known,
-        severities=own["severity"] or (),
-        edits=edits,
-        with_fixes=with_fixes,
-        system=own["system"],
-        shape=own["records"] if own["records"] in FOUND else "",
-        formatless=formatless,
-        allowed=frozenset(own["metadata"] or ()),
-        mask=own["mask"] or "model",
-    )

@@ -12,11 +12,12 @@ from functools import partial
 
 from mypt_cli.jsonl.blocks import Block, Source, blocks
 from mypt_cli.jsonl.records import record_blocks
+from mypt_cli.jsonl.values import MAX_LINE
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.check.file_faults import BLOCK, MAX_LINE, broken_off, ending, too_long, whole_text
+from mypt_lint.check.file_faults import BLOCK, broken_off, ending, too_long, whole_text
 from mypt_lint.check.origins import placed
-from mypt_lint.check.texts import generation_units, text_units
+from mypt_lint.check.texts import generation_line, generation_units, row_line, text_units
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run.chunk import FAR, Chunk, once
 from mypt_lint.run.once import ONE_LABEL, Once, labels
@@ -32,20 +33,15 @@ def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> lis
     return [i for chunk in once(check_lines(FastChecker(checker), source)) for i in chunk.found]
 
 
-def run(checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1) -> Iterator[Chunk]:
+def run(checker: Checker, sources: list[Source], kind: str) -> Iterator[Chunk]:
     """Checks sources in the order given.
 
     Every chunk belongs to one source; `summary.files` is 1 in its last chunk.
     """
-    yield from once(_run(checker, sources, kind, jobs))
+    yield from once(_run(checker, sources, kind))
 
 
-def _run(checker: Checker, sources: list[Source], kind: str, jobs: int) -> Iterator[Chunk]:
-    if kind == "record" and jobs > 1:
-        from mypt_lint.run.parallel import run_parallel
-
-        yield from run_parallel(checker, sources, jobs)
-        return
+def _run(checker: Checker, sources: list[Source], kind: str) -> Iterator[Chunk]:
     fast = FastChecker(checker)
     for source in sources:
         if kind in ("record", "rows") or (kind == "generation" and _is_jsonl(source.path)):
@@ -94,7 +90,7 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
         return (_too_long if block.too_long else _fault)(fast, block, row, path)
     if kind == "record":
         return _records(fast, block, row, path)
-    line = Checker.row_line if kind == "rows" else Checker.generation_line
+    line = row_line if kind == "rows" else generation_line
     return _each(line, fast, block, row, path)
 
 

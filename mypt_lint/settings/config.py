@@ -18,7 +18,7 @@ from typing import Any
 
 from mypt_cli.errors import UsageError, suggestion
 from mypt_cli.inputs import json_of, refuse_pipe, text_of
-from mypt_lint.options import KINDS
+from mypt_lint.settings.options import KINDS
 from mypt_lint.settings.selection import UnknownRuleError, named
 from mypt_records.names import AUTO, NAMES, NATIVE
 from mypt_spec.bodies.json_schema import SchemaError, check_schema

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli.jsonl.line import read_line
+from mypt_lint.check.from_settings import checker
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.encoder import Mask
 from mypt_spec.episode import Episode, events_of
@@ -30,12 +30,12 @@ from mypt_spec.history import beginnings, by_model, official, turn_starts
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
-from mypt_train.data.histories import answers, tally
+from mypt_train.data.formats.manifest import TokenIds, dtype_of
+from mypt_train.data.formats.options import Options
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
-from mypt_train.data.manifest import TokenIds, dtype_of
-from mypt_train.data.options import Options
 from mypt_train.data.templates.chats import Chat, ChatTemplates
 from mypt_train.data.templates.fill import filled
+from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.records import Templates
 
 WRITTEN, REFUSED, LONG = "written", "refused", "long"

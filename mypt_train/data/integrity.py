@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from mypt_train.data.reader import Shard
+    from mypt_train.data.shard import Shard
 
 
 def misplaced(shard: Shard, files: int) -> Iterator[tuple[int, int, int, str]]:

@@ -11,7 +11,6 @@ import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,52 +19,20 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
-from mypt_cli.jsonl.paths import MANIFEST, PLAN, REJECTS, WORK
+from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
 from mypt_cli.store import StoreError, is_url
 from mypt_cli.store.kept import Cache, CacheError, Kept
 from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
-from mypt_train.data import durable, manifest
-from mypt_train.data.formats import parquet, trainer_of
+from mypt_train.data import durable
+from mypt_train.data.formats import manifest, parquet, trainer_of
 from mypt_train.data.integrity import miscounted, misplaced, missummed
 from mypt_train.data.kinds import BAD, KINDS
+from mypt_train.data.shard import Shard, ShardError
 from mypt_train.data.shards import INDEX
 
 _TRIES = 3
 _THREADS = 8  # that fetch files
-
-
-class ShardError(Exception):
-    """A folder is no data set to train on; the message names the file and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One shard, mapped from the disk (read, if it is Parquet).
-
-    - `ids`: of the manifest's `dtype`, shape (n,). `mask`: uint8, shape (n,), 1 where the token is
-      a target.
-    - `index`: one entry of `shards.INDEX` for each episode: `start`, `length`, `row`, `file`,
-      `line`.
-    - `row_length`: tokens of a row, 0 if episodes follow one another without rows.
-    - `weights`: float32, shape (n,), how much each token is trained, 0 where it is no target; None
-      if each target counts 1.
-    - `kinds`: one entry of `kinds.KINDS` for each episode in data with preferences, or None.
-    """
-
-    name: str
-    ids: manifest.TokenIds
-    mask: npt.NDArray[np.uint8]
-    index: npt.NDArray[np.void]
-    row_length: int
-    kinds: npt.NDArray[np.void] | None = None
-    weights: npt.NDArray[np.float32] | None = None
-
-    def episodes(self) -> Iterator[tuple[manifest.TokenIds, npt.NDArray[np.uint8]]]:
-        """Yields the ids and targets of each episode, as views of the shard."""
-        for entry in self.index:
-            start, end = int(entry["start"]), int(entry["start"]) + int(entry["length"])
-            yield self.ids[start:end], self.mask[start:end]
 
 
 class ShardReader:

@@ -23,8 +23,8 @@ import numpy.typing as npt
 from mypt_cli import atomic
 from mypt_train.data.formats import in_parquet, parquet, trainer_of
 from mypt_train.data.formats import rows as trainer_rows
+from mypt_train.data.formats.manifest import TokenIds, files_of
 from mypt_train.data.kinds import KINDS
-from mypt_train.data.manifest import TokenIds, files_of
 from mypt_train.data.units import Placed, UnitFiles
 
 INDEX = np.dtype(

@@ -24,17 +24,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli.jsonl.blocks import Block
+from mypt_cli.jsonl.values import MAX_LINE
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, LineOutcome
+from mypt_train.data.formats.manifest import TokenIds
+from mypt_train.data.formats.options import Options
 from mypt_train.data.kinds import SFT
-from mypt_train.data.manifest import TokenIds
-from mypt_train.data.options import Options
 
 # Bytes of input in a unit file, after decompression.
 SIZE = 4 << 20
 # The most bytes of a line.
-MAX_LINE = 8 << 20
 # Bytes of input that are encoded at a time: their arrays stay in the processor's cache.
 BATCH = 256 << 10
 # The most unit files that are open at a time.

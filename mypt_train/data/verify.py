@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.jsonl.names import MANIFEST
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode, blocks_of
 from mypt_spec.findings import Finding
+from mypt_train.data.formats.manifest import TokenIds
 from mypt_train.data.integrity import miscounted, misplaced, missummed
-from mypt_train.data.manifest import TokenIds
-from mypt_train.data.reader import Shard, ShardError, ShardReader
+from mypt_train.data.reader import ShardReader
+from mypt_train.data.shard import Shard, ShardError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ from functools import lru_cache
 from typing import Any
 
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.paths import MANIFEST, PLAN
-from mypt_cli.store import Store, StoreError
-from mypt_train.scale import places
+from mypt_cli.jsonl.names import MANIFEST, PLAN
+from mypt_cli.store import StoreError
 from mypt_train.scale.launch.queue import ATTEMPTS
-from mypt_train.scale.plan import Plan, PlanError, read_plan
+from mypt_train.scale.planning import places
+from mypt_train.scale.planning.plan import Plan, PlanError, read_plan
+from mypt_train.scale.planning.proof import ChangedError
 from mypt_train.scale.run import run_unit
-from mypt_train.scale.unit.proof import ChangedError
-from mypt_train.scale.unit.report import UnitReport, read_object
+from mypt_train.scale.unit.report import UnitReport, why
 
 _FINAL = ("changed", "missing")  # faults of a store that do not pass
 _OURS = "mypt_"
@@ -91,13 +91,6 @@ def note(plan: Plan, number: int, error: Exception) -> None:
         "place": [f"{frame.name}, line {frame.lineno} of {frame.filename}" for frame in frames],
     }
     store.put(places.failed(number, tried), json.dumps(entry, indent=1).encode() + b"\n")
-
-
-def why(store: Store, number: int) -> str:
-    """Returns why a unit is set aside."""
-    return read_object(
-        store, places.failed(number, ATTEMPTS), lambda content: str(json.loads(content)["error"])
-    )
 
 
 def forgive(plan: Plan, number: int) -> None:

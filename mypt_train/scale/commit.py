@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mypt_cli.jsonl.blocks import Source
-from mypt_cli.jsonl.paths import MANIFEST, REJECTS, WORK
+from mypt_cli.jsonl.names import MANIFEST, REJECTS, WORK
 from mypt_cli.store import Store, StoreError, is_url
 from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
@@ -27,10 +27,10 @@ from mypt_train.data.assembly.summary import dumped, manifest, reasons, unwritab
 from mypt_train.data.assembly.totals import Totals
 from mypt_train.data.encode_line import REFUSED
 from mypt_train.data.units import UnitFile
-from mypt_train.scale import places
 from mypt_train.scale.groups import GroupReport, make_group
 from mypt_train.scale.launch.queue import MakeEngine
-from mypt_train.scale.plan import Plan, PlanError
+from mypt_train.scale.planning import places
+from mypt_train.scale.planning.plan import Plan, PlanError
 from mypt_train.scale.run import put
 from mypt_train.scale.stages import make_tasks
 from mypt_train.scale.state import Progress, Sealed, counted_up, seal

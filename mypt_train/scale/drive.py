@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mypt_cli.words import counted
-from mypt_train.scale import places
-from mypt_train.scale.attempts import forgive, make_planned, note, why
+from mypt_train.scale.attempts import forgive, make_planned, note
 from mypt_train.scale.launch.local import Local
 from mypt_train.scale.launch.queue import ATTEMPTS, Ended, Engine, MakeEngine, attempts
-from mypt_train.scale.plan import Plan, PlanError
+from mypt_train.scale.planning import places
+from mypt_train.scale.planning.plan import Plan, PlanError
+from mypt_train.scale.unit.report import why
 
 _KILLED = "its process was killed"
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from mypt_cli.words import counted
 from mypt_train.data.encode_line import REFUSED, Encoder
-from mypt_train.scale.cut import PACKED
-from mypt_train.scale.pieces import Input, Piece, piece_blocks
-from mypt_train.scale.plan import Plan
+from mypt_train.scale.planning.cut import PACKED
+from mypt_train.scale.planning.pieces import Input, Piece, piece_blocks
+from mypt_train.scale.planning.plan import Plan
 
 # Of English chats: tokens of a byte of input, and bytes that a core prepares in a second.
 _TOKENS, _SPEED = 0.2, 10e6

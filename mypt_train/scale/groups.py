@@ -21,16 +21,16 @@ import msgspec
 import numpy as np
 
 from mypt_cli import atomic
-from mypt_cli.jsonl.paths import REJECTS, WORK
+from mypt_cli.jsonl.names import REJECTS, WORK
 from mypt_cli.store import Store, StoreError, is_url
 from mypt_train.data import durable
 from mypt_train.data.assembly.collection import Collection
 from mypt_train.data.assembly.splits import write_splits
-from mypt_train.data.manifest import dtype_of
+from mypt_train.data.formats.manifest import dtype_of
 from mypt_train.data.units import Part
-from mypt_train.scale import places
-from mypt_train.scale.dedup import repeats
-from mypt_train.scale.plan import Plan
+from mypt_train.scale import repeats
+from mypt_train.scale.planning import places
+from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.run import put
 from mypt_train.scale.state import Sealed
 from mypt_train.scale.unit.report import UnitReport, report_of

@@ -17,11 +17,11 @@ from pathlib import Path
 from mypt_cli import atomic
 from mypt_cli.jsonl.blocks import Block
 from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
-from mypt_train.scale import places
-from mypt_train.scale.pieces import Piece, piece_blocks
-from mypt_train.scale.plan import Plan
+from mypt_train.scale.planning import places
+from mypt_train.scale.planning.pieces import Piece, piece_blocks
+from mypt_train.scale.planning.plan import Plan
+from mypt_train.scale.planning.proof import ChangedError, Seen, prove_whole, state
 from mypt_train.scale.unit.making import growing, putting
-from mypt_train.scale.unit.proof import ChangedError, Seen, prove_whole, state
 from mypt_train.scale.unit.report import UnitReport
 
 Progress = Callable[[int], None]

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from mypt_train.scale import places
+from mypt_train.scale import repeats
 from mypt_train.scale.attempts import planned
-from mypt_train.scale.dedup import repeats
 from mypt_train.scale.groups import make_group
 from mypt_train.scale.launch.queue import MakeEngine, attempts
-from mypt_train.scale.plan import Plan, PlanError
+from mypt_train.scale.planning import places
+from mypt_train.scale.planning.plan import Plan, PlanError
 from mypt_train.scale.state import Progress, Sealed, seal
 
 _Told = Callable[[str, int, int], None]

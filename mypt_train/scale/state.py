@@ -11,15 +11,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from mypt_cli.jsonl.paths import MANIFEST, PLAN
+from mypt_cli.jsonl.names import MANIFEST, PLAN
 from mypt_cli.store import Store, StoreError
 from mypt_cli.words import counted
-from mypt_train.scale import places
-from mypt_train.scale.attempts import why
 from mypt_train.scale.launch.blocks import said
 from mypt_train.scale.launch.queue import ATTEMPTS
-from mypt_train.scale.plan import Plan, PlanError
-from mypt_train.scale.unit.report import UnitReport, read_object, report_of
+from mypt_train.scale.planning import places
+from mypt_train.scale.planning.plan import Plan, PlanError
+from mypt_train.scale.unit.report import UnitReport, read_object, report_of, why
 
 _THREADS = 16
 Progress = Callable[[str, float, int], None]

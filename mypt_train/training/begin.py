@@ -20,10 +20,10 @@ from mypt_model.pretrained import Net, open_hollow, open_pretrained
 from mypt_model.shape import ModelError, fits
 from mypt_spec import Dialect, VocabularyError
 from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
-from mypt_train.training import checkpoint
-from mypt_train.training.checkpoint import CheckpointError, lacking
-from mypt_train.training.config import Config, ConfigError
-from mypt_train.training.distributed import World, give, piece, precision, spread_out
+from mypt_train.training.parts import checkpoint
+from mypt_train.training.parts.checkpoint import CheckpointError, lacking
+from mypt_train.training.parts.config import Config, ConfigError
+from mypt_train.training.parts.distributed import World, give, piece, precision, spread_out
 
 _NO_SHAPE = (
     "the config has no model: name one that has, such as tiny, or begin with a model by --init-from"

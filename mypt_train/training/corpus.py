@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.jsonl.names import MANIFEST
 from mypt_cli.progress import Bar
 from mypt_cli.store import Store, StoreError, is_url
 from mypt_cli.store.kept import Cache
 from mypt_spec import Dialect
 from mypt_spec.lexer import lex_ids
+from mypt_train.data.formats.manifest import TokenIds
 from mypt_train.data.kinds import CHOSEN, GOOD, REJECTED, SFT
-from mypt_train.data.manifest import TokenIds
 from mypt_train.data.packing import pack
-from mypt_train.data.reader import Shard, ShardError, ShardReader
+from mypt_train.data.reader import ShardReader
+from mypt_train.data.shard import Shard, ShardError
 
 Row = npt.NDArray[np.int64]
 """The numbers of the episodes in a row, in their order."""

@@ -15,8 +15,8 @@ from mypt_model.folder import TRAINER
 from mypt_train.data.reader import ShardReader
 from mypt_train.training.batches import Stage
 from mypt_train.training.begin import check_vocabulary
-from mypt_train.training.checkpoint import CheckpointError
-from mypt_train.training.config import Config, TrainConfig
+from mypt_train.training.parts.checkpoint import CheckpointError
+from mypt_train.training.parts.config import Config, TrainConfig
 
 # Keys of the config that may change when a run is resumed.
 _FREE = (

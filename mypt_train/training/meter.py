@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from mypt_train.training.batches import Batch
-from mypt_train.training.distributed import World
+from mypt_train.training.parts.distributed import World
 
 # Dense products in bfloat16, in 1e12 floating-point operations a second, by the name of the GPU.
 _PEAKS = {"H200": 989, "H100": 989, "A100": 312, "L40S": 362, "L4": 121, "A10": 125, "4090": 165}

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from mypt_train.data.kinds import GOOD
 from mypt_train.training.batches import Batch
-from mypt_train.training.config import TrainConfig
 from mypt_train.training.corpus import Corpus
-from mypt_train.training.distributed import World, last_of, precision, reshard
 from mypt_train.training.parts import preference
 from mypt_train.training.parts.attention import attend
 from mypt_train.training.parts.compiled import uncompiled
+from mypt_train.training.parts.config import TrainConfig
+from mypt_train.training.parts.distributed import World, last_of, precision, reshard
 from mypt_train.training.parts.head import chunked_cross_entropy, chunked_cross_entropy_each
 
 Then = Callable[[Tensor, Tensor], Any]

@@ -24,7 +24,7 @@ of positions 1 to 4, so the prompt costs no logits.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,9 @@ from mypt_cli.store.kept import Cache
 from mypt_model.folder import checkpoints, newest
 from mypt_model.llama import Transformer
 from mypt_model.pieces import is_sharded
+from mypt_model.pretrained import Net
 from mypt_train.data.kinds import BAD, GOOD
-from mypt_train.data.reader import ShardError
-from mypt_train.training import checkpoint
+from mypt_train.data.shard import ShardError
 from mypt_train.training.batches import Batch, Stage, batch, idle, share, stages
 from mypt_train.training.begin import (
     begun,
@@ -50,10 +50,15 @@ from mypt_train.training.begin import (
     new_tags,
     shaped,
 )
-from mypt_train.training.checkpoint import CheckpointError
-from mypt_train.training.config import Config, ConfigError, TrainConfig
 from mypt_train.training.corpus import Corpus, Row, corpus, open_data
-from mypt_train.training.distributed import (
+from mypt_train.training.facts import check_grammar, check_same, facts_of_run, other_mask
+from mypt_train.training.meter import Meter
+from mypt_train.training.objective import Objective
+from mypt_train.training.parts import checkpoint, lora
+from mypt_train.training.parts.checkpoint import CheckpointError
+from mypt_train.training.parts.compiled import compile_layers
+from mypt_train.training.parts.config import Config, ConfigError, TrainConfig
+from mypt_train.training.parts.distributed import (
     ProcessLost,
     World,
     give,
@@ -63,12 +68,7 @@ from mypt_train.training.distributed import (
     use_threads,
     whole,
 )
-from mypt_train.training.facts import check_grammar, check_same, facts_of_run, other_mask
-from mypt_train.training.log import BOARD, LOG, Log
-from mypt_train.training.meter import Meter
-from mypt_train.training.objective import Objective
-from mypt_train.training.parts import lora
-from mypt_train.training.parts.compiled import compile_layers
+from mypt_train.training.parts.log import BOARD, LOG, Log
 from mypt_train.training.parts.optimizer import adamw, rate
 from mypt_train.training.sharded.mirror import Mirror
 from mypt_train.training.sharded.read import restore
@@ -84,6 +84,13 @@ __all__ = [
     "TrainError",
     "train",
 ]
+
+
+Legality = Callable[[Net, Corpus, World, TrainConfig], tuple[dict[str, Any], str]]
+"""Measures how often a model answers legally; returns (shares, what a person reads of them).
+
+All processes call it; the shares are {} on all but the first.
+"""
 
 
 class TrainError(Exception):
@@ -119,7 +126,7 @@ def train(
     phases: Iterable[int] | None = None,
     init_from: str | Path | None = None,
     resume: bool = False,
-    tools: Sequence[Mapping[str, Any]] | None = None,
+    legality: Legality | None = None,
     mirror: str | None = None,
     verify: bool = True,
     cache: Cache | None = None,
@@ -131,8 +138,7 @@ def train(
     - `phases`: the curriculum, in this order, each phase with replay of those before it.
     - `init_from`: a model folder to begin with.
     - `resume`: continue from the last checkpoint in `out`, with the same data and config.
-    - `tools`: the tools that may be called when legality is measured, as JSON schemas; by default
-      those that the validation data calls.
+    - `legality`: measures how often the model answers legally; `mypt.legality.legality` makes it.
     - `mirror`: the URL of a store, or a folder, to which checkpoints are copied; `resume` brings
       the last one from there if `out` has none.
     - `verify`: compare the SHA-256 of all data files first.
@@ -150,7 +156,7 @@ def train(
             store.begin(out, resume=resume)
         world.wait()
         run = _Run(
-            folders, made, out, phases, init_from, world, tools, store, resume=resume,
+            folders, made, out, phases, init_from, world, legality, store, resume=resume,
             verify=verify, cache=cache, quiet=quiet or not world.first,
         )  # fmt: skip
         last = made.train.steps if steps is None else steps
@@ -172,15 +178,11 @@ class _Run:
     def __init__(
         self, folders: Sequence[str | Path], config: Config, out: Path,
         phases: Iterable[int] | None, init_from: str | Path | None,
-        world: World, tools: Sequence[Mapping[str, Any]] | None, store: Mirror | None, *,
+        world: World, legality: Legality | None, store: Mirror | None, *,
         resume: bool, verify: bool, cache: Cache | None, quiet: bool,
     ) -> None:  # fmt: skip
-        self.config, self.out, self.world, self.tools = config, out, world, tools
+        self.config, self.out, self.world, self.legality = config, out, world, legality
         c = config.train
-        if tools is not None and c.legality_every >= 0:
-            from mypt_train.training.legality import check_tools
-
-            check_tools(tools)
         if c.batch_rows < world.size:
             raise ConfigError(
                 f"train.batch_rows is {c.batch_rows}, fewer than the {world.size} processes"
@@ -454,21 +456,11 @@ class _Run:
             best = {"best": self.best} if c.patience else {}
             self.saver.save(step, self.facts | best)
         self._tell_saved(log)
-        if _due(c.legality_every, step, last) and len(self.val.episodes):
-            from mypt_train.training.legality import legality_of, shown
-
-            found = legality_of(
-                self.model,
-                self.val,
-                self.world,
-                prompts=c.legality_prompts,
-                max_new_tokens=c.legality_tokens,
-                tools=self.tools,
-                seed=c.seed,
-            )
-            self.result = replace(self.result, legality=found)
-            if found:
-                log.tell("legality", step, f"step {step}: {shown(found)}", **found)
+        if self.legality and _due(c.legality_every, step, last) and len(self.val.episodes):
+            shares, text = self.legality(self.model, self.val, self.world, c)
+            self.result = replace(self.result, legality=shares)
+            if shares:
+                log.tell("legality", step, f"step {step}: {text}", **shares)
 
     def _tell_saved(self, log: Log) -> None:
         for step, path in self.saver.written():

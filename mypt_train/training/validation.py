@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from mypt_train.training.batches import Batch, batch
 from mypt_train.training.corpus import Corpus, Row
-from mypt_train.training.distributed import reshard
 from mypt_train.training.objective import Objective
+from mypt_train.training.parts.distributed import reshard
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_view.cli import main
+from mypt.view import main
 
 ROOT = Path(__file__).parents[2]
 D = mypt_spec.dialect("mypt")

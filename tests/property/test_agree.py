@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import mypt_spec
-from mypt_lint.cli import main as lint
+from mypt.lint.cli import main as lint
+from mypt.view import main as view
 from mypt_lint.run.plan import Plan
 from mypt_lint.settings.config import Config
 from mypt_spec.dialect import told_by_records
-from mypt_view.cli import main as view
 from tests.support.examples import examples
 from tests.support.maker import drawn
 from tests.support.shapes import RECORDS

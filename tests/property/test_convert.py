@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_convert import Converter, readable
-from mypt_convert.steps import result_text, result_value
+from mypt_convert.bridges.steps import result_text, result_value
 from mypt_spec.bodies.strict_json import escape, unescape
 from tests.support.chats import WITH_TOOLS
 from tests.support.conversion import without_ids

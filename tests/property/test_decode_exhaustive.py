@@ -15,8 +15,8 @@ import pytest
 
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.compile.nfa import CALLING
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.decoder import machine
-from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
 from tests.support.allow_sets import check_allow_sets, everywhere

@@ -24,19 +24,19 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.clean_texts import strings_of
+from mypt_lint.fast.plain_tool_tags import SIGNS as TAG_SIGNS
+from mypt_lint.fast.plain_tool_tags import elements, whole_tools
 from mypt_spec import Dialect, Limits
 from mypt_spec.bodies.fitting import Fitting
 from mypt_spec.bodies.json_schema import SchemaError, misfits, undeclared
 from mypt_spec.bodies.plain_schema import Definitions, is_plain, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
-from mypt_spec.bodies.plain_tool_tags import SIGNS as TAG_SIGNS
-from mypt_spec.bodies.plain_tool_tags import elements, whole_tools
 from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import lost, write_signatures
 from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.findings import RULES
 from mypt_train.data.encode_line import Encoder
-from mypt_train.data.options import Options
+from mypt_train.data.formats.options import Options
 from tests.support.build import assistant, call, chat, tool, user
 from tests.support.examples import examples
 from tests.support.fast_paths import assert_same_ids, assert_sound, facts, parts

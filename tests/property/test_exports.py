@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.export import main
 from mypt_infer.decode.prompt import prompt_ids
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.bodies.json_body import written
 from mypt_spec.table import TEXT
-from mypt_train.commands.export import main
 from mypt_train.export import endings, server_files
 from mypt_train.export.answers import first_text
 from mypt_train.export.chat_template import JSON_TEXT

@@ -22,7 +22,8 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.records import record_blocks
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.check.positions import Places
+from mypt_lint.places.positions import Places
+from mypt_lint.run.parallel import check_sources
 from mypt_lint.run.runner import check_bytes, run
 from tests.support.maker import any_json, drawn
 from tests.support.strategies import almost_record
@@ -135,7 +136,7 @@ def test_processes_find_the_same(records: list[Any], jobs: int) -> None:
         path.write_bytes(gzip.compress(json.dumps(records * 3, indent=1).encode()))
         source = Source(str(path), "gz", path.stat().st_size)
         one, many = (
-            [d for chunk in run(CHECKER, [source], "record", jobs=n) for d in chunk.found]
+            [d for chunk in check_sources(CHECKER, [source], "record", jobs=n) for d in chunk.found]
             for n in (1, jobs)
         )
     assert one == many

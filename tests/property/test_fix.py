@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import mypt_spec
 from fuzz.fix_idempotence import STRATEGY
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.json_items import json_items
 from mypt_lint.fix.apply import Fixer
-from mypt_lint.fix.candidates import candidates_of, text_candidates
-from mypt_lint.fix.json_edit import edited
+from mypt_lint.places.json_edit import edited
+from mypt_lint.places.json_items import json_items
+from mypt_lint.proposals.candidates import candidates_of, text_candidates
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.episode import events_of
 from mypt_spec.patch import apply

@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.own_format.walks import Walks
+from mypt_lint.check.from_settings import checker
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_lint.own.walks import Walks
-from mypt_lint.run.plan import checker
 from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_spec.dialect import load
 from mypt_train.data.encode_line import REFUSED, Encoder
-from mypt_train.data.options import Options
+from mypt_train.data.formats.options import Options
 from tests.support.examples import examples
 from tests.support.lines import any_line
 from tests.support.maker import RANDOMS, Record, drawn, line

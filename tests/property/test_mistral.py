@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.own_format.check import check
 from mypt_infer.decode.prompt import opening
-from mypt_lint.own.check import check
 from tests.dialects import mistral, mistral_v13
 from tests.support.conversations import conversations
 from tests.support.mistral import V11, VERSIONS, on_tekken, their_ids

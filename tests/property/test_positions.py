@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mypt_lint.check.json_items import json_items
-from mypt_lint.check.positions import Places
+from mypt_lint.places.json_items import json_items
+from mypt_lint.places.positions import Places
 from tests.support.maker import any_json, drawn
 
 KEYS = ["", "/", "~", "~1", "0", "a/b", "ü"]

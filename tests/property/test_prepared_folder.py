@@ -19,7 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mypt_cli.jsonl.paths import MANIFEST, expand
+from mypt_cli.jsonl.names import MANIFEST
+from mypt_cli.jsonl.paths import expand
 from mypt_spec.findings import RULES
 from mypt_train import Options, ShardError, prepare
 from mypt_train.data.shards import INDEX

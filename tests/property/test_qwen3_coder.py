@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.own_format.check import check
 from mypt_infer.stream_parser import StreamParser
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_lint.own.check import check
 from mypt_lint.template.lint import lint_template
 from mypt_spec.bodies import tagged
 from mypt_train.data.encode_line import Encoder, Options

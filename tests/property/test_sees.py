@@ -27,7 +27,7 @@ from mypt_spec.findings import RULES, SEES, Rule
 from mypt_spec.rules import Context
 from mypt_spec.rules.registry import CHECKS
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder
-from mypt_train.data.options import Options
+from mypt_train.data.formats.options import Options
 from tests.support.build import assistant, user
 from tests.support.examples import examples
 from tests.support.lines import LIMITS, any_lines, tagged_line

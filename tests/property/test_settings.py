@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_cli.jsonl.line import read_line
-from mypt_convert import Converter
-from mypt_lint.run.plan import checker
+from mypt_lint.check.from_settings import checker, converter
 from mypt_lint.run.runner import check_bytes
 from mypt_lint.settings.settings import Settings
 from mypt_spec import Finding
@@ -134,7 +133,7 @@ def test_a_record_is_converted_if_and_only_if_it_lints_clean(
     found = judge.judged(line.value)
     graded = [judge.graded(f) for f in found if judge.selects(f.code)]
     against = [f for f in graded if f.severity in own.counting and not is_kept(f)]
-    out = Converter(name, name, rules=own).record(line.value)
+    out = converter(own, name, name).record(line.value)
     if out.record is None and not against:
         assert {f.code for f in out.findings} == {"MYP903"}
         assert any(f.severity == "error" and f not in graded for f in found), out.findings

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.decode.prompt import prompt_ids
+from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.prompts import Prompter
-from mypt_infer.serve.errors import ApiError
 from mypt_spec import Episode
 from mypt_spec.adapters.template_options import KEY
 from tests.support.chat_shapes import THOUGHTS

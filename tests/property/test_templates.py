@@ -22,7 +22,7 @@ import mypt_spec
 from mypt_spec.tokenizer import batch
 from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.data.encode_line import Encoder
-from mypt_train.data.options import Options
+from mypt_train.data.formats.options import Options
 from mypt_train.data.templates.chats import ChatTemplates
 from tests.support.build import assistant, call, lines, tool, user
 from tests.support.build import chat as chat_of

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_cli.jsonl.layout import MAGIC
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import check_generation, check_text
+from mypt_lint.check.texts import check_generation, check_text, generation_line
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.run.runner import check_bytes
 from mypt_spec import Dialect, Episode, Finding, Limits, Message, Part
@@ -229,7 +229,7 @@ def test_any_bytes_through_the_checker(name: str, data: st.DataObject) -> None:
             )
     if not line.startswith(MAGIC):  # Parquet in memory is refused, as a whole
         check_bytes(Checker(d), line + b"\n" + line)
-    Checker(d).generation_line(line, row=1, filename="f")
+    generation_line(Checker(d), line, row=1, filename="f")
 
 
 N = either(10_000, 100_000)

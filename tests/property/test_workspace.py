@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mypt_infer.workspace import WorkspaceEngine
 from mypt_infer.workspace.files import odd, shown
-from mypt_infer.workspace.model import cut
+from mypt_infer.workspace.index.model import cut
 from mypt_infer.workspace.readers import Unreadable, read
 from tests.support.examples import examples
 

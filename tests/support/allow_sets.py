@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.compile.nfa import CALLING
-from mypt_infer.decode.tables import DEAD_STATE
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_spec.states import open_blocks
 from mypt_spec.table import TEXT
 from tests.support.decoding import witnesses

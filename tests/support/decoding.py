@@ -15,8 +15,8 @@ import mypt_spec
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.compile import byte_dfa, grammar_graph, token_classes
 from mypt_infer.decode.compile.nfa import CALLING
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.decoder import machine
-from mypt_infer.decode.tables import DEAD_STATE
 from mypt_infer.run_format import format_of
 from mypt_spec.bodies.json_body import Call, calls_of
 from mypt_spec.episode import Episode, Message, Part

@@ -24,7 +24,7 @@ from typing import Any
 from tests.support.children import end, start
 
 ROOT = Path(__file__).parents[2]
-MODULES = ("mypt_train.commands.train", "mypt_train.training.trainer", "torch.distributed.fsdp")
+MODULES = ("mypt.train", "mypt_train.training.trainer", "torch.distributed.fsdp")
 PATIENCE = 300  # seconds; only a command that hangs takes as long
 
 

@@ -14,10 +14,10 @@ from safetensors.torch import save_file
 from mypt_model.llama import random_transformer
 from mypt_model.shape import LlamaConfig
 from mypt_train.training.batches import batch, share, stages
-from mypt_train.training.config import Config
 from mypt_train.training.corpus import corpus, open_data
-from mypt_train.training.distributed import joined, spread_out, whole
 from mypt_train.training.objective import Objective
+from mypt_train.training.parts.config import Config
+from mypt_train.training.parts.distributed import joined, spread_out, whole
 from tests.support.training import SHAPE, THREADS
 
 TIED = SHAPE | {"tie_word_embeddings": True}

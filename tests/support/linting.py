@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mypt.lint.cli import main
 from mypt_lint.check.checker import Checker
-from mypt_lint.cli import main
 from tests.support.build import lines, native
 
 ROOT = Path(__file__).parents[2]

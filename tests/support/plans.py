@@ -13,7 +13,7 @@ import zstandard
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options
 from mypt_train.scale.attempts import make
-from mypt_train.scale.plan import Plan, make_plan
+from mypt_train.scale.planning.plan import Plan, make_plan
 from tests.support.shards import PHASES
 
 HAS_PARQUET = find_spec("pyarrow") is not None

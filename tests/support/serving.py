@@ -12,9 +12,9 @@ import torch
 import uvicorn
 
 import mypt_spec
+from mypt.serve import settings
 from mypt_infer.generate.llama import Cache, Llama, LlamaConfig, random_model
 from mypt_infer.serve.app import app
-from mypt_infer.serve.cli import settings
 from mypt_infer.serve.service import Limits, Service
 from tests.support.build import function, system, user
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mypt_cli.jsonl.paths import MANIFEST, expand
+from mypt_cli.jsonl.names import MANIFEST
+from mypt_cli.jsonl.paths import expand
 from mypt_train import Options, ShardReader, prepare
 
 ROOT = Path(__file__).parents[2]

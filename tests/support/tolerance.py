@@ -98,7 +98,7 @@ def tensors_apart(
 
 def path_of(config: Mapping[str, Any]) -> float:
     """Returns the sum of the learning rates of a run with this config."""
-    from mypt_train.training.config import Config
+    from mypt_train.training.parts.config import Config
     from mypt_train.training.trainer import rate
 
     train = Config.of({"train": config["train"]}).train

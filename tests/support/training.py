@@ -71,7 +71,7 @@ def processes(
 
     Arguments without `-m` or `-c` are those of `mypt-train`. `modules` are imported beforehand.
     """
-    code = code if code[0] in ("-m", "-c") else ["-m", "mypt_train", *code]
+    code = code if code[0] in ("-m", "-c") else ["-m", "mypt.train", *code]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])

@@ -14,7 +14,7 @@ A tool with a required and an optional argument:
 
 >>> import mypt_spec
 >>> from mypt_infer.decode.compile.nfa import determinize
->>> from mypt_infer.decode.tools import declare
+>>> from mypt_infer.decode.base.tools import declare
 >>> def get(id: str, n: int = 0) -> None: ...
 >>> table, end = mypt_spec.dialect("mypt").table, Node(final=True)
 >>> bodies = Bodies("call", declare([get]), table.literals, list(table.special))
@@ -34,6 +34,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.compile.byte_dfa import (
     BEFORE_TAG,
     ByteDfa,
@@ -52,7 +53,6 @@ from mypt_infer.decode.compile.tagged_arguments import (
     value_dfa,
     way_of,
 )
-from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.json_body import ID, TAGGED, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, TAGS, with_tags

@@ -32,6 +32,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from mypt_infer.decode.base.tools import ToolSpec
+from mypt_infer.decode.base.vocab import ROOM
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
 from mypt_infer.decode.compile.call_graph import Bodies
 from mypt_infer.decode.compile.nfa import (
@@ -46,8 +48,6 @@ from mypt_infer.decode.compile.nfa import (
     determinize,
     spelled,
 )
-from mypt_infer.decode.compile.vocab import ROOM
-from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.damage.cut_tags import inner_tags, pieces
 from mypt_spec.damage.near_miss import near_miss

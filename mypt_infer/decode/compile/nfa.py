@@ -25,8 +25,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from mypt_infer.decode.base.work import step
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol
-from mypt_infer.decode.compile.work import step
 
 # The blocks that have budgets: thoughts and calls.
 NO_BLOCK, THINKING, CALLING = 0, 1, 2

@@ -27,14 +27,14 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from mypt_infer.decode.base.tools import ToolSpec
+from mypt_infer.decode.base.vocab import Ints, Trie
+from mypt_infer.decode.base.work import step
 from mypt_infer.decode.compile.byte_dfa import Symbol
 from mypt_infer.decode.compile.call_graph import Bodies, Part
 from mypt_infer.decode.compile.nfa import PART, Dfa, NfaError, Node, determinize
 from mypt_infer.decode.compile.packed_dfa import PackedDfa, pack
 from mypt_infer.decode.compile.token_classes import TokenClasses
-from mypt_infer.decode.compile.vocab import Ints, Trie
-from mypt_infer.decode.compile.work import step
-from mypt_infer.decode.tools import ToolSpec
 from mypt_spec.memo import Memo
 
 # A node of a graph, and the state of its leaf.

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mypt_infer.decode.schemas import plain
-from mypt_infer.decode.tools import SchemaFault, ToolSpec
+from mypt_infer.decode.base.schemas import plain
+from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 
 _BOUNDS = {"minLength", "minimum", "maximum"}
 _KNOWN = {

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
-from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec.bodies.tagged import ARGUMENT, NAMES, STRING, TAGS, kinds_in, value_of, value_text
 from mypt_spec.memo import Memo
 

@@ -11,12 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
+from mypt_infer.decode.base.vocab import ROOM, Ints, Vocabulary, vocabulary
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, ident_dfa
 from mypt_infer.decode.compile.call_graph import call_leaves
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows, same_columns
-from mypt_infer.decode.compile.vocab import ROOM, Ints, Vocabulary, vocabulary
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.memo import Memo

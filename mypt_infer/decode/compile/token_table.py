@@ -35,8 +35,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.base.vocab import Ints, Vocabulary
 from mypt_infer.decode.compile.byte_dfa import DEAD, ByteDfa, Symbol
-from mypt_infer.decode.compile.vocab import Ints, Vocabulary
 
 # A distance that no path has.
 FAR = 1 << 24

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mypt_infer.decode.base.vocab import ROOM
 from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
-from mypt_infer.decode.compile.vocab import ROOM
 from mypt_infer.decode.llguidance.completion import Search
 from mypt_infer.decode.llguidance.grammar import ALL, doubted, named, patterned, words
 from mypt_infer.decode.llguidance.ground import Ground, ground, pending, taken

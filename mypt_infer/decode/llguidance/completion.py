@@ -32,11 +32,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.compile.vocab import Ints, Vocabulary
-from mypt_infer.decode.compile.work import step
+from mypt_infer.decode.base.vocab import Ints, Vocabulary
+from mypt_infer.decode.base.work import step
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.llguidance.lexer import Companion, Lexemes
 from mypt_infer.decode.llguidance.minimal_value import Hints
-from mypt_infer.decode.tables import DEAD_STATE
 
 # The most places that a search for the ending after an id looks at, some 40 us each.
 EXPANSIONS = 600

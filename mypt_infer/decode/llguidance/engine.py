@@ -45,11 +45,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.call_ids import Ids
+from mypt_infer.decode.base.listed_ids import Ids
+from mypt_infer.decode.base.tools import ToolSpec
+from mypt_infer.decode.base.vocab import Ints, Trie
 from mypt_infer.decode.compile.call_graph import OPENED
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import RESPONSE
-from mypt_infer.decode.compile.vocab import Ints, Trie
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.llguidance.grammar import ALL, ANY
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.numbered import Numbered
@@ -57,8 +59,6 @@ from mypt_infer.decode.llguidance.position import Position, Reading, last_call
 from mypt_infer.decode.llguidance.proofs import Offered, Place, ProvenIds, Prover, cleared, marked
 from mypt_infer.decode.llguidance.response import Response
 from mypt_infer.decode.llguidance.tools import Calls, Rule, calls_of
-from mypt_infer.decode.tables import DEAD_STATE
-from mypt_infer.decode.tools import ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID
 from mypt_spec.memo import Memo

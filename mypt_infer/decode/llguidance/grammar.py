@@ -14,11 +14,11 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
+from mypt_infer.decode.base.vocab import ROOM, vocabulary
 from mypt_infer.decode.compile.call_graph import CLOSED, around
 from mypt_infer.decode.compile.nfa import CALLING, HOLE, Node
-from mypt_infer.decode.compile.vocab import ROOM, vocabulary
 from mypt_infer.decode.llguidance.pattern_text import avoids
-from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, IDENT, NAME, written, written_key
 from mypt_spec.memo import Memo

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.base.vocab import ROOM, Ints
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph, call_ends
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.compile.token_classes import token_classes
-from mypt_infer.decode.compile.vocab import ROOM, Ints
 from mypt_infer.decode.llguidance.completion import Bitmask, Search, fixes
 from mypt_infer.decode.llguidance.grammar import words as words_of
 from mypt_infer.decode.llguidance.lexer import Companion, lexemes
-from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
 

@@ -18,7 +18,7 @@ an error, not the answer for another place.
 >>> numbered[10]
 Traceback (most recent call last):
 ...
-mypt_infer.decode.allow_set.ForgottenState: state 10 of the machine was forgotten: ...
+mypt_infer.decode.base.allow.ForgottenState: state 10 of the machine was forgotten: ...
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 from weakref import WeakMethod
 
-from mypt_infer.decode.allow_set import ForgottenState
+from mypt_infer.decode.base.allow import ForgottenState
 
 _K = TypeVar("_K", bound=Hashable)
 _P = TypeVar("_P")

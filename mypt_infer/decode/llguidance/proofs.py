@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.allow_set import AllowSet
-from mypt_infer.decode.call_ids import Ids
-from mypt_infer.decode.compile.vocab import Ints
+from mypt_infer.decode.base.allow import AllowSet
+from mypt_infer.decode.base.listed_ids import Ids
+from mypt_infer.decode.base.vocab import Ints
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.llguidance.completion import EXPANSIONS
 from mypt_infer.decode.llguidance.ground import Ground
 from mypt_infer.decode.llguidance.minimal_value import Hints
 from mypt_infer.decode.llguidance.position import Position
-from mypt_infer.decode.tables import DEAD_STATE
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 
 # A string in which more ids may follow than this is free: it has no list of values.

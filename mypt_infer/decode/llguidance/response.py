@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_infer.decode.schemas import SchemaWarning, plain_schema
+from mypt_infer.decode.base.schemas import SchemaWarning, plain_schema
 
 _ONE_LINE = {"\n": "\\n", "\r": "\\r"}
 _HEAD = '%llguidance {"no_forcing": true}\n'

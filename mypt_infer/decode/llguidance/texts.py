@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.base.vocab import ROOM, Ints
 from mypt_infer.decode.compile.byte_dfa import Symbol
 from mypt_infer.decode.compile.grammar_graph import GrammarDfa, GrammarGraph
 from mypt_infer.decode.compile.nfa import Node, Place, determinize
+from mypt_infer.decode.compile.tables import DEAD_STATE, Tables, tables_of
 from mypt_infer.decode.compile.token_classes import token_classes
-from mypt_infer.decode.compile.vocab import ROOM, Ints
-from mypt_infer.decode.tables import DEAD_STATE, Tables, tables_of
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo
 

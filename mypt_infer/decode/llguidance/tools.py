@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
+from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.call_graph import OPENED, Bodies, around, body_of, check_named
 from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
 from mypt_infer.decode.compile.nfa import RESPONSE
+from mypt_infer.decode.compile.tables import Tables, build
 from mypt_infer.decode.compile.token_table import FAR
-from mypt_infer.decode.compile.vocab import Ints
 from mypt_infer.decode.llguidance.answers import Answer, answer
 from mypt_infer.decode.llguidance.grammar import (
     ANY,
@@ -36,8 +38,6 @@ from mypt_infer.decode.llguidance.minimal_value import (
     most_of_a_part,
 )
 from mypt_infer.decode.llguidance.response import Response, ResponseError
-from mypt_infer.decode.tables import Tables, build
-from mypt_infer.decode.tools import SchemaFault, ToolSpec
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.bodies.strict_json import canonical

@@ -14,12 +14,12 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from mypt_infer.decode.base.schemas import plain_tools
+from mypt_infer.decode.base.tools import SchemaFault, declare
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.llguidance.response import Response, ResponseError
-from mypt_infer.decode.schemas import plain_tools
-from mypt_infer.decode.tools import SchemaFault, declare
 from mypt_infer.run_format import Format, format_of
-from mypt_infer.serve.errors import ApiError
+from mypt_infer.serve.asked.errors import ApiError
 from mypt_spec import Dialect
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from mypt_infer.serve.errors import ApiError
+from mypt_infer.serve.asked.errors import ApiError
 
 
 def outer(name: str) -> str:

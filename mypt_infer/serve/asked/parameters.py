@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from mypt_infer.serve.errors import ApiError
+from mypt_infer.serve.asked.errors import ApiError
 
 # They say who asks, or are for the books of a company: they change no answer.
 IGNORED = frozenset({

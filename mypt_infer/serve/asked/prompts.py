@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mypt_convert.bridges import chat
-from mypt_convert.engine import Converter
+from mypt_convert.engine import Converter, DialectJudge
 from mypt_infer.decode.prompt import prompt_ids
 from mypt_infer.run_format import format_of
-from mypt_infer.serve.errors import ApiError, place_of
+from mypt_infer.serve.asked.errors import ApiError, place_of
 from mypt_spec import Dialect, Finding
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.encoder import encode_events
@@ -39,21 +39,12 @@ class Prompt:
     called: frozenset[str]
 
 
-class Judge:
-    """Reads records as a checker does, but as prompts: they need no end."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
+class PromptJudge(DialectJudge):
+    """Judges records as prompts: they need no end."""
 
     def read(self, record: Any) -> tuple[Episode | None, list[Finding]]:
         episode, found = self.dialect.read(record)
         return episode, [f for f in found if f.code not in _OF_PROMPTS]
-
-    def selects(self, code: str) -> bool:
-        return True
-
-    def severity(self, finding: Finding) -> str:
-        return finding.severity
 
 
 class Prompter:
@@ -65,7 +56,7 @@ class Prompter:
     def __init__(self, dialect: Dialect, name: str, *, system: str | None = None) -> None:
         self.dialect, self.format = dialect, format_of(dialect)
         self._system = system
-        self._convert = Converter(_SHAPE, name, system=system, judge=Judge(dialect))
+        self._convert = Converter(_SHAPE, name, system=system, judge=PromptJudge(dialect))
 
     def prompt(
         self, messages: Sequence[Any], tools: Sequence[Any], options: dict[str, Any] | None = None

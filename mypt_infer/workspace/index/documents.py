@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mypt_infer.workspace.index import rows
+from mypt_infer.workspace.index.model import cut, doc_id
 from mypt_infer.workspace.index.postings import Adder, Postings
+from mypt_infer.workspace.index.store import set_state, state
 from mypt_infer.workspace.index.terms import ANALYZERS, language_for, terms_of
-from mypt_infer.workspace.model import cut, doc_id
-from mypt_infer.workspace.store import set_state, state
 
 # Chunks that are compressed together, and the character between them, which no text holds.
 _TOGETHER, _BETWEEN = 8, "\0"

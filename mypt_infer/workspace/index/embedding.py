@@ -11,10 +11,10 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mypt_infer.workspace.embed import Embedder, vectors_for
 from mypt_infer.workspace.index import rows
 from mypt_infer.workspace.index.documents import texts
-from mypt_infer.workspace.store import state
+from mypt_infer.workspace.index.embed import Embedder, vectors_for
+from mypt_infer.workspace.index.store import state
 
 # What is called with the name of a step, and how much of how much is done.
 Progress = Callable[[str, int, int], None]

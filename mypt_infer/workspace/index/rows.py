@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mypt_cli import atomic
-from mypt_infer.workspace.model import chunk_id
-from mypt_infer.workspace.store import META, VECTORS, set_state, state
+from mypt_infer.workspace.index.model import chunk_id
+from mypt_infer.workspace.index.store import META, VECTORS, set_state, state
 
 if TYPE_CHECKING:
     import numpy as np

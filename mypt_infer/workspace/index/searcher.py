@@ -12,13 +12,13 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mypt_infer.workspace.embed import Embedder, vectors_for
+from mypt_infer.workspace.index.embed import Embedder, vectors_for
 from mypt_infer.workspace.index.postings import Postings
 from mypt_infer.workspace.index.ranking import Word, lengths, rank
 from mypt_infer.workspace.index.rows import damaged, vectors_of
 from mypt_infer.workspace.index.spelling import spelled_like
+from mypt_infer.workspace.index.store import state
 from mypt_infer.workspace.index.terms import concepts
-from mypt_infer.workspace.store import state
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,8 +11,8 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from mypt_train.data.assembly.totals import Totals
+from mypt_train.data.formats.options import Options
 from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
-from mypt_train.data.options import Options
 from mypt_train.data.units import Part, Placed, UnitFile
 
 SPLITS = ("train", "val")

@@ -13,8 +13,8 @@ import numpy as np
 
 from mypt_train.data.assembly.collection import Collection
 from mypt_train.data.formats import trainer_of
-from mypt_train.data.manifest import dtype_of
-from mypt_train.data.options import Options
+from mypt_train.data.formats.manifest import dtype_of
+from mypt_train.data.formats.options import Options
 from mypt_train.data.packing import pack
 from mypt_train.data.shards import shards_of, write_shard
 from mypt_train.data.units import Placed, UnitFiles

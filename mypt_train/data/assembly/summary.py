@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mypt_train.data import histories
 from mypt_train.data.assembly.totals import Totals
-from mypt_train.data.manifest import SCHEMA, VERSIONS, dtype_of
-from mypt_train.data.options import Options
+from mypt_train.data.formats.manifest import SCHEMA, VERSIONS, dtype_of
+from mypt_train.data.formats.options import Options
+from mypt_train.data.templates import histories
 
 # The number of rejects that a refusal names.
 _SHOWN = 3

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mypt_train.data.manifest import TokenIds
+from mypt_train.data.formats.manifest import TokenIds
 
 # The number of rows that are compressed together.
 _GROUP = 1024

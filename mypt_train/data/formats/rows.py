@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_train.data.formats import TRAINERS
-from mypt_train.data.manifest import TokenIds
+from mypt_train.data.formats.manifest import TokenIds
 
 IGNORED = -100
 _GROUP = 1024  # rows that are compressed together

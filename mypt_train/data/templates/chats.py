@@ -49,8 +49,8 @@ from mypt_spec.history import beginnings, official, turn_starts
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
 from mypt_spec.tokenizer.runs import encode_run
-from mypt_train.data.histories import answers, tally
 from mypt_train.data.templates.fill import filled
+from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.pieces import (
     Known,
     Path,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_spec.tokenizer.tokenizer import Tokenizer
-from mypt_train.data.manifest import TokenIds
+from mypt_train.data.formats.manifest import TokenIds
 from mypt_train.data.templates.template import Template
 
 

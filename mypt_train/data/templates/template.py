@@ -18,7 +18,7 @@ import numpy.typing as npt
 from mypt_spec.adapters.base import MARK
 from mypt_spec.bodies.json_body import written
 from mypt_spec.bodies.tagged import arguments_text
-from mypt_train.data.manifest import TokenIds, dtype_of
+from mypt_train.data.formats.manifest import TokenIds, dtype_of
 
 MARKS = re.compile(MARK.format("([0-9]+)"))
 

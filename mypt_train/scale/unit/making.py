@@ -19,9 +19,9 @@ from mypt_cli import atomic
 from mypt_cli.store import is_url
 from mypt_train.data.encode_line import REFUSED
 from mypt_train.data.units import Encoded
-from mypt_train.scale import places
-from mypt_train.scale.pieces import Piece
-from mypt_train.scale.plan import Plan
+from mypt_train.scale.planning import places
+from mypt_train.scale.planning.pieces import Piece
+from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.unit.report import PartReport, UnitReport
 
 # The unit files after which a process that is alone keeps what it has made of a unit from a kill.

@@ -13,7 +13,7 @@ import torch
 
 from mypt_model.llama import Attend
 from mypt_model.pretrained import Net
-from mypt_train.training.config import ConfigError
+from mypt_train.training.parts.config import ConfigError
 
 
 def compile_layers(model: Net) -> None:

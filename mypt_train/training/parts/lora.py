@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from mypt_model.pretrained import Net
-from mypt_train.training.config import ConfigError, TrainConfig
-from mypt_train.training.distributed import ALONE, World, piece, whole
+from mypt_train.training.parts.config import ConfigError, TrainConfig
+from mypt_train.training.parts.distributed import ALONE, World, piece, whole
 
 WEIGHTS, CONFIG = "adapter/adapter_model.safetensors", "adapter/adapter_config.json"
 _NAME = "default"  # peft's, of the only adapter

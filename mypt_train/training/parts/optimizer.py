@@ -7,8 +7,8 @@ import math
 import torch
 
 from mypt_model.pretrained import Net
-from mypt_train.training.config import TrainConfig
 from mypt_train.training.parts import lora
+from mypt_train.training.parts.config import TrainConfig
 
 
 def adamw(model: Net, config: TrainConfig) -> torch.optim.AdamW:

@@ -13,8 +13,8 @@ from pathlib import Path
 from mypt_cli import atomic
 from mypt_cli.store import Store
 from mypt_model.folder import TRAINER, checkpoints
-from mypt_train.training.checkpoint import CheckpointError
-from mypt_train.training.log import LOG
+from mypt_train.training.parts.checkpoint import CheckpointError
+from mypt_train.training.parts.log import LOG
 
 
 class Mirror:

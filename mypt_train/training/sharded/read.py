@@ -12,9 +12,9 @@ from torch.distributed.checkpoint.state_dict_loader import load
 
 from mypt_model.pieces import SHARDS, is_sharded
 from mypt_model.pretrained import Net
-from mypt_train.training.checkpoint import CheckpointError, load_state
-from mypt_train.training.distributed import World
 from mypt_train.training.parts import lora
+from mypt_train.training.parts.checkpoint import CheckpointError, load_state
+from mypt_train.training.parts.distributed import World
 from mypt_train.training.sharded.write import storage
 
 

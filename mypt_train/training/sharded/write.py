@@ -34,10 +34,9 @@ from torch.distributed.checkpoint.state_dict_saver import async_save
 from mypt_cli import atomic
 from mypt_model.pieces import OF_OPTIMIZER, OF_WEIGHTS, SHARDS
 from mypt_model.pretrained import Net
-from mypt_train.training import checkpoint
-from mypt_train.training.config import ConfigError, TrainConfig
-from mypt_train.training.distributed import World, own
-from mypt_train.training.parts import lora
+from mypt_train.training.parts import checkpoint, lora
+from mypt_train.training.parts.config import ConfigError, TrainConfig
+from mypt_train.training.parts.distributed import World, own
 from mypt_train.training.sharded.mirror import Mirror
 
 # Of processes that share their weights, a checkpoint of more bytes than this is written in pieces.

@@ -30,7 +30,7 @@ import os
 from pathlib import Path
 from mypt_cli import atomic
 from mypt_cli.jsonl.output import Output
-from mypt_lint.settings import baseline
+from mypt_lint.check import baseline
 
 path, half = Path(name), b"half" * 1000
 
@@ -47,7 +47,7 @@ KEYS = [baseline.Key("e", "MYP201", "/messages/0")]
 
 @pytest.fixture(scope="module")
 def forks() -> Iterator[Victims]:
-    with victims("mypt_lint.settings.baseline") as forks:
+    with victims("mypt_lint.check.baseline") as forks:
         yield forks
 
 

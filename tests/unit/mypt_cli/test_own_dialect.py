@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from mypt_convert.cli import main as convert
-from mypt_lint.cli import main as lint
+from mypt.convert import main as convert
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
+from mypt.view import main as view
 from mypt_model.folder import dialect_of
 from mypt_model.shape import ModelError
-from mypt_train.commands.prepare import main as prepare
-from mypt_train.data.reader import ShardError, ShardReader
-from mypt_view.cli import main as view
+from mypt_train.data.reader import ShardReader
+from mypt_train.data.shard import ShardError
 from tests.support.build import assistant, chat, message, read, user, write
 from tests.support.own_folders import GABGPT_RECORDS, TOY_RECORDS, write_folder
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.convert import main
+from mypt.lint.cli import main as lint
 from mypt_convert import Converter
-from mypt_convert.cli import main
-from mypt_lint.cli import main as lint
 from tests.support import build, conversion
 from tests.support.build import assistant, call, calls, chat, lines, read, system, tool, user, write
 from tests.support.conversion import FEATURES, Outcome, converter

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.convert import main
 from mypt_convert import Converter
-from mypt_convert.cli import main
 from tests.support.build import assistant, call, calls, chat, system, tool, user, write
 from tests.support.conversion import FEATURES
 

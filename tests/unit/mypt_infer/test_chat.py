@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.chat import main
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
 from mypt_infer.chat import commands
-from mypt_infer.chat.cli import main
 from mypt_infer.chat.opening import Setup
 from mypt_infer.chat.screen import Screen
 from mypt_infer.chat.session import Session
 from mypt_infer.controller import Controller, Options, Script, replay
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Tool, Toolbox
-from mypt_lint.cli import main as lint
 from mypt_spec.tokenizer.vocabulary import FILE
 from mypt_train import ShardReader
-from mypt_train.commands.prepare import main as prepare
 from tests.support.build import read, write_texts
 from tests.support.scripted import check_legal, ids_of, text_of
 from tests.support.tiny_models import POSITIONS, checkpoint

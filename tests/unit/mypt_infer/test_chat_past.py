@@ -11,8 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.chat import main
+from mypt.lint.cli import main as lint
 from mypt_infer.chat import commands
-from mypt_infer.chat.cli import main
 from mypt_infer.chat.demo import Demo
 from mypt_infer.chat.opening import Setup
 from mypt_infer.chat.prompt import Prompt
@@ -20,7 +21,6 @@ from mypt_infer.chat.screen import Screen
 from mypt_infer.chat.session import Session
 from mypt_infer.controller import Options, replay
 from mypt_infer.toolbox import Tool, Toolbox
-from mypt_lint.cli import main as lint
 from tests.support.build import read
 from tests.support.examples import examples
 from tests.support.scripted import ANY

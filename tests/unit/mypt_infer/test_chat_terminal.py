@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from mypt_infer.chat import cli
-from mypt_infer.workspace.store import default_index, locked
+from mypt import chat as cli
+from mypt_infer.workspace.index.store import default_index, locked
 from tests.support.build import read
 from tests.support.children import end, start
 
@@ -33,7 +33,7 @@ CHAT = """
 import fcntl, sys, termios, time
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 {}
-from mypt_infer.chat import cli
+from mypt import chat as cli
 sys.exit(cli.main(sys.argv[1:]))
 """
 PLAIN = 'sys.modules["prompt_toolkit"] = None'

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
 from mypt_infer.controller import (
     ContextError,
     Controller,
@@ -38,8 +40,6 @@ from mypt_infer.controller.events import (
 )
 from mypt_infer.controller.turn import STOPPED
 from mypt_infer.toolbox import Tool, Toolbox
-from mypt_lint.cli import main as lint
-from mypt_train.commands.prepare import main as prepare
 from tests.support.build import assistant, message, user
 from tests.support.scripted import (
     ANY,

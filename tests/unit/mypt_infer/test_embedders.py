@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mypt.index import main
 from mypt_infer.workspace import Called, EmbedderError, HashingEmbedder, WorkspaceEngine
-from mypt_infer.workspace.cli import main
-from mypt_infer.workspace.embed import named, vectors_for
+from mypt_infer.workspace.embedders import named
+from mypt_infer.workspace.index.embed import vectors_for
 from mypt_infer.workspace.service import Service
 from tests.support.build import write_texts
 from tests.support.endpoints import stand_in

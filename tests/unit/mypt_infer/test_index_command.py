@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from mypt_infer.chat.cli import main as chat
-from mypt_infer.workspace.cli import main
-from mypt_infer.workspace.store import default_index, locked
+from mypt.chat import main as chat
+from mypt.index import main
+from mypt_infer.workspace.index.store import default_index, locked
 from tests.support.build import write_texts
 
 
@@ -102,7 +102,7 @@ def test_what_it_refuses(base: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_progress_only_on_a_terminal(base: Path) -> None:
     at_once = "import mypt_cli.progress as p; p._PATIENCE = p._PAUSE = -1"
-    run = f"{at_once}; from mypt_infer.workspace.cli import main; main([{str(base)!r}])"
+    run = f"{at_once}; from mypt.index import main; main([{str(base)!r}])"
     command = [sys.executable, "-c", run]
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:

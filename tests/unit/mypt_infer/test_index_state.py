@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mypt.index import main
 from mypt_infer.workspace import EmbedderError, HashingEmbedder, WorkspaceEngine, WorkspaceError
 from mypt_infer.workspace import build as building
-from mypt_infer.workspace.cli import main
-from mypt_infer.workspace.store import META, SQLITE, VECTORS, current
+from mypt_infer.workspace.index.store import META, SQLITE, VECTORS, current
 from tests.support.build import contents, write_texts
 from tests.support.examples import either
 from tests.support.victims import Victims, victims

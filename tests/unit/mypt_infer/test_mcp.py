@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mypt_infer.chat.cli import main as chat
+from mypt.chat import main as chat
 from mypt_infer.toolbox import Tool, Toolbox, error_type
 from tests.support.build import write_texts
 from tests.support.children import child
@@ -78,7 +78,7 @@ def test_the_tools_of_a_workspace_over_stdio(documents: Path, tmp_path: Path) ->
     from mcp import Client, StdioServerParameters
 
     words = [str(documents), "--mcp", "--index-dir", str(tmp_path / "index")]
-    command = ["-m", "mypt_infer.workspace.cli", *words]
+    command = ["-m", "mypt.index", *words]
     root = Path(__file__).parents[3]
     started = StdioServerParameters(command=sys.executable, args=command, cwd=root)
 
@@ -104,7 +104,7 @@ def test_the_tools_of_a_workspace_over_http(documents: Path, tmp_path: Path) -> 
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = [str(documents), "--mcp-port", str(port), "--index-dir", str(tmp_path / "index")]
-    command = [sys.executable, "-m", "mypt_infer.workspace.cli", *words]
+    command = [sys.executable, "-m", "mypt.index", *words]
     with child(command, stderr=subprocess.PIPE) as server:
         connection = connection_to(f"http://127.0.0.1:{port}/mcp")
         (search, *_) = connection.tools

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import mypt_spec
-from mypt_infer.chat.cli import main as chat
-from mypt_infer.generate.cli import main as generate
+from mypt.chat import main as chat
+from mypt.export import main as export
+from mypt.generate import main as generate
+from mypt.lint.cli import main as lint
 from mypt_infer.generate.opened import spoken
-from mypt_lint.cli import main as lint
 from mypt_model.shape import ModelError
 from mypt_spec.tokenizer.vocabulary import FILE
-from mypt_train.commands.export import main as export
 from tests.support.build import chat as chat_of
 from tests.support.build import contents, user, write
 from tests.support.chat_templates import learnt

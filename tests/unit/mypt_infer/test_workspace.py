@@ -20,7 +20,7 @@ from mypt_infer.workspace import (
     WorkspaceError,
 )
 from mypt_infer.workspace import build as building
-from mypt_infer.workspace.store import META, SQLITE, VECTORS, current, locked
+from mypt_infer.workspace.index.store import META, SQLITE, VECTORS, current, locked
 from tests.support.build import contents, write_texts
 from tests.support.tolerance import assert_close
 

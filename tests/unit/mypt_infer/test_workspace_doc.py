@@ -12,7 +12,7 @@ import mypt_spec
 from mypt_infer.parsing import find_last_toolcall
 from mypt_infer.toolbox import FAULTS
 from mypt_infer.workspace import MAX_TOP_K
-from mypt_infer.workspace.store import META, SQLITE, VECTORS, default_index
+from mypt_infer.workspace.index.store import META, SQLITE, VECTORS, default_index
 from mypt_infer.workspace.tools import SCHEMAS
 from tests.support.build import assistant, chat, user
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.lint.cli import main
+from mypt_lint.check.baseline import keys
 from mypt_lint.check.checker import Checker
-from mypt_lint.cli import main
-from mypt_lint.settings.baseline import keys
 from tests.support.build import lines, native
 from tests.support.examples import examples
 from tests.support.linting import Findings, Linter, rows

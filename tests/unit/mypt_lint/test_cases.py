@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mypt_convert.cli import main as convert
-from mypt_lint.cli import main
+from mypt.convert import main as convert
+from mypt.lint.cli import main
 from tests.support.linting import ROOT, Linter
 
 FOLDER = ROOT / "tests" / "cases"

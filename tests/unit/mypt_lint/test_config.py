@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from mypt.lint.cli import main
 from mypt_cli.errors import UsageError
-from mypt_lint.cli import main
 from mypt_lint.settings.config import find, matches, read
 from tests.support.build import assistant, chat, user
 from tests.support.linting import GOOD, TEXT, Linter, write_texts

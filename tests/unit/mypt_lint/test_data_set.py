@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mypt_lint.cli import main
+from mypt.lint.cli import main
 from mypt_lint.dataset.compare import DataSet
 from mypt_lint.dataset.seen import Seen
 from tests.support.build import Record, assistant, native, user, write

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.convert import main as convert
+from mypt.lint.cli import main
+from mypt.prepare.cli import main as prepare
+from mypt.view import main as view
 from mypt_cli.jsonl.blocks import Source
-from mypt_convert.cli import main as convert
 from mypt_lint.check.detect import candidates, detect, elsewhere, elsewhere_than, error_count
-from mypt_lint.cli import main
 from mypt_spec.dialect import told_by_records
-from mypt_train.commands.prepare import main as prepare
-from mypt_view.cli import main as view
 from tests.support.build import assistant, call, chat, lines, native, system, tool, user, write
 from tests.support.conversion import FEATURES
 from tests.support.linting import ROOT, Linter, codes
@@ -300,7 +300,7 @@ def test_a_dialect_is_loaded_only_for_records_of_its_shape(tmp_path: Path) -> No
     path = write(tmp_path / "a.jsonl", record, record)
     code = """
 import sys
-from mypt_lint.cli import main
+from mypt.lint.cli import main
 
 def read(event, arguments):
     if event == "open" and str(arguments[0]).endswith(".json"):

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import mypt_spec
+from mypt.lint.cli import main
 from mypt_cli.jsonl.blocks import Block, Origin
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.origins import placed
-from mypt_lint.cli import main
 from mypt_lint.run.runner import check_bytes
 from mypt_spec.findings import Finding
 from tests.support.build import assistant, chat, native, read, system, user, write
@@ -133,9 +133,9 @@ def test_an_object_around_the_records_is_one_finding(lint: Linter) -> None:
 
 @pytest.mark.parametrize("name", ["array.json", "compact.json"])
 def test_the_other_commands_read_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from mypt_convert.cli import main as convert
-    from mypt_train.commands.prepare import main as prepare
-    from mypt_view.cli import main as view
+    from mypt.convert import main as convert
+    from mypt.prepare.cli import main as prepare
+    from mypt.view import main as view
 
     assert view([f"{name}:2", "--text"]) == 0
     assert "T</myPT_system>" in capsys.readouterr().out
@@ -158,7 +158,7 @@ def test_the_other_commands_read_it(name: str, capsys: pytest.CaptureFixture[str
 def test_what_cannot_be_read_in_a_folder_does_not_keep_others_from_being_checked(
     folder: Path, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from mypt_convert.cli import main as convert
+    from mypt.convert import main as convert
 
     (folder / "in").mkdir()
     for name in ("loop.jsonl", "loop.json"):

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.lint.cli import main
 from mypt_cli.jsonl.paths import source_of
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.cli import main
 from mypt_lint.dataset.compare import DataSet
 from mypt_lint.dataset.whitespace import CODES
 from mypt_lint.fix.dataset import Repairs

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mypt_lint.cli import main
+from mypt.lint.cli import main
 from tests.support.linting import Linter, codes
 from tests.support.messy import GOOD, LIFTED, LIFTED_FIXED, MESSY, MESSY_FIXED
 

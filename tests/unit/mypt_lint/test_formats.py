@@ -16,9 +16,9 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 
+from mypt.lint.cli import main
 from mypt_cli.terminal import Display
 from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.cli import main
 from mypt_lint.report.formats import junit
 from mypt_spec.findings import Finding, Fix
 from tests.support.examples import examples

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.lint.cli import main
 from mypt_lint.check.checker import Checker
-from mypt_lint.cli import main
 from mypt_lint.dataset.compare import episode_of, within
 from mypt_lint.dataset.whitespace import untidy
 from mypt_lint.fix.apply import Fixer
-from mypt_lint.fix.candidates import candidates_of
-from mypt_lint.fix.json_edit import edited, edited_at_once
+from mypt_lint.places.json_edit import edited, edited_at_once
+from mypt_lint.proposals.candidates import candidates_of
 from mypt_spec.dialect import Dialect
 from mypt_spec.findings import Finding, Fix
 from tests.support.build import Record, assistant, chat, lines, message, read, user, write

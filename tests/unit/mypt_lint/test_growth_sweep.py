@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fuzz import growth
 from fuzz.growing import SHAPES, forms, kinds, line
-from mypt_lint.cli import main as lint
+from mypt.lint.cli import main as lint
 
 KIND = "turns"
 Taken = Callable[[float], float]  # from megabytes of a line to seconds

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from mypt.lint.cli import main
+from mypt.main import main as umbrella
 from mypt_cli.jsonl.left_out import LeftOut
-from mypt_cli.main import main as umbrella
-from mypt_lint.cli import main
 from tests.support.linting import GOOD, ROOT, Linter, files, write_texts
 
 BAD = GOOD.replace('"user"', '"usr"')
@@ -34,8 +34,8 @@ def test_own_files_are_known_by_what_is_in_them(
     lint: Any, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each as its command writes it, under another name than usual."""
-    from mypt_train.commands.prepare import main as prepare
-    from mypt_train.training.log import Log
+    from mypt.prepare.cli import main as prepare
+    from mypt_train.training.parts.log import Log
 
     write_texts({"bad.txt": GOOD + BAD})
     assert main(["--write-baseline", "known.jsonl", "bad.txt"]) == 0

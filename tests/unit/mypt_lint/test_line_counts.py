@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mypt_lint.cli import main
+from mypt.lint.cli import main
 from tests.support.build import native, write
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mypt_lint.cli import main
+from mypt.lint.cli import main
 
 ROOT = Path(__file__).parents[3]
 SAID = (ROOT / "examples/messy.txt").read_text(encoding="utf-8")

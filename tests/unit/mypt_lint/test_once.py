@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mypt.convert import main as convert
+from mypt.lint.document import Document
 from mypt_cli.jsonl.blocks import Source
-from mypt_convert.cli import main as convert
-from mypt_lint.editor.document import Document
 from mypt_lint.run.plan import Plan
 from mypt_lint.settings.config import Config
 from tests.support.build import chat, lines

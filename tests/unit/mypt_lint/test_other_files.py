@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from mypt_convert.cli import main as convert
-from mypt_lint.cli import main as lint
-from mypt_train.commands.prepare import main as prepare
+from mypt.convert import main as convert
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
 from tests.support.build import native, write
 
 RECORD = json.dumps(native()).encode() + b"\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mypt.lint.cli import main
 from mypt_lint.check.diagnostic import MAX_KEYS
-from mypt_lint.cli import main
 from tests.support.build import assistant, chat, native, user, write
 from tests.support.examples import either
 from tests.support.linting import GOOD
@@ -83,7 +83,7 @@ def test_many_equal_mistakes_cost_no_memory_and_no_lines() -> None:
     for name, count in (("few", few), ("many", many)):
         Path(name).write_text(line * count)
     kilobytes, printed = memory_beyond(
-        "import sys\nfrom mypt_lint.cli import main",
+        "import sys\nfrom mypt.lint.cli import main",
         "main(['-j', '1', sys.argv[1]])", "print(main(['-j', '1', sys.argv[2]]))",
         Path("few").resolve(), Path("many").resolve(),
     )  # fmt: skip

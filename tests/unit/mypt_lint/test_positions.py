@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from mypt_lint.check.json_items import json_items
-from mypt_lint.check.positions import Places, string_columns
+from mypt_lint.places.json_items import json_items
+from mypt_lint.places.positions import Places, string_columns
 from tests.support.examples import either
 from tests.support.growth import in_proportion
 

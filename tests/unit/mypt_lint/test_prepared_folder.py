@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mypt.lint.cli import main
+from mypt.train import main as train
+from mypt.view import main as view
 from mypt_cli.jsonl.paths import expand
-from mypt_lint.cli import main
 from mypt_train import Options, ShardError, ShardReader, prepare
-from mypt_train.commands.train import main as train
-from mypt_view.cli import main as view
 from tests.support.build import write
 from tests.support.linting import ROOT, Linter
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_infer.generate.cli import read_prompt
-from mypt_lint.cli import main
+from mypt.lint.cli import main
+from mypt_infer.generate.read_prompt import read_prompt
 from mypt_spec.extra_keys import CUSTOMARY
 from tests.support import build
 from tests.support.build import (

@@ -18,7 +18,7 @@ from mypt_cli.jsonl.paths import expand
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run import parallel, runner
-from mypt_lint.run.runner import run
+from mypt_lint.run.parallel import check_sources
 from tests.support.build import native
 from tests.support.examples import either
 from tests.support.programs import memory_beyond
@@ -98,7 +98,7 @@ def sources(folder: Path) -> list[Source]:
 
 def outcome(sources: Iterable[Source], jobs: int) -> tuple[list[Diagnostic], Summary]:
     items, total = [], Summary()
-    for chunk in run(CHECKER, list(sources), "record", jobs=jobs):
+    for chunk in check_sources(CHECKER, list(sources), "record", jobs=jobs):
         items += chunk.found
         total.add(chunk.summary)
     return items, total
@@ -132,7 +132,7 @@ def test_rows_are_those_of_the_file_in_every_range(tmp_path: Path, jobs: int) ->
 
 
 def test_chunks_come_in_order_and_end_each_file(files: Path) -> None:
-    chunks = list(run(CHECKER, expand([str(files)]), "record", jobs=2))
+    chunks = list(check_sources(CHECKER, expand([str(files)]), "record", jobs=2))
     paths = [item.filename for chunk in chunks for item in chunk.found]
     assert paths == sorted(paths)
     assert sum(chunk.summary.files for chunk in chunks) == 5
@@ -152,12 +152,12 @@ _CHECK = """
 import sys
 import mypt_spec
 from mypt_lint.check.checker import Checker
-from mypt_lint.run.runner import run
+from mypt_lint.run.parallel import check_sources
 from mypt_cli.jsonl.paths import expand
 
 def check(path):
     checker = Checker(mypt_spec.dialect("mypt"))
-    for chunk in run(checker, expand([path]), "record", jobs=int(sys.argv[3])):
+    for chunk in check_sources(checker, expand([path]), "record", jobs=int(sys.argv[3])):
         assert not chunk.found
 """
 

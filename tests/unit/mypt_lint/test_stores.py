@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mypt import convert
+from mypt.lint import cli
 from mypt_cli.store import Store
-from mypt_convert import cli as convert
-from mypt_lint import cli
 from mypt_lint.report.paths import uri
 from tests.support import stores
 from tests.support.linting import ROOT
@@ -122,7 +122,7 @@ def test_memory_is_bounded_and_files_need_neither_obstore_nor_torch(
     (tmp_path / "b.jsonl").write_bytes(GOOD)
     code = """
 import resource, sys
-from mypt_lint.cli import main
+from mypt.lint.cli import main
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.jsonl.records import record_blocks
 assert main([sys.argv[2], "-q"]) == 0

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.lint.cli import main
 from mypt_cli.errors import UsageError
-from mypt_lint.cli import main
 from mypt_lint.template.checks import case, tokens
 from mypt_lint.template.formats import Format
 from mypt_lint.template.lint import CONVERSATIONS, lint_template

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.lint.cli import main
+from mypt.prepare.cli import main as prepare
 from mypt_lint.check.trainer_rows import IGNORED, check_row
-from mypt_lint.cli import main
-from mypt_train.commands.prepare import main as prepare
 from tests.support.build import assistant, call, calls, chat, native, tool, user, write
 from tests.support.strategies import episodes
 from tests.support.vocabulary import path, small

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import tests.toy
+from mypt.lint.cli import main as lint
+from mypt.own_format.begin import begin
+from mypt.prepare.cli import main as prepare
+from mypt.view import main as view
 from mypt_convert import Converter
-from mypt_lint.cli import main as lint
-from mypt_lint.own.begin import begin
-from mypt_train.commands.prepare import main as prepare
-from mypt_view.cli import main as view
 from tests.support.build import assistant, call, calls, chat, user, write
 
 GPT = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from mypt_convert.cli import main as convert
-from mypt_lint.cli import main as lint
+from mypt.convert import main as convert
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
+from mypt.view import main as view
 from mypt_records.names import NAMES, TEXTS
 from mypt_records.shapes import SHAPES
-from mypt_train.commands.prepare import main as prepare
-from mypt_view.cli import main as view
 from tests.support.build import chat, native, read, write
 
 RECORDS: dict[str, dict[str, Any]] = {

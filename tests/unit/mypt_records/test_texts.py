@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import mypt_spec
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
+from mypt.view import main as view
 from mypt_convert import Converter
-from mypt_lint.cli import main as lint
 from mypt_records.checks import findings
 from mypt_records.shapes import read, shape_of
 from mypt_spec.dialect import folder
-from mypt_train.commands.prepare import main as prepare
-from mypt_view.cli import main as view
 from tests.support.build import write
 from tests.support.vectors import HERE, load
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_lint.own.begin import begin
+from mypt.own_format.begin import begin
 from mypt_spec import VocabularyError
 from mypt_train.export.tokenizer_file import tokenizer_json
 from tests.support.foreign import tokenizer

@@ -70,8 +70,8 @@ def test_the_linter_and_prepare_say_where(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("numpy")
-    from mypt_lint.cli import main as lint
-    from mypt_train.commands.prepare import main as prepare
+    from mypt.lint.cli import main as lint
+    from mypt.prepare.cli import main as prepare
 
     data = tmp_path / "data.jsonl"
     lines = ["Hi", "a\x04", "Ho"] * 20

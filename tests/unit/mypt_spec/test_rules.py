@@ -24,8 +24,8 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.convert import main as convert
 from mypt_cli.jsonl.blocks import Source
-from mypt_convert.cli import main as convert
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.texts import check_generation, check_text
 from mypt_lint.check.trainer_rows import check_row

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_lint.own.begin import begin
+from mypt.own_format.begin import begin
 from mypt_spec import Dialect
 from mypt_spec.adapters.messages import PIECES
 from mypt_spec.dialect import grammar_root, load

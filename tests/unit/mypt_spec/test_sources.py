@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.prepare.cli import main as prepare
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_spec.table import IdSet
@@ -23,7 +24,6 @@ from mypt_spec.tokenizer.probe import PROBE
 from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.tokenizer import gpt2_ranks
 from mypt_spec.tokenizer.vocabulary import FILE, GPT2_PATTERN, MADE, VocabularyError, made
-from mypt_train.commands.prepare import main as prepare
 from tests.support.build import native, write
 from tests.support.foreign import KINDS, QWEN, on, path, tekken, tokenizer
 from tests.support.vocabulary import path as small

@@ -19,7 +19,15 @@ from mypt_spec.states import (
 )
 
 ROOT = Path(mypt_spec.__file__).parents[1]
-PACKAGES = ("mypt_spec", "mypt_lint", "mypt_convert", "mypt_view", "mypt_train", "mypt_infer")
+PACKAGES = (
+    "mypt",
+    "mypt_spec",
+    "mypt_lint",
+    "mypt_convert",
+    "mypt_view",
+    "mypt_train",
+    "mypt_infer",
+)
 
 
 def test_a_block_without_a_closing_tag_ends_at_the_next_tag() -> None:

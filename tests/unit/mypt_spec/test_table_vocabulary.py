@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import mypt_spec
+from mypt.lint.cli import main as lint
+from mypt.own_format.check import check
+from mypt.prepare.cli import main as prepare
 from mypt_infer.decode import Decoder
-from mypt_lint.cli import main as lint
-from mypt_lint.own.check import check
 from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.vocabulary import COPIES, MADE, VocabularyError
 from mypt_train import ShardReader
-from mypt_train.commands.prepare import main as prepare
 from tests.support.build import chat, write
 from tests.support.foreign import QWEN, tekken
 from tests.support.tables import VALIDATOR, head, row, special, write_table

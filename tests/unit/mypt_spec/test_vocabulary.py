@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 import mypt_spec
+from mypt.generate import main as generate
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
+from mypt.view import main as view
+from mypt.vocab import main as learns
 from mypt_infer.controller.history import History
-from mypt_infer.generate.cli import main as generate
-from mypt_lint.cli import main as lint
 from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.vocabulary import FILE, VocabularyError, write_ranks
 from mypt_train import ShardError, ShardReader
-from mypt_train.commands.prepare import main as prepare
-from mypt_train.commands.vocab import main as learns
 from mypt_train.curriculum.bpe import BpeError, learn
-from mypt_view.cli import main as view
 from tests.support.build import chat, read, user, write
 from tests.support.shards import PHASES, ROOT, prepare_files
 from tests.support.vocabulary import SIZE, path, small, texts
@@ -151,7 +151,7 @@ def test_another_vocabulary_does_not_go_on_with_what_was_begun(
     own.write_bytes(path().read_bytes())
     args = [PHASES[0], "--out", str(out), "--vocab", str(own), "--workers", "1", "-q"]
     with monkeypatch.context() as patched:
-        patched.setattr(import_module("mypt_train.data.prepare"), "commit_alone", stop)
+        patched.setattr(import_module("mypt_train.scale.prepare"), "commit_alone", stop)
         assert prepare(args) == 130
     own.write_bytes(BYTES)
     assert prepare([*args, "--resume"]) == 2
@@ -222,8 +222,8 @@ def test_a_run_brings_its_vocabulary_along(
     exported as.
     """
     pytest.importorskip("torch")
-    from mypt_infer.chat.cli import main as talk
-    from mypt_train.commands.export import main as exports
+    from mypt.chat import main as talk
+    from mypt.export import main as exports
     from mypt_train.training.trainer import train
     from tests.support.training import config
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mypt_convert.cli import main as convert
-from mypt_infer.chat.cli import main as chat
+from mypt.chat import main as chat
+from mypt.convert import main as convert
+from mypt.synth import main as synth
+from mypt.vocab import main as vocab
 from mypt_model.folder import TRAINER, dialect_of
-from mypt_train.commands.synth import main as synth
-from mypt_train.commands.vocab import main as vocab
 from tests.support.build import write
 
 

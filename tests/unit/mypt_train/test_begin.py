@@ -14,9 +14,10 @@ torch = pytest.importorskip("torch")
 
 from mypt_model.llama import Transformer, random_transformer  # noqa: E402
 from mypt_model.shape import LlamaConfig  # noqa: E402
-from mypt_train.training import begin, checkpoint  # noqa: E402
-from mypt_train.training.config import Config  # noqa: E402
-from mypt_train.training.distributed import ALONE  # noqa: E402
+from mypt_train.training import begin  # noqa: E402
+from mypt_train.training.parts import checkpoint  # noqa: E402
+from mypt_train.training.parts.config import Config  # noqa: E402
+from mypt_train.training.parts.distributed import ALONE  # noqa: E402
 from mypt_train.training.parts.optimizer import adamw  # noqa: E402
 from mypt_train.training.sharded.write import Saver  # noqa: E402
 
@@ -34,9 +35,10 @@ SHARED = f"""
 import sys
 from pathlib import Path
 import torch
-from mypt_train.training import begin, checkpoint
-from mypt_train.training.config import Config
-from mypt_train.training.distributed import give, joined, own, spread_out, whole
+from mypt_train.training import begin
+from mypt_train.training.parts import checkpoint
+from mypt_train.training.parts.config import Config
+from mypt_train.training.parts.distributed import give, joined, own, spread_out, whole
 
 def refused(*given, **more):
     raise AssertionError("this process makes the whole model")
@@ -146,9 +148,10 @@ import sys
 from pathlib import Path
 import torch
 from safetensors.torch import load_file
-from mypt_train.training import begin, checkpoint
-from mypt_train.training.config import Config
-from mypt_train.training.distributed import joined, own, spread_out, whole
+from mypt_train.training import begin
+from mypt_train.training.parts import checkpoint
+from mypt_train.training.parts.config import Config
+from mypt_train.training.parts.distributed import joined, own, spread_out, whole
 from mypt_train.training.parts.optimizer import adamw
 
 def refused(*given, **more):

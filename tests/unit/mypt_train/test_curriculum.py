@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
+from mypt.synth import main as synth
 from mypt_lint.check.checker import Checker
-from mypt_lint.cli import main as lint
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.episode import events_of
 from mypt_spec.rules import Limits
 from mypt_train import ShardReader
-from mypt_train.commands.prepare import main as prepare
-from mypt_train.commands.synth import main as synth
 from mypt_train.curriculum import SPLITS, CurriculumError, episodes, split_of
 from tests.support.build import read
 from tests.support.examples import either, examples

@@ -32,12 +32,12 @@ from mypt_model.folder import checkpoints, read_weights  # noqa: E402
 from mypt_model.llama import random_transformer  # noqa: E402
 from mypt_model.shape import LlamaConfig  # noqa: E402
 from mypt_train.training.batches import idle, share  # noqa: E402
-from mypt_train.training.config import Config  # noqa: E402
 from mypt_train.training.corpus import corpus, open_data  # noqa: E402
-from mypt_train.training.distributed import World as Ranks  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
+from mypt_train.training.parts.config import Config  # noqa: E402
+from mypt_train.training.parts.distributed import World as Ranks  # noqa: E402
+from mypt_train.training.parts.watch import HURRIED, SILENT, Watch, identity  # noqa: E402
 from mypt_train.training.trainer import train  # noqa: E402
-from mypt_train.training.watch import HURRIED, SILENT, Watch, identity  # noqa: E402
 
 pytestmark = pytest.mark.numeric
 
@@ -48,8 +48,9 @@ CONFIG = config(
 # Trains; the second process is killed when it begins the step after KILLED.
 DIES = f"""
 import os, signal, sys
-from mypt_train.__main__ import main
-from mypt_train.training import begin, watch
+from mypt.train import main
+from mypt_train.training import begin
+from mypt_train.training.parts import watch
 begin.random_transformer = None  # no process makes the whole model
 real = watch.Watch.note
 def note(self, step):

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import bench.data
 import mypt_spec
+from mypt.export import main
 from mypt_spec.tokenizer.vocabulary import FILE
-from mypt_train.commands.export import main
 from mypt_train.curriculum import episodes
 from mypt_train.data.encode_line import Encoder
-from mypt_train.data.options import Options
+from mypt_train.data.formats.options import Options
 from mypt_train.export import ExportError, export
 from mypt_train.export.tokenizer_file import PAD
 from tests.support.build import (

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main
+from mypt.view import main as view
 from mypt_cli.jsonl.paths import expand
-from mypt_lint.cli import main as lint
 from mypt_train import Options, ShardReader
-from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
-from mypt_train.data.prepare import prepare
-from mypt_view.cli import main as view
+from mypt_train.scale.prepare import prepare
 from tests.support.build import assistant, call, calls, chat, lines, read, tool, user, write
 from tests.support.shards import manifest_of
 

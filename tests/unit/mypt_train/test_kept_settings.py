@@ -14,7 +14,7 @@ from tests.support.training import SHAPE, config, data
 pytest.importorskip("torch")
 
 from mypt_train.export.folder import export
-from mypt_train.training.config import Config
+from mypt_train.training.parts.config import Config
 from mypt_train.training.trainer import train
 
 FACTS = {

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_lint.cli import main as lint
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main
+from mypt.view import main as view
 from mypt_spec.encoder import Mask, encode_events
 from mypt_spec.episode import events_of
 from mypt_train import Options, ShardError, ShardReader
-from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.training.corpus import open_data
 from mypt_train.training.facts import other_mask
-from mypt_view.cli import main as view
 from tests.support.build import assistant, chat, lines, user
 from tests.support.dialects import DIALECTS
 from tests.support.examples import examples

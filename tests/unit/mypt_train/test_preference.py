@@ -16,10 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare_command
 from mypt_cli.jsonl.paths import expand
-from mypt_lint.cli import main as lint
 from mypt_train import Options, PrepareError, ShardReader, prepare
-from mypt_train.commands.prepare import main as prepare_command
 from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
 from tests.support.build import assistant, chat, contents, read, user, write
 from tests.support.examples import examples
@@ -143,12 +143,12 @@ import torch.nn.functional as F  # noqa: E402
 from mypt_model.llama import random_transformer  # noqa: E402
 from mypt_model.shape import LlamaConfig  # noqa: E402
 from mypt_train.training.batches import batch  # noqa: E402
-from mypt_train.training.config import Config  # noqa: E402
 from mypt_train.training.corpus import Corpus, corpus, open_data  # noqa: E402
-from mypt_train.training.distributed import World  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
 from mypt_train.training.parts import preference  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
+from mypt_train.training.parts.config import Config  # noqa: E402
+from mypt_train.training.parts.distributed import World  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, TrainError, train  # noqa: E402
 
 
@@ -291,8 +291,9 @@ def test_a_run_that_began_with_drawn_weights_keeps_them_as_reference(
 # No process makes the whole model, or the whole reference.
 IN_PIECES = """
 import sys
-from mypt_train.__main__ import main
-from mypt_train.training import begin, checkpoint
+from mypt.train import main
+from mypt_train.training import begin
+from mypt_train.training.parts import checkpoint
 
 def refused(*given, **more):
     raise AssertionError("this process makes the whole model")

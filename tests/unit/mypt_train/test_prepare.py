@@ -23,12 +23,12 @@ from hypothesis import strategies as st
 
 import mypt_spec
 import mypt_spec.states
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main
 from mypt_cli import atomic
 from mypt_cli.jsonl.paths import expand
-from mypt_lint.cli import main as lint
 from mypt_spec.episode import events_of
 from mypt_train import Options, PrepareError, ShardError, ShardReader, prepare
-from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.data.packing import pack
 from tests.support.build import assistant, contents, lines, native, read, user, write
@@ -461,7 +461,7 @@ def test_each_step_may_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bro
 def test_what_does_not_fit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "in.jsonl", native("Hi"))
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["mypt_train.data.prepare"], "commit_alone", lambda *_: 1 / 0)
+        patched.setattr(sys.modules["mypt_train.scale.prepare"], "commit_alone", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             prepare_files([path], tmp_path / "out")
     with pytest.raises(PrepareError, match="an earlier run stopped here; go on with --resume"):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mypt_convert.cli import main as convert
-from mypt_lint.cli import main as lint
-from mypt_train.commands.prepare import main as prepare
-from mypt_train.commands.vocab import main as vocab
+from mypt.convert import main as convert
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
+from mypt.vocab import main as vocab
 from tests.support.build import chat, native, read, write
 
 GPT = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]}

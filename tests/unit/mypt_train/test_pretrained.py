@@ -32,17 +32,17 @@ transformers = pytest.importorskip("transformers")
 from safetensors.numpy import load_file  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
-from mypt_infer.generate.cli import read_prompt  # noqa: E402
+from mypt.train import main  # noqa: E402
 from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.llama import load  # noqa: E402
+from mypt_infer.generate.read_prompt import read_prompt  # noqa: E402
 from mypt_model.pretrained import Pretrained, open_model, open_pretrained  # noqa: E402
 from mypt_model.shape import ModelError  # noqa: E402
-from mypt_train.commands.train import main  # noqa: E402
 from mypt_train.export.folder import export  # noqa: E402
-from mypt_train.training.checkpoint import size_of  # noqa: E402
-from mypt_train.training.config import Config, ConfigError  # noqa: E402
 from mypt_train.training.parts import lora  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
+from mypt_train.training.parts.checkpoint import size_of  # noqa: E402
+from mypt_train.training.parts.config import Config, ConfigError  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, TrainError, train  # noqa: E402
 
 pytestmark = pytest.mark.numeric
@@ -293,8 +293,9 @@ def test_adapters_without_rows_of_tags_are_refused(qwen: Path, tmp_path: Path) -
 # Of two processes, the second one reads no model and draws no weights.
 SECOND = """
 import os, sys
-from mypt_train.__main__ import main
-from mypt_train.training import begin, checkpoint
+from mypt.train import main
+from mypt_train.training import begin
+from mypt_train.training.parts import checkpoint
 
 def refused(*given, **more):
     raise AssertionError("this process makes the whole model")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mypt_convert.cli import main as convert
-from mypt_lint.cli import main as lint
+from mypt.convert import main as convert
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
+from mypt.vocab import main as vocab
 from mypt_train import Options, ShardReader
-from mypt_train.commands.prepare import main as prepare
-from mypt_train.commands.vocab import main as vocab
 from mypt_train.data.encode_line import Encoder
 from tests.support.build import assistant, chat, lines, message, native, user, write
 from tests.support.shards import manifest_of
@@ -94,7 +94,7 @@ def test_other_settings_do_not_go_on_with_a_run(
     there: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["mypt_train.data.prepare"], "commit_alone", lambda *_: 1 / 0)
+        patched.setattr(sys.modules["mypt_train.scale.prepare"], "commit_alone", lambda *_: 1 / 0)
         assert there("", native())[1] == 2
     again = ["a.jsonl", "--out", "out", "-q", "--workers", "1", "--resume"]
     assert prepare([*again, "--ignore", "MYP103"]) == 2

@@ -20,11 +20,11 @@ from tests.support.training import config, log, small_data
 torch = pytest.importorskip("torch")
 from torch.distributed.checkpoint import HuggingFaceStorageWriter  # noqa: E402
 
+from mypt.export import main as exports  # noqa: E402
 from mypt_cli.store import Store, StoreError  # noqa: E402
 from mypt_model.folder import checkpoints, read_weights  # noqa: E402
 from mypt_model.shape import ModelError  # noqa: E402
-from mypt_train.commands.export import main as exports  # noqa: E402
-from mypt_train.training.config import Config, ConfigError  # noqa: E402
+from mypt_train.training.parts.config import Config, ConfigError  # noqa: E402
 from mypt_train.training.sharded import write  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, train  # noqa: E402
 

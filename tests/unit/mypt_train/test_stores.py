@@ -15,7 +15,7 @@ import pytest
 from mypt_cli.store import Store
 from mypt_cli.store.kept import Cache, Kept
 from mypt_train import ShardError, ShardReader
-from mypt_train.data.reader import Shard
+from mypt_train.data.shard import Shard
 from tests.support.children import child
 from tests.support.training import config, data
 
@@ -202,7 +202,7 @@ def test_a_model_is_trained_on_a_store(
     url: str, local: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch", reason="trains")
-    from mypt_train.commands.train import main
+    from mypt.train import main
     from mypt_train.training.corpus import corpus, open_data
     from mypt_train.training.trainer import train
 

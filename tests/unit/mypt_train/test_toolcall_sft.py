@@ -57,11 +57,11 @@ def test_the_record_of_phase_3b_is_the_text_below_it() -> None:
 
 def test_the_commands_of_the_page_are_accepted() -> None:
     """Options and names as the page spells them; what runs them is tested where it is made."""
-    from mypt_infer.chat.cli import main as chat
-    from mypt_lint.cli import main as lint
-    from mypt_train.commands.prepare import main as prepare
-    from mypt_train.commands.synth import main as synth
-    from mypt_train.commands.train import main as train
+    from mypt.chat import main as chat
+    from mypt.lint.cli import main as lint
+    from mypt.prepare.cli import main as prepare
+    from mypt.synth import main as synth
+    from mypt.train import main as train
 
     parsers = {"mypt-synth": synth, "mypt-lint": lint, "mypt-prepare": prepare, "mypt-train": train, "mypt-chat": chat}  # fmt: skip
     shown = [line for line in fence("sh").splitlines() if line.startswith("mypt-")]

@@ -29,13 +29,14 @@ from tests.support.training import SHAPE, config, data, log, small_data, weights
 from tests.support.vocabulary import SIZE, small
 
 torch = pytest.importorskip("torch")
+from mypt.legality import legality  # noqa: E402
+from mypt.train import main  # noqa: E402
 from mypt_infer.generate.llama import load  # noqa: E402
 from mypt_model.folder import checkpoints  # noqa: E402
-from mypt_train.commands.train import main  # noqa: E402
-from mypt_train.training import checkpoint  # noqa: E402
-from mypt_train.training.config import Config, ConfigError, configs_folder  # noqa: E402
 from mypt_train.training.corpus import corpus, open_data  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
+from mypt_train.training.parts import checkpoint  # noqa: E402
+from mypt_train.training.parts.config import Config, ConfigError, configs_folder  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, ShardError, TrainError, train  # noqa: E402
 
 pytestmark = pytest.mark.numeric
@@ -55,7 +56,8 @@ def run(sft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole run of 8 steps."""
     out = tmp_path_factory.mktemp("runs") / "whole"
     few = {"legality_every": 0, "legality_prompts": 3, "legality_tokens": 60}
-    report = train(sft, config(save_every=4, val_every=4, log_every=1, **few), out)
+    chosen = config(save_every=4, val_every=4, log_every=1, **few)
+    report = train(sft, chosen, out, legality=legality())
     assert report.folder == out / LAST
     return out
 
@@ -79,11 +81,11 @@ def test_it_learns_and_tells(run: Path) -> None:
     by_tag = sum(tag["loss"] * tag["tokens"] for tag in tags.values()) / total
     assert_close(validation["loss"], by_tag, terms=total, dtype=np.float32)
     assert {"text", "<myPT_eot>", "<myPT_assistant>"} <= set(tags)
-    legality = log(run)[-1]
-    assert legality["event"] == "legality"
-    assert legality["constrained"]["legal"] == 1.0
-    free = legality["unconstrained"]
-    assert free["legal"] + sum(free["reasons"].values()) / legality["prompts"] == 1.0
+    measured = log(run)[-1]
+    assert measured["event"] == "legality"
+    assert measured["constrained"]["legal"] == 1.0
+    free = measured["unconstrained"]
+    assert free["legal"] + sum(free["reasons"].values()) / measured["prompts"] == 1.0
     assert [p.name for p in checkpoints(run)] == ["step_000004", LAST]
 
 
@@ -127,8 +129,8 @@ def test_resuming_is_exact(run: Path, sft: Path, tmp_path: Path) -> None:
 # Trains, and is killed when it has written the first file of its third checkpoint.
 KILLED = """
 import os, signal, sys
-from mypt_train.__main__ import main
-from mypt_train.training import checkpoint
+from mypt.train import main
+from mypt_train.training.parts import checkpoint
 real, left = checkpoint.save_file, [5]
 
 def save_file(*args, **more):
@@ -173,8 +175,10 @@ def test_others_read_the_checkpoint(run: Path) -> None:
 
 def test_no_file_is_pickled() -> None:
     """The job of a linter's launcher is, but goes only to processes that this one has started."""
-    job = ROOT / "mypt_train" / "scale" / "lint" / "job.py"
-    modules = [p for name in ("mypt_train", "mypt_model") for p in (ROOT / name).rglob("*.py")]
+    job = ROOT / "mypt" / "lint" / "unit_job.py"
+    modules = [
+        p for name in ("mypt", "mypt_train", "mypt_model") for p in (ROOT / name).rglob("*.py")
+    ]
     for path in {*modules} - {job}:
         nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
         names = {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
@@ -485,9 +489,9 @@ def test_legality_that_cannot_be_measured(sft: Path, tmp_path: Path) -> None:
     tools = [{"name": "f", "parameters": {"type": "string"}}]
     says = "tool 'f' at /type: the arguments of a tool are an object"
     with pytest.raises(ConfigError, match=says):
-        train(sft, config(legality_every=0), tmp_path / "r", tools=tools)
-    assert not (tmp_path / "r").exists()
-    report = train(sft, config(legality_every=0, legality_tokens=1, steps=1), tmp_path / "r")
+        legality(tools)
+    few = config(legality_every=0, legality_tokens=1, steps=1)
+    report = train(sft, few, tmp_path / "r", legality=legality())
     assert "the shortest legal ending" in report.legality["failed"]
     assert report.folder.exists()
 
@@ -510,4 +514,4 @@ def test_the_command_says_what_is_wrong(
     assert "did you mean 'batch_rows'" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--help"])
-    assert "torchrun --nproc-per-node 2 -m mypt_train" in capsys.readouterr().out
+    assert "torchrun --nproc-per-node 2 -m mypt.train" in capsys.readouterr().out

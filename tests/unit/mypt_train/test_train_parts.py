@@ -31,10 +31,10 @@ import torch.nn.functional as F  # noqa: E402
 from mypt_model.llama import random_transformer  # noqa: E402
 from mypt_model.shape import LlamaConfig, ModelError  # noqa: E402
 from mypt_train.training.batches import Pool, batch, share, stages  # noqa: E402
-from mypt_train.training.config import Config  # noqa: E402
 from mypt_train.training.corpus import Corpus, corpus, open_data  # noqa: E402
 from mypt_train.training.parts import head  # noqa: E402
 from mypt_train.training.parts.attention import attend, block_mask, owners  # noqa: E402
+from mypt_train.training.parts.config import Config  # noqa: E402
 from mypt_train.training.parts.head import (  # noqa: E402
     chunked_cross_entropy,
     chunked_cross_entropy_each,

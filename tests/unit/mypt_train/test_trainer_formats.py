@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_lint.cli import main as lint
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main
 from mypt_train import Options, ShardError, ShardReader
-from mypt_train.commands.prepare import main
 from mypt_train.data.formats import FORMATS, TRAINERS, in_parquet, trainer_of
 from tests.support.build import read, write
 from tests.support.dialects import DIALECTS

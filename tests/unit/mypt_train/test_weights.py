@@ -10,14 +10,14 @@ import pytest
 import torch
 
 import mypt_spec
-from mypt_lint.cli import main as lint
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main
 from mypt_train import PrepareError, ShardError, ShardReader
-from mypt_train.commands.prepare import main
 from mypt_train.training.batches import batch
-from mypt_train.training.config import Config
 from mypt_train.training.corpus import corpus, open_data
-from mypt_train.training.distributed import World
 from mypt_train.training.objective import Objective
+from mypt_train.training.parts.config import Config
+from mypt_train.training.parts.distributed import World
 from mypt_train.training.parts.head import chunked_cross_entropy
 from tests.support.build import assistant, chat, user, write
 from tests.support.shards import manifest_of, prepare_files

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import mypt_spec
-from mypt_lint.cli import main as lint
+from mypt.lint.cli import main as lint
+from mypt.prepare.cli import main as prepare
+from mypt.view import main as view
 from mypt_spec.tokenizer.vocabulary import MADE
 from mypt_train import ShardError, ShardReader
-from mypt_train.commands.prepare import main as prepare
-from mypt_train.data.manifest import dtype_of
-from mypt_view.cli import main as view
+from mypt_train.data.formats.manifest import dtype_of
 from tests.support.build import chat, read, user, write
 from tests.support.foreign import large
 from tests.support.shards import PHASES, manifest_of
@@ -93,7 +93,7 @@ def test_a_run_that_was_stopped_is_resumed(
 
     out, shard = tmp_path / "out", "train/shard_00000.bin"
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["mypt_train.data.prepare"], "commit_alone", stop)
+        patched.setattr(sys.modules["mypt_train.scale.prepare"], "commit_alone", stop)
         assert prepare(arguments(out)) == 130
     prepared(out, "--resume")
     assert (out / shard).read_bytes() == (folder / shard).read_bytes()
@@ -113,8 +113,8 @@ def test_a_model_is_trained_and_exported(
 ) -> None:
     pytest.importorskip("torch")
     tokenizers = pytest.importorskip("tokenizers")
-    from mypt_infer.generate.cli import main as generate
-    from mypt_train.commands.export import main as exports
+    from mypt.export import main as exports
+    from mypt.generate import main as generate
     from mypt_train.training.trainer import train
 
     model = {

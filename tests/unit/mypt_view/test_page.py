@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.view import main
 from mypt_cli.errors import UsageError
 from mypt_cli.terminal import HIDDEN
 from mypt_lint.check.checker import Checker
 from mypt_view import page as pages
 from mypt_view.blocks import line_breaks
-from mypt_view.cli import main
 from mypt_view.items import Item, record, tools_called
 from mypt_view.page import collect, page
 from tests.support.build import assistant, call, chat, native, read, user, write

@@ -18,13 +18,13 @@ import pytest
 import zstandard
 
 import mypt_spec
+from mypt.lint.cli import main as lint
+from mypt.view import main
 from mypt_cli.jsonl.blocks import Source
 from mypt_infer import gabgpt
 from mypt_lint.check.checker import Checker
-from mypt_lint.cli import main as lint
 from mypt_spec.tokenizer.tokenizer import Tokenizer, VocabularyError
 from mypt_view.blocks import Block, blocks_of, inline_kinds
-from mypt_view.cli import main
 from mypt_view.items import read_items, record
 from mypt_view.terminal import Terminal, summary
 from tests.support import vocabulary
@@ -503,7 +503,7 @@ def test_colour_shows_the_mask_by_more_than_colour() -> None:
 def run_on_a_terminal(environment: dict[str, str]) -> bytes:
     leader, follower = pty.openpty()
     base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
-    command = [sys.executable, "-m", "mypt_view.cli", PHASE5 + ":2"]
+    command = [sys.executable, "-m", "mypt.view", PHASE5 + ":2"]
     env = base | {"TERM": "xterm"} | environment
     out = b""
     with child(command, stdout=follower, cwd=ROOT, env=env) as process:
@@ -522,7 +522,7 @@ def test_no_color() -> None:
 
 
 def test_a_reader_that_goes_away() -> None:
-    command = f"{sys.executable} -m mypt_view.cli {BROKEN} --all | head -n 1"
+    command = f"{sys.executable} -m mypt.view {BROKEN} --all | head -n 1"
     done = subprocess.run(
         ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False
     )

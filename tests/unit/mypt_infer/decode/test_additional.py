@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mypt_infer.decode import Decoder, Response, SchemaFault
+from mypt_infer.decode.base.schemas import opened
+from mypt_infer.decode.base.tools import ToolSpec
 from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.decode.compile.grammar_graph import call_ends
-from mypt_infer.decode.schemas import opened
-from mypt_infer.decode.tools import ToolSpec
 from mypt_spec.bodies.json_schema import misfits
 from tests.support.decoding import (
     CALL,

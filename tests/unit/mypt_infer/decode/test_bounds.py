@@ -13,7 +13,7 @@ import pytest
 
 import mypt_spec
 from mypt_infer.decode import Decoder, ForgottenState, Response, decoder, limits
-from mypt_infer.decode.compile.vocab import vocabulary
+from mypt_infer.decode.base.vocab import vocabulary
 from mypt_infer.decode.decoder import machine
 from mypt_spec.memo import Memo
 from tests.support.build import function

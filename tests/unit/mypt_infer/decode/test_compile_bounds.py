@@ -10,10 +10,10 @@ import pytest
 pytest.importorskip("llguidance")
 
 from mypt_infer.decode import Decoder, Response, ResponseError
+from mypt_infer.decode.base.tools import SchemaFault
+from mypt_infer.decode.base.work import watched
 from mypt_infer.decode.compile import nfa
-from mypt_infer.decode.compile.work import watched
 from mypt_infer.decode.llguidance import answers
-from mypt_infer.decode.tools import SchemaFault
 from tests.support.build import function
 from tests.support.decoding import prompt
 from tests.support.examples import either

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import mypt_spec
-from mypt_infer.decode import Decoder, tables
-from mypt_infer.decode.compile import grammar_graph, token_classes
+from mypt_infer.decode import Decoder
+from mypt_infer.decode.compile import grammar_graph, tables, token_classes
 from mypt_infer.decode.decoder import machine
 from mypt_infer.run_format import format_of
 from mypt_spec.memo import Memo

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_infer.decode import Decoder, tables
-from mypt_infer.decode.compile import pieces
+from mypt_infer.decode import Decoder
+from mypt_infer.decode.compile import pieces, tables
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_spec.memo import Memo
 from tests.support.decoding import in_call, requiring

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import mypt_spec
+from mypt.generate import main
 from mypt_infer.decode.decoder import Decoder
-from mypt_infer.generate.cli import main, read_prompt
+from mypt_infer.generate.read_prompt import read_prompt
 from mypt_infer.generate.shown import Shown
 from tests.support.build import Record, assistant, call, calls, chat, function, tool, user
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt

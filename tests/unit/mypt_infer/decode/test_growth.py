@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from mypt_infer.decode import Decoder, tables
-from mypt_infer.decode.compile import nfa, pieces
+from mypt_infer.decode import Decoder
+from mypt_infer.decode.compile import nfa, pieces, tables
 from mypt_infer.generate.device import DeviceDecoder
 from mypt_spec.memo import Memo
 from tests.support.build import function

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mypt_infer.decode import Decoder
-from mypt_infer.decode.call_ids import LONGEST, Ids
+from mypt_infer.decode.base.listed_ids import LONGEST, Ids
 from mypt_infer.decode.decoder import machine
 from mypt_spec import Episode
 from tests.support import build

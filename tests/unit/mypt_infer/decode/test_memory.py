@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mypt_infer.decode import Decoder, tables
-from mypt_infer.decode.compile import pieces
+from mypt_infer.decode import Decoder
+from mypt_infer.decode.compile import pieces, tables
 from mypt_spec.memo import Memo
 from tests.support.build import function
 from tests.support.decoding import in_call

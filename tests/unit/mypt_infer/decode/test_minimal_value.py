@@ -31,14 +31,14 @@ from tests.support.decoding import (
 from tests.support.examples import either, examples
 
 pytest.importorskip("llguidance")
+from mypt_infer.decode.base.tools import declare
 from mypt_infer.decode.compile.nfa import NO_BLOCK
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.limits import entries_of
 from mypt_infer.decode.llguidance import tools as calls_module
 from mypt_infer.decode.llguidance.grammar import matcher
 from mypt_infer.decode.llguidance.pattern_text import Unreadable, pattern_text
 from mypt_infer.decode.llguidance.tools import _Opening, calls_of
-from mypt_infer.decode.tables import DEAD_STATE
-from mypt_infer.decode.tools import declare
 
 
 def size(value: Any) -> int:

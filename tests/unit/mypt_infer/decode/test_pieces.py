@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import mypt_spec
-from mypt_infer.decode import tables
-from mypt_infer.decode.compile import pieces
+from mypt_infer.decode.base.tools import ToolSpec, declare
+from mypt_infer.decode.base.vocab import Vocabulary
+from mypt_infer.decode.compile import pieces, tables
 from mypt_infer.decode.compile.call_graph import Bodies
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph
+from mypt_infer.decode.compile.tables import DEAD_STATE, Tables, build, tables_of
 from mypt_infer.decode.compile.token_classes import token_classes
-from mypt_infer.decode.compile.vocab import Vocabulary
-from mypt_infer.decode.tables import DEAD_STATE, Tables, build, tables_of
-from mypt_infer.decode.tools import ToolSpec, declare
 from mypt_spec.memo import Memo
 from tests.support.decoding import CALLERS, TOOLS
 from tests.support.large_tools import many_tools

@@ -20,8 +20,8 @@ from mypt_infer.decode import (
     ResponseError,
     SchemaWarning,
 )
+from mypt_infer.decode.base.tools import SchemaFault
 from mypt_infer.decode.llguidance.grammar import EngineError
-from mypt_infer.decode.tools import SchemaFault
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.lexer import lex_ids
 from mypt_spec.states import calling_blocks, open_blocks

@@ -14,15 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_infer.decode import (
-    Decoder,
-    Response,
-    SavedToolsError,
-    load_tools,
-    save_tools,
-    saved,
-    tables,
-)
+from mypt_infer.decode import Decoder, Response, SavedToolsError, load_tools, save_tools, saved
+from mypt_infer.decode.compile import tables
 from mypt_infer.decode.decoder import machine
 from mypt_spec.memo import Memo
 from tests.support.decoding import DIALECTS, TOOLS, generated, prompt

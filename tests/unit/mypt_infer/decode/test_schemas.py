@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mypt_infer.decode import Decoder, SchemaFault, SchemaWarning, declare
-from mypt_infer.decode.schemas import plain
-from mypt_infer.decode.tools import ToolSpec
+from mypt_infer.decode.base.schemas import plain
+from mypt_infer.decode.base.tools import ToolSpec
 from mypt_spec.bodies.json_schema import misfits
 from tests.support.decoding import requiring, takes_body
 

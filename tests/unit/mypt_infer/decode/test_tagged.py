@@ -12,8 +12,8 @@ import regex
 
 import mypt_spec
 from mypt_infer.decode import Decoder
+from mypt_infer.decode.base.tools import SchemaFault
 from mypt_infer.decode.prompt import opening
-from mypt_infer.decode.tools import SchemaFault
 from mypt_spec.bodies.json_schema import misfits
 from mypt_spec.bodies.tagged import TAGS, read_tagged, typed, types_of
 from mypt_spec.episode import Episode, Message, Part

@@ -8,8 +8,8 @@ import pytest
 
 from mypt_infer.decode import Response
 from mypt_infer.serve.asked.decoders import Choice, Wanted
+from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.parameters import Chat, read
-from mypt_infer.serve.errors import ApiError
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("find", "read")]
 REQUEST = {"model": "tiny", "messages": []}

@@ -20,9 +20,9 @@ pytest.importorskip("llguidance")
 import httpx
 import openai
 
-from mypt_infer.decode.compile.work import step
-from mypt_infer.serve.asked.compiles import Busy, Compiles
+from mypt_infer.decode.base.work import step
 from mypt_infer.serve.asked.decoders import Choice, Decoders, Wanted
+from mypt_infer.serve.compiles import Busy, Compiles
 from mypt_infer.serve.jobs import TooLate
 from mypt_infer.serve.rows import Closed
 from tests.support.build import function
@@ -175,7 +175,7 @@ def test_sigterm_ends_a_server_that_compiles(tmp_path: Path, compiling: bool) ->
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     folder = checkpoint(tmp_path / "tiny")
-    command = [sys.executable, "-m", "mypt_infer.serve.cli", "--model", str(folder)]
+    command = [sys.executable, "-m", "mypt.serve", "--model", str(folder)]
     options = ["--port", str(port), "--grace", "1"]
     url = f"http://127.0.0.1:{port}"
     with child([*command, *options]) as process:

@@ -11,8 +11,8 @@ pytest.importorskip("starlette")
 
 from starlette.requests import Request
 
-from mypt_infer.serve import cli
-from mypt_infer.serve.errors import ApiError
+from mypt import serve as cli
+from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.guard import Guard, body_of
 
 

@@ -18,7 +18,8 @@ pytest.importorskip("prometheus_client", reason="needs the extra serve")
 import httpx  # noqa: E402
 import uvicorn  # noqa: E402
 
-from mypt_infer.serve import cli, jobs  # noqa: E402
+from mypt import serve as cli  # noqa: E402
+from mypt_infer.serve import jobs  # noqa: E402
 from mypt_infer.serve.guard import LOOPBACK  # noqa: E402
 from mypt_infer.serve.metrics import Metrics  # noqa: E402
 from tests.support.build import assistant, function, message, tool, user  # noqa: E402

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mypt_train.scale.dedup import buckets
+from mypt_train.scale import buckets
 
 # Units of digests, many of which are equal; some share their first half.
 HALVES = [bytes([i] * 8) for i in (0, 1, 127, 128, 255)]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mypt.prepare.cli import main
 from mypt_cli.errors import UsageError
 from mypt_train import ShardReader
-from mypt_train.commands.prepare import main
 from mypt_train.scale.launch import shell, slurm
 from mypt_train.scale.launch.blocks import said
 from tests import support

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from mypt_cli.jsonl.paths import MANIFEST
+from mypt_cli.jsonl.names import MANIFEST
 from mypt_train.scale.commit import commit
 from mypt_train.scale.drive import drive
 from mypt_train.scale.launch.local import Local
-from mypt_train.scale.plan import write_plan
+from mypt_train.scale.planning.plan import write_plan
 from tests.support.build import contents
 from tests.support.examples import either
 from tests.support.plans import LINES, make_all, plan_of

@@ -23,19 +23,18 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mypt.lint import cli, launch
+from mypt.lint import unit_job as jobs
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store
-from mypt_lint import cli
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group, planned
 from mypt_lint.run.runner import run
-from mypt_train.scale import cut
 from mypt_train.scale.drive import Here, here
 from mypt_train.scale.launch.queue import Ended, Engine
-from mypt_train.scale.lint import job as jobs
-from mypt_train.scale.lint import launch
+from mypt_train.scale.planning import cut
 from tests.support.packings import bgzf, seekable
 from tests.support.plans import HAS_PARQUET, LINES, inputs
 from tests.support.programs import python
@@ -190,8 +189,8 @@ KEY, SECRET = "AKIAIOSFODNN7NOBODY", "wJalrXUtnFEMIzK7MDENGqbPxRfiCYNOBODYKEY"
 # Units of 900 bytes, so that there are many.
 COMMAND = """
 import sys
-from mypt_lint.cli import main
-from mypt_train.scale.lint import launch
+from mypt.lint.cli import main
+from mypt.lint import launch
 launch._LEAST = launch._MOST = 900
 sys.exit(main(sys.argv[1:]))
 """
@@ -338,7 +337,7 @@ def test_the_linter_loads_nothing_of_it_without_the_option(tmp_path: Path) -> No
     (tmp_path / "a.jsonl").write_bytes(LINES[0])
     code = """
 import sys
-from mypt_lint.cli import main
+from mypt.lint.cli import main
 assert main([sys.argv[1], "-q"]) == 0
 print(*(name for name in sys.modules if name.startswith(("mypt_train", "ray", "obstore", "torch"))))
 """

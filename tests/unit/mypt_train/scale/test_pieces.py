@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mypt_cli.jsonl.compression import FileReader
-from mypt_train.scale.frames import gzip_members, zstd_frames
-from mypt_train.scale.pieces import Cut, Input, Piece, piece_blocks
+from mypt_train.scale.planning.frames import gzip_members, zstd_frames
+from mypt_train.scale.planning.pieces import Cut, Input, Piece, piece_blocks
 from tests.support.packings import PACKER, bgzf, seekable
 
 CONTENTS = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n", b"line\n"])).map(b"".join)

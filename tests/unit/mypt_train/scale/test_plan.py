@@ -18,10 +18,17 @@ from mypt_train.data.encode_line import Encoder
 from mypt_train.scale import attempts
 from mypt_train.scale.attempts import AsideError, make
 from mypt_train.scale.commit import commit
-from mypt_train.scale.plan import PlanError, dumped, make_plan, parsed, read_plan, write_plan
+from mypt_train.scale.planning.plan import (
+    PlanError,
+    dumped,
+    make_plan,
+    parsed,
+    read_plan,
+    write_plan,
+)
+from mypt_train.scale.planning.proof import ChangedError
 from mypt_train.scale.run import run_unit
 from mypt_train.scale.state import UnfinishedError, seal, status_of
-from mypt_train.scale.unit.proof import ChangedError
 from tests.support.build import contents
 from tests.support.plans import HAS_PARQUET, LINES, inputs, make_all, plan_of
 from tests.support.shards import episodes_of

@@ -12,10 +12,10 @@ import pytest
 from mypt_cli.jsonl.paths import expand
 from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_train.scale import run
-from mypt_train.scale.cut import cut_inputs
+from mypt_train.scale.planning import proof
+from mypt_train.scale.planning.cut import cut_inputs
+from mypt_train.scale.planning.proof import ChangedError, prove
 from mypt_train.scale.run import run_unit
-from mypt_train.scale.unit import proof
-from mypt_train.scale.unit.proof import ChangedError, prove
 from tests.support.plans import LINES, plan_of
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs times of change")

@@ -9,8 +9,8 @@ import pytest
 
 from mypt_cli.jsonl.paths import expand
 from mypt_train import prepare
+from mypt_train.scale import repeats
 from mypt_train.scale.commit import commit
-from mypt_train.scale.dedup import repeats
 from mypt_train.scale.state import seal
 from tests.support.plans import inputs, make_all, plan_of
 from tests.support.shards import episodes_of

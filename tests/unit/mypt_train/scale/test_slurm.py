@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mypt_cli.jsonl.paths import MANIFEST, PLAN
-from mypt_train.commands.prepare import main
+from mypt.prepare.cli import main
+from mypt_cli.jsonl.names import MANIFEST, PLAN
 from tests.support import slurm
 from tests.support.build import contents
 

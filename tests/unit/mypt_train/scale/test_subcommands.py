@@ -12,15 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from mypt_cli.jsonl.paths import MANIFEST, expand
-from mypt_cli.main import main as mypt
+from mypt.lint.cli import main as lint
+from mypt.main import main as mypt
+from mypt.prepare.cli import main
+from mypt_cli.jsonl.names import MANIFEST
+from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store
-from mypt_lint.cli import main as lint
 from mypt_train import Options, ShardReader, prepare
-from mypt_train.commands.prepare import main
 from mypt_train.data.encode_line import Encoder
 from mypt_train.scale import estimate
-from mypt_train.scale.plan import read_plan
+from mypt_train.scale.planning.plan import read_plan
 from tests.support.build import chat, contents, message, write
 from tests.support.shards import ROOT
 
@@ -121,7 +122,7 @@ def test_many_files_are_read_side_by_side(
     lines = Path("a.jsonl").read_bytes().splitlines()
     monkeypatch.setattr("mypt_lint.run.plan._MANY", 3)
     monkeypatch.setattr("mypt_lint.run.plan._THREADS", 2)
-    monkeypatch.setattr("mypt_train.scale.cut._THREADS", 2)
+    monkeypatch.setattr("mypt_train.scale.planning.cut._THREADS", 2)
     names = [f"in/{number:02}.jsonl" for number in range(40)]
     for number, name in enumerate(names):
         write(name, *([chat()] if number % 4 else lines))

@@ -1,0 +1,268 @@
+"""Runs `mypt-generate`: a model continues a prompt, within the format.
+
+Text goes to stdout, errors to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from mypt_cli.command import Command
+from mypt_cli.inputs import json_of, text_of, tools_of
+from mypt_cli.parser import Parser
+from mypt_infer.generate.read_prompt import CliError, _read
+from mypt_infer.run_format import format_of
+from mypt_spec import Dialect
+from mypt_spec.episode import Episode
+from mypt_spec.tokenizer.vocabulary import COPIES
+
+if TYPE_CHECKING:
+    from mypt_infer.decode.decoder import Decoder
+    from mypt_infer.decode.llguidance.response import Response
+    from mypt_infer.generate.generate import Generation
+
+DONE = 0
+
+PROG = "mypt-generate"
+EPILOG = """\
+examples:
+  mypt-generate --model runs/7m --prompt question.json
+  echo '{"system": "You are MyPT.", "messages": [{"role": "user", "content": "Hi"}]}' |
+      mypt-generate --model runs/7m --prompt -
+  mypt-generate --model runs/7m --prompt chat.txt --tools tools.json --max-new-tokens 200 --json
+
+A prompt is a record that ends where the model is to go on (one JSON object), or the same as
+serialised text. A model is a folder with config.json and *.safetensors, in the shape of a Llama.
+Whatever its weights are, what comes out is legal and complete; docs/decoding.md says how.
+Exit status: 0 done, 2 failure, 130 interrupted.
+"""
+
+
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    add("--model DIR", "config.json and *.safetensors", required=True)
+    add("--prompt FILE", "a record or a serialised text; - is stdin", required=True)
+    add.dialect("that of the checkpoint, or mypt")
+    add(
+        "--vocab PATH",
+        f"the vocabulary: ranks, tokenizer.json, tekken.json, or a folder with one (default: "
+        f"{' or '.join(COPIES)} of the model, where it has one)",
+    )
+    add(
+        "--tools FILE",
+        "a JSON list of tools in OpenAI's or MCP's style (default: those of the prompt's record)",
+    )
+    add("--skip-unreadable", "leave out tools whose schemas cannot be read, and name them")
+    add = out.group("limits")
+    add("--max-new-tokens N", "of the turn", type=int, default=256)
+    add("--max-think-tokens N", "of each thought", type=int)
+    add("--no-think", "the model may not begin a thought")
+    add("--max-toolcall-tokens N", "of each call", type=int)
+    add("--stop TAG", "stop after this tag, too; may be repeated", action="append", default=[])
+    add = out.group("answer").one_of()
+    add("--response-regex REGEX", "the text of the answer matches it, as a whole")
+    add("--response-schema FILE", "the text of the answer is JSON that fits this JSON Schema")
+    add("--response-lark FILE", "the text of the answer is what this grammar says")
+    add = out.group("sampling")
+    add("--temperature T", "0 takes the best", type=float, default=1.0)
+    add("--top-k K", "choose among the K best", type=int)
+    add("--top-p P", "choose among the best that hold a share P", type=float)
+    add("--seed SEED", "the same tokens again", type=int)
+    shape = out.group("output").one_of()
+    shape("--raw", "exactly the generated text, tags included")
+    shape("--json", "one JSON object: text, ids, how it ended, the record, what was lost")
+    add = out.group("performance")
+    add(
+        "--engine",
+        "what reads calls; auto: tables where they hold the schemas",
+        choices=("table", "llguidance", "auto"),
+        default="auto",
+    )
+    add("--device DEVICE", "where the model runs", default="cpu")
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    try:
+        import torch
+    except ImportError:
+        raise CliError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
+    from mypt_infer.generate.opened import loaded, spoken
+
+    _, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
+    prompt, declared = _read(dialect, text_of(chosen.prompt))
+    tools = declared if chosen.tools is None else tools_of(chosen.tools) or []
+    from mypt_infer.generate.generate import generate
+    from mypt_infer.generate.loop import positions
+
+    decoder = _decoder(chosen, dialect, tools)
+    # An error in the prompt is reported before the weights are read.
+    decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
+    model = loaded(chosen.model, chosen.device)
+    chosen.max_new_tokens = _room(chosen.max_new_tokens, len(prompt), positions(model))
+    # With fewer tokens there may be no legal ending.
+    decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
+    options: dict[str, Any] = {
+        n: getattr(chosen, n)
+        for n in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")
+    }
+    show = None if chosen.json else _Raw(dialect) if chosen.raw else _Screen(dialect)
+    found = generate(
+        model,
+        [prompt],
+        decoder=decoder,
+        device=torch.device(chosen.device),
+        on_step=None if show is None else lambda _, step: show.token(step.token),
+        **options,
+    )[0]
+    if show is None:
+        print(json.dumps(summary(found), ensure_ascii=False))
+    else:
+        show.end()
+    return DONE
+
+
+def _room(wanted: int, prompt: int, positions: int | None) -> int:
+    """Returns how many tokens may come after a prompt; says so if they are fewer than `wanted`.
+
+    Raises CliError for a prompt that is too long.
+    """
+    if positions is None or prompt + wanted <= positions:
+        return wanted
+    if prompt >= positions:
+        raise CliError(
+            f"the prompt has {prompt} tokens; the model has {positions} positions, for prompt and "
+            "answer together"
+        )
+    print(
+        f"{PROG}: at most {positions - prompt} new tokens: the model has {positions} positions, "
+        f"the prompt {prompt} tokens",
+        file=sys.stderr,
+    )
+    return positions - prompt
+
+
+def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> Decoder:
+    """Returns the decoder; what it leaves out or reads as nothing is said, a line each."""
+    from mypt_infer.decode.base.schemas import SchemaWarning
+    from mypt_infer.decode.decoder import Decoder
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", SchemaWarning)
+        decoder = Decoder(
+            dialect,
+            tools,
+            max_think_tokens=chosen.max_think_tokens,
+            max_toolcall_tokens=chosen.max_toolcall_tokens,
+            engine=chosen.engine,
+            forbidden_blocks=format_of(dialect).thinking if chosen.no_think else frozenset(),
+            skip_unreadable=chosen.skip_unreadable,
+            response=_response(chosen),
+        )
+    for line in (*(w.message for w in said), *(f"left out: {s.reason}" for s in decoder.skipped)):
+        print(f"{PROG}: {line}", file=sys.stderr)
+    return decoder
+
+
+def _response(chosen: argparse.Namespace) -> Response | None:
+    """Returns what the answer has to be, None where no option says so."""
+    from mypt_infer.decode.llguidance.response import Response
+
+    if chosen.response_regex is not None:
+        return Response(regex=chosen.response_regex)
+    if chosen.response_lark is not None:
+        return Response(lark=text_of(chosen.response_lark))
+    if chosen.response_schema is None:
+        return None
+    return Response(schema=json_of(chosen.response_schema))
+
+
+def summary(found: Generation) -> dict[str, Any]:
+    """Returns what `--json` prints."""
+    episode, _ = found.episode
+    record = None
+    if isinstance(episode, Episode):
+        try:
+            record = found.dialect.write(episode)
+        except ValueError:
+            record = None
+    drawn = [s for s in found.steps if s.refused_mass is not None]
+    return {
+        "text": found.text,
+        "ended": found.ended,
+        "tokens": len(found.steps),
+        "forced": len(found.steps) - len(drawn),
+        "lost": round(found.refused_mass, 6),
+        "ids": found.ids,
+        "record": record,
+    }
+
+
+class _Raw:
+    """Writes exactly the text, byte by byte."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.tokenizer = dialect.tokenizer
+
+    def token(self, token: int) -> None:
+        sys.stdout.buffer.write(self.tokenizer.decode_bytes([token]))
+        sys.stdout.buffer.flush()
+
+    def end(self) -> None:
+        sys.stdout.buffer.flush()
+
+
+class _Screen:
+    """Shows blocks by name, and text as it comes. No text of the model is read as markup."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        from rich.console import Console
+
+        from mypt_infer.generate.shown import Shown
+
+        self.shown = Shown(dialect)
+        self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self.fresh = True
+
+    def token(self, token: int) -> None:
+        self._write(self.shown.token(token))
+
+    def end(self) -> None:
+        self._write(self.shown.rest())
+        if not self.fresh:
+            self.console.print()
+
+    def _write(self, pieces: Any) -> None:
+        from rich.text import Text
+
+        for kind, text in pieces:
+            if kind == "tag":
+                self.console.print(
+                    ("" if self.fresh else "\n"),
+                    Text(f"{text}: ", style="bold cyan"),
+                    sep="",
+                    end="",
+                )
+            else:
+                self.console.print(
+                    Text("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)),
+                    end="",
+                )
+            self.fresh = False
+
+
+main = Command(
+    PROG,
+    "Generate one turn: legal, complete, and within budget.",
+    EPILOG,
+    _options,
+    _run,
+    quiet="",
+    errors=(ValueError,),
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Runs `mypt-index`: brings the index of a folder up to date, and searches it.
+
+The summary goes to stdout, progress and what was left out to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mypt_cli.command import Command
+from mypt_cli.parser import Parser
+from mypt_cli.progress import Bar
+
+if TYPE_CHECKING:
+    from mypt_infer.workspace.build import Report
+    from mypt_infer.workspace.engine import WorkspaceEngine
+    from mypt_infer.workspace.index.model import Chunk
+
+DONE = 0
+# The number of characters that are shown of a text that was found.
+_SHOWN = 160
+
+PROG = "mypt-index"
+EPILOG = """\
+examples:
+  mypt-index docs/                          index a folder, or what has changed in it
+  mypt-index docs/ --index-dir ~/indexes/docs --verbose      keep the index there
+  mypt-index docs/ --search "password policy"
+
+  mypt-index docs/ --mcp                    its tools, for any program that speaks MCP
+  mypt-index docs/ --embedder http://localhost:8080/v1/embeddings     search by meaning, too
+
+Text, Markdown, HTML, and PDF with: pip install "mypt-tags[pdf]". Links, hidden files and what is
+not text are left out, and named.
+The index is kept in $XDG_CACHE_HOME/mypt-tags or ~/.cache/mypt-tags (macOS:
+~/Library/Caches/mypt-tags); docs/workspace_api.md describes it. Exit status: 0 done, 2 failure.
+"""
+
+
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    add("DIR", "the folder of documents", dest="folder")
+    add(
+        "--index-dir DIR",
+        "where the index is kept (default: a folder in the user's cache folder)",
+    )
+    add(
+        "--embedder URL",
+        "what makes vectors of texts: a service on this machine that answers as OpenAI's "
+        "/v1/embeddings does, with #MODEL if it has several; or hashing; or none (default: that of "
+        "the index, or none)",
+    )
+    add = out.group("search")
+    add(
+        "--search QUERY",
+        "bring the index up to date, and show the chunks that fit the query best",
+    )
+    add("--top-k N", "chunks to show", type=int, default=5)
+    add = out.group("tools for other programs")
+    add(
+        "--mcp",
+        "bring the index up to date, and offer the tools of the workspace on stdin and stdout, by "
+        "the Model Context Protocol",
+    )
+    add("--mcp-port N", "the same by HTTP, at http://127.0.0.1:N/mcp", type=int)
+    add = out.group("output")
+    add("-v --verbose", "name every file that was left out, not only how many")
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from mypt_infer.workspace.build import refresh
+    from mypt_infer.workspace.embedders import named
+    from mypt_infer.workspace.engine import WorkspaceEngine
+    from mypt_infer.workspace.index.store import default_index, embedder_of
+
+    base = Path(chosen.folder)
+    if not base.is_dir():
+        raise NotADirectoryError(f"{base} is not a folder")
+    index = Path(chosen.index_dir) if chosen.index_dir else default_index(base)
+    embedder = named(chosen.embedder or embedder_of(index))
+    with Bar(0, unit="files", quiet=chosen.quiet) as bar:
+        report = refresh(base, index, embedder, progress=bar.show)
+    serves = chosen.mcp or chosen.mcp_port is not None
+    if not chosen.quiet:
+        # What a client reads on stdout is the protocol's alone.
+        with contextlib.redirect_stdout(sys.stderr if serves else sys.stdout):
+            _summary(report, index, verbose=chosen.verbose)
+    if serves:
+        _offer(WorkspaceEngine(base, index, embedder=embedder), chosen.mcp_port)
+    if chosen.search is not None:
+        engine = WorkspaceEngine(base, index, embedder=embedder)
+        _hits(engine, engine.search(chosen.search, chosen.top_k))
+    return DONE
+
+
+def _offer(engine: WorkspaceEngine, port: int | None) -> None:
+    """Offers the tools of a workspace by the Model Context Protocol, until the client goes."""
+    try:
+        from mypt_infer.mcp.offer import serve_http, serve_stdio, server_of
+    except ImportError:
+        raise RuntimeError("--mcp needs the package mcp: pip install 'mypt-tags[mcp]'") from None
+    from mypt_infer.workspace.tools import WorkspaceTools, toolbox
+    from mypt_spec import __version__
+
+    made = server_of(toolbox(WorkspaceTools(engine)), name=PROG, version=__version__, seconds=30.0)
+    if port is None:
+        serve_stdio(made)
+    else:
+        print(f"{PROG}: http://127.0.0.1:{port}/mcp", file=sys.stderr)
+        serve_http(made, port)
+
+
+def _hits(engine: WorkspaceEngine, chunks: list[Chunk]) -> None:
+    """Prints the file, its title and the beginning of the text of each chunk."""
+    from mypt_cli.terminal import Display
+
+    if not chunks:
+        print("mypt-index: nothing found", file=sys.stderr)
+    display = Display(sys.stdout)
+    for chunk in chunks:
+        doc = engine.get_doc(chunk.doc_id)
+        if doc is not None:
+            text = " ".join(chunk.text.split())
+            place = f"{engine.base_dir / doc.path}  {doc.title}  ({chunk.chunk_id})"
+            more = display.ellipsis if len(text) > _SHOWN else ""
+            print(display.line(place), f"    {display.line(text[:_SHOWN])}{more}", sep="\n")
+
+
+def _summary(report: Report, index: Path, *, verbose: bool) -> None:
+    print(
+        f"{index}: {report.documents} documents in {report.chunks} chunks: {report.added} added, "
+        f"{report.changed} changed, "
+        f"{report.removed} removed, {len(report.skipped)} files left out"
+    )
+    if verbose:
+        for skipped in report.skipped:
+            print(f"left out: {skipped.path}: {skipped.reason}", file=sys.stderr)
+    else:
+        for reason, count in sorted(Counter(s.reason for s in report.skipped).items()):
+            print(f"left out: {count} x {reason}", file=sys.stderr)
+
+
+main = Command(
+    PROG,
+    "Index a folder of documents for the tools of a workspace.",
+    EPILOG,
+    _options,
+    _run,
+    errors=(ValueError, RuntimeError),
+    interrupted="interrupted; the index is whole, and mypt-index goes on where it was stopped",
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

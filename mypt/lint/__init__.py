@@ -1,0 +1,1 @@
+"""Holds `mypt-lint`: its options, subcommands, session, watch mode and language server."""

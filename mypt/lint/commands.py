@@ -1,0 +1,227 @@
+"""Runs the subcommands of `mypt-lint`: explain, rules, init, new-dialect, and others.
+
+Input are the arguments after the subcommand's name; output goes to stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser
+
+PROG = "mypt-lint "
+_PAGE_WIDTH = 100  # cells of a terminal that a page takes at most
+STARTER = """\
+# Settings; `mypt-lint --show-settings` says what holds and why. Lines with # are suggestions.
+
+{first}
+fail-on = "error"                  # or "warning", "info"
+# max-tokens = 2048                # longer episodes are reported
+# ignore = ["blank-content"]       # codes (MYP314), families (MYP3) or names
+# baseline = "mypt-baseline.jsonl" # made with: mypt-lint --write-baseline mypt-baseline.jsonl data/
+# exclude = ["drafts/"]            # left out of folders, written as in .gitignore
+# data-set = true                  # compare the episodes of all files too
+
+# [severity]
+# unknown-tool = "error"
+
+# [metadata]                       # top-level keys that are known, and mean nothing
+# keys = ["id", "source"]
+
+# [tools.search]                   # declared tools; schemas of arguments and result
+# arguments = {{ type = "object", required = ["query"] }}
+
+# [files."data/phase3/"]           # settings for some files; later sections win
+# phase = 3
+"""
+
+
+ABOUT = {
+    "explain": "Say what a rule finds, why it matters, and show what is wrong and what is right.",
+    "rules": "List all rules.",
+    "init": "Write a starter mypt-lint.toml into this folder.",
+    "new-dialect": "Write a folder with the grammar of a small chat format, to make it your own.",
+    "check-dialect": "Check a folder with a grammar of your own: that text, ids, records, mask and"
+    "\ndecoder agree, and that its vectors hold.",
+    "completion": "Print a script that completes this and the other commands, for a shell.",
+    "server": "Serve an editor, by the protocol of language servers, on standard input and output."
+    "\nSettings are given as for linting; paths come from the editor.",
+}
+
+
+def subcommand(name: str) -> Command:
+    """Returns one of the commands in ABOUT."""
+    if name == "completion":
+        from mypt.table import MODULES
+        from mypt_cli.completion import command
+
+        return command(PROG + name, MODULES)
+    if name == "server":
+        from mypt.lint.options import QUIET, options
+
+        return Command(PROG + name, ABOUT[name], "", options, _serve, quiet=QUIET)
+    options, body = {
+        "explain": (_explaining, _explain),
+        "rules": (_listing, _rules),
+        "init": (_beginning, _init),
+        "new-dialect": (_a_new_folder, _new_dialect),
+        "check-dialect": (_a_folder, _check_dialect),
+    }[name]
+    return Command(PROG + name, ABOUT[name], "", options, body, quiet="")
+
+
+def _explaining(out: Parser) -> None:
+    out.group("input")("CODE", "a code, the beginning of one, a name, or `all`", dest="rule")
+    out.group("output")(
+        "--format", "md is not laid out on a terminal; with `all` it is the whole reference",
+        choices=("text", "md"), default="text",
+    )  # fmt: skip
+
+
+def _listing(out: Parser) -> None:
+    out.group("output")(
+        "--format", "how they are listed", choices=("text", "md", "json"), default="text"
+    )
+
+
+def _beginning(out: Parser) -> None:
+    out.group("input").dialect("what the first file here or below is in")
+
+
+def _a_new_folder(out: Parser) -> None:
+    out.group("input")("FOLDER", "a new folder; its name becomes that of the format", dest="folder")
+
+
+def _a_folder(out: Parser) -> None:
+    add = out.group("input")
+    add("FOLDER", "a folder with a grammar and tokens.toml", dest="folder")
+    add("--vocab PATH", "check it on another vocabulary than its own, as mypt-prepare --vocab")
+
+
+def _explain(chosen: argparse.Namespace) -> int:
+    from mypt_lint.settings.selection import UnknownRuleError, named
+    from mypt_spec.rules import FAMILIES
+    from mypt_spec.rules.reference import page, reference
+
+    if chosen.rule == "all" and chosen.format == "md":
+        sys.stdout.write(reference(FAMILIES))
+        return 0
+    try:
+        text = "\n\n".join(page(code) for code in named(chosen.rule))
+    except UnknownRuleError as error:
+        raise UsageError(str(error)) from None
+    if chosen.format == "text" and sys.stdout.isatty():
+        _lay_out(text)
+    else:
+        print(text)
+    return 0
+
+
+def _lay_out(text: str) -> None:
+    """Prints Markdown on a terminal. Only pages of rules come here, never text of a user."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    # Rich would print code on black, which is hard to read on a bright terminal.
+    console = Console(emoji=False, theme=Theme({"markdown.code": "bold cyan"}))
+    width = min(console.width, _PAGE_WIDTH)
+    # The settings that an example needs follow its language, where Markdown does not show them.
+    text = re.sub("^```([a-z]+) (.+)$", r"With `\2`:\n\n```\1", text, flags=re.MULTILINE)
+    console.print(Markdown(text, code_theme="ansi_dark", hyperlinks=False), width=width)
+
+
+def _rules(chosen: argparse.Namespace) -> int:
+    from mypt_spec.findings import RULES
+    from mypt_spec.rules.reference import table
+
+    if chosen.format == "md":
+        print("\n".join(table(sorted(RULES))))
+    elif chosen.format == "json":
+        keys = ("code", "name", "severity", "summary", "fix")
+        rows = [
+            (code, rule.name, rule.severity, rule.summary, rule.fix)
+            for code, rule in sorted(RULES.items())
+        ]
+        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows], indent=1))
+    else:
+        width = max(len(rule.name) for rule in RULES.values())
+        for code, rule in sorted(RULES.items()):
+            print(f"{code}  {rule.name:<{width}}  {rule.severity:<7}  {rule.summary}")
+    return 0
+
+
+def _init(chosen: argparse.Namespace) -> int:
+    from mypt_lint.check.detect import candidates, detect
+    from mypt_lint.run.plan import Plan
+    from mypt_lint.run.shape import about, with_shape
+    from mypt_lint.settings.config import FILES, find
+
+    path = FILES[0]
+    if os.path.lexists(path):
+        raise UsageError(f"{path} is here already; delete it first, or edit it")
+    known = candidates("")
+    dialect, shape = chosen.dialect, ""
+    if dialect is None:
+        plan = Plan({}, find())
+        try:
+            source = plan.files(["."])[0]
+        except UsageError:
+            dialect = "auto"
+        else:
+            own, source = with_shape(plan.of(source.path), source, definite=False)
+            shape = own["records"] or ""
+            dialect = "" if shape else detect(source, "record", known).dialect.name
+    first = f'dialect = "{dialect}"'
+    if shape:
+        first = f'records = "{shape}"\n# dialect = "{known[0].name}"  # as a format, too'
+    with open(path, "x", encoding="utf-8") as out:
+        out.write(STARTER.format(first=first))
+    print(f"{path} written, for {about(shape) if shape else dialect}.")
+    return 0
+
+
+def _new_dialect(chosen: argparse.Namespace) -> int:
+    from mypt.own_format.begin import begin
+
+    for path in begin(Path(chosen.folder)):
+        print(path)
+    print(f"next: mypt-lint check-dialect {chosen.folder}")
+    return 0
+
+
+def _check_dialect(chosen: argparse.Namespace) -> int:
+    from mypt.own_format.check import check
+    from mypt_spec.dialect import folder, registered
+
+    place = Path(chosen.folder)
+    if not place.is_dir() and chosen.folder in registered():
+        place = folder(chosen.folder)
+    fine = True
+    for result in check(place, chosen.vocab):
+        mark = {True: "ok   ", False: "error", None: "note "}[result.fine]
+        print(f"{mark} {result.name}: {result.said}")
+        fine = fine and result.fine is not False
+    return 0 if fine else 1
+
+
+def _serve(chosen: argparse.Namespace) -> int:
+    if chosen.paths:
+        raise UsageError(
+            f"the editor names the files, not the command line: leave out {chosen.paths[0]}"
+        )
+    try:
+        from mypt.lint.server import serve
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the language server needs {error.name}; pip install 'mypt-tags[lsp]'"
+        ) from None
+    serve(chosen)
+    return 0

@@ -1,0 +1,312 @@
+"""Serves editors as `mypt-lint server`: the language server, on standard input and output.
+
+It sends diagnostics, the page of a rule under the pointer, fixes, and the loss mask as semantic
+tokens: masked content as `comment`, which editors show faintly, trained content as `string`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from io import BytesIO
+
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+from pygls.workspace import TextDocument
+
+from mypt.lint.document import Document, Edit, encoded
+from mypt.lint.session import known_keys
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.run.plan import planned
+from mypt_spec import __version__
+from mypt_spec.rules.reference import page
+
+SHOWN = 1000  # diagnostics of a document: more make editors slow, and nobody reads them
+LEGEND = lsp.SemanticTokensLegend(
+    token_types=["comment", "string"], token_modifiers=["masked", "trained"]
+)
+_PAUSE = 0.1  # seconds without a change after which a document is linted
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_FIX_ALL = f"{lsp.CodeActionKind.SourceFixAll.value}.mypt-lint"
+_SEVERITIES = {
+    "error": lsp.DiagnosticSeverity.Error,
+    "warning": lsp.DiagnosticSeverity.Warning,
+    "info": lsp.DiagnosticSeverity.Information,
+}
+
+
+class Positions:
+    """Turns offsets of a text into lines and columns of the protocol, and back.
+
+    The protocol's lines end at CR and CR LF too.
+    """
+
+    def __init__(self, text: str, units: Callable[[str], int]) -> None:
+        self._text, self._units = text, units
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+        self._last = 0, 0, 0  # line, offset and column of the last place, from which it goes on
+
+    def position(self, offset: int) -> lsp.Position:
+        line = bisect_right(self._starts, offset) - 1
+        before, start, column = self._last
+        if line != before or offset < start:
+            start, column = self._starts[line], 0
+        column += self._units(self._text[start:offset])
+        self._last = line, offset, column
+        return lsp.Position(line, column)
+
+    def range(self, start: int, end: int) -> lsp.Range:
+        return lsp.Range(self.position(start), self.position(end))
+
+    def offset(self, position: lsp.Position) -> int:
+        """Returns the offset of a position, clamped to the text."""
+        if position.line >= len(self._starts):
+            return len(self._text)
+        start: int = self._starts[position.line]
+        last: int = (
+            self._starts[position.line + 1]
+            if position.line + 1 < len(self._starts)
+            else len(self._text)
+        )
+        low, high = start, last
+        while low < high:  # the first offset that is at or after the column
+            middle = (low + high) // 2
+            if self._units(self._text[start:middle]) < position.character:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def pieces(self, start: int, end: int) -> Iterable[tuple[int, int]]:
+        """Yields a range cut at line ends, which are left out."""
+        for match in _LINE_END.finditer(self._text, start, end):
+            yield start, match.start()
+            start = match.end()
+        yield start, end
+
+
+class Desk:
+    """Keeps the open documents, each with the findings of its last version."""
+
+    def __init__(self, server: LanguageServer, options: argparse.Namespace) -> None:
+        self.server = server
+        self._options = options
+        self._seen: dict[str, tuple[int | None, Document | None, Positions]] = {}
+
+    def look(self, uri: str) -> tuple[Document, Positions] | None:
+        """Returns a document as it is now, with its positions.
+
+        None for one that is not open, and where its settings are faulty; the user gets a message.
+        """
+        if uri not in self.server.workspace.text_documents:
+            return None  # it was closed while the client asked
+        open_ = self.server.workspace.get_text_document(uri)
+        seen = self._seen.get(uri)
+        if seen is None or seen[0] != open_.version:
+            positions = Positions(
+                open_.source, self.server.workspace.position_codec.client_num_units
+            )
+            try:
+                found = self._linted(open_)
+            except UsageError as error:
+                found = None
+                self.server.window_show_message(
+                    lsp.ShowMessageParams(lsp.MessageType.Error, f"mypt-lint: {error}")
+                )
+            seen = self._seen[uri] = (open_.version, found, positions)
+        _, found, positions = seen
+        return None if found is None else (found, positions)
+
+    def forget(self, uri: str) -> None:
+        self._seen.pop(uri, None)
+
+    def _linted(self, open_: TextDocument) -> Document:
+        path = open_.path or open_.filename or "untitled.jsonl"
+        plan = planned(self._options, _folder(path))
+        plan.edits = True
+        source = Source(path, stream=BytesIO(encoded(open_.source)))
+        (group,) = plan.groups([source], known=known_keys(self._options, plan), say=lambda _: None)
+        return Document.of(open_.source, group._replace(sources=[replace(source, stream=None)]))
+
+    def publish(self, uri: str) -> None:
+        found: list[lsp.Diagnostic] = []
+        seen, rest = self.look(uri), 0
+        if seen is not None:
+            document, positions = seen
+            found = [diagnostic(document, item, positions) for item in document.found[:SHOWN]]
+            rest = len(document.found) - SHOWN
+        if rest > 0:
+            more = f"{rest} more findings are not shown here; mypt-lint --show-all prints them"
+            found.append(
+                lsp.Diagnostic(
+                    positions.range(0, 0),
+                    more,
+                    severity=lsp.DiagnosticSeverity.Warning,
+                    source="mypt-lint",
+                )
+            )
+        version = self.server.workspace.get_text_document(uri).version
+        self.server.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(uri, found, version)
+        )
+
+
+def _folder(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[0] or "/"
+
+
+def diagnostic(document: Document, item: Diagnostic, positions: Positions) -> lsp.Diagnostic:
+    """Returns a finding with its expected set and its help, for the protocol."""
+    finding = item.finding
+    lines = [finding.message]
+    if finding.expected:
+        lines.append(f"expected {', '.join(finding.expected)}")
+    if finding.help:
+        lines.append(f"help: {finding.help}")
+    return lsp.Diagnostic(
+        positions.range(*document.span(item)),
+        "\n".join(lines),
+        severity=_SEVERITIES[finding.severity],
+        code=finding.code,
+        source="mypt-lint",
+    )
+
+
+def hover(desk: Desk, params: lsp.HoverParams) -> lsp.Hover | None:
+    """Returns the pages of the rules whose findings are at a position."""
+    if (seen := desk.look(params.text_document.uri)) is None:
+        return None
+    document, positions = seen
+    at = positions.offset(params.position)
+    here = [
+        item for item in document.found if document.span(item)[0] <= at <= document.span(item)[1]
+    ]
+    if not here:
+        return None
+    pages = [page(code) for code in dict.fromkeys(item.finding.code for item in here)]
+    return lsp.Hover(
+        lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(pages)),
+        positions.range(*document.span(here[0])),
+    )
+
+
+def actions(desk: Desk, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+    """Returns the fixes of the findings in a range, and one for all safe ones of the document."""
+    if (seen := desk.look(params.text_document.uri)) is None:
+        return []
+    document, positions = seen
+    start, end = positions.offset(params.range.start), positions.offset(params.range.end)
+    uri, out = params.text_document.uri, []
+    for item in document.found:
+        fix, (first, last) = item.finding.fix, document.span(item)
+        edits = document.fix(item)
+        if fix is not None and edits and first <= end and start <= last:
+            title = fix.title if fix.safe else f"{fix.title} (unsafe: may change what is meant)"
+            action = lsp.CodeAction(
+                f"{item.finding.code}: {title}",
+                lsp.CodeActionKind.QuickFix,
+                edit=_edit(uri, edits, positions),
+            )
+            action.is_preferred, action.diagnostics = (
+                fix.safe,
+                [diagnostic(document, item, positions)],
+            )
+            out.append(action)
+    only = params.context.only
+    if only is None or any(_FIX_ALL.startswith(kind) for kind in only):
+        edits = document.fix_all()
+        if edits:
+            out.append(
+                lsp.CodeAction(
+                    "mypt-lint: make all safe fixes", _FIX_ALL, edit=_edit(uri, edits, positions)
+                )
+            )
+    return [
+        action
+        for action in out
+        if only is None or any(str(action.kind).startswith(kind) for kind in only)
+    ]
+
+
+def _edit(uri: str, edits: list[Edit], positions: Positions) -> lsp.WorkspaceEdit:
+    return lsp.WorkspaceEdit(
+        changes={uri: [lsp.TextEdit(positions.range(start, end), new) for start, end, new in edits]}
+    )
+
+
+def tokens(
+    desk: Desk, params: lsp.SemanticTokensParams | lsp.SemanticTokensRangeParams
+) -> lsp.SemanticTokens:
+    """Returns the loss mask, of the document or a range of it."""
+    data: list[int] = []
+    if (seen := desk.look(params.text_document.uri)) is None:
+        return lsp.SemanticTokens(data)
+    document, positions = seen
+    wanted = (0, len(document.text))
+    if isinstance(params, lsp.SemanticTokensRangeParams):
+        wanted = positions.offset(params.range.start), positions.offset(params.range.end)
+    line = column = 0
+    for item in document.mask(*wanted):
+        for first, last in positions.pieces(item.start, item.end):
+            here, behind = positions.position(first), positions.position(last)
+            if behind.character > here.character:
+                data += [here.line - line, here.character - (column if here.line == line else 0)]
+                data += [behind.character - here.character, item.loss, 1 << item.loss]
+                line, column = here.line, here.character
+    return lsp.SemanticTokens(data)
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Serves until the client closes the connection."""
+    # Changes come as whole texts: to apply parts of a text, the library counts lines at U+2028
+    # too, where no line of JSONL ends.
+    server = LanguageServer(
+        "mypt-lint", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Full
+    )
+    desk = Desk(server, options)
+
+    def opened(params: lsp.DidOpenTextDocumentParams) -> None:
+        desk.forget(params.text_document.uri)
+        desk.publish(params.text_document.uri)
+
+    def saved(params: lsp.DidSaveTextDocumentParams) -> None:
+        desk.forget(params.text_document.uri)  # the settings may be others now
+        desk.publish(params.text_document.uri)
+
+    async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
+        await asyncio.sleep(_PAUSE)
+        uri, version = params.text_document.uri, params.text_document.version
+        if (
+            uri in server.workspace.text_documents
+            and server.workspace.get_text_document(uri).version == version
+        ):
+            desk.publish(uri)
+
+    def closed(params: lsp.DidCloseTextDocumentParams) -> None:
+        desk.forget(params.text_document.uri)
+        server.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(params.text_document.uri, [])
+        )
+
+    kinds: list[lsp.CodeActionKind | str] = [lsp.CodeActionKind.QuickFix, _FIX_ALL]
+    server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)(opened)
+    server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)(saved)
+    server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)(changed)
+    server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)(closed)
+    server.feature(lsp.TEXT_DOCUMENT_HOVER)(lambda params: hover(desk, params))
+    server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=kinds))(
+        lambda params: actions(desk, params)
+    )
+    server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, LEGEND)(
+        lambda params: tokens(desk, params)
+    )
+    server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, LEGEND)(
+        lambda params: tokens(desk, params)
+    )
+    server.start_io()

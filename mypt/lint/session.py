@@ -1,0 +1,358 @@
+"""Runs the linter once: options in, output out, exit status back.
+
+It puts the parts in order: settings and files (run/plan), fixes (fix/files), the pass over the
+lines (run/runner) and over the data set (dataset/compare), reports (report/outputs), and the
+baseline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, NoReturn
+
+from mypt.lint.watch import watch
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.names import is_prepared
+from mypt_cli.progress import Bar
+from mypt_cli.terminal import Display
+from mypt_cli.words import counted
+from mypt_lint.check import baseline
+from mypt_lint.check.baseline import Key
+from mypt_lint.check.diagnostic import Summary
+from mypt_lint.report.outputs import Outputs, Silent, wanted
+from mypt_lint.report.totals import fixable_line, fixed_line, statistics, summary_line
+from mypt_lint.run.chunk import Chunk
+from mypt_lint.run.interleave import interleaved
+from mypt_lint.run.parallel import check_sources
+from mypt_lint.run.plan import AUTO, Group, Plan, named_dialect, planned
+from mypt_lint.settings.selection import selection
+
+if TYPE_CHECKING:
+    from mypt_lint.fix.dataset import Repairs
+
+CLEAN, FOUND, FAILED = 0, 1, 2
+_UNITS = {"record": "line", "text": "episode", "generation": "generation", "rows": "row"}
+_PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its start
+
+
+def lint(options: argparse.Namespace) -> int:
+    """Lints what the options name. Returns the exit status.
+
+    Raises UsageError.
+    """
+    plan = _plan(options)
+    if options.show_settings:
+        status = _show_settings(plan, options.paths)
+    elif not options.paths and not options.template:
+        raise UsageError(
+            "nothing to check; name files or folders, or - for standard input (see mypt-lint "
+            "--help)"
+        )
+    else:
+        status = _Session(options, plan, known_keys(options, plan)).run()
+    for reason in plan.left_out.unreadable or ():
+        print(f"mypt-lint: error: {reason}", file=sys.stderr)
+    return FAILED if plan.left_out.unreadable else status
+
+
+def watched(options: argparse.Namespace) -> NoReturn:
+    """Lints again after each change, until interrupted.
+
+    Raises UsageError for what cannot be watched.
+    """
+    if (
+        options.fix
+        or options.fix_only
+        or options.diff
+        or options.write_baseline
+        or "-" in options.paths
+    ):
+        raise UsageError("--watch only looks: leave out fixes, --write-baseline and standard input")
+    if url := next((path for path in options.paths if "://" in path), None):
+        raise UsageError(f"{url}: --watch looks at files here, and not into a store")
+    plan = _plan(options)
+    prepared = [path for path in options.paths if is_prepared(path)]
+    own = [path for path in (plan.config.path,) if path]
+    watch(
+        lambda: lint(options),
+        lambda: [
+            *own,
+            *prepared,
+            *(
+                s.path
+                for s in plan.sources([path for path in options.paths if path not in prepared])
+            ),
+        ],
+    )
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    plan = planned(options)
+    plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])
+    return plan
+
+
+def _show_settings(plan: Plan, paths: list[str]) -> int:
+    if not paths:
+        print("\n".join(plan.top.lines()))
+        return CLEAN
+    for source in plan.sources(paths):
+        print(f"[{source.path}]\n" + "\n".join(plan.of(source.path).lines()) + "\n")
+    for path, why in sorted(plan.left_out.why.items()):
+        print(Display(sys.stdout).line(f"# left out: {path} ({why})"))
+    return CLEAN
+
+
+def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None:
+    """Returns the keys that the baseline knows; None without a baseline. Raises UsageError."""
+    if options.write_baseline:
+        if options.baseline or options.fix or options.fix_only or options.diff:
+            raise UsageError("--write-baseline stands alone: it takes all that is found now")
+        path = None
+    else:
+        path = plan.baseline
+        if options.prune_baseline and not path:
+            raise UsageError("--prune-baseline needs --baseline FILE")
+        if not path:
+            return None
+    if plan.top["kind"] != "record":
+        raise UsageError("a baseline knows records; it is for --kind record")
+    return baseline.read(path) if path else frozenset()
+
+
+@dataclass(frozen=True)
+class _Session:
+    """One run: its options, its plan, and the keys that the baseline knows."""
+
+    options: argparse.Namespace
+    plan: Plan
+    known: frozenset[Key] | None
+
+    def run(self) -> int:
+        """Fixes or reports, and says what was done. Returns the exit status."""
+        options, plan = self.options, self.plan
+        prepared = sorted({path for path in options.paths if is_prepared(path)})
+        sources = plan.sources([path for path in options.paths if path not in prepared])
+        groups = plan.groups(sources, known=self.known, say=self.say)
+        if options.fix or options.fix_only or options.diff:
+            if options.launcher:
+                raise UsageError("--launcher only checks: leave it out to fix")
+            status = self.fix(groups, prepared)
+            self.say(plan.left_out.line("--show-settings lists them, "))
+            return CLEAN if options.exit_zero and status == FOUND else status
+        if options.unsafe_fixes:
+            raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
+        self.say(self._not_launched(groups, prepared))
+        codes = selection(plan.top["select"], plan.top["ignore"])
+        chunks = chain(_prepared(prepared, codes), self._templates(codes))
+        unit = "episode" if prepared else "conversation" if not options.paths else ""
+        total = self.report(groups, chunks, output=options.output, unit=unit)
+        self.say(summary_line(total))
+        self.say(plan.left_out.line("--show-settings lists them, "))
+        if total.fixable and not options.write_baseline:
+            self.say(fixable_line(total))
+        status = self.status(total)
+        return CLEAN if options.exit_zero and status == FOUND else status
+
+    def _not_launched(self, groups: Sequence[Group], prepared: Sequence[str]) -> str:
+        """Returns a line about what is checked here although there is a launcher; "" if nothing."""
+        options = self.options
+        streams = {
+            source.path
+            for group in groups
+            for source in group.sources
+            if source.stdin or source.size is None or source.stream is not None
+        }
+        whole = ["what compares all records (--data-set)"] if self.plan.top["data-set"] else []
+        here = [*sorted(streams), *prepared, *map(str, options.template), *whole]
+        if not (options.launcher and here):
+            return ""
+        return f"--launcher {options.launcher}: checked here, by one process: {', '.join(here)}"
+
+    def _templates(self, codes: frozenset[str]) -> Iterator[Chunk]:
+        """Yields the findings about the chat templates that are named."""
+        top = self.plan.top
+        named = AUTO if top.origin("dialect") == "default" else top["dialect"]
+        for path in self.options.template:
+            from mypt_lint.template.lint import lint_template
+
+            dialect = None if named == AUTO else named_dialect(named)
+            yield from lint_template(path, dialect, codes, dict(top["severity"] or ()))
+
+    def say(self, text: str) -> None:
+        """Prints a line about the run, if there is one, unless it is to be quiet."""
+        if text and not self.options.quiet:
+            print(text, file=sys.stderr)
+
+    def status(self, total: Summary) -> int:
+        """Returns the exit status for what was counted."""
+        if total.by_code["MYP901"]:
+            return FAILED
+        if self.options.write_baseline:
+            return CLEAN
+        return FOUND if any(total.by_severity[s] for s in self.plan.top.counting) else CLEAN
+
+    def fix(self, groups: list[Group], prepared: list[str]) -> int:
+        """Fixes and reports what is left, or shows what a fix would change. Returns the status."""
+        from mypt_lint.fix.files import fix_sources
+
+        options = self.options
+        repairs = self._repairs(groups, prepared)
+        on_screen = (options.diff or options.output == "-") and sys.stdout.isatty()
+        sources = [source for group in groups for source in group.sources]
+        with Bar(sources, quiet=options.quiet or on_screen) as bar:
+            groups, fixes = fix_sources(
+                groups,
+                unsafe=options.unsafe_fixes,
+                output=options.output,
+                diff=sys.stdout.buffer.write if options.diff else None,
+                repairs=repairs,
+                bar=bar,
+            )
+        for reason in fixes.refused:
+            self.say(reason)
+        files = len(fixes.files)
+        if options.diff or options.fix_only:
+            self.say(fixed_line(fixes.by_severity, None, would=options.diff, files=files))
+            return FOUND if options.diff and fixes.files else CLEAN
+        total = self.report(groups, iter(()), output=None)
+        self.say(summary_line(total))
+        self.say(fixed_line(fixes.by_severity, total.by_severity, would=False, files=files))
+        return self.status(total)
+
+    def _repairs(self, groups: list[Group], prepared: list[str]) -> Repairs | None:
+        """Returns the fixes that only the whole data shows, if they are wanted.
+
+        Raises UsageError where the options exclude one another, or the data cannot be fixed.
+        """
+        options = self.options
+        if prepared:
+            raise UsageError(
+                f"{prepared[0]} is a prepared data set, which is not fixed; fix its source and "
+                "prepare it again"
+            )
+        if options.output == "-" and not options.fix_only:
+            raise UsageError(
+                "-o - writes the fixed data to standard output, where the findings go; add "
+                "--fix-only, or name a file"
+            )
+        if options.diff and options.output:
+            raise UsageError("--diff writes nothing: leave out -o")
+        if not (self.plan.top["data-set"] and options.unsafe_fixes):
+            return None
+        sources = [source for group in groups for source in group.sources]
+        if not all(source.divisible or source.compressed for source in sources):
+            raise UsageError(
+                "for the fixes of --data-set, data is read twice, so it must be a file; leave out "
+                "--data-set or --unsafe-fixes"
+            )
+        from mypt_lint.fix.dataset import Repairs
+
+        return Repairs(groups)
+
+    def report(
+        self,
+        groups: list[Group],
+        folders: Iterator[Chunk],
+        *,
+        output: str | None,
+        unit: str = "",
+    ) -> Summary:
+        """Checks all groups, writes the findings, and updates the baseline. Returns the counts.
+
+        `folders` are the findings about prepared data sets, `unit` is what those hold.
+        """
+        options = self.options
+        kinds = {group.kind for group in groups} or {self.plan.top["kind"]}
+        total = Summary(unit_name=unit or (_UNITS[min(kinds)] if len(kinds) == 1 else "unit"))
+        sources = [source for group in groups for source in group.sources]
+        found: set[Key] = set()
+        accepted = self.known or frozenset()
+        wants_all = options.write_baseline or self.known is None
+        with self._outputs(sources, output) as out:
+            with Bar(sources, quiet=options.quiet) as bar:
+                for chunk in chain(self._checked(groups), folders):
+                    bar.at(chunk.position)
+                    total.add(chunk.summary)
+                    found |= chunk.keys if wants_all else chunk.keys & accepted
+                    for item in chunk.found:
+                        out.finding(item)
+                    if chunk.summary.files:
+                        bar.next()
+            out.finish(total)
+            if options.statistics:
+                print("\n".join(map(Display(sys.stdout).line, statistics(total))))
+            sys.stdout.flush()
+        self._baseline(found, total)
+        return total
+
+    def _outputs(self, sources: list[Source], output: str | None) -> Outputs | Silent:
+        """Returns what takes the findings."""
+        options = self.options
+        places = wanted(options.format or [self.plan.top["format"]], output)
+        if options.statistics or options.write_baseline:
+            return Silent()
+        return Outputs(places, [source.path for source in sources], show_all=options.show_all)
+
+    def _checked(self, groups: list[Group]) -> Iterator[Chunk]:
+        """Yields the findings of all lines, and of the whole data set where these are wanted."""
+        if self.options.launcher:
+            from mypt.lint.launch import launched
+
+            lines = launched(groups, launcher=self.options.launcher, jobs=self.options.jobs)
+        else:
+            lines = chain.from_iterable(
+                check_sources(
+                    group.checker, group.sources, group.kind, jobs=_jobs(self.options.jobs, group)
+                )
+                for group in groups
+            )
+        whole: Iterator[Chunk] = iter(())
+        if self.plan.top["data-set"]:
+            from mypt_lint.dataset.compare import DataSet
+
+            globs = self.plan.top["eval"] or ()
+            whole = DataSet(groups, eval_globs=globs, prompts=self.plan.eval_prompts).chunks()
+        return interleaved(lines, whole)
+
+    def _baseline(self, found: set[Key], total: Summary) -> None:
+        """Writes or prunes the baseline, and says what was done."""
+        options, path = self.options, self.plan.baseline
+        if options.write_baseline:
+            baseline.write(options.write_baseline, found)
+            self.say(
+                f"{counted(len(found), 'finding')} written to {options.write_baseline}: known from "
+                "now on."
+            )
+        elif self.known is not None and path:
+            gone = self.known - found
+            if options.prune_baseline and gone:
+                baseline.write(path, self.known & found)
+            self.say(f"{counted(total.known, 'finding')} known from {path}.")
+            if gone:
+                done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
+                self.say(f"{counted(len(gone), 'entry')} of {path} found no more; {done}.")
+
+
+def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
+    """Yields the findings about prepared data sets."""
+    if folders:
+        from mypt_train.data.verify import check_folder
+
+        for folder in folders:
+            yield from check_folder(folder, codes)
+
+
+def _jobs(asked: int, group: Group) -> int:
+    if any(source.remote for source in group.sources):
+        return 1  # a forked process cannot use a store, and each would read all of it
+    if asked > 0:
+        return asked
+    size = sum(source.size or 0 for source in group.sources)
+    return min(os.cpu_count() or 1, 8, max(1, size // _PARALLEL))

@@ -1,0 +1,59 @@
+"""Runs the command `mypt`: `mypt lint` is `mypt-lint`, and so on. Its help imports no engine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from mypt.table import ABOUT, GROUPS, MODULES, OWN, PROG, command
+from mypt_cli.errors import suggestion
+from mypt_cli.parser import coloured
+
+DONE, FAILED = 0, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command that the first word names; returns the exit status."""
+    name, *rest = [*(sys.argv[1:] if argv is None else argv)] or ["help"]
+    if name in MODULES:
+        return command(name)(rest)
+    if name in ("help", "-h", "--help"):
+        return command(rest[0])(["--help"]) if rest and rest[0] in MODULES else _help(rest)
+    if name == "--version":
+        from mypt_spec import __version__
+
+        print(f"mypt {__version__}")
+        return DONE
+    if name in ("completion", "complete"):
+        from mypt.complete import complete
+        from mypt_cli.completion import command as script
+
+        return complete(rest) if name == "complete" else script(f"{PROG} completion", MODULES)(rest)
+    return _unknown(name)
+
+
+def _help(rest: list[str]) -> int:
+    if rest and rest[0] not in OWN:
+        return _unknown(rest[0])
+    width = max(map(len, ABOUT)) + 2
+    sections = {title: dict.fromkeys(group) for title, group in GROUPS.items()}
+    lines = ["usage: mypt COMMAND [ARGUMENT ...]", ""]
+    lines += ["The format of chat-model training data as a grammar, and what follows from it.", ""]
+    for title, names in {**sections, "more": dict.fromkeys(OWN)}.items():
+        lines += [f"{title}:", *(f"  {name:<{width}}{ABOUT[name]}" for name in names), ""]
+    lines += [
+        "`mypt lint` is `mypt-lint`, and so on. `mypt COMMAND --help` shows options and examples."
+    ]
+    print(coloured("\n".join(lines), sys.stdout))
+    return DONE
+
+
+def _unknown(name: str) -> int:
+    known = list(ABOUT)
+    print(f"mypt: error: no command {name!r}{suggestion(name, known)}", file=sys.stderr)
+    print(f"Commands: {', '.join(known)}.", file=sys.stderr)
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

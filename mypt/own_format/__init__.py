@@ -1,0 +1,1 @@
+"""Creates and checks the folder of a custom format."""

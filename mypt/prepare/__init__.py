@@ -1,0 +1,1 @@
+"""Holds `mypt-prepare`, and its subcommands for several machines."""

@@ -1,0 +1,114 @@
+"""Runs `mypt-prepare`: JSONL becomes training shards.
+
+The summary goes to stdout, progress to stderr. Subcommands for several machines are in `scale`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from mypt.prepare.options import DONE, REFUSED, add_inputs, add_output, asked, summary
+from mypt.prepare.scale import ABOUT, subcommand
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser
+from mypt_cli.run import saying
+from mypt_lint.settings.options import (
+    add_settings,
+)
+
+PROG = "mypt-prepare"
+EPILOG = """\
+examples:
+  mypt-prepare data/*.jsonl --out sft --context-length 2048 --val-fraction 0.01
+  mypt-prepare data/ --out sft --on-error reject --long split-turns --jobs 4
+  mypt-prepare 's3://logs/*.jsonl.zst' --out sft           objects, by the extra store
+  mypt-prepare sharegpt.json --dialect gabgpt --out sft    records of other tools
+  mypt-prepare data/ --out sft --vocab small.tiktoken      on another vocabulary
+  mypt-prepare data/ --out rows --format trl               rows for TRL's SFTTrainer
+  mypt-prepare data/ --out sft --resume                    go on after a kill, with the same options
+
+For several machines and stores: mypt-prepare plan, run, status, resume, commit (each has --help).
+A file of such a name is written ./plan.
+
+Every line is written, refused (rejects.jsonl says why), too long or a duplicate, and the sums add
+up. docs/toolcall_sft.md describes the files byte by byte.
+Exit status: 0 done, 1 lines were refused, 2 failure.
+"""
+
+
+def _options(out: Parser) -> None:
+    add_inputs(out)
+    add_output(out, "an empty folder, or a new one")
+    add = out.group("output")
+    add("--resume", "go on with what a run that was stopped has left")
+    add_settings(out)
+    add = out.group("performance")
+    add(
+        "-j --jobs N",
+        "processes; 0 is one a core (default)",
+        dest="workers",
+        type=int,
+        default=0,
+        old=["--workers"],
+    )
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from mypt_cli.progress import Bar
+    from mypt_train.scale.prepare import prepare
+
+    workers = chosen.workers or os.cpu_count() or 1
+    _refuse_url(chosen.out, workers)
+    say = saying(PROG, quiet=chosen.quiet)
+    sources, rules, options = asked(chosen, say)
+    with Bar(sources, quiet=chosen.quiet) as bar:
+        manifest = prepare(
+            sources,
+            Path(chosen.out),
+            options,
+            rules=rules,
+            workers=workers,
+            resume=chosen.resume,
+            progress=bar.show,
+        )
+    if not chosen.quiet:
+        summary(manifest, chosen.out, options, say)
+    return REFUSED if manifest["lines"]["refused"] else DONE
+
+
+def _refuse_url(out: str, workers: int) -> None:
+    """Raises UsageError for a data set that is to be made in a store, and says what makes it."""
+    from mypt_cli.store import is_url, redacted
+    from mypt_train.scale.planning.plan import refuse_web_server
+
+    if is_url(out):
+        refuse_web_server(out)
+        shown = redacted(out)
+        plan = shlex.quote(shown)
+        raise UsageError(
+            f"{shown}: a data set in a store is made by a plan; plan it with the same words after "
+            "mypt-prepare plan, but without --jobs and --resume, then\n"
+            f"  mypt-prepare resume --plan {plan} --jobs {workers}\n"
+            f"  mypt-prepare commit --plan {plan}"
+        )
+
+
+main = Command(
+    PROG,
+    "Make training shards with exact loss masks from checked JSONL.",
+    EPILOG,
+    _options,
+    _run,
+    subcommands=ABOUT,
+    subcommand=subcommand,
+    errors=(ValueError,),
+    interrupted="interrupted; go on with --resume",
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

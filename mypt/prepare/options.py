@@ -1,0 +1,192 @@
+"""Defines the options that `mypt-prepare` and its subcommands share, and reads them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser
+from mypt_cli.words import counted
+from mypt_lint.settings.options import (
+    add_dialect,
+    add_ignore,
+    add_records,
+    add_system,
+)
+from mypt_train.data.formats import FORMATS, trainer_of
+
+if TYPE_CHECKING:
+    from mypt_cli.jsonl.blocks import Source
+    from mypt_lint.settings.settings import Settings
+    from mypt_train.data.formats.options import Options
+
+DONE, REFUSED = 0, 1
+GPT2 = "gpt2"  # for --vocab: the vocabulary of formats that name none
+
+
+def add_inputs(out: Parser) -> None:
+    """Adds what is read, and what becomes of it."""
+    add = out.group("input")
+    add("PATH", "files, folders and patterns; .gz and .zst too", dest="paths", nargs="+")
+    add_dialect(add)
+    add_records(add)
+    add_system(add)
+    add = out.group("what is checked")
+    add("--phase N", "refuse what the curriculum has not introduced by phase N", type=int)
+    add_ignore(add)
+    add(
+        "--on-error",
+        "when a line is refused: make no data set, or go on without it",
+        choices=("fail", "reject"),
+        default="fail",
+    )
+    add = out.group("tokens and rows")
+    add(
+        "--vocab PATH",
+        "a vocabulary in the place of GPT-2's: ranks as tiktoken writes them, tokenizer.json, "
+        "tekken.json, or a folder with one of these; formats of models need it, or gpt2",
+        dest="vocabulary",
+    )
+    add("--context-length N", "tokens of a row", type=int, default=2048)
+    add(
+        "--pack",
+        "whole episodes side by side in rows (default: yes, but no for trl and axolotl)",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+    )
+    add(
+        "--mask NAME",
+        "what is trained: model (default), trl or all-assistant, and last or no-think, which may "
+        "be added: trl+last",
+        default="model",
+    )
+    add(
+        "--history",
+        "what becomes of thoughts of earlier turns: keep all (default); official, as the chat "
+        "template writes a conversation; per-turn, as it writes each turn, in its own episode "
+        "that trains this turn alone",
+        choices=("keep", "official", "per-turn"),
+        default="keep",
+    )
+    add(
+        "--long",
+        "what becomes of episodes that no row can hold",
+        choices=("error", "drop", "split-turns"),
+        default="error",
+    )
+    add("--dedup", "leave out episodes that were there before")
+    add("--preferences", "keep rejected answers and labels, for DPO, ORPO and KTO")
+    add(
+        "--val-fraction F",
+        "share of the episodes, by their hash, for val (default: 0.0)",
+        type=float,
+        default=0.0,
+    )
+    add("--seed SEED", "of the order of rows (default: 0)", type=int, default=0)
+
+
+def add_output(out: Parser, where: str) -> None:
+    """Adds where the data set goes, and its format."""
+    add = out.group("output")
+    add("-o --out DIR", where, required=True)
+    add(
+        "--tokens-per-shard N",
+        "tokens of a shard (default: 10_000_000)",
+        type=int,
+        default=10_000_000,
+    )
+    add(
+        "--format",
+        "of the shards (default: %(default)s); trl and axolotl are rows of JSONL for these "
+        "trainers; parquet needs pyarrow",
+        choices=FORMATS,
+        default="bin",
+    )
+
+
+class Asked(NamedTuple):
+    """What a command line asks for: sources with the settings of each, and options."""
+
+    sources: list[Source]
+    rules: list[Settings]
+    options: Options
+
+
+def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
+    """Returns what a command line asks for; `say` is told what is found out. Raises UsageError."""
+    from mypt_cli.progress import waiting
+    from mypt_lint.check.from_settings import checker
+    from mypt_lint.run.plan import planned
+    from mypt_records.names import NAMES, TEXTS
+    from mypt_train.data.formats.options import Options
+
+    plan = planned(chosen)
+    pack = not trainer_of(chosen.format) if chosen.pack is None else chosen.pack
+    names = (
+        "context_length",
+        "val_fraction",
+        "tokens_per_shard",
+        "seed",
+        "long",
+        "on_error",
+        "dedup",
+        "format",
+        "vocabulary",
+        "preferences",
+        "mask",
+        "history",
+    )
+    with waiting("listing inputs", quiet=chosen.quiet):
+        found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
+        dialect, rules, sources = plan.one_dialect(found, say, what="a data set")
+    for source, own in zip(sources, rules, strict=True):
+        shape = own["records"]
+        if shape in NAMES and shape != TEXTS and own.origin("dialect") == "default":
+            raise UsageError(
+                f"{source.path}: records of the shape {shape} can be prepared in several formats: "
+                f"name one with --dialect, such as {dialect.name}"
+            )
+    models = dialect.table.models if dialect.vocabulary is None else ""
+    if models and chosen.vocabulary is None:
+        raise UsageError(
+            f"{dialect.name}: token ids of {models} need the vocabulary of the model: add --vocab "
+            "with its folder or tokenizer.json; --vocab gpt2 makes ids of GPT-2, for a new model"
+        )
+    values = {name: getattr(chosen, name) for name in names}
+    if values["vocabulary"] == GPT2:
+        values["vocabulary"] = None
+    options = Options(dialect=dialect.spec, phase=plan.top["phase"], pack=pack, **values)
+    for own in dict.fromkeys(rules):
+        checker(own, options.loaded_dialect)  # raises for bad settings, before anything is written
+    return Asked(sources, rules, options)
+
+
+def summary(
+    manifest: dict[str, Any], out: str, options: Options, say: Callable[[str], None]
+) -> None:
+    """Prints what a data set holds."""
+    from mypt_train.data.templates.histories import said
+
+    lines = manifest["lines"]
+    print(
+        f"{out}: {counted(lines['lines'], 'line')}: {lines['written']} written, "
+        f"{lines['refused']} refused, {lines['long']} too long, {lines['duplicate']} duplicate"
+    )
+    for name, split in manifest["splits"].items():
+        if split["episodes"]:
+            padding = 1 - split["episode_tokens"] / split["tokens"]
+            print(
+                f"  {name}: {counted(split['episodes'], 'episode')} in "
+                f"{counted(split['rows'], 'row')}, {counted(len(split['shards']), 'shard')}, "
+                f"{counted(split['tokens'], 'token')}, "
+                f"{split['trained_tokens']} trained, {padding:.2%} padding"
+            )
+
+    from mypt_spec.findings import RULES
+
+    for code, count in manifest.get("warnings", {}).items():
+        say(f"{code} {RULES[code].name}: {counted(count, 'warning')} in lines that were written")
+    for line in said(options, manifest):
+        say(line)

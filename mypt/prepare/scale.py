@@ -1,0 +1,363 @@
+"""Runs the subcommands of `mypt-prepare` for several machines: plan, run, status, resume, commit.
+
+Reports go to stdout, progress to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mypt.prepare.options import DONE, REFUSED, add_inputs, add_output, asked, summary
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser, not_negative, positive
+from mypt_cli.run import saying
+from mypt_cli.words import counted
+from mypt_lint.settings.options import add_settings
+from mypt_train.scale.launch import HANDING, LAUNCHERS
+from mypt_train.scale.planning import GROUP, UNIT
+
+if TYPE_CHECKING:
+    from mypt_train.scale.planning.plan import Plan
+
+PROG = "mypt-prepare "
+ABOUT = {
+    "plan": "List inputs once, and cut them into units that any machine can make.",
+    "run": "Make units of a plan; those that are there are left as they are.",
+    "status": "Say how far a plan is.",
+    "resume": "Make all units of a plan that are missing.",
+    "commit": "Make the data set of the units of a plan, once.",
+}
+_EPILOG = """\
+examples:
+  mypt-prepare plan data/*.jsonl.zst --out sft          writes sft/plan.json
+  mypt-prepare run --plan sft/plan.json --units 0-99    on any machine, in any order
+  mypt-prepare status --plan sft/plan.json
+  mypt-prepare resume --plan sft/plan.json --jobs 4     what is still missing
+  mypt-prepare commit --plan sft/plan.json
+
+A unit has the same bytes whoever makes it, and however often. docs/toolcall_sft.md describes the
+plan; docs/scale.md says how to use many machines.
+Exit status: 0 done, 1 lines were refused or units are missing, 2 failure.
+"""
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
+
+
+def subcommand(name: str) -> Command:
+    """Returns one of the commands in ABOUT."""
+    options, body = {
+        "plan": (_planning, _plan),
+        "run": (_running, _run),
+        "status": (_of_a_plan, _status),
+        "resume": (_resuming, _resume),
+        "commit": (_committing, _commit),
+    }[name]
+    return Command(
+        PROG + name,
+        ABOUT[name],
+        _EPILOG,
+        options,
+        body,
+        errors=(ValueError,),
+        interrupted="interrupted; what is made is kept",
+    )
+
+
+def _bytes(text: str) -> int:
+    """Reads a size: 256M, 4GB, 1000000. Letters count in powers of 1024."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; expected a number, or one as 256M")
+    return int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
+
+
+def _numbers(text: str) -> list[int]:
+    """Reads numbers of units: 7, 0-99, 3,5,8-10."""
+    out: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if found is None:
+            raise argparse.ArgumentTypeError(f"{text!r} are no units; expected 7, 0-99, or 3,8-10")
+        begin, end = int(found[1]), int(found[2] or found[1])
+        if end < begin:
+            raise argparse.ArgumentTypeError(f"{part!r} ends before it begins")
+        out += range(begin, end + 1)
+    return list(dict.fromkeys(out))
+
+
+def _planning(out: Parser) -> None:
+    add_inputs(out)
+    add_output(out, "where the data set goes: an empty folder, a new one, or a URL")
+    add = out.group("plan")
+    add(
+        "--unit-size SIZE",
+        f"input of a unit (default: {UNIT >> 20}M)",
+        type=_bytes,
+        default=UNIT,
+    )
+    add(
+        "--group-size SIZE",
+        f"input whose episodes are packed into rows together (default: {GROUP >> 30}G)",
+        type=_bytes,
+        default=GROUP,
+    )
+    add(
+        "--sample N",
+        "first check N records of each input, and measure tokens and time by them",
+        type=not_negative,
+        default=0,
+    )
+    add_settings(out)
+
+
+def _of_a_plan(out: Parser) -> None:
+    out.group("input")("--plan FILE", "the plan, or its folder or URL", required=True)
+
+
+def _again(out: Parser) -> None:
+    out.group("what is made")("--again", "try units again that were set aside after three failures")
+    _launched(out)
+
+
+def _launched(out: Parser) -> None:
+    """Adds by whom the work is done."""
+    add = out.group("by whom")
+    add(
+        "--launcher NAME",
+        "local processes (default), or tasks of ray, which RAY_ADDRESS names; slurm writes a "
+        "script and submits it; shell prints commands",
+        choices=LAUNCHERS,
+        default="local",
+    )
+    add(
+        "-j --jobs N",
+        "at a time: local processes (default: 1), tasks of ray (default: all processors) or slurm "
+        "(default: no limit); of shell: commands (default: one a unit)",
+        type=positive,
+    )
+
+
+def _running(out: Parser) -> None:
+    _of_a_plan(out)
+    add = out.group("what is made")
+    add("--units LIST", "numbers of units: 7, 0-99, 3,8-10 (default: all)", type=_numbers)
+    _again(out)
+
+
+def _resuming(out: Parser) -> None:
+    _of_a_plan(out)
+    _again(out)
+
+
+def _committing(out: Parser) -> None:
+    _of_a_plan(out)
+    add = out.group("what is made")
+    add(
+        "--max-failed-units N",
+        "units that may be missing because they are set aside; the manifest names them",
+        type=not_negative,
+        default=0,
+    )
+    add(
+        "--tasks LIST",
+        "only some tasks of packing, as slurm and shell run them, and no manifest",
+        type=_numbers,
+    )
+    _launched(out)
+
+
+def _plan(chosen: argparse.Namespace) -> int:
+    from mypt_cli.progress import Bar
+    from mypt_train.scale.estimate import estimated, indivisible
+    from mypt_train.scale.planning.plan import make_plan, write_plan
+
+    say = saying(PROG + "plan", quiet=chosen.quiet)
+    sources, rules, options = asked(chosen, say)
+    with Bar(sources, quiet=chosen.quiet) as bar:
+        plan = make_plan(
+            sources,
+            rules,
+            options,
+            chosen.out,
+            unit=chosen.unit_size,
+            group=chosen.group_size,
+            progress=bar.at,
+        )
+    with Bar(len(plan.inputs), unit="inputs", quiet=chosen.quiet) as bar:
+        found = estimated(plan, chosen.sample, bar.at)
+    if found.refused and options.on_error == "fail":
+        raise UsageError(
+            f"{found.refused} of {found.records} records of the sample are refused; repair them, "
+            f"or use --on-error reject{found.reasons}"
+        )
+    path = write_plan(plan)
+    for line in indivisible(plan, chosen.unit_size):
+        say(line)
+    if not chosen.quiet:
+        print(f"{path}: {found.said(plan)}{found.reasons}")
+        print(f"  next: mypt-prepare run --plan {path} --units 0-{len(plan.units) - 1}")
+    return REFUSED if found.refused else DONE
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    plan = _read(chosen.plan)
+    units = range(len(plan.units)) if chosen.units is None else chosen.units
+    beyond = [n for n in units if n >= len(plan.units)]
+    if beyond:
+        raise UsageError(
+            f"unit {beyond[0]}: the plan has units 0 to {len(plan.units) - 1}; name some of these"
+        )
+    if _is_committed(plan, chosen, "make"):
+        return DONE
+    return _make(plan, chosen, units)
+
+
+def _resume(chosen: argparse.Namespace) -> int:
+    from mypt_train.scale.state import status_of
+
+    plan = _read(chosen.plan)
+    if _is_committed(plan, chosen, "resume"):
+        return DONE
+    found = status_of(plan)
+    left = [] if chosen.again else sorted(found.aside)
+    done = _make(plan, chosen, found.missing + sorted(set(found.aside) - set(left)))
+    if left:
+        say = saying(PROG + "resume", quiet=chosen.quiet)
+        say(
+            f"{counted(len(left), 'unit')} set aside before; --again tries again, and "
+            "mypt-prepare status says why"
+        )
+    return REFUSED if left else done
+
+
+def _is_committed(plan: Plan, chosen: argparse.Namespace, work: str) -> bool:
+    """Returns whether a plan is committed; says then that nothing is left to `work`."""
+    from mypt_cli.jsonl.names import MANIFEST
+
+    committed = plan.store().exists(MANIFEST)
+    if committed and not chosen.quiet:
+        print(f"{plan.shown}: is committed; nothing to {work}")
+    return committed
+
+
+def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
+    """Makes units, or has them made; returns the exit status."""
+    from mypt_cli.progress import Bar
+    from mypt_train.scale.drive import drive
+    from mypt_train.scale.launch.choice import engine_of
+
+    if chosen.launcher in HANDING and units:
+        again = " --again" if chosen.again else ""
+        _hand_on(plan, chosen, [(f"mypt-prepare run{again} --plan", "--units", units)], "status")
+        return DONE
+    say = saying((PROG + "run").strip(), quiet=chosen.quiet)
+    ray = engine_of("ray", chosen.jobs or 0) if chosen.launcher == "ray" else None
+    with Bar(len(units), unit="units", quiet=chosen.quiet) as bar:
+        made = drive(
+            plan,
+            chosen.plan,
+            units,
+            jobs=chosen.jobs or 1,
+            again=chosen.again,
+            engine=ray,
+            say=say,
+            progress=bar.at,
+        )
+    if not chosen.quiet:
+        print(f"{plan.shown}: {made.said()}")
+    return REFUSED if made.aside else DONE
+
+
+def _status(chosen: argparse.Namespace) -> int:
+    from mypt_train.scale.state import status_of
+
+    plan = _read(chosen.plan)
+    found = status_of(plan)
+    for line in found.lines(plan):
+        print(line)
+    return DONE if found.committed or not (found.missing or found.aside) else REFUSED
+
+
+def _commit(chosen: argparse.Namespace) -> int:
+    from mypt_cli.progress import Bar
+    from mypt_train.scale.commit import commit
+    from mypt_train.scale.launch.choice import engine_of
+
+    say = saying(PROG + "commit", quiet=chosen.quiet)
+    plan = _read(chosen.plan)
+    if chosen.tasks is not None or chosen.launcher in HANDING:
+        return _tasks(plan, chosen)
+    several = chosen.launcher == "ray" or (chosen.jobs or 1) > 1
+    with Bar(0, unit="done", quiet=chosen.quiet) as bar:
+        made = commit(
+            plan,
+            max_failed=chosen.max_failed_units,
+            path=chosen.plan,
+            engine=engine_of(chosen.launcher, chosen.jobs or 0) if several else None,
+            progress=bar.show,
+        )
+    if not made.first:
+        say(f"{plan.shown}: was committed before, by the same plan; nothing was done")
+    if not chosen.quiet:
+        summary(made.manifest, plan.shown, plan.options, say)
+        missing = [entry["unit"] for entry in made.manifest["plan"]["missing"]]
+        if missing:
+            which = f"unit{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+            print(f"  missing: {which}; the manifest says what they hold")
+    return REFUSED if made.manifest["lines"]["refused"] else DONE
+
+
+def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
+    """Makes some tasks of packing, or has all of them made; returns the exit status."""
+    from mypt_cli.progress import Bar
+    from mypt_train.scale.stages import make_task, stages
+    from mypt_train.scale.state import seal
+
+    if _is_committed(plan, chosen, "do"):
+        return DONE
+    sealed = seal(plan, max_failed=chosen.max_failed_units)
+    if chosen.tasks is None:
+        command = "mypt-prepare commit --plan", "--tasks"
+        work = [(*command, stage.tasks) for stage in stages(plan, sealed)]
+        _hand_on(plan, chosen, work, "commit")
+        return DONE
+    made: list[bool] = []
+    with Bar(len(chosen.tasks), unit="tasks", quiet=chosen.quiet) as bar:
+        for number in chosen.tasks:
+            made.append(make_task(plan, sealed, number, bar.at))
+            bar.at(1)
+            bar.next()
+    if not chosen.quiet:
+        before = f", {len(made) - sum(made)} were done before" if not all(made) else ""
+        print(f"{plan.shown}: {counted(sum(made), 'task')} done{before}")
+    return DONE
+
+
+def _hand_on(
+    plan: Plan, chosen: argparse.Namespace, work: Sequence[tuple[str, str, Sequence[int]]],
+    after: str,
+) -> None:  # fmt: skip
+    """Hands commands to Slurm or a shell. `work` are commands, an option, and its numbers.
+
+    `after` is what a person does when Slurm is done.
+    """
+    from mypt_train.scale.launch.choice import handed
+
+    stages = [
+        (f"{command} {shlex.quote(chosen.plan)} {option}", numbers)
+        for command, option, numbers in work
+    ]
+    for line in handed(chosen.launcher, stages, chosen.jobs or 0, f"prepare-{plan.sha256[:8]}"):
+        print(line)
+    if chosen.launcher == "slurm" and not chosen.quiet:
+        print(f"  when squeue is empty: mypt-prepare {after} --plan {shlex.quote(chosen.plan)}")
+
+
+def _read(path: str) -> Plan:
+    from mypt_train.scale.planning.plan import read_plan
+
+    return read_plan(path)

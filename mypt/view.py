@@ -1,0 +1,295 @@
+"""Reads the command line of `mypt-view`. Items go to stdout, notes to stderr."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mypt_cli.command import Command
+from mypt_cli.errors import UsageError
+from mypt_cli.parser import Parser, positive
+from mypt_lint.settings.options import (
+    DEFAULTS,
+    add_dialect,
+    add_ignore,
+    add_records,
+    add_settings,
+    add_system,
+)
+
+if TYPE_CHECKING:
+    from mypt_cli.jsonl.blocks import Source
+    from mypt_lint.check.checker import Checker
+    from mypt_view.items import Item
+
+CLEAN, FOUND = 0, 1
+AUTO = "auto"
+_LINE_OF_STDIN = re.compile(r"-:[0-9]+$")
+_VIEWS = {
+    "mask": "the serialised text, trained against masked",
+    "ids": "one token a line: position, id, loss, block, text",
+    "tree": "the blocks and parts of the episode",
+    "text": "the serialised text as it is",
+}
+
+PROG = "mypt-view"
+EPILOG = """\
+examples:
+  mypt-view data.jsonl                   the first episode, as a chat
+  mypt-view data.jsonl:118 --mask        line 118: what is trained, and what is not
+  mypt-view data.jsonl:118 --history per-turn --mask   the same, an episode for each turn
+  mypt-view data.jsonl.gz:118 -n 3 --ids
+  mypt-view data.jsonl --all --html view.html
+  mypt-view sft:3 --mask                 the third episode of a folder that mypt-prepare has made
+  mypt-view --kind text episode.txt      serialised text instead of JSONL
+  mypt-view data.jsonl:7 --text | mypt-lint --kind text -
+
+Exit status: 0 nothing wrong with what was shown, 1 a finding in it that fails mypt-lint by the
+same settings, 2 failure.
+"""
+
+
+def _options(out: Parser) -> None:
+    add = out.group("input")
+    add(
+        "FILE[:LINE]",
+        "JSONL or text, .gz and .zst too, or - for standard input; from its first line, or LINE",
+        dest="file",
+    )
+    some = add.one_of()
+    some("-n --number N", "show N episodes (default: 1)", type=positive)
+    some("--all", "show all episodes to the end of the file")
+    add_dialect(add)
+    add("--vocab PATH", "show ids of another vocabulary than that of the format")
+    add_records(add)
+    add_system(add)
+    add(
+        "--kind",
+        "JSONL records, or serialised text (default: that of the settings, or record)",
+        choices=("record", "text"),
+    )
+    add = out.group("output")
+    views = add.one_of()
+    for view, text in _VIEWS.items():
+        views(f"--{view}", text, dest="view", action="store_const", const=view)
+    views(
+        "-o --out --html OUT.html",
+        "write one page with everything in it; needs no network",
+        dest="html",
+    )
+    add(
+        "--layout NAME",
+        "of --text: one of the dialect's layouts (default: compact, or the text as it was read)",
+    )
+    add(
+        "--history",
+        "show what mypt-prepare --history makes of each record; with per-turn, an episode for each "
+        "turn, its answer trained alone (default: keep)",
+        choices=("keep", "official", "per-turn"),
+        default="keep",
+    )
+    add_ignore(add_settings(out))
+    out._negative_number_matcher = _LINE_OF_STDIN  # a name, not an option
+
+
+def split_line(name: str) -> tuple[str, int | None]:
+    """Returns `FILE:LINE` as both; a file that has literally that name is a file.
+
+    Raises UsageError for line 0.
+
+    >>> split_line("data.jsonl:118"), split_line("-:2"), split_line("a:b")
+    (('data.jsonl', 118), ('-', 2), ('a:b', None))
+    """
+    match = re.fullmatch(r"(.+):([0-9]{1,18})", name, re.DOTALL)
+    if match is None or os.path.lexists(name):
+        return name, None
+    if int(match[2]) == 0:
+        raise UsageError(f"{name}: lines count from 1")
+    return match[1], int(match[2])
+
+
+def _run(options: argparse.Namespace) -> int:
+    from mypt_cli.jsonl.names import is_prepared
+    from mypt_lint.settings.settings import NO_SETTINGS
+    from mypt_view.items import by_history, first
+
+    if options.layout is not None and options.view != "text":
+        raise UsageError("--layout is of --text: give both")
+    path, line = split_line(options.file)
+    if path != "-" and is_prepared(path):
+        from mypt.prepared_items import shard_items
+
+        if options.history != "keep":
+            raise UsageError(f"--history: {path} holds what mypt-prepare has made; leave it out")
+        items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
+        return _shown(items, path, NO_SETTINGS.counting, options)
+    source, line = _source(options.file)
+    checker, kind, source, doubt, counting = _checker(source, options)
+    layouts = checker.dialect.table.layouts
+    if options.layout is not None and options.layout not in layouts:
+        raise UsageError(
+            f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}"
+        )
+    items = _items(checker, source, kind, line, doubt, options)
+    if options.history != "keep":
+        items = by_history(items, options.history)
+    return _shown(items, source.path, counting, options)
+
+
+def _shown(
+    items: Iterator[Item], path: str, counting: Sequence[str], options: argparse.Namespace
+) -> int:
+    """Shows items as the options say; returns the exit status.
+
+    Findings of the severities `counting` decide it.
+    """
+    status = CLEAN
+
+    def judged() -> Iterator[Item]:
+        nonlocal status
+        for item in items:
+            if any(f.severity in counting for f in item.findings):
+                status = FOUND
+            yield item
+
+    if options.html is not None:
+        _page(judged(), path, options)
+    elif options.view == "text":
+        _text(judged(), options.layout)
+    else:
+        _terminal(judged(), options.view or "chat")
+    return status
+
+
+def _source(name: str) -> tuple[Source, int | None]:
+    from mypt_cli.jsonl.paths import expand
+
+    path, line = split_line(name)
+    if path != "-" and os.path.isdir(path):
+        raise UsageError(f"{path}: is a folder; name a file in it")
+    sources = expand([path])
+    if len(sources) > 1:
+        raise UsageError(f"{path}: matches {len(sources)} files; name one of them")
+    return sources[0], line
+
+
+def _checker(
+    source: Source, options: argparse.Namespace
+) -> tuple[Checker, str, Source, str, tuple[str, ...]]:
+    """Returns (checker, kind, source, doubt, counting) by the settings of the file.
+
+    The source is to be read from now on, because a pipe can be read only once; `doubt` is about the
+    dialect; findings of the severities `counting` fail.
+    """
+    from mypt_lint.check.detect import candidates, detect
+    from mypt_lint.check.from_settings import checker, hidden
+    from mypt_lint.run.plan import planned
+    from mypt_lint.run.shape import formats_of_texts
+    from mypt_records.names import TEXTS
+
+    plan = planned(options, usual=DEFAULTS)
+    own = plan.of(source.path)
+    kind = "text" if own["kind"] == "text" else "record"
+    if kind == "text" and (own["dialect"] == AUTO or own.origin("dialect") == "default"):
+        guess = detect(source, kind, candidates(DEFAULTS["dialect"], kind), hidden(own))
+        doubt = f"{guess.dialect.name} is taken for it: no tag of any dialect is at its beginning"
+        doubt = "" if guess.sure else f"{doubt}; choose with --dialect"
+        return checker(own, guess.dialect), kind, guess.source, doubt, own.counting
+    said: list[str] = []
+    found = plan.resolved(source, said.append)
+    if found.formatless and found.own["records"] == TEXTS:
+        names, source = formats_of_texts(found.source)
+        found = found._replace(
+            dialect=next(iter(names), found.dialect), source=source, formatless=False
+        )
+    judge = found.checker(options.vocab)
+    return judge, kind, found.source, "; ".join(said), found.own.counting
+
+
+def _items(
+    checker: Checker,
+    source: Source,
+    kind: str,
+    line: int | None,
+    doubt: str,
+    options: argparse.Namespace,
+) -> Iterator[Item]:
+    from mypt_view.items import first, read_items
+
+    for at, item in enumerate(
+        first(
+            read_items(checker, source, kind, line),
+            None if options.all else options.number or 1,
+        )
+    ):
+        if at == 0 and line is not None and not item.raw.strip():
+            raise UsageError(f"{source.path}:{line}: the line is empty, there is nothing to show")
+        if at == 0 and doubt and not options.quiet:
+            print(f"mypt-view: {doubt}", file=sys.stderr)
+        yield item
+
+
+def _terminal(items: Iterator[Item], view: str) -> None:
+    from mypt_lint.report.outputs import utf8
+    from mypt_view.terminal import Terminal
+
+    terminal = Terminal(utf8(sys.stdout))
+    for at, item in enumerate(items):
+        if at:
+            print()
+        terminal.show(item, view)
+
+
+def _text(items: Iterator[Item], layout: str | None) -> None:
+    """Prints the texts alone on stdout; on a terminal made visible, elsewhere byte for byte.
+
+    All else goes to stderr.
+    """
+    from mypt_cli.terminal import Display
+    from mypt_lint.report.outputs import utf8
+    from mypt_view.terminal import Terminal
+
+    notes = Terminal(sys.stderr)
+    display = Display(utf8(sys.stdout))
+    for item in items:
+        text = None if item.text is None or layout is not None else item.text
+        if text is None and item.segments is not None and item.episode is not None:
+            first = next(iter(item.dialect.table.layouts))
+            try:
+                text = item.dialect.serialize(item.episode, layout=layout or first)
+            except ValueError as error:  # it has ids, as a content that spells a tag of one id
+                item = replace(item, lacks=str(error))
+        notes.note(item, lacks="" if text is not None else "text")
+        if text is not None:
+            print(display.line(text, keep="\n\t") if sys.stdout.isatty() else text)
+
+
+def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> None:
+    from mypt_cli.jsonl.output import Output
+    from mypt_cli.words import counted
+    from mypt_view.page import collect, page
+
+    held, path = collect(items), options.html
+    with Output(path, [source]) as output:
+        output.write_bytes(page(held, source))
+    if path != "-" and not options.quiet:
+        shown = counted(len(held.rows), "episode")
+        print(f"mypt-view: wrote {path}: {shown} of {source}", file=sys.stderr)
+
+
+main = Command(
+    PROG,
+    "Show episodes of chat training data as a chat: loss mask, token ids and findings.",
+    EPILOG,
+    _options,
+    _run,
+    quiet="no doubt about the format, no summary",
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

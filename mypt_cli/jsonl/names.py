@@ -1,0 +1,54 @@
+"""TODO mypt_cli.jsonl.names."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mypt_cli.jsonl.blocks import Packing
+from mypt_cli.jsonl.compression import zstandard_module
+from mypt_cli.jsonl.parquet import parquet_module
+
+if TYPE_CHECKING:
+    pass
+
+
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")
+
+
+JSON = ".json"  # of folders, only arrays of records: there are many other files of this name
+
+
+PARQUET = ".parquet"
+
+
+MANIFEST = "dataset_metadata.json"  # the file that marks a prepared data set
+
+
+# What preparing leaves until it is done: a folder, and a plan, in the folder or beside it.
+WORK, PLAN = ".work", "plan.json"
+
+
+REJECTS = "rejects.jsonl"  # the lines that a preparation has refused
+
+
+PACKED: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
+
+
+def is_prepared(path: str) -> bool:
+    """Returns whether a folder is a prepared data set, or was to be one."""
+    work = os.path.join(path, WORK)
+    begun = [work, path] if os.path.isdir(work) else []
+    return os.path.isfile(os.path.join(path, MANIFEST)) or any(
+        os.path.isfile(os.path.join(folder, PLAN)) for folder in begun
+    )
+
+
+def packing(path: str) -> Packing:
+    """Returns how a file is packed, by its name. Raises UsageError if it cannot be read here."""
+    compressed: Packing = PACKED.get(os.path.splitext(path)[1].lower(), "")
+    if compressed == "zst":
+        zstandard_module(path)
+    if path.lower().endswith(PARQUET):
+        parquet_module(path)
+    return compressed

@@ -1,0 +1,1 @@
+"""Holds what all parts of the decoder share: tools, schemas, vocabulary, allow sets."""

@@ -1,0 +1,202 @@
+"""Holds what the decoder answers with: allow sets, and the errors of budgets and refused ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from weakref import ref
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_infer.decode.base.vocab import Ints
+
+Row = npt.NDArray[np.generic]
+Rows = npt.NDArray[np.generic]
+Places = npt.NDArray[np.integer]
+REFUSE = np.float32(-np.inf)  # a number of NumPy is written faster than one of Python
+# Sets of at most so many ids are written together: more of them take longer than calls of NumPy.
+TOGETHER = 64
+
+
+class BudgetError(ValueError):
+    """A budget that no legal ending fits in; `minimum` is the least that would do."""
+
+    def __init__(self, message: str, minimum: int) -> None:
+        super().__init__(message)
+        self.minimum = minimum
+
+
+class Refused(ValueError):
+    """An id that was allowed has no ending after it, or none that fits into the budget.
+
+    The engine "llguidance" proves an id when it is taken. The id is not allowed in that state any
+    more, so draw again.
+    """
+
+
+class ForgottenState(LookupError):
+    """A state in a body or in a list of calls, of which nothing is known any more.
+
+    Such states are kept within a bound of bytes: the youngest, those that are held
+    (`Decoder.hold`), and all that these come from.
+    """
+
+
+@dataclass(eq=False)
+class Held:
+    """States that are not forgotten while this object lives, or until its `with` block ends.
+
+    `states` is the list that its owner gave, who changes it as rows go on; None is no state.
+    """
+
+    states: Sequence[int | None]
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.states = ()
+
+
+class Holders:
+    """All that holds states of one decoder. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._refs: list[ref[Held]] = []
+        self._lock = Lock()
+
+    def add(self, states: Sequence[int | None] | Held) -> Held:
+        """Returns an object that holds the states of a list."""
+        held = states if isinstance(states, Held) else Held(states)
+        with self._lock:
+            self._refs = [r for r in self._refs if r() is not None] + [ref(held)]
+        return held
+
+    @property
+    def states(self) -> list[int]:
+        """Returns the states that are held."""
+        found = [held() for held in self._refs]
+        return [s for h in found if h is not None for s in tuple(h.states) if s is not None]
+
+
+@dataclass(frozen=True, eq=False)
+class AllowSet:
+    """The ids that may come next, as the shorter of two sorted lists: `only`, or `refused`.
+
+    The other one is None.
+    """
+
+    count: int
+    only: Ints | None
+    refused: Ints | None
+
+    @property
+    def listed(self) -> Ints:
+        """Returns the one of the two lists that there is."""
+        listed = self.refused if self.only is None else self.only
+        assert listed is not None
+        return listed
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.intp]:
+        """Returns the same list in the integer type that NumPy indexes fastest with."""
+        return self.listed.astype(np.intp)
+
+    def has(self, token: int) -> bool:
+        """Returns whether an id is among them."""
+        at = int(np.searchsorted(self.listed, token))
+        found = at < len(self.listed) and int(self.listed[at]) == token
+        return found == (self.only is not None)
+
+    @property
+    def size(self) -> int:
+        """Returns the bytes that it takes, about, with `places`."""
+        return 12 * len(self.listed) + 256
+
+    def write(
+        self, row: Row, source: Row, refuse: np.generic = REFUSE, ids: int | None = None
+    ) -> None:
+        """Writes a row of logits with `refuse` for refused ids; `source` may be the same array.
+
+        Logits from `ids` on belong to no id, and are refused, too.
+        """
+        if self.only is not None:
+            kept = source[self.places]
+            row.fill(refuse)
+            row[self.places] = kept
+            return
+        if row is not source:
+            row[:ids] = source[:ids]
+        row[self.places] = refuse
+        if ids is not None:
+            row[ids:] = refuse
+
+    def write_bits(self, row: npt.NDArray[np.uint8], vocabulary: int) -> None:
+        """Writes a bit for each id to zeros, 1 where allowed, lowest first."""
+        byte, bit = self.places >> 3, (1 << (self.places & 7)).astype(np.uint8)
+        if self.only is not None:
+            np.bitwise_or.at(row, byte, bit)
+            return
+        row[: vocabulary >> 3] = 255
+        row[vocabulary >> 3 : (vocabulary >> 3) + 1] = (1 << (vocabulary & 7)) - 1
+        np.bitwise_and.at(row, byte, ~bit)
+
+
+def write_rows(
+    out: Rows,
+    source: Rows,
+    sets: Sequence[AllowSet],
+    rows: Sequence[int] | None = None,
+    fill: Callable[[int, int], object] | None = None,
+    *,
+    refuse: np.generic = REFUSE,
+) -> None:
+    """Writes rows of logits with `refuse` for refused ids, each once; `source` may be `out`.
+
+    `sets` has the allow set of each of `rows`, of all without it; shapes (rows, vocabulary).
+    `fill(first, end)` writes `refuse` to such rows of `out`, for callers with more than one core.
+    Raises TypeError, before anything is written, for what is no array.
+    """
+    for given in (out, source):
+        if not isinstance(given, np.ndarray):
+            raise TypeError(
+                f"logits are a {type(given).__name__}, expected an array of numpy; for tensors of "
+                "torch there is mypt_infer.generate.device.DeviceDecoder.apply_"
+            )
+    numbers, place = range(len(out)) if rows is None else rows, source is out
+    few: dict[int, AllowSet] = {}
+    for row, found in zip(numbers, sets, strict=True):
+        if found.only is None and place:
+            out[row][found.places] = refuse
+        elif fill is None or found.only is None or len(found.only) > TOGETHER:
+            into = out[row]
+            found.write(into, into if place else source[row], refuse)
+        else:
+            few[row] = found
+    if fill is None or not few:
+        return
+    at, ids = places_of(list(few), list(few.values()))
+    kept = source[at, ids]
+    for first, end in _runs(list(few)):
+        fill(first, end)
+    out[at, ids] = kept
+
+
+def places_of(rows: Sequence[int], sets: Sequence[AllowSet]) -> tuple[Places, Places]:
+    """Returns the rows and the ids of all that is listed in some sets, one a row; intp, (n,)."""
+    if not rows:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    listed = [found.listed for found in sets]
+    return np.repeat(np.array(rows), [len(ids) for ids in listed]), np.concatenate(listed)
+
+
+def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns (first, end) of each run of numbers that follow each other."""
+    if not rows:
+        return []
+    ends = [i for i in range(1, len(rows)) if rows[i] != rows[i - 1] + 1]
+    pairs = zip([0, *ends], [*ends, len(rows)], strict=True)
+    return [(rows[i], rows[j - 1] + 1) for i, j in pairs]

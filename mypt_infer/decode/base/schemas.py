@@ -1,0 +1,308 @@
+"""Reads the schemas of declared tools as engines need them: what binds a value, and nothing else.
+
+Input: ToolSpecs as declared. Output: ToolSpecs without annotations, and the names of keywords that
+were read as nothing. Lists of tools come from many sources, and hold keywords of many tools; a
+keyword that JSON Schema does not define says nothing of a value, so it must not refuse a list.
+
+>>> spec = ToolSpec("t", {"$schema": "x", "properties": {"a": {"enum": [1, 5], "minimum": 2}}})
+>>> plain(spec)
+(ToolSpec(name='t', schema={'properties': {'a': {'enum': [5]}}}, description=''), frozenset())
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
+
+TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
+# What JSON Schema defines, and what has no effect on which values fit.
+ANNOTATIONS = frozenset(
+    {
+        "$anchor", "$comment", "$dynamicAnchor", "$id", "$schema", "$vocabulary",
+        "contentEncoding", "contentMediaType", "contentSchema", "default", "deprecated",
+        "description", "example", "examples", "id", "readOnly", "strict", "title", "writeOnly",
+    }
+)  # fmt: skip
+# A keyword whose value is a schema; a list of schemas; schemas by name.
+_ONE = ("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not",
+        "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
+_MANY = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
+_NAMED = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
+_KNOWN = frozenset(
+    {
+        "$dynamicRef", "$recursiveRef", "$ref", "const", "dependencies", "dependentRequired",
+        "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "maxContains", "maxItems",
+        "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength",
+        "minProperties", "minimum", "multipleOf", "pattern", "required", "type", "uniqueItems",
+        *_ONE, *_MANY, *_NAMED,
+    }
+)  # fmt: skip
+# JSON Schema defines these formats; OpenAPI and others use more, which say nothing of a text.
+_FORMATS = frozenset(
+    {
+        "date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4",
+        "ipv6", "iri", "iri-reference", "json-pointer", "regex", "relative-json-pointer", "time",
+        "unknown", "uri", "uri-reference", "uri-template", "uuid",
+    }
+)  # fmt: skip
+_MOST_NESTED = 200
+_STRICT = "{} would be read as nothing; take it out, or read this without strict"
+
+
+class SchemaWarning(UserWarning):
+    """Keywords of declared tools were read as nothing."""
+
+
+def plain_tools(
+    tools: Iterable[ToolSpec], *, strict: bool = False
+) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
+    """Returns (tools, ignored): the tools as engines read them, and keywords read as nothing.
+
+    Raises SchemaFault for what is no schema; with `strict`, for such a keyword, too.
+    """
+    found: list[ToolSpec] = []
+    ignored: set[str] = set()
+    for tool in tools:
+        read, more = plain(tool)
+        if strict and more:
+            raise SchemaFault(tool.name, "", _STRICT.format(", ".join(map(repr, sorted(more)))))
+        found.append(read)
+        ignored |= more
+    return tuple(found), tuple(sorted(ignored))
+
+
+def plain(tool: ToolSpec) -> tuple[ToolSpec, frozenset[str]]:
+    """Returns a tool whose schema says only what binds a value, and what was read as nothing.
+
+    The values of `enum` and `const` are those that fit the keywords beside them. Raises SchemaFault
+    for what is no schema.
+    """
+    reader = _Reader(tool)
+    schema = reader.schema(tool.schema, "", 0)
+    if schema.get("type", "object") != "object":
+        raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
+    for word in sorted({"const", "enum"}.intersection(schema)):
+        raise SchemaFault(tool.name, f"/{word}", "no engine supports a choice of whole arguments")
+    return ToolSpec(tool.name, schema, tool.description), frozenset(reader.ignored)
+
+
+def plain_schema(name: str, schema: Any, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:
+    """Returns (schema, ignored): a schema of any value that says only what binds it.
+
+    `ignored` are keywords that were read as nothing, `name` is for errors. Raises SchemaFault for
+    what is no schema; with `strict`, for such a keyword, too.
+    """
+    reader = _Reader(ToolSpec(name, schema if isinstance(schema, Mapping) else {}))
+    found = reader.schema(schema, "", 0)
+    if strict and reader.ignored:
+        raise reader.fault("", _STRICT.format(", ".join(map(repr, sorted(reader.ignored)))))
+    return found, tuple(sorted(reader.ignored))
+
+
+class _NoValue(SchemaFault):
+    """No value fits a part of a schema."""
+
+
+class _Reader:
+    def __init__(self, tool: ToolSpec) -> None:
+        self.tool, self.ignored = tool.name, set[str]()
+        root = tool.schema
+        self.shared = {w: root[w] for w in ("$defs", "definitions") if w in root}
+        # References may lead anywhere in the schema, so what they name is kept.
+        self.kept, self.anchors = _referenced(root)
+
+    def fault(self, at: str, message: str) -> SchemaFault:
+        return SchemaFault(self.tool, at, message)
+
+    def schema(self, schema: Any, at: str, depth: int) -> Any:
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, Mapping):
+            raise self.fault(at, f"expected a schema, an object; got {_kind(schema)}")
+        if depth > _MOST_NESTED:
+            raise self.fault(at, f"nested more than {_MOST_NESTED} deep")
+        out: dict[str, Any] = {}
+        for word, value in schema.items():
+            here = f"{at}/{word}"
+            if (word in self.kept and not at) or word in self.anchors:
+                out[word] = value
+            if word in ANNOTATIONS:
+                continue
+            if word not in _KNOWN:
+                self.ignored.add(str(word))
+            elif word == "format" and value not in _FORMATS:
+                self.ignored.add(f"format: {value}")
+            elif word in _NAMED:
+                left_out = schema.get("required", ()) if word == "properties" else None
+                out[word] = self.named(value, here, depth, required=left_out)
+            elif word in _MANY and isinstance(value, list):
+                out[word] = [self.schema(v, f"{here}/{i}", depth + 1) for i, v in enumerate(value)]
+            elif word in _ONE:
+                out[word] = self.schema(value, here, depth + 1)
+            else:
+                out[word] = self.checked(word, value, here)
+        return self.values(out, at) if "enum" in out or "const" in out else out
+
+    def named(self, value: Any, at: str, depth: int, *, required: Any) -> dict[str, Any]:
+        """Returns schemas by name. A member that need not be written and that no value fits is
+        `False`: it is never written, also where any member may be that is not named. `required` is
+        None for what are no members.
+        """
+        if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
+            raise self.fault(at, f"expected an object of schemas, got {_kind(value)}")
+        out = {}
+        for key, part in value.items():
+            try:
+                out[key] = self.schema(part, f"{at}/{key}", depth + 1)
+            except _NoValue as fault:
+                if required is None or not isinstance(required, list | tuple) or key in required:
+                    raise
+                out[key] = False
+                self.ignored.add(f"{self.tool}{fault.pointer} (no value fits)")
+        return out
+
+    def checked(self, word: str, value: Any, at: str) -> Any:
+        """Returns the value of a keyword that holds no schema. Raises SchemaFault for a bad one."""
+        if word == "required":
+            if not isinstance(value, list | tuple) or not all(isinstance(k, str) for k in value):
+                raise self.fault(
+                    at,
+                    f"expected a list of names of arguments, got {_short(value)}; it is beside "
+                    '"properties", not inside one of them',
+                )
+            return list(dict.fromkeys(value))
+        if word == "type":
+            kinds = value if isinstance(value, list) else [value]
+            if not kinds or len(set(map(str, kinds))) < len(kinds):
+                raise self.fault(at, "expected a type, or a list of different ones")
+            for kind in kinds:
+                if kind not in TYPES:
+                    raise self.fault(at, f"{kind!r} is no type; known are {', '.join(TYPES)}")
+        elif word in _MANY:
+            raise self.fault(at, f"expected a list of schemas, got {_kind(value)}")
+        elif word == "$ref" and not isinstance(value, str):
+            raise self.fault(at, f"expected a reference, a string; got {_kind(value)}")
+        elif word.startswith(("min", "max", "exclusive", "multiple")) and (
+            isinstance(value, bool) or not isinstance(value, int | float)
+        ):
+            raise self.fault(at, f"expected a number, got {_short(value)}")
+        return value
+
+    def values(self, schema: dict[str, Any], at: str) -> dict[str, Any]:
+        """Returns {"enum": ...} or {"const": ...} of the values that fit the keywords beside."""
+        values = schema["enum"] if "enum" in schema else [schema["const"]]
+        word = "enum" if "enum" in schema else "const"
+        if not isinstance(values, list) or not values:
+            raise self.fault(f"{at}/enum", "expected a list of values that is not empty")
+        try:
+            json.dumps(values, allow_nan=False).encode()
+        except (TypeError, ValueError) as error:
+            raise self.fault(f"{at}/{word}", f"a value is no JSON value: {error}") from None
+        beside = {w: v for w, v in schema.items() if w != word and w not in _NAMED[:2]}
+        fit = [v for v in values if not beside or self.fits(v, beside, at)]
+        if not fit:
+            others = ", ".join(map(repr, beside))
+            raise _NoValue(
+                self.tool,
+                f"{at}/{word}",
+                f"no value fits what is beside it ({others}): {_short(values[0])} does not",
+            )
+        named = {w: schema[w] for w in _NAMED[:2] if w in schema}
+        return {**named, **({"const": fit[0]} if word == "const" else {"enum": fit})}
+
+    def fits(self, value: Any, schema: Mapping[str, Any], at: str) -> bool:
+        from mypt_spec.bodies.json_schema import SchemaError, misfits
+
+        if set(schema) == {"type"} and isinstance(value, str):
+            return "string" in schema["type"]
+        try:
+            return not misfits(value, {**self.shared, **schema})
+        except SchemaError as error:
+            raise self.fault(f"{at}{error.pointer}", str(error)) from None
+
+
+def opened(tool: ToolSpec) -> ToolSpec:
+    """Returns a tool whose objects say that more members fit, where they leave that out.
+
+    JSON Schema means so; here arguments that a schema does not name are else not written. `tool` is
+    as `plain` reads it. Parts that no table holds do not need it: llguidance reads them so.
+    """
+    return ToolSpec(tool.name, _opened({**tool.schema, "type": "object"}), tool.description)
+
+
+def _opened(schema: Any) -> Any:
+    if not isinstance(schema, Mapping) or "enum" in schema or "const" in schema:
+        return schema
+    out = dict(schema)
+    if isinstance(schema.get("properties"), Mapping):
+        out["properties"] = {key: _opened(part) for key, part in schema["properties"].items()}
+    if "items" in schema:
+        out["items"] = _opened(schema["items"])
+    if "object" in schema.get("type", ()):
+        out.setdefault("additionalProperties", True)
+    return out
+
+
+def has_free_object(schema: Any) -> bool:
+    """Returns whether a schema of arguments says that members are meant which it does not name.
+
+    It does so by `additionalProperties`, or by an object without any property. Where a schema says
+    nothing, arguments that it does not name are never written: a tool takes those that it names.
+    """
+    more = schema.get("additionalProperties", False) is not False
+    return more or any(map(_free, schema.get("properties", {}).values()))
+
+
+def _free(schema: Any) -> bool:
+    if not isinstance(schema, Mapping) or "enum" in schema or "const" in schema:
+        return False
+    more = "object" in schema.get("type", ()) and schema.get("additionalProperties")
+    parts = [*schema.get("properties", {}).values(), schema.get("items")]
+    unsaid = more is None and not schema.get("properties")
+    return unsaid or (more is not None and more is not False) or any(map(_free, parts))
+
+
+def letters_of_values(schema: Any) -> int:
+    """Returns the letters of all values that a schema lists.
+
+    >>> letters_of_values({"properties": {"a": {"enum": ["bees", "wasps"]}, "b": {"enum": [1]}}})
+    10
+    """
+    if isinstance(schema, Mapping):
+        values = schema.get("enum")
+        own = sum(len(str(value)) for value in values) if isinstance(values, list) else 0
+        return own + sum(letters_of_values(part) for part in schema.values())
+    return sum(map(letters_of_values, schema)) if isinstance(schema, list) else 0
+
+
+_ANCHORS = frozenset({"$anchor", "$id", "$schema", "id"})
+
+
+def _referenced(schema: Any) -> tuple[set[str], frozenset[str]]:
+    """Returns what references need: keywords at the top of the schema, and the names of parts."""
+    found, queue, anchors = set(), [schema], frozenset[str]()
+    for part in queue:
+        if isinstance(part, Mapping):
+            reference = part.get("$ref")
+            if isinstance(reference, str) and reference.startswith("#/"):
+                found.add(reference.split("/")[1])
+            elif isinstance(reference, str) and reference != "#":
+                anchors = _ANCHORS
+            queue += part.values()
+        elif isinstance(part, list):
+            queue += part
+    return found - _KNOWN, anchors
+
+
+def _kind(value: Any) -> str:
+    from mypt_spec.bodies.strict_json import a_kind_of
+
+    return a_kind_of(value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "..."

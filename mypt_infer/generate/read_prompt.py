@@ -1,0 +1,59 @@
+"""TODO mypt_infer.generate.read_prompt."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from mypt_spec import Dialect, Finding
+from mypt_spec.encoder import encode_events
+
+if TYPE_CHECKING:
+    pass
+
+
+class CliError(ValueError):
+    """The arguments of the command cannot be used."""
+
+
+def read_prompt(dialect: Dialect, text: str) -> list[int]:
+    """Returns the ids of a prompt, a record or serialised text in any layout.
+
+    Raises CliError saying where the prompt is wrong.
+    """
+    return _read(dialect, text)[0]
+
+
+def _read(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
+    """Returns the ids of a prompt, and the tools that a record declares."""
+    from mypt_infer.decode.prompt import opening, prompt_ids
+
+    if text.lstrip().startswith("{"):
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
+                raise CliError(
+                    "the prompt is more than one JSON value; give one record, such as a line of "
+                    "the file"
+                ) from None
+            raise CliError(f"the prompt is not JSON: {error}") from None
+        episode, findings = dialect.read(record)
+        _refuse(findings, "record")
+        assert episode is not None
+        return prompt_ids(dialect, episode), dialect.adapter.tools(episode) or []
+    outcome = dialect.check_prefix(text.removesuffix("\n"))
+    _refuse(outcome.findings, "text")
+    ids = [int(i) for i in encode_events(outcome.events, dialect.table, dialect.tokenizer).ids]
+    return ids + opening(dialect, ids), []
+
+
+def _refuse(findings: list[Finding], what: str) -> None:
+    errors = [f for f in findings if f.severity == "error"]
+    if errors:
+        first = errors[0]
+        place = first.pointer or (f"character {first.span[0]}" if first.span else "")
+        raise CliError(
+            f"the prompt is no legal beginning as a {what}: {first.code} "
+            f"{first.message}{f' ({place})' if place else ''}"
+        )

@@ -1,0 +1,142 @@
+"""Compiles decoders in threads: none keeps another, or the end of the server, waiting.
+
+Input: what requests ask of a decoder. Output: a `Ready` decoder, or the reason why there is none.
+
+Theory of operation. Requests that ask the same wait for one compile. Each compile has a thread; of
+these, one at a time has its turn, in order, so that a small compile is done soon beside large ones,
+and the threads of the model and of the server have one competitor at most. A compile looks every
+few steps whether somebody still waits for it (`work.watched`), and ends if nobody does: when the
+client has gone, when its time is over, when the server is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+
+from mypt_infer.decode.base.work import watched
+from mypt_infer.serve.asked.decoders import Decoders, Ready, Wanted
+from mypt_infer.serve.jobs import TooLate
+from mypt_infer.serve.rows import Closed
+
+
+class Busy(RuntimeError):
+    """As many compiles wait as may."""
+
+
+class _Abandoned(Exception):
+    """Nobody waits for a compile any more."""
+
+
+@dataclass(eq=False)
+class _Compile:
+    wanted: Wanted
+    waiters: int = 1
+    done: Future[Ready] = field(default_factory=Future)
+
+
+class Compiles:
+    """The compiles of a server: `most` run at once, and `queue` more may wait."""
+
+    def __init__(self, decoders: Decoders, *, most: int, queue: int) -> None:
+        self.decoders, self.most, self.queue = decoders, most, queue
+        self._turns, self._lock = _Turns(), threading.Lock()
+        self._known: dict[str, _Compile] = {}
+        self._waiting: deque[_Compile] = deque()
+        self._running, self._closed = 0, False
+
+    async def ready(self, wanted: Wanted, seconds: float) -> Ready:
+        """Returns the decoder of a request. Raises ApiError, Busy, Closed, and TooLate."""
+        found = self.decoders.known(wanted)
+        if found is not None:
+            return found
+        work = self._join(wanted)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(work.done), seconds)
+        except TimeoutError:
+            raise TooLate from None
+        finally:
+            with self._lock:
+                work.waiters -= 1
+                if not work.waiters and work in self._waiting:
+                    self._waiting.remove(work)
+
+    def close(self) -> None:
+        """Ends all compiles at their next look; who waits is told."""
+        with self._lock:
+            self._closed = True
+            waiting = [*self._waiting]
+            self._waiting.clear()
+        for work in waiting:
+            work.done.set_exception(Closed("the server is shutting down"))
+
+    def _join(self, wanted: Wanted) -> _Compile:
+        with self._lock:
+            if self._closed:
+                raise Closed("the server is shutting down")
+            work = self._known.get(wanted.key)
+            if work is not None and work.waiters:  # without any, it is ending
+                work.waiters += 1
+                return work
+            if self._running >= self.most and len(self._waiting) >= self.queue:
+                raise Busy(f"{self._running} compiles run and {len(self._waiting)} wait")
+            work = self._known[wanted.key] = _Compile(wanted)
+            work.done.set_running_or_notify_cancel()  # who leaves cancels it for nobody else
+            if self._running < self.most:
+                self._running += 1
+                threading.Thread(target=self._run, args=[work], daemon=True).start()
+            else:
+                self._waiting.append(work)
+            return work
+
+    def _run(self, work: _Compile | None) -> None:
+        while work is not None:
+            try:
+                with self._turns, watched(partial(self._look, work)):
+                    self._look(work)
+                    work.done.set_result(self.decoders.get(work.wanted))
+            except BaseException as error:
+                closed = Closed("the server is shutting down")
+                work.done.set_exception(closed if self._closed else error)
+            with self._lock:
+                if self._known.get(work.wanted.key) is work:
+                    del self._known[work.wanted.key]
+                work = self._waiting.popleft() if self._waiting else None
+                self._running -= work is None
+
+    def _look(self, work: _Compile) -> None:
+        if self._closed or not work.waiters:
+            raise _Abandoned
+        self._turns.pass_on()
+
+
+class _Turns:
+    """Gives threads turns, one at a time, in the order in which they ask."""
+
+    def __init__(self) -> None:
+        self._lock, self._asking, self._taken = threading.Lock(), deque[threading.Event](), False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._taken:
+                self._taken = True
+                return
+            turn = threading.Event()
+            self._asking.append(turn)
+        turn.wait()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._taken = bool(self._asking)
+            if self._asking:
+                self._asking.popleft().set()
+
+    def pass_on(self) -> None:
+        """Lets others have their turn first, if some ask."""
+        if self._asking:
+            self.__exit__()
+            self.__enter__()

@@ -1,0 +1,44 @@
+"""TODO mypt_infer.workspace.embedders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.float32]
+from mypt_infer.workspace.index.embed import Called, Embedder, HashingEmbedder
+
+
+def embedder_for(given: Embedder | Callable[[list[str]], Any] | str) -> Embedder | None:
+    """Returns an embedder that was given in any of its forms; None for "none"."""
+    if isinstance(given, str):
+        return named(given)
+    if isinstance(given, Embedder) and not isinstance(given, type):
+        return given
+    return Called(given)
+
+
+def named(name: str) -> Embedder | None:
+    """Returns the embedder with the name that an index or an option says.
+
+    "" and "none" are none, "hashing" is a HashingEmbedder, an address is that of a service. Raises
+    ValueError for another name.
+    """
+    default = HashingEmbedder()
+    if name in ("", "none"):
+        return None
+    if name in ("hashing", default.name):
+        return default
+    if name.startswith(("http://", "https://")):
+        from mypt_infer.workspace.service import Service
+
+        return Service(name)
+    raise ValueError(
+        f"no embedder {name!r}; expected none, hashing, or the address of a service, "
+        "http://localhost:8080/v1/embeddings; a function of Python that an index was made with is "
+        "given to WorkspaceEngine again"
+    )

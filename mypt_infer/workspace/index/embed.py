@@ -1,0 +1,153 @@
+"""Makes vectors of texts, for the search by likeness. Without an embedder, only words count.
+
+Input: texts. Output: unit vectors. An embedder is any function from a list of texts to an array, an
+`Embedder`, or the address of a service on this machine (`service`). HashingEmbedder needs no model,
+and gives the same vectors on every machine.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from mypt_infer.workspace.index.terms import folded
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.float32]
+
+_WORD = re.compile(r"\w+")
+# Below this likeness two texts have nothing in common, for most models.
+FLOOR = 0.25
+
+
+class EmbedderError(RuntimeError):
+    """An embedder failed, or returned no vectors; the message says what to do."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Makes vectors of texts.
+
+    `name` identifies all that decides a vector: chunks that were indexed under another name are
+    embedded again. `weight` is that of the likeness of vectors; that of words is 1. Texts that are
+    less alike than `floor` are not found by their vectors.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+    @property
+    def floor(self) -> float: ...
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Returns vectors, (texts, dimensions); zeros for a text without words."""
+        ...
+
+
+class Called:
+    """An embedder of any function from a list of texts to an array of shape (texts, dimensions).
+
+    Its name is the function's, unless one is given.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[list[str]], Any],
+        *,
+        name: str = "",
+        weight: float = 1.0,
+        floor: float = FLOOR,
+    ) -> None:
+        own = type(function) if not hasattr(function, "__qualname__") else function
+        self.name = name or f"{own.__module__}.{own.__qualname__}"
+        self.weight, self.floor, self._function = weight, floor, function
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """Returns what the function returns; see `Embedder`."""
+        found: Array = self._function(list(texts))
+        return found
+
+
+def vectors_for(embedder: Embedder, texts: Sequence[str], dimensions: int | None = None) -> Array:
+    """Returns unit vectors of texts, float32, (texts, dimensions); zeros stay zeros.
+
+    Raises EmbedderError if the embedder returns anything else than one vector for each text, of
+    finite numbers and, if they are known, of these dimensions.
+    """
+    import numpy as np
+
+    clean = [text.encode("utf-8", "replace").decode() for text in texts]
+    try:
+        out = np.array(embedder.embed(clean), dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"the embedder {embedder.name} returned no array: {error}") from error
+    wanted = f"({len(texts)}, {dimensions or 'dimensions'})"
+    if out.ndim != 2 or len(out) != len(texts) or not out.shape[1] or not np.isfinite(out).all():
+        raise EmbedderError(
+            f"the embedder {embedder.name} returned shape {out.shape} for {len(texts)} texts; "
+            f"expected finite numbers of shape {wanted}"
+        )
+    if dimensions is not None and out.shape[1] != dimensions:
+        raise EmbedderError(
+            f"the embedder {embedder.name} now returns {out.shape[1]} dimensions, but the index "
+            f"has {dimensions}: it runs another model; give that another name, or delete the index"
+        )
+    norms = np.linalg.norm(out, axis=1, keepdims=True)
+    unit: Array = np.divide(out, norms, out=np.zeros_like(out), where=norms > 0)
+    return unit
+
+
+class HashingEmbedder:
+    """Adds up a text's words and their trigrams, each hashed to a dimension and a sign.
+
+    Deterministic, and blind to meaning: texts are similar if they share words or parts of words.
+    """
+
+    def __init__(self, dimensions: int = 512) -> None:
+        self.dimensions = dimensions
+        self.name = f"hashing-{dimensions}-1"
+        self.weight, self.floor = 0.15, 0.3
+
+    def embed(self, texts: Sequence[str]) -> Array:
+        """Returns unit vectors; see `Embedder`."""
+        import numpy as np
+
+        out = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in zip(out, texts, strict=True):
+            counts: dict[int, float] = {}
+            for word in _WORD.findall(folded(text)):
+                for place, weight in _features(word):
+                    counts[place] = counts.get(place, 0.0) + weight
+            if not counts:
+                continue
+            places = np.fromiter(counts, dtype=np.uint32, count=len(counts))
+            # The square root, because the tenth time that a word occurs says less than the first.
+            weights = np.sqrt(np.fromiter(counts.values(), dtype=np.float32, count=len(counts)))
+            signs = np.where(places & 1, np.float32(1), np.float32(-1))
+            np.add.at(row, (places >> 1) % self.dimensions, weights * signs)
+            norm = np.linalg.norm(row)
+            if norm:
+                row /= norm
+        return out
+
+
+@lru_cache(maxsize=200_000)
+def _features(word: str) -> tuple[tuple[int, float], ...]:
+    inside = f"<{word}>"
+    grams = [inside[i : i + 3] for i in range(len(inside) - 2)] if len(word) > 2 else []
+    weight = 0.5 / len(grams) if grams else 0.0
+    # Short words are mostly function words, which say little about a text.
+    rarity = min(len(word), 8) / 8
+    return (
+        (zlib.crc32(word.encode("utf-8", "replace")), rarity),
+        *((zlib.crc32(b"g" + g.encode("utf-8", "replace")), weight * rarity) for g in grams),
+    )

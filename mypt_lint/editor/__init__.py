@@ -1,1 +1,0 @@
-"""Shows findings, fixes and the loss mask in an editor: the language server."""

@@ -1,1 +1,0 @@
-"""Makes and checks grammar folders of one's own."""

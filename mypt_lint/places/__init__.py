@@ -1,0 +1,1 @@
+"""Maps JSON Pointers to columns of a line, and patches to edits of it."""

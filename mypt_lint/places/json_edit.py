@@ -1,0 +1,246 @@
+"""Carries out a JSON Patch on the source of a line.
+
+Input is a line and a fix; output is the line, where all that no operation names keeps its bytes,
+escapes and spacing. Text that moves (removed here, added there) keeps its spelling too. The
+operations are those of `mypt_spec.patch`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from mypt_lint.places.json_items import Item, json_items
+from mypt_lint.places.positions import string_columns
+from mypt_spec.bodies.strict_json import unescape
+from mypt_spec.findings import Fix
+from mypt_spec.patch import apply
+
+_Edit = tuple[int, int, str]  # from column and to column, and the new text
+_COMMA = re.compile(r'[}\]"0-9el],( ?)[-"{\[0-9tfn]')
+_COLON = re.compile(r'":( ?)["{\[0-9tfn-]')
+
+
+def edited(line: str, fix: Fix) -> str:
+    """Returns the physical line with a fix carried out.
+
+    That is its patch, or its edits, which count code points of the line. Raises ValueError where
+    the fix was made for another line, and where a key that occurs twice makes places doubtful.
+    """
+    if fix.edits:
+        return apply(line, fix) if not fix.patch else line
+    gone: dict[str, str] = {}  # strings that were removed, and how they were spelled
+    for operation in fix.patch:
+        line = apply(line, Fix("", False, edits=(_Source(line, gone).edit(operation),)))
+    return line
+
+
+def edited_at_once(line: str, fixes: Sequence[Fix]) -> str:
+    """Returns the physical line with fixes carried out in one pass, which were all made for it.
+
+    Raises ValueError as `edited` does, where fixes touch one another or add items at one place, and
+    where one moves the items that it names itself: make those one by one.
+    """
+    if len(fixes) == 1:
+        return edited(line, fixes[0])
+    edits = {edit for fix in fixes for edit in fix.edits}
+    source = _Source(line, {})
+    added: dict[int, _Edit] = {}
+    for fix in fixes:
+        found, adds_items = _edits_at_once(source, fix)
+        if adds_items and added.setdefault(found[-1][0], found[-1]) != found[-1]:
+            raise ValueError("two fixes add items at one place")
+        edits.update(found)
+    return str(apply(line, Fix("", False, edits=tuple(edits))))
+
+
+def _edits_at_once(source: _Source, fix: Fix) -> tuple[list[_Edit], bool]:
+    """Returns a patch as edits of the line, and whether the last one adds items to an array.
+
+    Raises ValueError where operations move the items that others name.
+    """
+    found: list[_Edit] = []
+    gone = ""  # the item of an array that was removed: those after it have moved up
+    first, last = "", ""  # items that were added: all come before what was the first one's place
+    for operation in fix.patch:
+        path = _before(operation["path"], gone) if gone else operation["path"]
+        if first:
+            if operation["op"] != "add" or path != _next(last):
+                raise ValueError("it moves items of arrays about")
+            at, _, text = found.pop()
+            found.append((at, at, text + source.edit({**operation, "path": first})[2]))
+            last = path
+            continue
+        if operation["op"] != "replace" and source._is_item(path):
+            if gone:
+                raise ValueError("it moves items of arrays about")
+            if operation["op"] == "add":
+                first = last = path
+            else:
+                gone = path
+        found.append(source.edit({**operation, "path": path}))
+    return found, bool(first)
+
+
+def _next(path: str) -> str:
+    """Returns the path of the item after an item of an array."""
+    array, _, index = path.rpartition("/")
+    return f"{array}/{int(index) + 1}"
+
+
+def _before(path: str, gone: str) -> str:
+    """Returns a path as it was before an item of an array was removed."""
+    array, _, index = gone.rpartition("/")
+    token, *rest = path.removeprefix(f"{array}/").split("/")
+    if not path.startswith(f"{array}/") or not token.isdecimal() or int(token) < int(index):
+        return path
+    return "/".join([array, str(int(token) + 1), *rest])
+
+
+def replacement(line: str, fix: Fix) -> tuple[int, int, str] | None:
+    """Returns a fix as one replacement in a line; None if it does not fit.
+
+    It is (from column, to column, new text); columns count from 1.
+    """
+    try:
+        new = edited(line, fix)
+    except ValueError:
+        return None
+    start, end, text = difference(line, new)
+    return start + 1, end + 1, text
+
+
+class _Source:
+    """The places of one line, and one operation on it."""
+
+    def __init__(self, line: str, gone: dict[str, str]) -> None:
+        self.line, self.gone = line, gone
+        self.values: dict[str, Item] = {}
+        self.keys: dict[str, Item] = {}
+        self.inner: dict[str, list[str]] = {}  # pointers of an array's or object's items, in order
+        for item in json_items(line):
+            if item.duplicate:
+                raise ValueError(
+                    "a key stands twice: which of the two is meant is for people to say"
+                )
+            pointer = item.pointer
+            if item.kind == "key":
+                self.keys[pointer] = item
+            else:
+                self.values[pointer] = item
+                if item.node.parent is not None:
+                    self.inner.setdefault(item.node.parent.pointer, []).append(pointer)
+
+    def edit(self, operation: dict[str, Any]) -> _Edit:
+        """Returns an operation as one edit of the line: start, end, new text."""
+        op, path = operation["op"], operation["path"]
+        if op == "remove":
+            return self._remove(path)
+        if op == "replace" or (op == "add" and path in self.values and not self._is_item(path)):
+            return self._replace(path, operation["value"])
+        if op == "add":
+            return self._add(path, operation["value"])
+        raise ValueError(f"no fix does {op!r} at {path!r}")
+
+    def _value(self, path: str) -> Item:
+        try:
+            return self.values[path]
+        except KeyError:
+            raise ValueError(f"the fix does not fit: nothing at {path!r}") from None
+
+    def _is_item(self, path: str) -> bool:
+        return self.line[self._value(path.rpartition("/")[0]).start] == "["
+
+    def _start(self, path: str) -> int:
+        """Returns where an item begins: at its key, if it has one."""
+        return self.keys[path].start if path in self.keys else self._value(path).start
+
+    def _remove(self, path: str) -> _Edit:
+        item = self._value(path)
+        removed = self.line[item.start : item.end]
+        for other in json_items(removed):
+            source = removed[other.start : other.end]
+            if other.kind == "value" and source[0] == '"':
+                self.gone[json.loads(source, strict=False)] = source
+        parent, _, token = path.rpartition("/")
+        siblings = self.inner[parent]
+        at = int(token) if self.line[self._value(parent).start] == "[" else siblings.index(path)
+        if at + 1 < len(siblings):
+            start, end = self._start(path), self._start(siblings[at + 1])
+        elif at:
+            start, end = self.values[siblings[at - 1]].end, item.end
+        else:
+            start, end = self._start(path), item.end
+        return start, end, ""
+
+    def _replace(self, path: str, value: Any) -> _Edit:
+        item = self._value(path)
+        source = self.line[item.start : item.end]
+        start, end, new = item.start, item.end, self._spelled(value)
+        if isinstance(value, str) and source[0] == '"':  # of a string, only what differs
+            old = json.loads(source, strict=False)
+            first, last, text = difference(old, value)
+            start, end = string_columns(self.line, start, end, (first, last))
+            new = self._spelled(text)[1:-1]
+        return start, end, new
+
+    def _add(self, path: str, value: Any) -> _Edit:
+        parent, _, token = path.rpartition("/")
+        owner, siblings = self._value(parent), self.inner.get(parent, [])
+        new = (
+            self.gone[value]
+            if isinstance(value, str) and value in self.gone
+            else self._spelled(value)
+        )
+        if self.line[owner.start] == "{":
+            new = f"{self._spelled(unescape(token))}:{self._space(_COLON)}{new}"
+            # A key of the whole record comes before its messages.
+            at = 0 if not parent else len(siblings)
+        else:
+            at = len(siblings) if token == "-" else int(token)
+            if at > len(siblings):
+                raise ValueError(f"the fix does not fit: nothing to add at {path!r}")
+        comma = f",{self._space(_COMMA)}"
+        if not siblings:
+            place = owner.start + 1
+        elif at < len(siblings):
+            place, new = self._start(siblings[at]), new + comma
+        else:
+            place, new = self.values[siblings[-1]].end, comma + new
+        return place, place, new
+
+    def _space(self, pattern: re.Pattern[str]) -> str:
+        """Returns the white space that this line has after a comma or colon."""
+        found = pattern.search(self.line)
+        return found[1] if found else " "
+
+    def _spelled(self, value: Any) -> str:
+        """Returns JSON in the manner of the line: all ASCII if it is, tight if it is."""
+        comma, colon = f",{self._space(_COMMA)}", f":{self._space(_COLON)}"
+        return json.dumps(
+            value, ensure_ascii=self.line.isascii(), separators=(comma, colon), allow_nan=False
+        )
+
+
+def difference(old: str, new: str) -> tuple[int, int, str]:
+    """Returns where the old string differs from the new one, and what to write there.
+
+    What the two have in common at both ends is left out.
+    """
+    before = _in_common(old, new)
+    after = _in_common(old[before:][::-1], new[before:][::-1])
+    return before, len(old) - after, new[before : len(new) - after]
+
+
+def _in_common(one: str, two: str) -> int:
+    """Returns how many characters two strings have in common at their beginning."""
+    low, high = 0, min(len(one), len(two))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == two[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

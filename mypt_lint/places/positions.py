@@ -1,0 +1,154 @@
+r"""Turns a pointer and a span into columns of one physical line of JSON.
+
+All offsets are code points of the line, counted from 0, the end exclusive. Only lines with findings
+pay for this. Nothing here raises on any text.
+
+Theory of operation. Two readers find the value of a pointer. `members` reads only the objects and
+arrays on the way there, and refuses a line that is not JSON, or is nested too deep. For such a
+line, `json_items` lists all keys and values up to the fault, once. A span counts the decoded code
+points of a string; `string_columns` goes through the escapes in its source.
+
+In the line `{"a": ["x\ny"]}`, the pointer /a/0 has the offsets 7 to 13, and its span (1, 2), which
+is the line end, has the offsets 9 to 11.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+
+from mypt_lint.places.json_items import Item, Node, json_items
+from mypt_spec.bodies.members import Member, Members
+from mypt_spec.bodies.strict_json import unescape
+
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+)
+
+
+class Places:
+    """The places of one line, for any number of findings on it.
+
+    `unique`: the line is known to be JSON in which no key occurs twice.
+    """
+
+    def __init__(self, text: str, *, unique: bool = False) -> None:
+        self.text = text
+        self._members = Members(text, unique=unique)
+        self._found: dict[str, tuple[Member, bool] | None] = {}
+        self._scanned = False
+        self._root: Node | None = None
+        self._children: dict[tuple[Node, str], Node] = {}
+        self._values: dict[Node, Item] = {}
+        self._keys: dict[Node, Item] = {}
+        self._repeats: dict[tuple[Node, str], Item] = {}
+        self._strings: dict[int, _StringColumns] = {}
+
+    def _scan(self) -> None:
+        """Lists the items of the whole line, once."""
+        self._scanned = True
+        for item in json_items(self.text):
+            self._link(item.node)
+            if item.kind == "value":
+                self._values[item.node] = item
+                continue
+            self._keys[item.node] = item
+            if item.duplicate and item.node.parent is not None:
+                self._repeats.setdefault((item.node.parent, str(item.node.token)), item)
+
+    def _link(self, node: Node) -> None:
+        """Makes `node` known to its ancestors.
+
+        A repeated key is a new node, so the last one wins, as in json.loads.
+        """
+        while node.parent is not None:
+            place = (node.parent, str(node.token))
+            if self._children.get(place) is node:
+                return
+            self._children[place] = node
+            node = node.parent
+        self._root = node
+
+    def locate(
+        self, pointer: str, span: tuple[int, int] | None = None, *, on_key: bool = False
+    ) -> tuple[int, int]:
+        """Returns the (start, end) of a pointer in the line.
+
+        Without a span it is the whole key or value, a string with its quotes. With one it is the
+        source of those decoded code points of the string; a span that reaches beyond the string is
+        clamped, and on any other value it is ignored. A pointer that names nothing has the place of
+        its nearest ancestor, or, without one, of the line without its outer white space. Of a
+        repeated key, the value is the last one and the key the second one.
+        """
+        if pointer not in self._found:
+            self._found[pointer] = self._members.find(_tokens(pointer))
+        found = self._found[pointer]
+        if found is None:
+            start, end, exact = self._among_items(_tokens(pointer), on_key=on_key)
+        else:
+            member, exact = found
+            key = member.key if exact and on_key else None
+            start, end = key or (member.start, member.end)
+        if span is None or not exact or not self.text.startswith('"', start):
+            return start, end
+        if start not in self._strings:
+            self._strings[start] = _StringColumns(self.text, start, end)
+        return self._strings[start].of(span)
+
+    def _among_items(self, tokens: list[str], *, on_key: bool) -> tuple[int, int, bool]:
+        """Returns (start, end, whether it is no ancestor) in a line that is not valid JSON."""
+        if not self._scanned:
+            self._scan()
+        node = self._root
+        item = self._values.get(node) if node else None
+        for depth, token in enumerate(tokens, 1):
+            parent = node
+            node = self._children.get((parent, token)) if parent else None
+            if parent is None or node is None:
+                break
+            if on_key and depth == len(tokens) and node in self._keys:
+                item = self._repeats.get((parent, token), self._keys[node])
+            else:
+                item = self._values.get(node, item)
+        if item is None:
+            inner = self.text.strip()
+            start = self.text.find(inner)
+            return start, start + len(inner), False
+        return item.start, item.end, node is not None
+
+
+def _tokens(pointer: str) -> list[str]:
+    tokens = pointer.split("/")[1:]
+    return [unescape(token) for token in tokens] if "~" in pointer else tokens
+
+
+def string_columns(text: str, start: int, end: int, span: tuple[int, int]) -> tuple[int, int]:
+    """Returns the source of the decoded code points `span` of the JSON string `text[start:end]`.
+
+    The string is a literal with its quotes. An escape is one code point, and so is a pair of
+    surrogate escapes. The span is clamped to the string.
+    """
+    return _StringColumns(text, start, end).of(span)
+
+
+class _StringColumns:
+    """The columns of one JSON string, for any number of spans in it: each escape is read once."""
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self._end = end - 1
+        self._escapes = _ESCAPE.finditer(text, start + 1, end - 1)
+        self._decoded: list[int] = []  # of each escape read so far, its decoded offset
+        self._shrinks = [start + 1]  # raw offset minus decoded offset, up to each escape
+
+    def of(self, span: tuple[int, int]) -> tuple[int, int]:
+        first, last = max(span[0], 0), max(span[0], span[1], 0)
+        return self._column(first), self._column(last)
+
+    def _column(self, target: int) -> int:
+        while not self._decoded or self._decoded[-1] < target:
+            escape = next(self._escapes, None)
+            if escape is None:
+                break
+            self._decoded.append(escape.start() - self._shrinks[-1])
+            self._shrinks.append(self._shrinks[-1] + len(escape[0]) - 1)
+        return min(target + self._shrinks[bisect_left(self._decoded, target)], self._end)

@@ -1,0 +1,1 @@
+"""Searches for fixes that a finding alone does not show."""

@@ -1,1 +1,0 @@
-"""Holds the commands of training, and the reader of prepared folders for `mypt-view`."""

@@ -1,0 +1,109 @@
+"""Counts what a history policy makes of conversations, and says it to people.
+
+Input: episodes before and after, and their tokens. Output: numbers that add up over lines, which
+the manifest has under `history`, and a text of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from mypt_cli.words import counted
+from mypt_spec.dialect import Dialect
+from mypt_spec.episode import Episode
+from mypt_spec.history import by_model, held, turn_starts
+from mypt_spec.record_schema import WEIGHT
+from mypt_train.data.formats.options import Options
+
+COUNTED = (
+    "answers", "untrained_answers", "too_long_answers", "shortened_answers",
+    "thoughts_left_out", "empty_thoughts",
+    "tokens", "trained_tokens", "whole_tokens",
+)  # fmt: skip
+"""What is counted: answers that are trained, that train nothing, that no row holds, and that
+no row holds with all turns before them; thoughts
+left out of an episode, and empty ones put into it; tokens of all episodes, those that are trained,
+and those of each conversation as one episode."""
+
+
+def tally(
+    before: Episode, after: Episode, tokens: int, trained: int, dialect: Dialect
+) -> Counter[str]:
+    """Returns the counts of an episode: before a policy, and after it as tokens."""
+    given, kept = held(before.messages, dialect.table), held(after.messages, dialect.table)
+    return Counter(
+        thoughts_left_out=given[0] - kept[0],
+        empty_thoughts=max(0, kept[1] - given[1]),
+        tokens=tokens,
+        trained_tokens=trained,
+    )
+
+
+def answers(episode: Episode, dialect: Dialect, *, last: bool) -> int:
+    """Returns how many turns of an episode have an answer of another weight than 0.
+
+    With `last`, only the last turn counts.
+    """
+    starts = turn_starts(episode.messages, dialect.table) or [0]
+    ends = [*starts[1:], len(episode.messages)]
+    found = [
+        any(
+            by_model(message, dialect.table) and message.meta.get(WEIGHT, 1) != 0
+            for message in episode.messages[begin:end]
+        )
+        for begin, end in zip(starts, ends, strict=True)
+    ]
+    return sum(found[-1:] if last else found)
+
+
+def reported(found: Mapping[str, int]) -> dict[str, Any]:
+    """Returns the counts as the manifest has them."""
+    return {name: found.get(name, 0) for name in COUNTED} | {
+        "context_tokens": found.get("tokens", 0) - found.get("trained_tokens", 0)
+    }
+
+
+def said(options: Options, manifest: Mapping[str, Any]) -> list[str]:
+    """Returns the report in a manifest as lines for people; none where all is kept."""
+    found = manifest.get("history")
+    if found is None:
+        return []
+    dialect, policy = options.loaded_dialect, options.history
+    rule = bool(dialect.table.history.drops)
+    lines = []
+    if not rule:
+        same = "official keeps all thoughts" if policy == "official" else "no thought is left out"
+        lines.append(f"the format {dialect.name} says nothing of thoughts of earlier turns: {same}")
+    context = f"{found['context_tokens']:,} of {found['tokens']:,} tokens are context only"
+    each = f"{counted(found['answers'], 'answer')}, each trained once"
+    if policy == "per-turn":
+        times = found["tokens"] / max(1, found["whole_tokens"])
+        lines.append(f"{each}, in an episode of its own")
+        lines.append(f"{context}; with them, conversations take {times:.2f} times their tokens")
+    else:
+        lines.append(f"{each}; {context}")
+    if rule:
+        left_out = "left out of later episodes"
+        if policy == "official":
+            left_out = "left out"
+            if found["thoughts_left_out"]:
+                left_out += "; per-turn would train them, each before its answer"
+        empty = found["empty_thoughts"]
+        lines.append(
+            f"{counted(found['thoughts_left_out'], 'thought')} of earlier turns {left_out}"
+            + (
+                f"; {counted(empty, 'empty thought')} put before answers without one"
+                if empty
+                else ""
+            )
+        )
+    for key, why in (
+        ("untrained_answers", "left out: nothing of them is trained"),
+        ("too_long_answers", "left out: no row holds them"),
+        ("shortened_answers", "without the first turns: no row holds them with these"),
+    ):
+        if found[key]:
+            lines.append(f"{counted(found[key], 'answer')} {why}")
+    return lines

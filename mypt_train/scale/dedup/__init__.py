@@ -1,1 +1,0 @@
-"""Finds repeated episodes among all units, without a machine that holds all their digests."""

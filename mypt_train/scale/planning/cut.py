@@ -1,0 +1,155 @@
+"""Cuts inputs into units of about equal work.
+
+Input: sources as the commands list them. Output: `Input` with what pins it, and pieces of it, which
+`units_of` joins or keeps apart. Local files are read once, for their SHA-256 and that of each
+piece; of an object of a store, its beginning is read, and its ETag pins it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import BinaryIO, Literal
+
+from mypt_cli.errors import UsageError, unreadable
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.layout import HEAD, LINES, MAGIC, layout_of
+from mypt_cli.jsonl.parquet import row_groups
+from mypt_cli.store import locate
+from mypt_lint.settings.settings import Settings
+from mypt_train.scale.planning.frames import gzip_members, zstd_frames
+from mypt_train.scale.planning.pieces import Cut, Input, Piece
+from mypt_train.scale.planning.proof import Counting, Stamp, hashes, remember
+
+# Whether local inputs are read for the SHA-256 of each piece and of the file, of the file, or none.
+Hashed = Literal["pieces", "files", "nothing"]
+# Packed bytes count as so many.
+PACKED = 4
+_THREADS = 32
+
+
+def cut_inputs(
+    sources: Sequence[Source],
+    rules: Sequence[Settings],
+    *,
+    size: int,
+    hashed: Hashed = "pieces",
+    progress: Callable[[int], None] = lambda _: None,
+) -> tuple[list[Input], list[list[Piece]]]:
+    """Returns the inputs as they are now, and the pieces of each, of about `size` bytes.
+
+    `hashed` says which SHA-256 of local inputs are made. `progress` is told the bytes of the inputs
+    that are done, by any of several threads.
+
+    Raises UsageError for an input that is a stream, or cannot be read.
+    """
+
+    counting = Counting(progress)
+
+    def some(first: int) -> list[tuple[Input, list[Piece]]]:
+        numbers = range(first, min(first + step, len(sources)))
+        return [_cut(n, sources[n], rules[n], size, counting, hashed=hashed) for n in numbers]
+
+    step = 1 + len(sources) // (_THREADS * 8)  # for few threads that change over
+
+    with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store, or hash
+        found = list[tuple[Input, list[Piece]]]()
+        for made in threads.map(some, range(0, len(sources), step)):
+            found += made
+    return [source for source, _ in found], [pieces for _, pieces in found]
+
+
+def units_of(
+    inputs: Sequence[Input], pieces: Sequence[list[Piece]], *, size: int
+) -> list[tuple[Piece, ...]]:
+    """Returns the pieces in units; pieces that follow one another share one up to `size` bytes."""
+    out: list[tuple[Piece, ...]] = []
+    held: list[Piece] = []
+    room = size
+    for source, some in zip(inputs, pieces, strict=True):
+        for piece in some:
+            work = piece.end - piece.start
+            if source.cut == "rows":
+                work = source.bytes // len(some)
+            if source.packing or source.cut == "rows":
+                work *= PACKED
+            if held and work > room:
+                out.append(tuple(held))
+                held, room = [], size
+            held.append(piece)
+            room -= work
+    return [*out, tuple(held)] if held else out
+
+
+def _cut(
+    number: int, source: Source, rules: Settings, size: int, counting: Counting, *, hashed: Hashed
+) -> tuple[Input, list[Piece]]:
+    if source.remote:
+        store, key = locate(source.path)
+        length = source.size or 0
+        with store.open(key, etag=source.etag, size=length, piece=HEAD, ahead=0) as stream:
+            cut, at = _places(source, stream, length, size, local=False)
+        counting.add(length)
+        found = Input(source.path, length, cut, source.compressed, "", source.etag, rules)
+        return found, [Piece(number, start, end) for start, end in at]
+    if source.size is None or source.stdin or source.stream is not None:
+        raise UsageError(f"{source.path}: a stream cannot be read twice; write it to a file")
+    try:
+        with open(source.path, "rb") as stream:
+            length = os.fstat(stream.fileno()).st_size
+            cut, at = _places(source, stream, length, size, local=True)
+            ranges = at if hashed == "pieces" and cut != "rows" else []
+            whole, parts = "", list[str]()
+            if hashed == "nothing":
+                counting.add(length)
+            else:
+                before = Stamp.of(stream)
+                whole, parts = hashes(stream, ranges or [(0, length)], counting)
+                remember(source.path, whole, before)
+    except OSError as error:
+        raise unreadable(source.path, error) from None
+    found = Input(source.path, length, cut, source.compressed, whole, "", rules)
+    if not ranges:
+        parts = [""] * len(at)
+    return found, [
+        Piece(number, start, end, digest) for (start, end), digest in zip(at, parts, strict=False)
+    ]
+
+
+def _places(
+    source: Source, stream: BinaryIO, length: int, size: int, *, local: bool
+) -> tuple[Cut, list[tuple[int, int]]]:
+    """Returns how an input is cut, and where."""
+    if not length:
+        return "lines", []
+    if source.compressed:
+        divide = zstd_frames if source.compressed == "zst" else gzip_members
+        starts = divide(stream, length, local=local)
+        if len(starts) > 1:
+            return "frames", _joined([*starts, length], max(size // PACKED, 1))
+        return "whole", [(0, length)]
+    stream.seek(0)
+    head = stream.read(HEAD)
+    if head.startswith(MAGIC):
+        ends = [0]
+        for group in row_groups(stream, source.path):
+            ends.append(ends[-1] + group)
+        numbers = {end: number for number, end in enumerate(ends)}
+        if len(numbers) == len(ends) > 2:
+            at = _joined(ends, size)
+            return "rows", [(numbers[start], numbers[end]) for start, end in at]
+        return "rows", [(0, max(len(ends) - 1, 1))]
+    if layout_of(head, ended=True) == LINES:
+        return "lines", [(at, min(at + size, length)) for at in range(0, length, size)]
+    return "whole", [(0, length)]
+
+
+def _joined(ends: Sequence[int], size: int) -> list[tuple[int, int]]:
+    """Returns ranges of at least `size` bytes, but for the last, which end where `ends` say."""
+    out, start = [], ends[0]
+    for end in ends[1:]:
+        if end - start >= size or end == ends[-1]:
+            out.append((start, end))
+            start = end
+    return out

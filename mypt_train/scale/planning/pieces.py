@@ -1,0 +1,187 @@
+"""Cuts an input into pieces that can be read by themselves, and reads one of them.
+
+Input: a local file, or an object of a store. A piece is a range of its bytes, of whole frames of
+zstandard, of row groups of Parquet, or all of it. Output: blocks of lines, each line in exactly one
+piece.
+
+A range of bytes is cut without a look at the data, so that a plan of a terabyte needs no reading.
+Its lines are those that begin in it: it leaves out all up to its first line end, unless it begins
+the input, and goes on after its end up to a line end. A line that begins exactly at an end belongs
+to the piece before, because a frame does not say what came before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Literal, cast
+
+from mypt_cli.errors import unreadable
+from mypt_cli.jsonl.blocks import Block, Packing, Source, content, cut_lines
+from mypt_cli.jsonl.compression import CHUNK, FileReader
+from mypt_cli.jsonl.parquet import parquet_blocks
+from mypt_cli.jsonl.records import record_blocks
+from mypt_cli.jsonl.values import MAX_LINE
+from mypt_cli.store import is_url, locate
+from mypt_lint.settings.settings import NO_SETTINGS, Settings
+
+Cut = Literal["lines", "frames", "rows", "whole"]
+CUTS: tuple[Cut, ...] = ("lines", "frames", "rows", "whole")
+# Bytes on disk that are read at a time.
+BLOCK = 1 << 20
+# Bytes of an object that are fetched at a time where only its beginning is wanted.
+LITTLE = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input as it was when it was listed.
+
+    `bytes` are those on disk. A local file has `sha256`, an object of a store `etag`. `rules` are
+    the settings of `mypt-lint` that decide which lines are refused.
+    """
+
+    path: str
+    bytes: int
+    cut: Cut
+    packing: Packing = ""
+    sha256: str = ""
+    etag: str = ""
+    rules: Settings = NO_SETTINGS
+
+    @property
+    def local(self) -> bool:
+        """Returns whether it is a file, not an object of a store."""
+        return not is_url(self.path)
+
+    def described(self) -> dict[str, Any]:
+        """Returns what the manifest says of it: what pins it, and settings if there are some."""
+        pin = {"sha256": self.sha256} if self.local else {"etag": self.etag}
+        settings = json.loads(json.dumps(dict(self.rules.values)))
+        return {"path": self.path} | pin | ({"settings": settings} if settings else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of an input: bytes `start` to `end` of the file, or row groups if it is cut so.
+
+    `file` is the number of the input. `sha256` is that of the bytes, "" if the whole file has to be
+    proved.
+    """
+
+    file: int
+    start: int
+    end: int
+    sha256: str = ""
+
+
+@contextmanager
+def opened(source: Input, *, little: bool = False) -> Iterator[BinaryIO]:
+    """Opens an input, to be read and sought in; `little` says that little of it will be read.
+
+    Raises UsageError if it is not there, or is an object that has changed.
+    """
+    if source.local:
+        try:
+            stream: BinaryIO = open(source.path, "rb")  # noqa: SIM115
+        except OSError as error:
+            raise unreadable(source.path, error) from None
+    else:
+        store, key = locate(source.path)
+        few: dict[str, int] = {"piece": LITTLE, "ahead": 0} if little else {}
+        found = store.open(key, etag=source.etag, size=source.bytes, **few)
+        stream = cast("BinaryIO", found)
+    with stream:
+        yield stream
+
+
+def piece_blocks(
+    source: Input,
+    piece: Piece,
+    *,
+    block_size: int = BLOCK,
+    max_line: int = MAX_LINE,
+    little: bool = False,
+    seen: Callable[[bytes], None] | None = None,
+) -> Iterator[Block]:
+    """Yields the records of a piece, one a line; their rows count from 1 in the piece.
+
+    `little` says that only the first of them are wanted. `seen` is told the bytes of the piece as
+    they are read, if it is cut in lines or frames. Raises UsageError if the input cannot be
+    read.
+    """
+    with opened(source, little=little) as stream:
+        if source.cut == "rows":
+            yield from parquet_blocks(
+                Source(source.path, size=source.bytes),
+                block_size=block_size,
+                max_line=max_line,
+                groups=range(piece.start, piece.end),
+                stream=stream,
+            )
+        elif source.cut == "whole":
+            whole = Source(source.path, source.packing, source.bytes, stream=stream)
+            yield from record_blocks(whole, block_size=block_size, max_line=max_line)
+        else:
+            yield from _lines(source, piece, stream, block_size, max_line, seen)
+
+
+class _Told:
+    """A stream that tells what is read of it."""
+
+    def __init__(self, stream: BinaryIO, seen: Callable[[bytes], None]) -> None:
+        self.seek, self.seekable = stream.seek, stream.seekable
+        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+        self._seen = seen
+
+    def read(self, size: int) -> bytes:
+        self._seen(data := self._read(size))
+        return data
+
+
+def _lines(
+    source: Input,
+    piece: Piece,
+    stream: BinaryIO,
+    size: int,
+    max_line: int,
+    seen: Callable[[bytes], None] | None,
+) -> Iterator[Block]:
+    """Yields the lines that begin in a piece, after its first byte and up to its end."""
+    packed = Source(source.path, source.packing)
+    told = stream if seen is None else cast("BinaryIO", _Told(stream, seen))
+    reader = FileReader(told, source.path, piece.start, piece.end)
+
+    def after() -> Iterator[bytes]:
+        if piece.end < source.bytes:
+            yield from content(packed, FileReader(stream, source.path, piece.end), min(size, CHUNK))
+
+    owned = _owned(content(packed, reader, size), after, begins=not piece.start)
+    yield from cut_lines(owned, reader, max_line=max_line)
+
+
+def _owned(
+    inside: Iterator[bytes], after: Callable[[], Iterator[bytes]], *, begins: bool
+) -> Iterator[bytes]:
+    """Yields the lines that begin in a piece; `begins` says that it begins its input.
+
+    `after` returns what comes after the piece. If one line goes through all of it, it has none.
+    """
+    for data in inside:
+        at = 0 if begins else data.find(b"\n") + 1
+        begins = begins or at > 0
+        if begins:
+            yield data[at:]
+    if begins:
+        yield from _to_line_end(after())
+
+
+def _to_line_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yields what comes up to the first line end."""
+    for data in pieces:
+        at = data.find(b"\n") + 1
+        yield data[: at or None]
+        if at:
+            return

@@ -1,0 +1,247 @@
+"""Makes a data set of JSONL: lints, encodes, masks, packs and writes.
+
+Input: files of records, or objects of a store. Output: a folder of shards with a manifest, whole or
+not there; and `rejects.jsonl`. Each line is accounted for (invariant 5 of ARCHITECTURE.md).
+`docs/toolcall_sft.md` describes the files.
+
+It is a plan (`mypt_train.scale`) that one process follows at once: its units are small, processes
+that are copies of this one make them, and the manifest is put without a question. A run that was
+killed makes the units that are missing, and the number of processes changes no byte. What several
+machines need is left out: hashes of pieces, proofs of what this run has made itself, logs of
+failures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from mypt_cli import atomic
+from mypt_cli.errors import UsageError
+from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
+from mypt_cli.store import StoreError
+from mypt_lint.settings.settings import Settings
+from mypt_spec.tokenizer.vocabulary import VocabularyError
+from mypt_train.data import durable
+from mypt_train.data.formats.options import Options
+from mypt_train.data.units import SIZE
+from mypt_train.scale.commit import commit_alone
+from mypt_train.scale.planning import places
+from mypt_train.scale.planning.plan import Plan, dumped, make_plan
+from mypt_train.scale.planning.proof import ChangedError, prove
+from mypt_train.scale.run import run_unit
+from mypt_train.scale.state import report_there
+
+Progress = Callable[[str, int, int], None]
+# Bytes of a unit of objects: their beginnings cost a request each, and some that are read ahead.
+_FAR = 32 << 20
+
+
+class PrepareError(Exception):
+    """A data set cannot be made; the message says why and what to do.
+
+    No folder that could be taken for a data set is left.
+    """
+
+
+def prepare(
+    sources: list[Source],
+    out: Path,
+    options: Options,
+    *,
+    rules: Sequence[Settings] = (),
+    workers: int = 1,
+    resume: bool = False,
+    unit_size: int | None = None,
+    progress: Progress = lambda *_: None,
+) -> dict[str, Any]:
+    """Makes a data set in the folder `out`; returns its manifest.
+
+    - `rules`: the settings of each source, as `mypt-lint` has them; they decide what is refused.
+    - `resume`: continue what an earlier run with the same options and inputs has left.
+    - `unit_size`: bytes of input in a unit; by default 4 MiB, or 32 MiB if some are in a store.
+    - `progress`: called with what is being done ("reading", "encoding", "proving", "writing"), and
+      bytes done of bytes in all.
+
+    Raises PrepareError. If a line is refused and `on_error` is "fail", the message names the first
+    reasons and the file of rejects, and the same folder may be used again.
+    """
+    try:
+        far = any(source.remote for source in sources)
+        unit = unit_size or (_FAR if far else SIZE)
+        size = sum(source.size or 0 for source in sources)
+        read = partial(_told, progress, "reading", size)
+        plan = make_plan(sources, rules, options, str(out), unit=unit, alone=True, progress=read)
+        progress("reading", size, size)
+        _open_folder(out, plan, resume=resume)
+        _make_units(plan, workers, progress)
+        size = sum(source.bytes for source in plan.inputs if source.local)
+        prove(plan.inputs, partial(_told, progress, "proving", size))
+        progress("proving", size, size)
+        return commit_alone(plan, progress)
+    except ChangedError as error:
+        raise PrepareError(
+            f"an input has changed while it was read ({error.args[0]}); delete the output and "
+            "begin anew"
+        ) from None
+    except StoreError as error:
+        if error.kind in ("changed", "missing"):
+            raise PrepareError(f"{error}; delete the output and begin anew") from None
+        raise PrepareError(f"{error}, then use --resume") from None
+    except (UsageError, VocabularyError) as error:
+        raise PrepareError(str(error)) from None
+    except OSError as error:
+        where = error.filename or out
+        hint = (
+            "free some space and run again with --resume"
+            if error.errno == 28
+            else "check the disk and its permissions, then use --resume"
+        )
+        raise PrepareError(f"{where}: {error.strerror or error}; {hint}") from None
+
+
+def _told(progress: Progress, what: str, total: int, done: int) -> None:
+    progress(what, done, total)
+
+
+def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
+    """Makes the folder for units, with a plan in it that says what they are for.
+
+    Raises PrepareError if `out` is not empty, or was begun with another plan.
+    """
+    folder, there = out / WORK, out / places.ALONE
+    if (out / PLAN).exists() and not (out / MANIFEST).exists():
+        raise PrepareError(
+            f"{out}: is planned for several machines; go on with mypt-prepare resume --plan "
+            f"{out / PLAN}, or name another folder"
+        )
+    wanted = dumped(plan)
+    if folder.exists():
+        if not resume:
+            raise PrepareError(
+                f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}"
+            )
+        if there.exists() and (other := _difference(there.read_bytes(), wanted)):
+            raise PrepareError(f"{out}: the earlier run had {other}; delete {folder} to begin anew")
+    elif out.exists() and any(p.name != REJECTS for p in out.iterdir()):
+        if resume and (out / MANIFEST).exists():
+            raise PrepareError(f"{out}: is complete, there is nothing to resume")
+        raise PrepareError(f"{out}: is not empty; name another folder, or empty it")
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic.write(there, [wanted])
+
+
+def _difference(before: bytes, now: bytes) -> str:
+    """Returns in what the plan of an earlier run differs from this one; "" if in nothing."""
+    try:
+        # The folder may have another name by now.
+        one, two = ({**json.loads(plan), "out": "", "sha256": ""} for plan in (before, now))
+        if one == two:
+            return ""
+        for key, value in two["options"].items():
+            if one["options"].get(key) != value:
+                return f"{key} = {one['options'].get(key)!r}, this one has {value!r}"
+        if [i.get("rules") for i in one["inputs"]] != [i.get("rules") for i in two["inputs"]]:
+            return "other settings of mypt-lint (mypt-lint.toml, or --ignore)"
+        if one["inputs"] != two["inputs"]:
+            return "other inputs, or an input has changed since"
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return f"a {PLAN} that is damaged now"
+    return "another grammar, vocabulary, unit size or version"
+
+
+def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
+    """Makes the units that no earlier run has made."""
+    sizes = [sum(plan.bytes_of(piece) for piece in unit) for unit in plan.units]
+    todo = [number for number in range(len(plan.units)) if not _is_made(plan, number)]
+    total = sum(sizes)
+    at = total - sum(sizes[number] for number in todo)
+
+    def reading(done: int) -> None:
+        progress("encoding", at + done, total)
+
+    for number in _run(plan, todo, workers, reading):
+        at += sizes[number]
+        progress("encoding", at, total)
+
+
+def _is_made(plan: Plan, number: int) -> bool:
+    """Returns whether a unit is there and whole; forgets one that is damaged."""
+    report = Path(plan.out, places.report(number))
+    if not report.exists():
+        return False
+    path = Path(plan.out, places.unit(number))
+    with suppress(StoreError):
+        found = report_there(plan.store(), number)
+        if found and path.exists() and durable.sha256(path) == found.sha256:
+            return True
+    report.unlink()
+    return False
+
+
+def _run(
+    plan: Plan, todo: list[int], workers: int, reading: Callable[[int], None]
+) -> Iterator[int]:
+    """Makes units, and yields the number of each.
+
+    `reading` is told how many bytes of a unit are read, if this process makes it. It may draw, so
+    it is told nothing before processes that are copies of this one have begun.
+    """
+    if workers <= 1 or len(todo) <= 1:
+        reading(0)
+        for number in todo:
+            run_unit(plan, number, alone=True, progress=reading)
+            yield number
+        return
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_all_start_methods, get_context
+
+    # The threads of a client of stores do not live on in a copy of this process.
+    local = all(source.local for source in plan.inputs)
+    method = "fork" if local and "fork" in get_all_start_methods() else "spawn"
+    plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded once, before they fork
+    pool = ProcessPoolExecutor(
+        min(workers, len(todo)), get_context(method), initializer=_begin, initargs=(plan,)
+    )
+    try:
+        futures = {pool.submit(_one, number): number for number in todo}
+        reading(0)
+        for future in as_completed(futures):
+            future.result()
+            yield futures[future]
+    except BrokenProcessPool:
+        raise PrepareError(
+            "a worker process was killed, perhaps for want of memory; go on with --resume --jobs 1"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_plans: list[Plan] = []  # the plan of a worker process
+
+
+def _begin(plan: Plan) -> None:
+    """Prepares this worker, and ends it as soon as the process that started it has gone."""
+    from multiprocessing import parent_process
+
+    _plans[:] = [plan]
+
+    def wait() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)  # files are whole or not there, so nothing has to be put in order
+
+    Thread(target=wait, daemon=True).start()
+
+
+def _one(number: int) -> None:
+    run_unit(_plans[0], number, alone=True)

@@ -1,0 +1,296 @@
+"""Writes and reads checkpoints: a model folder, and what is needed to continue training.
+
+`step_<number>/` holds config.json and model.safetensors, as Hugging Face has them, and
+optimizer.safetensors and trainer.json, which says what the model was trained with. The folder is
+written under another name and renamed when all of it is on the disk, so a checkpoint is whole or
+not there. Nothing is pickled. The room `sharded` writes checkpoints of several processes in pieces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from mypt_cli import atomic
+from mypt_model.folder import (
+    CONFIG,
+    GENERATION,
+    OPTIMIZER,
+    TRAINER,
+    WEIGHTS,
+    checkpoints,
+    read_object,
+)
+from mypt_model.pieces import files_of_weights, is_sharded
+from mypt_model.pretrained import Net, PretrainedConfig, open_model
+from mypt_model.shape import LlamaConfig, ModelError
+from mypt_train.data import durable
+from mypt_train.training.parts import lora
+from mypt_train.training.parts.distributed import ALONE, World, piece, whole
+
+SCHEMA, VERSION = "mypt_checkpoint", 1
+# Keys of config.json that two models of one shape need not share.
+_FREE = (
+    "max_position_embeddings", "dtype", "torch_dtype", "_name_or_path", "architectures",
+    "bos_token_id", "eos_token_id", "pad_token_id",
+)  # fmt: skip
+# Size and SHA-256 of files, by name.
+Files = dict[str, dict[str, Any]]
+
+
+class CheckpointError(Exception):
+    """A checkpoint cannot be written, or trained from; the message says why and what to do."""
+
+
+def save(
+    out: Path,
+    step: int,
+    model: Net,
+    optimizer: torch.optim.Optimizer,
+    facts: dict[str, Any],
+    world: World,
+    *,
+    keep: int,
+    beside: Mapping[str, bytes] | None = None,
+) -> Path:
+    """Writes the checkpoint after `step` steps, deletes all but the last `keep`; returns its path.
+
+    All processes call it, and the first one writes. `beside` are further files, by name. Raises
+    CheckpointError if the disk is full or refuses, or if weights are not finite; earlier
+    checkpoints are then still there.
+    """
+    path = out / f"step_{step:06}"
+    weights = {name: _held(weight, world) for name, weight in lora.merged(model).items()}
+    state = {
+        f"{key}:{name}": _held(value, world)
+        for name, weight in model.named_parameters()
+        for key, value in optimizer.state.get(weight, {}).items()
+    }
+    beside = dict(beside or {}) | lora.files(model, facts)
+    if world.first:
+        spoilt = [
+            name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())
+        ]
+        refuse_spoilt(out, step, spoilt)
+        try:
+            _write(path, weights, state, model, stamped(facts, step), beside)
+        except (OSError, SafetensorError) as error:
+            raise unwritten(path, error) from None
+        drop_old(out, keep)
+    world.wait()
+    return path
+
+
+def stamped(facts: dict[str, Any], step: int) -> dict[str, Any]:
+    """Returns what trainer.json says of a checkpoint, but for its files."""
+    return facts | {"schema": SCHEMA, "version": VERSION, "step": step}
+
+
+def refuse_spoilt(out: Path, step: int, names: Sequence[str]) -> None:
+    """Raises CheckpointError if there are names of weights that are not finite."""
+    if names:
+        raise CheckpointError(
+            f"after step {step} {len(names)} weights are not finite, such as {names[0]}; "
+            f"{_left(out)}. Lower train.lr"
+        )
+
+
+def unwritten(path: Path, error: object) -> CheckpointError:
+    """Returns the error of a checkpoint that the disk refuses."""
+    return CheckpointError(
+        f"{path}: cannot be written: {error}; {_left(path.parent)}. Free some space and go on with "
+        "--resume"
+    )
+
+
+def drop_old(out: Path, keep: int) -> None:
+    """Deletes all checkpoints but the last `keep`."""
+    for old in checkpoints(out)[:-keep]:
+        shutil.rmtree(old)
+
+
+def _left(out: Path) -> str:
+    kept = checkpoints(out)
+    return f"the last checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
+
+
+def _held(tensor: Tensor, world: World) -> Tensor:
+    full = whole(tensor)
+    return full.cpu().contiguous() if world.first else torch.empty(0)
+
+
+def _write(
+    path: Path,
+    weights: dict[str, Tensor],
+    state: dict[str, Tensor],
+    model: Net,
+    facts: dict[str, Any],
+    beside: Mapping[str, bytes],
+) -> None:
+    with atomic.folder(path) as part:
+        save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
+        save_file(state, part / OPTIMIZER)
+        dtype = next(iter(weights.values())).dtype
+        complete(part, measured(part, [WEIGHTS, OPTIMIZER]), model, dtype, facts, beside)
+
+
+def measured(folder: Path, names: Iterable[str]) -> Files:
+    """Returns the size and the SHA-256 of files in a folder."""
+    return {
+        name: {"bytes": (folder / name).stat().st_size, "sha256": durable.sha256(folder / name)}
+        for name in names
+    }
+
+
+def complete(
+    part: Path, files: Files, model: Net, dtype: torch.dtype, facts: dict[str, Any],
+    beside: Mapping[str, bytes],
+) -> None:  # fmt: skip
+    """Writes what a checkpoint has besides tensors; trainer.json, which lists all, is the last."""
+    for name, content in beside.items():
+        (part / name).parent.mkdir(exist_ok=True)
+        (part / name).write_bytes(content)
+    shape = model.config.as_json()
+    key = "dtype" if "dtype" in shape else "torch_dtype"
+    for name, value in (
+        (CONFIG, shape | {key: str(dtype).removeprefix("torch.")}),
+        (TRAINER, facts | {"files": files | measured(part, beside)}),
+    ):
+        (part / name).write_text(
+            json.dumps(value, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
+
+
+def generation_of(folder: Path | None) -> dict[str, bytes]:
+    """Returns the settings of generation in the folder of a model, as a file by its name."""
+    path = None if folder is None else folder / GENERATION
+    return {} if path is None or not path.is_file() else {GENERATION: path.read_bytes()}
+
+
+def facts_of(folder: Path, world: World = ALONE) -> dict[str, Any]:
+    """Returns the content of trainer.json; {} for a model that another program has made.
+
+    The processes share the work of comparing digests, so all of them call it. Raises
+    CheckpointError, in all of them, for a file that cannot be read, has another version, or lists a
+    file that is missing or was altered.
+    """
+    path = folder / TRAINER
+    if not path.exists():
+        return {}
+    try:
+        facts = read_object(path)
+    except ModelError as error:
+        raise CheckpointError(str(error)) from None
+    if (facts.get("schema"), facts.get("version")) != (SCHEMA, VERSION):
+        raise CheckpointError(f"{path}: is not a {SCHEMA} of version {VERSION}")
+    files = facts["files"]
+    altered = torch.zeros(len(files), device=world.device)
+    for i, (name, entry) in enumerate(files.items()):
+        if i % world.size == world.rank and not _is(folder / name, entry["sha256"]):
+            altered[i] = 1
+    for name, wrong in zip(files, world.sum(altered).tolist(), strict=True):
+        if wrong:
+            raise CheckpointError(
+                f"{folder / name}: is missing or was altered; delete {folder} to go on from the "
+                "checkpoint before it"
+            )
+    return facts
+
+
+def _is(path: Path, sha256: str) -> bool:
+    return path.exists() and durable.sha256(path) == sha256
+
+
+def digest(folder: Path) -> str:
+    """Returns the SHA-256 of a model's weights, over all their files, in hexadecimal."""
+    files = (
+        files_of_weights(folder)
+        if is_sharded(folder)
+        else sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
+    )
+    return hashlib.sha256("".join(durable.sha256(path) for path in files).encode()).hexdigest()
+
+
+def load_weights(folder: Path, model: Net) -> int:
+    """Copies the weights of a folder into a model; returns the number of ids without embedding.
+
+    The model's embeddings of these ids, which the folder lacks, stay as they are. Raises
+    CheckpointError for a folder without a model, or with a model of another shape.
+    """
+    try:
+        found = open_model(folder)
+    except ModelError as error:
+        raise CheckpointError(str(error)) from None
+    weights = dict(found.named_parameters())
+    fresh = lacking(folder, found.config, model)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(
+                ("embed_tokens.weight", "lm_head.weight")
+            ) else weight.copy_(weights[name])
+    return fresh
+
+
+def lacking(folder: Path, given: LlamaConfig | PretrainedConfig, model: Net) -> int:
+    """Returns how many ids of a model the one in a folder lacks, whose shape is `given`.
+
+    Raises CheckpointError if their shapes differ otherwise.
+    """
+    fresh = model.config.vocab_size - given.vocab_size
+    wanted = model.config.as_json() | {"vocab_size": given.vocab_size}
+    for key, value in given.as_json().items():
+        if wanted.get(key, value) != value and key not in _FREE:
+            raise CheckpointError(
+                f"{folder}: {key} is {value}, the config has {wanted[key]}; use the shape of the "
+                "model that training begins with"
+            )
+    if fresh < 0:
+        raise CheckpointError(
+            f"{folder}: has {given.vocab_size} ids, the data {model.config.vocab_size}: these are "
+            "different vocabularies"
+        )
+    return fresh
+
+
+def load_state(folder: Path, model: Net, optimizer: torch.optim.Optimizer) -> None:
+    """Gives an optimizer the state of a checkpoint: of each tensor, what this process holds.
+
+    No more than one whole tensor is in memory. Raises CheckpointError if it cannot be read.
+    """
+    weights = dict(model.named_parameters())
+    try:
+        with safe_open(folder / OPTIMIZER, "pt") as stored:
+            for full in stored.keys():  # noqa: SIM118
+                key, _, name = full.partition(":")
+                value = stored.get_tensor(full)
+                optimizer.state[weights[name]][key] = (
+                    value.clone() if value.dim() == 0 else piece(value, weights[name])
+                )
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{folder / OPTIMIZER}: cannot be read: {error}") from None
+
+
+def size_of(model: Net) -> int:
+    """Returns about how many bytes a checkpoint has: weights, and two moments of trained ones."""
+    return sum(w.numel() * (12 if w.requires_grad else 4) for w in model.parameters()) + (1 << 16)
+
+
+def check_space(out: Path, model: Net, keep: int) -> None:
+    """Raises CheckpointError if the disk has no room for the checkpoints to keep and one more."""
+    free = shutil.disk_usage(out).free
+    there = sum(file.stat().st_size for folder in checkpoints(out) for file in folder.rglob("*"))
+    wanted = size_of(model) * (keep + 1) - there
+    if wanted > free:
+        raise CheckpointError(
+            f"{out}: {keep + 1} checkpoints take {wanted / 1e6:,.0f} MB, {free / 1e6:,.0f} MB are "
+            "free; free some space or set train.keep"
+        )

@@ -1,0 +1,273 @@
+"""Joins several processes, as torchrun starts them: roles, sums, and the model over all of them.
+
+The model is copied to each process (DDP) or its weights are shared among them (FSDP2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from mypt_model.pretrained import Net
+from mypt_train.training.parts.watch import SILENT, Watch
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among all. `first` writes and prints. `watch` sees whether the others live."""
+
+    rank: int
+    size: int
+    device: torch.device
+    watch: Watch | None = None
+
+    @property
+    def first(self) -> bool:
+        return self.rank == 0
+
+    def shares(self, strategy: str) -> bool:
+        """Returns whether the processes share the weights of a model."""
+        return strategy == "fsdp" and self.size > 1
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Returns the sum over all processes, on each of them; changes the tensor in place."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def told(self, value: Any) -> Any:
+        """Returns what the first process gives; all processes call it."""
+        shared = [value]
+        if self.size > 1:
+            dist.broadcast_object_list(shared, src=0, device=self.device)
+        return shared[0]
+
+    def note(self, step: int) -> None:
+        """Tells the other processes at which step this one is."""
+        if self.watch is not None:
+            self.watch.note(step)
+
+    def wait(self) -> None:
+        """Waits until all processes are here."""
+        if self.size > 1:
+            dist.barrier()
+
+
+ALONE = World(0, 1, torch.device("cpu"))
+
+
+class ProcessLost(Exception):
+    """A process of several is gone, or never came; the message names it and says what to do."""
+
+
+@contextlib.contextmanager
+def joined(device: str | None = None, *, timeout: float = 1800) -> Iterator[World]:
+    """Joins the processes that torchrun has started; yields this one. Without torchrun it is alone.
+
+    Processes talk by NCCL on GPUs, else by gloo, and wait for each other for `timeout` seconds.
+    Raises ProcessLost if one never comes, or is gone later.
+    """
+    size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if where.type == "cuda" and where.index is None:
+        where = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(where)
+    if size == 1:
+        yield World(0, 1, where)
+        return
+    try:
+        watch = _watched(rank, size, where, timeout)
+    except (RuntimeError, ValueError) as error:
+        said = str(error).partition("\n")[0].rstrip(". ")
+        raise ProcessLost(
+            f"the {size} processes did not find each other: {said}; start them all at once, with "
+            "torchrun"
+        ) from None
+    try:
+        yield World(rank, size, where, watch)
+    except BaseException as error:
+        if isinstance(error, RuntimeError) and _LOST.search(str(error)):
+            raise ProcessLost(watch.blame()) from None
+        watch.leave(str(error) or type(error).__name__)
+        raise
+    else:
+        watch.leave()
+    finally:
+        watch.close()
+        dist.destroy_process_group()
+
+
+# What gloo, NCCL and the store say when the other end is gone or does not answer.
+_LOST = re.compile(r"gloo|NCCL|[Cc]onnection|Broken pipe|[Tt]imed out|Socket")
+
+
+def _watched(rank: int, size: int, where: torch.device, timeout: float) -> Watch:
+    """Joins the processes; returns the watch over them."""
+    stores: Any = dist
+    wait = timedelta(seconds=timeout)
+
+    def client() -> Any:
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        return stores.TCPStore(address, port, is_master=False, timeout=wait)
+
+    backend = "nccl" if where.type == "cuda" else "gloo"
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        # The launcher may keep its store when it starts the processes again, with the addresses of
+        # those that have ended.
+        attempt = f"attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+        first = stores.PrefixStore(attempt, client())
+        dist.init_process_group(backend, store=first, rank=rank, world_size=size, timeout=wait)
+    else:
+        dist.init_process_group(backend, timeout=wait)
+    run = [secrets.token_hex(4)]
+    dist.broadcast_object_list(run, src=0, device=where)
+    return Watch(
+        stores.PrefixStore(run[0], client()), rank, size, silent=min(SILENT, timeout)
+    ).start()
+
+
+def use_threads(wanted: int | None, hidden_size: int, world: World) -> int | None:
+    """Sets the number of threads that torch uses, and returns it; returns None on a GPU.
+
+    Without `wanted`, the number is that of OMP_NUM_THREADS, which torchrun sets, or else one thread
+    for each 128 x 128 of a weight, but at most one for each core of this process. Threads that wait
+    for each other at each small product cost ten times what they save as soon as anything else runs
+    on their cores. The same model on the same machine always has the same number, because sums of
+    floats depend on it.
+    """
+    if wanted is None and world.device.type != "cpu":
+        return None
+    if wanted is None and "OMP_NUM_THREADS" in os.environ:
+        return torch.get_num_threads()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    number = wanted or max(1, min((hidden_size // 128) ** 2, (cores or 1) // here))
+    torch.set_num_threads(number)
+    return number
+
+
+def precision(name: str, device: torch.device) -> torch.dtype:
+    """Returns the dtype to compute in.
+
+    "auto" is bfloat16 on a GPU that has it in hardware, and float32 elsewhere.
+    """
+    if name == "auto":
+        return (
+            torch.bfloat16
+            if device.type == "cuda" and torch.cuda.is_bf16_supported()
+            else torch.float32
+        )
+    return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
+def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> nn.Module:
+    """Returns the model as it is called in training.
+
+    "ddp": each process has a copy, and gradients are averaged. "fsdp": each process holds a part of
+    all weights. `dtype` is what sharded weights are computed in. Weights of a model on the device
+    "meta" get memory, but no values.
+    """
+    empty = any(weight.is_meta for weight in model.parameters())
+    if not empty:
+        model.to(world.device)
+    elif strategy == "ddp" or world.size == 1:
+        model.to_empty(device=world.device)
+    if world.shares(strategy):
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        policy = (
+            MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+            if dtype != torch.float32
+            else MixedPrecisionPolicy()
+        )
+        mesh = init_device_mesh(world.device.type, (world.size,))
+        for layer in model.model.layers:
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        fully_shard(model, mesh=mesh, mp_policy=policy)
+        return model.to_empty(device=world.device) if empty else model
+    if world.size > 1:
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(
+            model, device_ids=[world.device.index] if world.device.type == "cuda" else None
+        )
+    return model
+
+
+@torch.no_grad()
+def give(model: Net, values: dict[str, Tensor], world: World) -> None:
+    """Gives each process its pieces of the weights of a model, and all of its buffers.
+
+    The first process has whole weights in `values`, which this empties; other processes give none,
+    and have one whole weight at a time. All processes call it.
+    """
+    for name, weight in model.named_parameters():
+        value = values.pop(name) if world.first else torch.empty(weight.shape, dtype=weight.dtype)
+        weight.copy_(like(value, weight))
+    for buffer in model.buffers():
+        dist.broadcast(buffer, 0)
+
+
+@contextlib.contextmanager
+def last_of(model: nn.Module, *, last: bool) -> Iterator[None]:
+    """Lets copies of a model exchange gradients only in the last micro-batch of a step."""
+    apart: Any = getattr(model, "no_sync", None)
+    with contextlib.nullcontext() if last or apart is None else apart():
+        yield
+
+
+def reshard(model: nn.Module) -> None:
+    """Shards weights again after a forward pass without a backward pass.
+
+    Otherwise they would stay whole, and be other objects than the optimizer's.
+    """
+    shard: Any = getattr(model, "reshard", None)
+    if shard is not None:
+        shard()
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Returns a tensor as one process would hold it; all processes must call this."""
+    from torch.distributed.tensor import DTensor
+
+    if isinstance(tensor, DTensor):
+        tensor = tensor.full_tensor()
+    return tensor.detach()
+
+
+def own(tensor: Tensor) -> Tensor:
+    """Returns the piece of a tensor that this process holds: all of it, if it is not sharded."""
+    from torch.distributed.tensor import DTensor
+
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def piece(tensor: Tensor, pattern: Tensor) -> Tensor:
+    """Returns this process's part of a whole tensor that every process has, as `pattern` has it."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    if not isinstance(pattern, DTensor):
+        return tensor.to(pattern.device)
+    return distribute_tensor(
+        tensor.to(pattern.device), pattern.device_mesh, pattern.placements, src_data_rank=None
+    )
+
+
+def like(tensor: Tensor, pattern: Tensor) -> Tensor:
+    """Returns a whole tensor, sharded as `pattern` is."""
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    if isinstance(pattern, DTensor):
+        return distribute_tensor(tensor.to(pattern.device), pattern.device_mesh, pattern.placements)
+    return tensor.to(pattern.device)
