@@ -159,11 +159,11 @@ def commands(script: str) -> list[str | list[str]]:
 
 
 def test_the_page(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Every command of docs/your_format.md does what the page says, one after another.
+    """Every command of docs/custom_format.md does what the page says, one after another.
 
     In the quick suite our commands run in this process, and the rest of the page in a shell.
     """
-    page = (ROOT / "docs/your_format.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/custom_format.md").read_text(encoding="utf-8")
     # A process loads a folder once by its name, and other tests have one of this name elsewhere.
     page = page.replace("tutor", "teacher")
     blocks = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
