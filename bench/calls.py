@@ -10,7 +10,7 @@ github.com/ShishirPatil/gorilla. None is part of this repository: without FILE, 
 variable BENCH_TOOLS names are read, else tools made up here. NAME is `gpt2`; `128k`, `qwen` or
 `o200k`, where a package is installed that holds it (bench/vocabularies.py); or a file, such as
 `models/llama3/tokenizer.model` of github.com/meta-llama/llama-models. What is left out is said.
-The table of docs/decoding.md has counts of 10 and 128, batches of 1 8 64 256, 2 rounds of 16 steps.
+The table of bench/RESULTS.md has counts of 10 and 128, batches of 1 8 64 256, 2 rounds of 16 steps.
 
 Each row writes a call of a tool of the list; with `--answers`, every second row writes an answer,
 which only ours can. A step is all of the constraint: fill, apply to float32 logits in place,
