@@ -92,12 +92,12 @@ FEATURES: dict[str, dict[str, Record]] = {
         name: _openai({"role": "system", "content": SYSTEM}, {"role": "developer", "content": "Be brief."}, _user(), _said())
         for name in ("openai", "praxis", "usf-omega", "harmony")
     },
-    "identity of the model": {"usf-omega": _openai(_user(), _said(), model_identity="I am Ada.")},
+    "model identity": {"usf-omega": _openai(_user(), _said(), model_identity="I am Ada.")},
     "several turns": {
         name: _openai(_user(), _said(), _user("Bye"), _said("Bye.")) | ({"system": SYSTEM} if name == "mypt" else {})
         for name in ("openai", "mypt", "mypt-3b", "gabgpt", "praxis", "qwen3", "usf-omega", *_CHATS)
     },
-    "an empty answer": {name: _openai(_user(), _said("")) for name in ("openai", "gabgpt", "chatml", "llama3", "qwen3")},
+    "empty answer": {name: _openai(_user(), _said("")) for name in ("openai", "gabgpt", "chatml", "llama3", "qwen3")},
     "context of a question": {"mypt": _mypt(_user(context="c"), _said()), "mypt-3b": _openai(_user(context="c"), _said())},
     "context of an answer": {"mypt": _mypt(_user(), {"role": "assistant_context", "content": "c"}, _said())},
     "thinking": {
@@ -107,7 +107,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         "usf-omega": _openai(_user(), _items({"type": "reasoning", "reasoning": "t"}, {"type": "text", "text": "Hello."})),
     },
     "citation": {"mypt": _mypt(_user(), _said(cite="doc"))},
-    "citation inside the text": {"mypt": _mypt(_user(), _said("As <myPT_cite>doc</myPT_cite> says."))},
+    "citation within the text": {"mypt": _mypt(_user(), _said("As <myPT_cite>doc</myPT_cite> says."))},
     "call and result": {
         "mistral": _ANSWERED,
         "mistral-v13": _openai(_user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], _said()),
@@ -141,7 +141,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         "qwen3": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
         "mistral-v13": _openai(_user(), _said("Wait.", tool_calls=_TWO[:1]), _TWO_RESULTS[0], _said()),
     },
-    "several calls in turn": {
+    "several calls, one by one": {
         "harmony": _openai(
             _user(), {"role": "assistant", "tool_calls": _TWO[:1]}, _TWO_RESULTS[0], {"role": "assistant", "tool_calls": _TWO[1:]}, _TWO_RESULTS[1], _said()
         ),
@@ -151,7 +151,7 @@ FEATURES: dict[str, dict[str, Record]] = {
         "praxis": _openai(_user(), _items(_CALL, _RESULT, _CALL, _RESULT, {"type": "text", "text": "Hello."})),
         "usf-omega": _openai(_user(), _said_calls, _TWO_RESULTS[0], {"role": "assistant", "tool_calls": _TWO[1:]}, _TWO_RESULTS[1], _said()),
     },
-    "calls at once": {
+    "parallel calls": {
         "mistral": _openai(_user(), {"role": "assistant", "tool_calls": _TWO}, *_TWO_RESULTS, _said()),
         "mistral-v13": _openai(_user(), {"role": "assistant", "tool_calls": _TWO}, *_TWO_RESULTS, _said()),
         "openai": _openai(
@@ -163,12 +163,12 @@ FEATURES: dict[str, dict[str, Record]] = {
     "results without a name": {
         "usf-omega": _openai(_user(), _said_calls, {"role": "tool", "tool_call_id": "c1", "content": "Sunny"}, _said()),
     },
-    "definitions of tools": {"mistral": _ANSWERED | {"tools": [_TOOL]}, "mistral-v13": _openai(_user(), _said(), tools=[_TOOL]), "llama3": _openai(_user(), _said(), tools=[_TOOL]), "openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL]), "qwen3": _openai(_user(), _said(), tools=[_TOOL])},
+    "tool definitions": {"mistral": _ANSWERED | {"tools": [_TOOL]}, "mistral-v13": _openai(_user(), _said(), tools=[_TOOL]), "llama3": _openai(_user(), _said(), tools=[_TOOL]), "openai": _ANSWERED | {"tools": [_TOOL]}, "usf-omega": _openai(_user(), _said(), tools=[_TOOL]), "qwen3": _openai(_user(), _said(), tools=[_TOOL])},
     "self-reflection": {"usf-omega": _openai(_user(), _said(self_reflection="Fine."), self_reflection_enabled=True)},
-    "flags of an answer": {"usf-omega": _openai(_user(), _said("{}"), json_mode=True, reasoning_effort="none")},
+    "answer flags": {"usf-omega": _openai(_user(), _said("{}"), json_mode=True, reasoning_effort="none")},
     "preferred and rejected": {"usf-omega": {"messages": [_user()], "chosen": _said(), "rejected": _said("Go away.")}},
-    "keys of its own": {"openai": _openai(_user(name="ann"), _said(weight=1), parallel_tool_calls=False)},
-    "any other key": {"openai": _openai(_user(), _said(score=0.5), source={"id": 7})},
+    "other keys of OpenAI's API": {"openai": _openai(_user(name="ann"), _said(weight=1), parallel_tool_calls=False)},
+    "unknown keys": {"openai": _openai(_user(), _said(score=0.5), source={"id": 7})},
     "language": {
         name: _openai(_user(), _said(), language="de") | ({"system": SYSTEM} if name == "mypt" else {})
         for name in ("mypt", "mypt-3b", "gabgpt", "praxis", "qwen3", *_CHATS)
@@ -249,14 +249,30 @@ def page() -> str:
     lines = [
         "# What survives a conversion",
         "",
-        "Generated from `tests/support/conversion.py`: every cell is what `mypt-convert` did with a record that has the feature.",
-        "`kept`: the conversion back gives the same record (openai is only read). `loses x`: what has no place in the target, by",
-        "field; such a record is refused unless `--on-loss warn` or `--on-loss drop` is given. `refused`: no record of the target can",
-        "say it at all, whatever the option. `with --system`: the target wants a system prompt and the source has none, so the",
-        "conversion back has one too.",
+        "`mypt-convert` converts each record or refuses it. These tables list what each conversion keeps. They are generated from",
+        "`tests/support/conversion.py`: each cell is the result of `mypt-convert` for a record that has the feature.",
         "",
-        "Records of the other shapes (`--from sharegpt`, `alpaca`, `completion`, `preference`, `kto`) are read as the same",
-        "messages, calls and results as openai's, so the row of openai holds for them; texts as those of their dialect. usf-omega keeps preferences and labels.",
+        "| cell | meaning |",
+        "|---|---|",
+        "| `kept` | converting back returns the same record (openai is only read) |",
+        "| `loses x` | the target has no place for field x. The record is refused unless you choose `--on-loss warn` or `--on-loss drop` |",
+        "| `refused` | no record of the target can express it, whatever the option |",
+        "| `with --system` | the target requires a system prompt and the source has none, so the record that comes back has one too |",
+        "",
+        "- **Record formats.** Records of `--from sharegpt`, `alpaca`, `completion`, `preference` and `kto` are read as the same messages,",
+        "  calls and results as openai's, so the row of openai applies to them. Texts are read in their dialect. usf-omega keeps",
+        "  preferences and labels.",
+        "- **Call ids** are kept as metadata (`_tool_call_ids`) if the target has none, and restored from it.",
+        "- **Results** are JSON values in some formats and text in others. A text that is canonical JSON becomes that value, and any",
+        "  other text a string; the conversion back reverses this.",
+        "- **Unknown keys** of a record or message become metadata, `note` as `_note`. If that name is taken, the record is refused.",
+        "  OpenAI's keys that no dialect uses, such as `logprobs` or the `name` of a user, are kept the same way. Metadata has no",
+        "  effect.",
+        "- **Weights** (`weight`, or `train`) of an answer remain its `weight`.",
+        "- **Lost, never metadata**: input of the model (`tools`, `response_format`, `images`), and parts of a message beside its content",
+        "  (`refusal`, `audio`, `function_call`), if the target has no place for them.",
+        "",
+        "## Overview",
         "",
         "| from \\ to | " + " | ".join(targets) + " |",
         "|---" * (len(targets) + 1) + "|",
@@ -268,17 +284,7 @@ def page() -> str:
             kept = sum(word.startswith("kept") for word in words)
             cells.append("all kept" if kept == len(words) else f"{kept} of {len(words)} kept")
         lines.append(f"| [{source}](#from-{source}) | " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        "Ids of calls are kept as metadata (`_tool_call_ids`) where the target has none, and come back from there. Results are JSON values",
-        "in some formats and text in others: a text that is canonical JSON is its value, any other text is a string, and back.",
-        "A key of a record or message that its format does not know is kept as metadata, `note` as `_note`; where that name is taken, the",
-        "record is refused. Keys of OpenAI's own for which no dialect has a meaning, such as `logprobs` or the `name` of a user, are",
-        "kept in the same way. Metadata has no effect. How much an answer is trained (`weight`, or `train`) stays its `weight`.",
-        "What the model is given to see (`tools`, `response_format`, `images`) or what a message says beside its content (`refusal`, `audio`,",
-        "`function_call`) is no metadata: where the target has no place for it, it is lost.",
-        "",
-    ]
+    lines.append("")
     sections = [section(source, outcomes) for source, outcomes in all_outcomes.items()]
     return "\n".join([*lines, *sections])
 

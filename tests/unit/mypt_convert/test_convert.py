@@ -340,7 +340,7 @@ def test_a_file_of_another_format_is_told_so(
         status = main([*paths, "-o", "out.jsonl", "--from", "mypt", "--to", to])
         return status, capsys.readouterr().err.splitlines()
 
-    openai = write("openai.jsonl", *[FEATURES["definitions of tools"]["openai"]] * 3)
+    openai = write("openai.jsonl", *[FEATURES["tool definitions"]["openai"]] * 3)
     omega = write("omega.jsonl", *[both["usf-omega"]] * 3)
     status, err = convert(openai, omega)
     assert status == 1

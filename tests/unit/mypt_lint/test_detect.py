@@ -185,7 +185,7 @@ def test_a_chat_without_a_system_prompt_is_of_no_other_dialect(
 @pytest.mark.usefixtures("folder")
 def test_what_a_safe_fix_repairs_makes_no_record_of_other_tools(lint: Linter) -> None:
     """They know no identity of the model; arguments as a text are theirs, and can be fixed."""
-    record = deepcopy(FEATURES["calls at once"]["usf-omega"])
+    record = deepcopy(FEATURES["parallel calls"]["usf-omega"])
     for message in record["messages"]:
         for one in message.get("tool_calls", ()):
             one["function"]["arguments"] = json.dumps(one["function"]["arguments"])
