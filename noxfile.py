@@ -158,7 +158,7 @@ def schema_suite(session: nox.Session) -> None:
 
 @nox.session
 def legality(session: nox.Session) -> None:
-    """Measure what the grammar is worth in training: the tables of docs/training.md.
+    """Measure what the grammar is worth in training: the tables of bench/RESULTS.md.
 
     It takes half an hour for each seed. Arguments go to bench/legality.py.
     """

@@ -1,7 +1,7 @@
 """Measures how often a model answers legally, freely and under the constraint, and how it fails.
 
 Input: a model, prompts and a decoder. Output: "legal", or the reason, for each prompt. This shows
-what the grammar buys (docs/training.md) and what training has achieved.
+what the grammar buys (bench/RESULTS.md) and what training has achieved.
 """
 
 from __future__ import annotations

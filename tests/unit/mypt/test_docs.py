@@ -17,6 +17,7 @@ from mypt.lint.commands import ABOUT
 from mypt.prepare import scale
 from mypt.table import MODULES
 from mypt_cli.command import Command
+from tests.support.pages import blocks
 
 ROOT = Path(__file__).parents[3]
 GENERATED = ("rules.md", "conversion.md")
@@ -30,11 +31,6 @@ COLUMNS = 120
 
 def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
-
-
-def code(page: Path, kind: str) -> list[str]:
-    text = page.read_text(encoding="utf-8")
-    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def commands(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
@@ -55,7 +51,7 @@ def commands(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def lines_of(page: Path) -> list[str]:
-    return [line for block in code(page, "sh") for line in block.replace("\\\n", " ").split("\n")]
+    return [line for block in blocks(page, "sh") for line in block.replace("\\\n", " ").split("\n")]
 
 
 def parser(name: str) -> ArgumentParser:
@@ -124,7 +120,12 @@ def test_lines_fit_on_a_screen(page: Path) -> None:
 
 def test_the_readme_says_what_and_why_in_thirty_lines_and_then_the_two_commands() -> None:
     lines = README.split("\n")
-    assert lines.index("## Two commands") <= 30
+    assert lines.index("## Installation") <= 30
+    section = README.split("## ")[1]
+    first, second = blocks(section, "sh")
+    assert "pip install" in first
+    assert "mypt-lint" in first
+    assert "pytest" in second
     assert [line for line in lines if len(line) > COLUMNS] == []
 
 
@@ -133,16 +134,16 @@ def test_no_repository_or_release_is_named_that_does_not_exist() -> None:
 
 
 def test_each_editor_starts_the_server_within_three_lines() -> None:
-    blocks = {kind: code(ROOT / "docs/linting.md", kind) for kind in ("json", "lua", "toml")}
+    shown = {kind: blocks(ROOT / "docs/linting.md", kind) for kind in ("json", "lua", "toml")}
     run = ["mypt-lint", "server"]
-    editor = json.loads("{{{}}}".format(next(b for b in blocks["json"] if "glspc" in b)))
+    editor = json.loads("{{{}}}".format(next(b for b in shown["json"] if "glspc" in b)))
     assert [editor["glspc.server.command"], *editor["glspc.server.commandArguments"]] == run
-    helix = tomllib.loads(next(b for b in blocks["toml"] if "language-server" in b))
+    helix = tomllib.loads(next(b for b in shown["toml"] if "language-server" in b))
     server = helix["language-server"]["mypt"]
     assert [server["command"], *server["args"]] == run
-    assert '"mypt-lint", "server"' in blocks["lua"][0]
-    shown = [b for each in blocks.values() for b in each]
-    assert all(b.count("\n") <= 3 for b in shown if "mypt-lint" in b and "server" in b)
+    assert '"mypt-lint", "server"' in shown["lua"][0]
+    every = [b for each in shown.values() for b in each]
+    assert all(b.count("\n") <= 3 for b in every if "mypt-lint" in b and "server" in b)
 
 
 def test_torch_can_be_had_without_gigabytes() -> None:

@@ -397,7 +397,7 @@ def test_examples_of_the_readme(
         options = ["-q", "--fail-on", "info", "--phase", str(phase)]
         assert main([*options, f"examples/phase{phase}.jsonl"]) == 0
     assert capsys.readouterr().out == ""
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## What a finding looks like")
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Example findings")
     fences = section[1].split("```")
     for name, shown in (("openai", fences[1]), ("broken", fences[3])):
         assert main([f"examples/{name}.jsonl"]) == 1

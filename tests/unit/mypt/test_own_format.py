@@ -13,12 +13,12 @@ import pytest
 
 import mypt_spec
 from mypt.lint.cli import main
-from mypt.main import main as umbrella
 from tests.support.build import assistant, chat, user
 from tests.support.examples import THOROUGH
 from tests.support.foreign import tekken
 from tests.support.linting import ROOT
 from tests.support.own_folders import GABGPT_RECORDS, MYPT_RECORDS, TOY_RECORDS, write_folder
+from tests.support.pages import blocks, commands, run
 
 Check = Callable[..., tuple[int, dict[str, str]]]
 
@@ -141,23 +141,6 @@ def test_what_is_wrong_is_named(
     assert message in results[name]
 
 
-def commands(script: str) -> list[str | list[str]]:
-    """The steps of a shell script: our commands as words, and the lines between them."""
-    steps: list[str | list[str]] = []
-    lines = iter(script.splitlines(keepends=True))
-    for line in lines:
-        if line.startswith("mypt-"):
-            steps.append(line.split())
-            continue
-        if "<<'EOF'" in line:
-            for text in lines:
-                line += text
-                if text == "EOF\n":
-                    break
-        steps.append(line)
-    return steps
-
-
 def test_the_page(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Every command of docs/custom_format.md does what the page says, one after another.
 
@@ -166,19 +149,15 @@ def test_the_page(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs/custom_format.md").read_text(encoding="utf-8")
     # A process loads a folder once by its name, and other tests have one of this name elsewhere.
     page = page.replace("tutor", "teacher")
-    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    python = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert len(blocks) >= 6
+    shell, python = blocks(page, "sh"), blocks(page, "python")
+    assert len(shell) >= 6
     (folder / "page.py").write_text("\n".join(python))
     if THOROUGH:
-        script = "".join([*blocks, f"{sys.executable} page.py\n"])
+        script = "".join([*shell, f"{sys.executable} page.py\n"])
         subprocess.run(["sh", "-e"], input=script, text=True, check=True)
     else:
-        for step in commands("".join(blocks)):
-            if isinstance(step, str):
-                subprocess.run(["sh", "-e"], input=step, text=True, check=True)
-            else:
-                assert umbrella([step[0].removeprefix("mypt-"), *step[1:]]) == 0, step
+        for step in commands("".join(shell)):
+            run(step)
         runpy.run_path("page.py")
     out, err = capfd.readouterr()
     assert out.count("ok    decoder") == 2
