@@ -17,11 +17,14 @@ from mypt.lint.commands import ABOUT
 from mypt.prepare import scale
 from mypt.table import MODULES
 from mypt_cli.command import Command
+from mypt_spec import __version__
 from tests.support.pages import blocks
 
 ROOT = Path(__file__).parents[3]
 GENERATED = ("rules.md", "conversion.md")
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHERS = ["README", "ARCHITECTURE", "CONTRIBUTING", "tests/README", "bench/RESULTS"]
+PAGES = [*(ROOT / f"{name}.md" for name in OTHERS), *sorted((ROOT / "docs").glob("*.md"))]
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 WRITTEN = [p for p in PAGES if p.name not in GENERATED and not p.name.startswith("automaton")]
 README, LINTER = (
     (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/linting.md")
@@ -127,6 +130,14 @@ def test_the_readme_says_what_and_why_in_thirty_lines_and_then_the_two_commands(
     assert "mypt-lint" in first
     assert "pytest" in second
     assert [line for line in lines if len(line) > COLUMNS] == []
+
+
+def test_the_changelog_has_this_version_and_one_line_for_each_change() -> None:
+    versions = re.findall(r"^## (\S+)$", CHANGELOG, re.MULTILINE)
+    assert versions[0] == __version__
+    entries = CHANGELOG[CHANGELOG.index("\n## ") :].split("\n")
+    assert [line for line in entries if line and not line.startswith(("- ", "## ", "### "))] == []
+    assert [line for line in entries if len(line) > COLUMNS + 20] == []
 
 
 def test_no_repository_or_release_is_named_that_does_not_exist() -> None:
