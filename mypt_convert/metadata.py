@@ -65,7 +65,7 @@ def _renamed(value: Any, tree: _Tree) -> Any:
 
 def as_given(losses: Iterable[Loss], unknown: Sequence[Finding]) -> list[Loss]:
     """Returns losses with the names and places of the record before unknown keys were renamed."""
-    given = {_place(finding): finding.pointer for finding in unknown}
+    given = {"/_".join(finding.pointer.rsplit("/", 1)): finding.pointer for finding in unknown}
     return [_as_given(loss, given) for loss in losses] if given else list(losses)
 
 
@@ -88,8 +88,3 @@ def held(unknown: Sequence[Finding], losses: Sequence[Loss]) -> tuple[str, ...]:
 def _heads(pointer: str) -> list[str]:
     tokens = pointer.split("/")
     return ["/".join(tokens[:end]) for end in range(2, len(tokens) + 1)]
-
-
-def _place(finding: Finding) -> str:
-    """Returns the pointer of an unknown key after it was renamed."""
-    return "/_".join(finding.pointer.rsplit("/", 1))

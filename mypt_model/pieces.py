@@ -86,7 +86,7 @@ def _joined(
     import torch
 
     read = [(begin, piece()) for begin, piece in pieces]
-    ends = [_end(begin, piece) for begin, piece in read]
+    ends = [[at + n for at, n in zip(begin, piece.shape, strict=True)] for begin, piece in read]
     size = [max(end) for end in zip(*ends, strict=True)]
     if sum(piece.numel() for _, piece in read) != math.prod(size):
         raise ModelError(f"{folder / SHARDS}: a piece of {name} is missing")
@@ -94,7 +94,3 @@ def _joined(
     for (begin, piece), end in zip(read, ends, strict=True):
         whole[tuple(map(slice, begin, end))] = piece
     return whole
-
-
-def _end(begin: list[int], piece: Tensor) -> list[int]:
-    return [at + n for at, n in zip(begin, piece.shape, strict=True)]

@@ -162,7 +162,7 @@ def check_record(
             f.code,
             f.message,
             f.pointer,
-            _span(f),
+            None if f.offset is None else (f.offset, f.offset + 1),
             help=HELP.get(f.code, ""),
             on_key=f.code == "MYP004",
         )
@@ -200,10 +200,6 @@ def check_record(
     if not readable or any(f.code in _UNREADABLE for f in findings):
         return None, findings, ""
     return record, findings, checker.lifted
-
-
-def _span(fault: Fault) -> tuple[int, int] | None:
-    return None if fault.offset is None else (fault.offset, fault.offset + 1)
 
 
 class _Checker:

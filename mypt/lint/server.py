@@ -128,7 +128,7 @@ class Desk:
 
     def _linted(self, open_: TextDocument) -> Document:
         path = open_.path or open_.filename or "untitled.jsonl"
-        plan = planned(self._options, _folder(path))
+        plan = planned(self._options, path.replace("\\", "/").rpartition("/")[0] or "/")
         plan.edits = True
         source = Source(path, stream=BytesIO(encoded(open_.source)))
         (group,) = plan.groups([source], known=known_keys(self._options, plan), say=lambda _: None)
@@ -155,10 +155,6 @@ class Desk:
         self.server.text_document_publish_diagnostics(
             lsp.PublishDiagnosticsParams(uri, found, version)
         )
-
-
-def _folder(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[0] or "/"
 
 
 def diagnostic(document: Document, item: Diagnostic, positions: Positions) -> lsp.Diagnostic:

@@ -271,7 +271,7 @@ class _Loop:
         decoder = self.batch.decoders[row]
         state = decoder.next(state, token)
         if decoder.final(state):
-            g.ended = "call" if self._awaits(g) else "turn"
+            g.ended = "call" if g.episode[0] is None else "turn"
         elif self.stops and self._stopped(g):
             g.ended = "stop"
         return state
@@ -282,7 +282,3 @@ class _Loop:
         tail = tokenizer.decode_bytes(g.ids[-32:])
         fresh = len(tokenizer.decode_bytes(g.ids[-1:]))
         return any(s in tail[-fresh - len(s) + 1 :] for s in self.stops)
-
-    def _awaits(self, g: Generation) -> bool:
-        """Returns whether the answer ended with a call, whose result the system has to write."""
-        return g.episode[0] is None

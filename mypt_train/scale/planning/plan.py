@@ -299,7 +299,7 @@ def _body(plan: Plan) -> dict[str, Any]:
         "group": plan.group,
         "inputs": [
             {key: value for key in _PLAIN if (value := getattr(item, key))}
-            | ({"rules": _plain(item.rules.values)} if item.rules.values else {})
+            | ({"rules": json.loads(json.dumps(item.rules.values))} if item.rules.values else {})
             for item in plan.inputs
         ],
         "units": [
@@ -311,11 +311,6 @@ def _body(plan: Plan) -> dict[str, Any]:
 
 def _hash(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """Returns a value as JSON reads it back."""
-    return json.loads(json.dumps(value))
 
 
 def _input(found: Mapping[str, Any]) -> Input:
