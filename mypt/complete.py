@@ -44,7 +44,6 @@ def candidates(words: Sequence[str]) -> tuple[dict[str, str], bool]:
 
 
 def _of_command(name: str, before: list[str], word: str) -> tuple[dict[str, str], bool]:
-    """Returns the candidates for a word of a command, after the words `before`."""
     command = table.command(name)
     if command.subcommands and not before and not word.startswith("-"):
         return _begin(command.subcommands, word), True

@@ -168,7 +168,6 @@ def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> 
 
 
 def _response(chosen: argparse.Namespace) -> Response | None:
-    """Returns what the answer has to be, None where no option says so."""
     from mypt_infer.decode.llguidance.response import Response
 
     if chosen.response_regex is not None:

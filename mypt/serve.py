@@ -130,7 +130,6 @@ def settings(*, grace: int) -> dict[str, Any]:
 
 
 def _socket(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens. Raises ValueError where it cannot."""
     try:
         kind = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         out = socket.socket(kind[0], kind[1])

@@ -37,7 +37,6 @@ class Command:
     gone: int = 0
 
     def __call__(self, words: Sequence[str] | None = None) -> int:
-        """Runs the command; returns its exit status."""
         given = list(sys.argv[1:] if words is None else words)
 
         def body() -> int:

@@ -131,7 +131,6 @@ class Report:
 
 
 def _fields(outcome: Converted) -> str:
-    """Returns the fields that are lost, each with its first place."""
     first = {loss.field: loss.pointer for loss in reversed(outcome.losses)}
     return ", ".join(
         f"{name} ({first[name]})" if i else name

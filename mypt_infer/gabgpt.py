@@ -179,7 +179,6 @@ def _inside(pieces: list[tuple[str, str]]) -> str:
 
 
 def _open_user(log: str) -> str:
-    """Returns the log up to a user segment that is open."""
     pieces = _stripped(log)
     text, inside = "".join(piece for _, piece in pieces), _inside(pieces)
     if inside == USER:

@@ -231,7 +231,6 @@ class Format:
 
     @cached_property
     def _may_be_empty(self) -> bool:
-        """Returns whether the block of a result may be empty."""
         machine, result = self.dialect.automaton, self.result
         assert result is not None
         closer = self.dialect.table.closers[result.opens].name

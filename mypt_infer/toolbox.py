@@ -188,7 +188,6 @@ class Toolbox:
             return value
 
     def _fitting(self, name: str, arguments: dict[str, Any]) -> Tool | dict[str, Any]:
-        """Returns the tool that takes these arguments, or an error."""
         tool = self._tools.get(name)
         if tool is None:
             return error(

@@ -82,7 +82,6 @@ def opened_tensors(path: Path) -> Any:
 def _joined(
     folder: Path, name: str, pieces: list[tuple[list[int], Callable[[], Tensor]]]
 ) -> Tensor:
-    """Returns a weight of its pieces, each with where it begins."""
     import torch
 
     read = [(begin, piece()) for begin, piece in pieces]

@@ -275,7 +275,6 @@ def _check_shape(config: Any) -> None:
 
 @torch.no_grad()
 def _check_logits(model: Pretrained) -> None:
-    """Raises ModelError if transformers computes other logits."""
     ids = torch.arange(_PROBE)[None] * 7919 % model.config.vocab_size
     own = model(
         ids, torch.arange(_PROBE)[None], _causal, torch.arange(_PROBE), nn.functional.linear

@@ -74,7 +74,6 @@ def from_python(given: Given) -> Fix | None:
 
 
 def _keys(node: ast.Dict) -> bool:
-    """Returns whether no key of a dict is there twice."""
     keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
     return len({*keys}) == len(keys) == len(node.keys)
 

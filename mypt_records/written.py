@@ -177,7 +177,6 @@ def _python_calls(source: str, names: list[str], at: str) -> Iterator[Call]:
 
 
 def _results(message: Message, text: Text) -> Iterator[Message]:
-    """Yields the results between tags, each as a message of its own."""
     blocks = [*_RESULT.finditer(text.text)]
     if not blocks or _RESULT.sub("", text.text).strip():
         yield message

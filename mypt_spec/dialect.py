@@ -402,7 +402,6 @@ def _adapter(folder: Path, table: TokenTable, machine: Automaton) -> Adapter:
 
 
 def _shipped(folder: Path) -> Adapter:
-    """Returns the adapter of a dialect of the package."""
     module: Any = importlib.import_module(f"mypt_spec.adapters.{folder.name}")
     return cast(Adapter, module.ADAPTER)
 
@@ -436,7 +435,6 @@ def _compiled(name: str, grammar: str) -> Automaton | None:
 
 
 def _check_terminals(table: TokenTable, machine: Automaton, folder: Path) -> None:
-    """Raises SpecError for a terminal that the grammar or the token table lacks."""
     used = {t for row in machine.steps for t in row} - {"TEXT"}
     for name in sorted(used ^ set(table.terminals)):
         where = "tokens.toml has no row for it" if name in used else "the grammar never uses it"
@@ -513,12 +511,10 @@ def _whole(bare: Dialect, path: Path) -> Dialect:
 
 @cache
 def _on(name: str, vocabulary: Vocabulary) -> Dialect:
-    """Returns a dialect on another vocabulary."""
     return _with(_bare_of(name), vocabulary)
 
 
 def _with(bare: Dialect, vocabulary: Vocabulary) -> Dialect:
-    """Returns a dialect, loaded without its vocabulary, on one. Raises VocabularyError."""
     wanted = bare.table.wanted
     try:
         if wanted is not None:

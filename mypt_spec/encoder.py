@@ -168,7 +168,6 @@ def weights_of(messages: Sequence[Message], table: TokenTable) -> list[float] | 
 def _segments(
     events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer, mask: Mask
 ) -> Iterator[Segment]:
-    """Yields all segments by the `blocks` of a mask."""
     if table.glue:
         events = list(events)
         # Ids are those of any mask.

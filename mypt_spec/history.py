@@ -141,7 +141,6 @@ def by_model(message: Message, table: TokenTable) -> bool:
 
 
 def _ends(messages: Iterable[Message], table: TokenTable, automaton: Automaton) -> bool:
-    """Returns whether a conversation may end after these messages."""
     state: int | None = automaton.start
     for event in events_of(messages, table):
         state = automaton.steps[state].get(event.terminal) if state is not None else None

@@ -95,7 +95,6 @@ def _with_cut_tags(
 
 
 def _name_cut(cut: Cut) -> Finding:
-    """Returns the finding about a cut tag."""
     if cut.split:
         fix = Fix(f"write `{cut.tag.shown}` in one piece", True, edits=((*cut.span, cut.meant),))
         message = (

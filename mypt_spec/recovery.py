@@ -218,7 +218,6 @@ class _Search:
 
 
 def _commit(edits: _Edits) -> Repair:
-    """Returns edits as a repair."""
     out = Repair()
     for kind, number, name in edits:
         if kind == "insert":

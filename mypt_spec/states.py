@@ -22,7 +22,6 @@ _Found = TypeVar("_Found")
 def _once(
     find: Callable[[Automaton, TokenTable], _Found],
 ) -> Callable[[Automaton, TokenTable], _Found]:
-    """Computes a function once an automaton."""
     known: WeakKeyDictionary[Automaton, _Found] = WeakKeyDictionary()
 
     @wraps(find)

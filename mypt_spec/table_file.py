@@ -342,7 +342,6 @@ def _derived(row: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _history(raw: Any, terminals: dict[str, Terminal], head: dict[str, Any], need: Any) -> History:
-    """Returns what `[history]` says."""
     entry = "[history]"
     if raw is None:
         return History()
@@ -378,7 +377,6 @@ def _also(
 
 
 def _wanted(raw: Any, need: Any) -> Wanted | None:
-    """Returns what `[vocabulary]` says, None where there is none."""
     entry = "[vocabulary]"
     if raw is None:
         return None
@@ -405,7 +403,6 @@ def _wanted(raw: Any, need: Any) -> Wanted | None:
 
 
 def _give(given: dict[str, int], tag: str, i: Any, entry: str, need: Any) -> None:
-    """Notes the id that a table says of a tag."""
     need(type(i) is int and i >= 0, entry, f'"id" of {tag} must be an int, not below 0')
     owner = next((other for other, its in given.items() if its == i), tag)
     need(owner == tag, entry, f"id {i} is that of {owner}")

@@ -148,7 +148,6 @@ def options(out: Parser) -> None:
 
 
 def _mask(name: str) -> str:
-    """Returns the name of a mask. Raises ArgumentTypeError."""
     from mypt_spec.encoder import Mask
 
     try:

@@ -293,7 +293,6 @@ class _Session:
         return total
 
     def _outputs(self, sources: list[Source], output: str | None) -> Outputs | Silent:
-        """Returns what takes the findings."""
         options = self.options
         places = wanted(options.format or [self.plan.top["format"]], output)
         if options.statistics or options.write_baseline:
@@ -322,7 +321,6 @@ class _Session:
         return interleaved(lines, whole)
 
     def _baseline(self, found: set[Key], total: Summary) -> None:
-        """Writes or prunes the baseline, and says what was done."""
         options, path = self.options, self.plan.baseline
         if options.write_baseline:
             baseline.write(options.write_baseline, found)

@@ -97,7 +97,6 @@ def check_unit(job: bytes, number: int) -> list[Outcome] | Refusal:
 
 @lru_cache(maxsize=1)
 def _read(job: bytes) -> tuple[Job, list[FastChecker]]:
-    """Returns a job and its checkers, which remember lines from unit to unit."""
     version, fingerprints, body = pickle.loads(job)
     if version != mypt_spec.__version__:
         raise UsageError(

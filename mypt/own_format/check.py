@@ -166,7 +166,6 @@ def _vectors(dialect: Dialect, path: Path) -> Result:
 
 
 def _vector(dialect: Dialect, vector: dict[str, Any]) -> str:
-    """Returns what is wrong with a vector, "" for nothing."""
     expected = Counter(vector.get("findings", ()))
     for kind in ("record", "text"):
         if kind not in vector:
@@ -233,6 +232,5 @@ def _generations(dialect: Dialect, episodes: list[Episode]) -> Result:
 
 
 def _of(text: str, findings: list[Finding]) -> str:
-    """Returns the beginning of a text, and the first finding about it."""
     shown = json.dumps(text[:_SHOWN], ensure_ascii=False) + ("…" if len(text) > _SHOWN else "")
     return shown + (f": {findings[0].code} {findings[0].message}" if findings else "")

@@ -245,7 +245,6 @@ def _is_committed(plan: Plan, chosen: argparse.Namespace, work: str) -> bool:
 
 
 def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
-    """Makes units, or has them made; returns the exit status."""
     from mypt_cli.progress import Bar
     from mypt_train.scale.drive import drive
     from mypt_train.scale.launch.choice import engine_of
@@ -312,7 +311,6 @@ def _commit(chosen: argparse.Namespace) -> int:
 
 
 def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
-    """Makes some tasks of packing, or has all of them made; returns the exit status."""
     from mypt_cli.progress import Bar
     from mypt_train.scale.stages import make_task, stages
     from mypt_train.scale.state import seal

@@ -223,7 +223,6 @@ class _Cutter:
         return at, False
 
     def _string(self, data: bytes, at: int) -> int:
-        """Returns how far a string goes in the data, with its quote."""
         if self.escaped:
             self.escaped = False
             at += data[at : at + 1] != b"\n"
@@ -250,7 +249,6 @@ class _Cutter:
             self.held = [head + piece[: HEAD - len(head)]]
 
     def _finish(self) -> None:
-        """Takes what is complete: a record, or what is none."""
         raw, origin = b"".join(self.held or ()), self.start
         self.held = None
         if self.junk:

@@ -92,7 +92,6 @@ def _array(body: bytes, *, ended: bool) -> Layout | None:
 
 
 def _is_conversation(line: bytes) -> bool:
-    """Returns whether a line is a list of messages, each with a role."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

@@ -76,7 +76,6 @@ def read_line(raw: bytes, *, first: bool = False) -> Line:
 
 
 def _ends(text: str, raw: bytes, *, marked: bool) -> Iterator[Spot]:
-    """Yields findings about the two ends of a line."""
     if marked:
         hint = "save the file as UTF-8 without a byte order mark"
         fix = _without("take it out", text, 0, 1)

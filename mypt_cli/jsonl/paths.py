@@ -131,7 +131,6 @@ def _walk(folder: str, judge: Walk | None = None) -> Iterator[tuple[str, bool]]:
 
 
 def _passed_over(name: str, path: str, judge: Walk | None) -> bool:
-    """Returns whether a path is a folder that is not entered."""
     if not os.path.isdir(path):
         return False
     return name.startswith(".") or (judge is not None and judge.leaves_out(path, folder=True))

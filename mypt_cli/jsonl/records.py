@@ -83,7 +83,6 @@ def holds_json(source: Source) -> bool:
 
 
 def _layout(source: Source) -> Layout:
-    """Returns the layout of a plain file."""
     with source.open() as stream:
         head = FileReader(stream, source.path).read(HEAD)
     return layout_of(head, ended=True) or LINES
@@ -104,7 +103,6 @@ def holds_records(source: Source) -> bool:
 
 
 def _looked_at(pieces: Iterator[bytes]) -> tuple[Layout, Iterator[bytes]]:
-    """Returns the layout of pieces, and all pieces."""
     head: list[bytes] = []
     broken: BrokenDataError | None = None
     found = None
@@ -124,14 +122,12 @@ def _broken(error: BrokenDataError) -> Iterator[bytes]:
 
 
 def _not_json(other: OtherFile, position: int) -> Block:
-    """Returns the block of a file that holds no JSON."""
     message = f"the file is {other.what}, not JSONL"
     fault = Finding("MYP017", message, help=other.advice)
     return Block(b"", 1, position, broken=message, kind="other", fault=fault)
 
 
 def _in_object(layout: Layout, source: Source, position: int) -> Block:
-    """Returns the block of a file that is one object."""
     unpack = {
         "": "",
         "gz": f"zcat {quote(source.path)} | ",

@@ -182,7 +182,6 @@ def _files(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _is_dead(part: Path, status: os.stat_result) -> bool:
-    """Returns whether the process that wrote a part has ended."""
     if fcntl is None:
         return time.time() - status.st_mtime > _STALE
     try:

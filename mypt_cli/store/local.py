@@ -110,7 +110,6 @@ def _pieces(data: bytes | Path) -> Iterator[bytes]:
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """Names the faults of the system."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

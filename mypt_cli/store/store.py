@@ -47,7 +47,6 @@ class StoreError(UsageError):
         self.kind = kind
 
     def __reduce__(self) -> tuple[type[StoreError], tuple[str, str]]:
-        """Returns what makes it again in another process."""
         return StoreError, (str(self), self.kind)
 
 
@@ -256,7 +255,6 @@ _WHY = {
 
 @functools.lru_cache(maxsize=64)
 def _bucket(scheme: str, name: str, process: int) -> Bucket:
-    """Returns the connection to a bucket, one for each process."""
     return Bucket(scheme, name)
 
 

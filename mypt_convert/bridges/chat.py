@@ -47,7 +47,6 @@ def unknown(chat: Chat, takes: frozenset[str]) -> list[Finding]:
 
 
 def _is_note(message: Message, key: str) -> bool:
-    """Returns whether a key beside what a message says is metadata."""
     given = message.beside[key]
     return (
         # Other pointers are of keys further inside, which no format has a place for.

@@ -125,20 +125,17 @@ class MessageBridge:
         return {"messages": messages}
 
     def _before_call(self, at: int, steps: tuple[Step, ...]) -> bool:
-        """Returns whether a step is said before a call."""
         following = steps[at + 1].kind if at + 1 < len(steps) else ""
         return following == "call" and "call" in self.KINDS and self.said
 
 
 def _follows_text(kind: str, dialect: Dialect) -> bool:
-    """Returns whether a block may follow a text."""
     opener, rows = dialect.table.openers[kind].name, dialect.automaton.steps
     names = {opener, dialect.table.join(opener, TEXT)}
     return any(names & set(rows[row[TEXT]]) for row in rows if TEXT in row)
 
 
 def _said(message: dict[str, Any], at: str) -> list[Step]:
-    """Returns the steps of a message of an assistant."""
     key = next((key for key in THOUGHTS if key in message), "")
     out = [Step("think", message[key], at=f"{at}/{key}")] if key else []
     if "content" in message:
@@ -147,7 +144,6 @@ def _said(message: dict[str, Any], at: str) -> list[Step]:
 
 
 def _say(step: Step, message: dict[str, Any]) -> None:
-    """Adds a step to a message of an assistant."""
     if step.kind != "call":
         message[THOUGHTS[0] if step.kind == "think" else "content"] = step.value
         return

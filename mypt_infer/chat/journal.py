@@ -217,7 +217,6 @@ def _note(part: BinaryIO, at: int) -> None:
 
 
 def _write(out: BinaryIO, data: bytes) -> None:
-    """Writes all of some bytes to the disk. Raises OSError."""
     view = memoryview(data)
     while view:
         view = view[out.write(view) :]
@@ -226,7 +225,6 @@ def _write(out: BinaryIO, data: bytes) -> None:
 
 
 def _lock(file: BinaryIO, *, wait: bool) -> bool:
-    """Locks a file for this process; returns whether that worked."""
     import fcntl
 
     try:
@@ -237,7 +235,6 @@ def _lock(file: BinaryIO, *, wait: bool) -> bool:
 
 
 def _same(file: BinaryIO, path: Path) -> bool:
-    """Returns whether an open file still has that name."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:

@@ -104,7 +104,6 @@ def opened(chosen: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | None]:
 
 
 def _named(name: str) -> Dialect:
-    """Returns the dialect of that name. Raises ValueError naming the known ones."""
     try:
         return dialect(name)
     except KeyError as error:
@@ -138,7 +137,6 @@ def _engine(chosen: argparse.Namespace) -> WorkspaceEngine:
 
 
 def _model(chosen: argparse.Namespace) -> _Played | None:
-    """Returns the model that is to answer; None for its stand-in."""
     if chosen.scripted and (chosen.model is not None or chosen.vocab is not None):
         raise ValueError("--scripted needs no --model and no --vocab")
     if not chosen.scripted and chosen.model is None:

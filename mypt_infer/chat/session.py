@@ -159,7 +159,6 @@ class Session:
             self._tell(f"{path}: no turn of it can be trained on")
 
     def _put(self) -> None:
-        """Writes the conversation, as it is now, to the disk."""
         if self.journal is None:
             return
         try:

@@ -284,8 +284,6 @@ class Controller:
         return max(min(bounds), _SHORTEST) if bounds else None
 
     def _shown(self, ask: Execute, value: Any) -> Returned:
-        """Returns a result as the model is given it."""
-
         def count(value: Any) -> int:
             return count_result(self.history.format, value)
 
@@ -360,7 +358,6 @@ class _Running:
 
 
 def _next(steps: Generator[Event | Ask, Reply, None], reply: Reply) -> Event | Ask | None:
-    """Returns what a turn yields after a reply; None at its end."""
     try:
         return steps.send(reply)
     except StopIteration:

@@ -168,7 +168,6 @@ def _without_number(event: Event) -> Event:
 
 
 def _run(turn: Turn, given: list[Reply], replies: Replies, events: list[Event]) -> None:
-    """Runs a turn with the replies it was given."""
     core, waiting = turn.run(), iter(given)
     reply: Reply = None
     while True:
@@ -207,7 +206,6 @@ def _append(history: History, ids: Sequence[int]) -> None:
 
 
 def _restored(kind: str, fields: dict[str, Any]) -> Event:
-    """Returns an event of a transcript. Raises TranscriptError for an unknown one."""
     made = _EVENTS.get(kind)
     try:
         event: Event = made(**fields)  # type: ignore[misc]

@@ -491,7 +491,6 @@ class Decoder:
         return self._holders.add(states)
 
     def _used(self) -> list[int]:
-        """Returns the machine's states that are held."""
         return [machine(int(state)) for state in self._holders.states]
 
     def _forget(self, machines: set[int]) -> None:
@@ -573,7 +572,6 @@ class Decoder:
         return ok
 
     def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
-        """Returns the allowed ids of one of the engine's own states."""
         ids, *places = self.engine.allow(machine)
         fits = self._fits(machine, left, inside, *places)
         if fits.all():

@@ -93,7 +93,6 @@ class OneWay:
         return ids if ids and text.startswith(self.words[token]) else [token]
 
     def _tail(self, before: Sequence[int]) -> tuple[int, ...]:
-        """Returns the ordinary ids at the end."""
         out: list[int] = []
         for token in reversed(before[-TAIL:]):
             if not self.vocabulary.texts[token]:

@@ -147,5 +147,4 @@ class KeptRows:
 
 
 def _tensors(rows: Tensor) -> int:
-    """Returns how many tensors there are on the memory of one."""
     return int(_TENSORS(rows.untyped_storage()._cdata))

@@ -162,7 +162,6 @@ def observed_tools(episodes: Iterable[Episode], dialect: Dialect) -> list[ToolSp
 
 
 def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:
-    """Returns a schema that all values fit."""
     kinds = sorted({_KINDS.get(type(value), "") for value in values})
     if "" in kinds:
         raise SchemaFault(tool, "", "a value of a type that no schema has")

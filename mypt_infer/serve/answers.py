@@ -98,7 +98,6 @@ class ChatAnswer:
                 out.append(choice)
 
     def _of(self, delta: Delta) -> list[Json]:
-        """Returns the choices of chunks that a delta is told with."""
         if delta.kind == SAID:
             return self._text(self._stopper.push(delta.text), self._entries(delta))
         if delta.kind == CALLED:

@@ -88,7 +88,6 @@ class CallListStream:
         return out + (self._said(piece) if piece else [])
 
     def _said(self, piece: str) -> list[Told]:
-        """Returns what a piece of a function tells."""
         assert self._call is not None
         known = self._call.name
         text = self._call.push(piece)
@@ -190,7 +189,6 @@ class CallStream:
         self._depth -= plain and character in "}]"
 
     def _outermost(self, character: str, plain: bool) -> None:
-        """Takes a character of the outermost object that is in no inner one."""
         if plain and character in ",}":
             self._end(last=character == "}")
         elif plain and character == ":":
@@ -216,7 +214,6 @@ class CallStream:
             self._held.append(character)
 
     def _end(self, *, last: bool) -> None:
-        """Ends a member, or the object."""
         if self._key == NAME and self._valued:
             self.name = json.loads(self._value)
         self._key, self._value, self._valued = "", "", False

@@ -30,7 +30,6 @@ class Guard:
         self.app, self._key, self._hosts = app, None if key is None else key.encode(), hosts
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Runs the application, or refuses."""
         error = self._refusal(scope) if scope["type"] == "http" else None
         if error is None:
             await self.app(scope, receive, send)

@@ -207,7 +207,6 @@ class Rows:
         return row
 
     def _end(self, at: int, told: Ended | Failed | None) -> None:
-        """Ends a row."""
         job = self._rows[at].job
         self._slots.drop(at)
         self._rows[at] = self._rows[-1]
@@ -276,7 +275,6 @@ class Rows:
             self._end(at, Ended(row.cut))
 
     def _drawn(self, row: _Row, logits: Tensor) -> int:
-        """Returns an id of the allow set of a row."""
         began = time.perf_counter()
         row.job.ready.decoder.allow(row.state)
         then = time.perf_counter()
@@ -305,7 +303,6 @@ class Rows:
             self._take(row, ids, [])
 
     def _take(self, row: _Row, ids: list[int], logprobs: list[Logprob]) -> None:
-        """Adds ids to an answer."""
         began = time.perf_counter()
         row.state = row.job.ready.decoder.run(row.state, ids)
         self.counts.constraint += time.perf_counter() - began

@@ -205,7 +205,6 @@ class Service:
         return self._run(asked, prompts, answers, ready, asked.max_tokens, asked.logprobs)
 
     def _ids(self, given: str | list[int]) -> Prompt:
-        """Returns a prompt that is given as ids or as serialised text."""
         from mypt_infer.generate.read_prompt import read_prompt
 
         try:
@@ -309,7 +308,6 @@ def refusal(error: Exception) -> ApiError:
 
 
 def _name(tool: Any, at: int) -> str:
-    """Returns the name of a declared tool. Raises ApiError for what is none."""
     function = tool.get("function") if isinstance(tool, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     if tool.get("type") != "function" or not isinstance(name, str) or not name:

@@ -67,7 +67,6 @@ def _digest(raw: bytes, exact: bool) -> str:
 
 
 def _bare(record: Any) -> Any:
-    """Returns a record without its metadata and that of its messages."""
     if not isinstance(record, dict):
         return record
     return {

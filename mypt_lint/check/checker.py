@@ -160,7 +160,6 @@ class Checker:
         return suppressed(record[OPT_OUT], found, self.codes, complete=whole)
 
     def _errors(self, findings: list[Finding]) -> list[Finding]:
-        """Returns the findings that are reported as errors."""
         return [f for f in findings if self.severity(f) == "error" and self.selects(f.code)]
 
     def selects(self, code: str) -> bool:

@@ -159,7 +159,6 @@ def of_a_dialect(record: object) -> bool:
 
 
 def _of_other_tools(record: object) -> bool:
-    """Returns whether a record is a faultless one of other tools."""
     from mypt_records.shapes import read, shape_of
 
     shape = shape_of(record)

@@ -36,7 +36,6 @@ def placed(items: list[Diagnostic], block: Block, first_row: int | None = None) 
 
 
 def _in_array(items: list[Diagnostic], origin: Origin) -> list[Diagnostic]:
-    """Returns the findings of one record."""
     text = origin.raw.decode("utf-8", "replace")
     ends = [at for at, char in enumerate(text) if char == "\n"] if "\n" in text else []
     line = text.replace("\n", " ")

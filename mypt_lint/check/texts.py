@@ -171,12 +171,10 @@ def decode(checker: Checker, data: bytes) -> tuple[str, list[Finding], bool]:
 
 
 def _mark(text: str) -> str:
-    """Returns the byte order mark of a text, if it begins with one."""
     return "\ufeff" if text.startswith("\ufeff") else ""
 
 
 def _unreadable(data: bytes) -> Finding | None:
-    """Returns why bytes are no text in UTF-8."""
     if is_utf16(data[:4]):
         message = IS_UTF16.replace("line", "text")
         return Finding("MYP002", message, span=(0, 1), help=FROM_UTF16)

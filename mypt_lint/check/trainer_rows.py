@@ -170,7 +170,6 @@ def _episodes(dialect: Dialect, row: dict[str, Any]) -> tuple[list[_Part], list[
 
 
 def _cut(span: _Span, at: list[int]) -> list[_Span]:
-    """Returns a span, cut at the given places inside it."""
     places = [span[0], *(i for i in at if span[0] < i < span[1]), span[1]]
     return list(pairwise(places))
 
@@ -211,7 +210,6 @@ def _labels(ids: list[int], labels: list[int], covered: list[bool]) -> Iterator[
 def _episode(
     dialect: Dialect, ids: list[int], read: _Read, labels: list[int] | None, start: int, mask: str
 ) -> Iterator[Finding]:
-    """Yields what is wrong with the ids of an episode, or with its labels, if given."""
     episode, findings = read
     if episode is not None:
         findings = [*findings, *dialect.validate(episode)]
@@ -239,7 +237,6 @@ def _episode(
 def _mask(
     dialect: Dialect, ids: list[int], wanted: list[bool], differ: list[int], start: int
 ) -> Finding:
-    """Returns the finding about labels that are not the loss mask."""
     first = differ[0]
     spelled = dialect.tokenizer.decode([ids[first]])
     done = "is not trained, and the model writes it" if wanted[first] else (

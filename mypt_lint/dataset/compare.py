@@ -291,7 +291,6 @@ def _unseen(
 
 
 def _named(part: Part, body: str) -> Iterator[tuple[str, str]]:
-    """Yields the documents that a part names, each with words for it."""
     if body in CALLS:
         try:
             value = value_in(part.text, body)

@@ -30,7 +30,6 @@ def untidy(record: Any, episode: Episode, table: TokenTable) -> Iterator[Finding
 
 
 def _texts(episode: Episode, table: TokenTable) -> dict[str, None]:
-    """Returns the pointers of all texts, in order."""
     openers = table.openers
     return {
         part.at.pointer: None

@@ -181,7 +181,6 @@ def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
 
 
 def _hunks(write: Write, piece: Piece) -> None:
-    """Writes the hunks of a whole text."""
     old, new = (data.decode("utf-8").split("\n") for data in (piece.old, piece.new))
     before, after = (
         [line + "\n" for line in side[:-1]] + [side[-1]] * bool(side[-1]) for side in (old, new)

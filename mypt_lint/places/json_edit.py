@@ -154,7 +154,6 @@ class _Source:
         return self.line[self._value(path.rpartition("/")[0]).start] == "["
 
     def _start(self, path: str) -> int:
-        """Returns where an item begins: at its key, if it has one."""
         return self.keys[path].start if path in self.keys else self._value(path).start
 
     def _remove(self, path: str) -> _Edit:
@@ -217,7 +216,6 @@ class _Source:
         return found[1] if found else " "
 
     def _spelled(self, value: Any) -> str:
-        """Returns JSON in the manner of the line: all ASCII if it is, tight if it is."""
         comma, colon = f",{self._space(_COMMA)}", f":{self._space(_COLON)}"
         return json.dumps(
             value, ensure_ascii=self.line.isascii(), separators=(comma, colon), allow_nan=False

@@ -150,7 +150,6 @@ class _Record:
         return Turns(self.dialect, self.record, look)
 
     def _message(self, pointer: str) -> int | None:
-        """Returns which message a pointer leads to or into."""
         _, key, index, *_ = (*pointer.split("/"), "", "", "")
         inside = key == self.dialect.adapter.SCHEMA.messages and isinstance(
             self.record.get(key), list

@@ -51,14 +51,12 @@ class Turns:
 
     @cached_property
     def _starts(self) -> list[int]:
-        """Returns where in the messages the turns begin."""
         schema, opener = self.dialect.adapter.SCHEMA, self.dialect.table.turn_opener
         roles = [str(message.get(schema.tag)) for message in self.record[self._key]]
         return [i for i, role in enumerate(roles) if schema.aliases.get(role, role) == opener]
 
     @cached_property
     def _most(self) -> int:
-        """Returns how many turns are looked at."""
         head = {**self.record, self._key: self.record[self._key][: self._starts[0]]}
         return _SHARE * len(repr(self.record)) // len(repr(head))
 

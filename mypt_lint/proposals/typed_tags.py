@@ -202,7 +202,6 @@ class TypedTags:
             yield without, False
 
     def _takes(self, events: list[Event], first: int, last: int) -> bool:
-        """Returns whether the automaton takes other events for those from `first` to `last`."""
         steps = self.dialect.automaton.steps
         state = self._states[first] if first < len(self._states) else None
         for event in events:
@@ -215,11 +214,9 @@ class TypedTags:
 
     @cached_property
     def _ends(self) -> dict[tuple[int, int], bool]:
-        """Keeps the answers of `_goes_on`."""
         return {}
 
     def _goes_on(self, at: int, state: int) -> bool:
-        """Returns whether the automaton takes the events from `at` on in a state."""
         machine = self.dialect.automaton
         for place in range(at, len(self._events)):
             if place < len(self._states) and self._states[place] == state:
@@ -281,7 +278,6 @@ def _title(new: list[dict[str, Any]], old: dict[str, Any], d: Dialect) -> str:
 
 
 def _message(event: Event) -> str:
-    """Returns the pointer of the message of a record that an event was read in."""
     steps = event.at.pointer.split("/", 3)
     return "/".join(steps[:3]) if len(steps) > 3 else ""
 

@@ -99,7 +99,6 @@ def _parts(source: Source) -> list[Part]:
 
 
 def _range(fast: FastChecker, source: Source, part: Part) -> list[Chunk]:
-    """Checks a byte range; returns its chunks as one."""
     out = Chunk()
     for chunk in check_lines(fast, source, part=part):
         out.join(chunk)

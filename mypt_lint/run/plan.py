@@ -126,7 +126,6 @@ class Plan:
         return [line for line in lines if line.strip()]
 
     def _file(self, key: str) -> str | None:
-        """Returns a file that the settings name."""
         path: str | None = self.top[key]
         return (
             path if path is None or self.given.get(key) else os.path.join(self.config.folder, path)

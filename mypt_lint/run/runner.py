@@ -121,7 +121,6 @@ def _of_records(items: list[Diagnostic]) -> list[Diagnostic]:
 def _each(
     check: Callable[..., list[Diagnostic]], fast: FastChecker, block: Block, row: int, path: str
 ) -> Chunk:
-    """Checks a block line by line, by a method of the checker."""
     lines = Block(_whole_lines(block), 1, 0).lines()
     chunk = Chunk(summary=Summary(units=len(lines), bytes=len(block.data)), position=block.position)
     faulty = 0
@@ -137,7 +136,6 @@ def _whole_lines(block: Block) -> bytes:
 
 
 def _too_long(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
-    """Returns the finding about a line that is not read."""
     chunk = Chunk(summary=Summary(units=1, bytes=len(block.data)), position=block.position)
     found = too_long(fast.checker, block, row, path)
     chunk.add(found, b"%d %b" % (block.too_long, block.data), fast.checker.known)

@@ -204,7 +204,6 @@ def _of_other_tools(record: object) -> bool:
 
 
 def _marked(record: object, dialect: Dialect) -> bool:
-    """Returns whether a record has a role or a tag that only the dialect has."""
     messages = record.get("messages") if isinstance(record, dict) else None
     if not isinstance(messages, list):
         return False

@@ -240,7 +240,6 @@ def _schema(value: Any, path: str) -> str:
 
 
 def _metadata(value: Any, path: str) -> tuple[str, ...]:
-    """Returns the names of keys that are known metadata."""
     if not isinstance(value, dict):
         raise _Bad(f'must be a table such as [metadata] keys = ["id"], got {value!r}')
     section = _section(value, {"keys": _list}, f"{short(path)}: metadata", path)

@@ -81,7 +81,6 @@ def _check(
 
 
 def _look(template: Template, rows: list[dict[str, Any]], known: Format | None) -> _Seen:
-    """Renders and checks all conversations."""
     template = known.named(template) if known else template
     render = renderer(template)
     rows, outcomes = _in_its_form(rows, render)
@@ -168,7 +167,6 @@ def _first_text(message: dict[str, Any]) -> str:
 
 
 def _findings(seen: _Seen, template: Template) -> Iterator[tuple[Finding, int]]:
-    """Yields each kind of fault once, with its line of the template or 1."""
     if not seen.cases and all(fault.code in ("MYP711", "MYP712") for _, _, fault in seen.faults):
         _, _, fault = seen.faults[0]
         message = f"it renders no conversation: {fault.subject}"
@@ -198,7 +196,6 @@ def _findings(seen: _Seen, template: Template) -> Iterator[tuple[Finding, int]]:
 
 
 def _nowhere(cases: list[Case]) -> set[str]:
-    """Returns the kinds of values that no conversation has in its text."""
     given = {value.kind for case in cases for value in case.found}
     return given - {value.kind for case in cases for value, _ in case.spans}
 

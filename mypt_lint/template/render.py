@@ -102,7 +102,6 @@ def literals(template: Template) -> str:
 
 
 def _line(error: Exception) -> int | None:
-    """Returns the line of the template at which it failed."""
     if isinstance(line := getattr(error, "lineno", None), int):
         return line
     lines = [

@@ -72,7 +72,6 @@ def _of_message(message: dict[str, Any], at: int, earlier: bool) -> Iterator[Val
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """Yields the strings inside of a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

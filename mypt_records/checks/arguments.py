@@ -43,7 +43,6 @@ def in_text(given: Given) -> bool:
 
 
 def _read(chat: Chat) -> Iterator[tuple[Call, Given, Any]]:
-    """Yields the calls whose arguments are JSON, with these and their value."""
     for call in calls(chat):
         if call.arguments is not None:
             try:
@@ -53,7 +52,6 @@ def _read(chat: Chat) -> Iterator[tuple[Call, Given, Any]]:
 
 
 def _objects(chat: Chat) -> Iterator[tuple[Call, Given, dict[str, Any]]]:
-    """Yields the calls whose arguments are an object, with the arguments."""
     for call, given, value in _read(chat):
         if isinstance(value, dict):
             yield call, given, value

@@ -161,7 +161,6 @@ def _required_inside(schema: dict[str, Any]) -> str:
 
 
 def _wrong_types(schema: Any, at: str, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yields (pointer, name) of each type in a schema that JSON Schema does not have."""
     if not isinstance(schema, dict) or depth > _DEPTH:
         return
     kind = schema.get("type")

@@ -72,7 +72,6 @@ def message_of(item: Any, at: str, reader: Reader) -> Message | None:
 
 
 def _list(record: dict[str, Any]) -> str | None:
-    """Returns the key of the messages."""
     return next((key for key in LISTS if isinstance(record.get(key), list)), None)
 
 

@@ -240,7 +240,6 @@ def _load(vocabulary: bytes, special: dict[str, int], scheme: str) -> gigatoken.
 
 @cache
 def _characters(pattern: str) -> Characters:
-    """Returns what is known of the characters that gigatoken cuts as a pattern does."""
     import tiktoken
 
     ranks = small_ranks()

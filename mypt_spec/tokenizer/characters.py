@@ -71,7 +71,6 @@ class Characters:
         return "".join(map(chr, np.unique(codes[self.known[codes] == 2]).tolist()))
 
     def _alike(self, chars: list[str]) -> bool:
-        """Returns whether all of some characters are cut alike."""
         tried = BETWEEN.join(
             f"{before}{char}{after}" for char in chars for before, after in (*_AROUND, ("", char))
         )

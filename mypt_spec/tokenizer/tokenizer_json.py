@@ -62,7 +62,6 @@ def of_tokenizer_json(found: dict[str, Any], path: str) -> Vocabulary:
 
 
 def _patterns(found: dict[str, Any]) -> tuple[str, ...]:
-    """Returns the patterns that cut text. Raises ValueError for what no pattern says."""
     kind = found["model"].get("type")
     if kind != "BPE":
         raise ValueError(f"its model is {kind or 'of no type'}; {_NEEDS}")
@@ -93,7 +92,6 @@ def _steps(part: dict[str, Any] | None, inside: str) -> list[dict[str, Any]]:
 
 
 def _pattern(step: dict[str, Any]) -> str:
-    """Returns the regular expression of one step that cuts text."""
     kind = step.get("type")
     if kind == "Digits":
         return r"\p{N}" if step.get("individual_digits") else r"\p{N}+"
@@ -162,7 +160,6 @@ def _alone(found: dict[str, Any], tokens: list[str]) -> list[bool]:
 
 
 def _library(content: dict[str, Any], kind: Any) -> Any:
-    """Returns the library's tokenizer. Raises ValueError where it cannot read the content."""
     try:
         return kind.from_str(json.dumps(content))
     except Exception as error:  # the library raises plain Exception

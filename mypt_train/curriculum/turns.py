@@ -173,7 +173,6 @@ def summary(draw: Draw, _: Turn) -> Turn:
 
 
 def _document(draw: Draw, thing: Thing | None = None) -> Document:
-    """Draws a document that says one thing."""
     return draw.document(thing or draw.thing(), aspects=(draw.pick(ASPECTS),))
 
 
@@ -189,7 +188,6 @@ def _hits(found: list[Document]) -> Message:
 
 
 def _question(draw: Draw) -> tuple[str, str, Document]:
-    """Draws a question, the aspect that it is about, and a document that answers it."""
     aspect = draw.pick(ASPECTS)
     rest = draw.chance.sample([a for a in ASPECTS if a != aspect], draw.pick((0, 1)))
     aspects = tuple(a for a in ASPECTS if a == aspect or a in rest)

@@ -25,7 +25,6 @@ from mypt_train.curriculum.world import ASPECTS, Document, Draw, Thing
 
 
 def _document(draw: Draw, thing: Thing | None = None) -> Document:
-    """Draws a document that says one or two things."""
     chosen = draw.chance.sample(ASPECTS, draw.pick((1, 1, 2)))
     aspects = tuple(aspect for aspect in ASPECTS if aspect in chosen)
     return draw.document(thing or draw.thing(), aspects=aspects)

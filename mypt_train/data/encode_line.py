@@ -251,7 +251,6 @@ class Encoder:
         return self._too_long(sample) or self._split_outcome(episode, sample)
 
     def _written(self, episodes: list[Episode], samples: list[Sample]) -> LineOutcome:
-        """Returns the outcome of a conversation that became some episodes."""
         counts = None
         if self.options.history != "keep":
             last = Mask.of(self.options.mask).last
@@ -261,7 +260,6 @@ class Encoder:
         return LineOutcome(WRITTEN, tuple(samples), tags=self._tags(episodes), history=counts)
 
     def _tally(self, episodes: list[Episode], samples: list[Sample]) -> Counter[str]:
-        """Returns what the policy made of some episodes."""
         found = Counter[str]()
         for before, sample in zip(episodes, samples, strict=True):
             after = official(before, self.dialect.table)
@@ -271,7 +269,6 @@ class Encoder:
         return found
 
     def _turns(self, episode: Episode, *, proved: bool) -> LineOutcome:
-        """Returns the outcome of a conversation that becomes an episode for each turn."""
         table, steps = self.dialect.table, bool(self.dialect.adapter.prompted(episode.meta))
         parts = beginnings(episode, table, self.dialect.automaton, steps=steps)
         if Mask.of(self.options.mask).last:
@@ -382,7 +379,6 @@ class Encoder:
         return Sample(encoded.ids.astype(self.dtype), mask, weights=weights, weighed=weighed)
 
     def _shown(self, episode: Episode) -> Episode:
-        """Returns an episode as it is trained."""
         keep = self.options.history == "keep"
         return episode if keep else official(episode, self.dialect.table)
 
@@ -451,7 +447,6 @@ class Encoder:
         return parts if len(parts) > 1 else []
 
     def _tags(self, episodes: list[Episode]) -> Counter[str]:
-        """Returns how often each terminal comes in some episodes."""
         table = self.dialect.table
         return Counter(
             e.terminal

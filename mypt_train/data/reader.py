@@ -133,7 +133,6 @@ class ShardReader:
             yield shard
 
     def _shard(self, entry: dict[str, Any]) -> Shard:
-        """Returns a shard, fetched first if it is in a store."""
         if self._kept is None:
             return self._loaded(entry)
         for _ in range(_TRIES):
@@ -156,7 +155,6 @@ class ShardReader:
             return self._kept.fetch(name, entry)
 
     def _loaded(self, entry: dict[str, Any]) -> Shard:
-        """Returns a shard whose files are here."""
         options, base = self.manifest["options"], self.folder / entry["name"]
         ids, mask, index = self._arrays(base, entry)
         kinds = None
@@ -193,7 +191,6 @@ class ShardReader:
             raise ShardError(f"{self.name}/{shard.name}: {wrong}; prepare the data again")
 
     def _refuse_rows(self) -> None:
-        """Raises ShardError for rows that another trainer reads."""
         options = self.manifest["options"]
         trainer = trainer_of(options.get("format", "bin"))
         if trainer:
@@ -364,7 +361,6 @@ def _unkept(error: OSError) -> ShardError:
 
 
 def _misweighed(weights: npt.NDArray[np.float32], mask: npt.NDArray[np.uint8]) -> str:
-    """Returns what is wrong with weights; empty if nothing is."""
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0) & ((weights > 0) == (mask > 0))))
     if not len(wrong):
         return ""

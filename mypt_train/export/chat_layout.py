@@ -104,7 +104,6 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
 
 
 def _declared(dialect: Dialect, adapter: Declared) -> ChatLayout:
-    """Returns the layout of records with a role a block."""
     paths: dict[str, Path] = {}
     after = ""
     for role in adapter.roles.values():

@@ -70,5 +70,4 @@ def _said(option: Option) -> str:
 
 
 def _json(value: object) -> str:
-    """Returns a value as Jinja has it."""
     return "none" if value is None else json.dumps(value, ensure_ascii=False)

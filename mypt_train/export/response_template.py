@@ -92,7 +92,6 @@ def forced_opener(terminal: Terminal, dialect: Dialect) -> bool:
 
 
 def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
-    """Returns the patterns between which a block is."""
     opener = dialect.table.openers[kind]
     table = dialect.table
     others = [of[opener.name] for of in (table.after_text, table.joined) if opener.name in of]

@@ -120,7 +120,6 @@ def _beside(terminal: Terminal, dialect: Dialect) -> tuple[bool, bool]:
 
 
 def _run(pieces: Sequence[Piece]) -> str:
-    """Returns the pattern of pieces of plain text."""
     return "".join(p.pattern if p.kind == "attr" else re.escape(p.value) for p in pieces)
 
 

@@ -157,7 +157,6 @@ def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
 
 
 def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) -> dict[str, Any]:
-    """Returns the manifest of what the groups hold."""
     totals = Totals()
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
     with ThreadPoolExecutor(_THREADS) as threads:

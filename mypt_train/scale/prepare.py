@@ -158,7 +158,6 @@ def _difference(before: bytes, now: bytes) -> str:
 
 
 def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
-    """Makes the units that no earlier run has made."""
     sizes = [sum(plan.bytes_of(piece) for piece in unit) for unit in plan.units]
     todo = [number for number in range(len(plan.units)) if not _is_made(plan, number)]
     total = sum(sizes)

@@ -84,7 +84,6 @@ def _encoded(
 
 
 def _told(blocks: Iterator[Block], piece: Piece, progress: Progress) -> Iterator[Block]:
-    """Yields blocks, and says how far they are in a piece."""
     for block in blocks:
         yield block
         progress(block.position - piece.start)

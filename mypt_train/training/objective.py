@@ -113,7 +113,6 @@ class Objective:
         return found
 
     def _loss(self, model: nn.Module, batch: Batch, drift: Tensor) -> Tensor:
-        """Returns the summed loss of a batch."""
         if self.config.objective == "sft":
             return self.tell(model, batch)[0]
         policy, beta = self._answers(model, batch), self.config.beta

@@ -393,7 +393,6 @@ class GrammarGraph:
 
 
 def _shortest(spellings: Sequence[str]) -> list[str]:
-    """Returns spellings without those that hold another."""
     return sorted({s for s in spellings if not any(o in s and o != s for o in spellings)})
 
 

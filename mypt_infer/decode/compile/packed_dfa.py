@@ -43,7 +43,6 @@ class PackedDfa:
     state: array[int]
 
     def __len__(self) -> int:
-        """Returns the number of nodes."""
         return len(self.leaf)
 
     @property

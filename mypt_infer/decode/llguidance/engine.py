@@ -156,7 +156,6 @@ class Guided:
 
     @cached_property
     def _answers(self) -> Prover:
-        """Returns the prover of answers."""
         assert self.calls.answer is not None
         return Prover(self.calls.answer.ground, self.end, [])
 
@@ -413,7 +412,6 @@ class Guided:
         )
 
     def _ending(self, state: int, token: int) -> list[int] | None:
-        """Returns an ending after a token that was offered; None if none was found."""
         proved = self._options.known.get(state)
         if proved is not None:
             at = int(np.searchsorted(proved.ids, token))

@@ -206,7 +206,6 @@ class Hints:
 
 
 def _members(part: Any, key: str) -> Iterator[Any]:
-    """Yields the schemas of the members of a name, at any depth."""
     if isinstance(part, list):
         for one in part:
             yield from _members(one, key)

@@ -394,7 +394,6 @@ class _Endings:
 
     @cached_property
     def _own(self) -> bytes:
-        """Returns the text of the place's own ending."""
         return b"".join(self._search.vocabulary.tokens[t] for t in self.list[1])
 
     def rest(self, token: int) -> list[list[int]]:

@@ -69,7 +69,6 @@ def parquet(
 def _columns(
     trainer: str, ids: TokenIds, mask: npt.NDArray[np.uint8]
 ) -> dict[str, npt.NDArray[Any]]:
-    """Returns the columns of a trainer's rows, each with an item for each token."""
     known: dict[str, npt.NDArray[Any]] = {
         "input_ids": ids,
         "labels": np.where(mask != 0, ids.astype(np.int32), np.int32(IGNORED)),

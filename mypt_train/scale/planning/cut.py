@@ -120,7 +120,6 @@ def _cut(
 def _places(
     source: Source, stream: BinaryIO, length: int, size: int, *, local: bool
 ) -> tuple[Cut, list[tuple[int, int]]]:
-    """Returns how an input is cut, and where."""
     if not length:
         return "lines", []
     if source.compressed:

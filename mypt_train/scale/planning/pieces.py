@@ -179,7 +179,6 @@ def _owned(
 
 
 def _to_line_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields what comes up to the first line end."""
     for data in pieces:
         at = data.find(b"\n") + 1
         yield data[: at or None]

@@ -90,7 +90,6 @@ class Plan:
 
     @cached_property
     def _row_groups(self) -> Counter[int]:
-        """Returns the row groups of inputs that are cut so."""
         every = (piece for unit in self.units for piece in unit)
         out = Counter[int]()
         for piece in every:

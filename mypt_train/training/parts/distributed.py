@@ -112,7 +112,6 @@ _LOST = re.compile(r"gloo|NCCL|[Cc]onnection|Broken pipe|[Tt]imed out|Socket")
 
 
 def _watched(rank: int, size: int, where: torch.device, timeout: float) -> Watch:
-    """Joins the processes; returns the watch over them."""
     stores: Any = dist
     wait = timedelta(seconds=timeout)
 

@@ -170,13 +170,11 @@ class Saver:
         return self._copied(path)
 
     def _copied(self, path: Path) -> Path:
-        """Copies a checkpoint to the store, if there is one; returns its path."""
         if self.mirror is not None and self.world.first:
             self.mirror.push(path, self.keep)
         return path
 
     def _collected(self, mine: checkpoint.Files) -> checkpoint.Files:
-        """Returns what all processes have written, in the first one."""
         if self.world.size == 1:
             return mine
         all_: list[Any] | None = [None] * self.world.size if self.world.first else None
