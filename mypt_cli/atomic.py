@@ -12,6 +12,7 @@ leaves it; in both cases the old file or folder is as it was.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import shutil
@@ -92,6 +93,12 @@ def folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
         raise
     sync_folder(path.parent)
+
+
+def sha256(path: str | Path) -> str:
+    """Returns the SHA-256 of a file in hexadecimal, read in pieces."""
+    with open(path, "rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def sync_files(path: Path) -> None:

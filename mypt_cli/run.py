@@ -54,12 +54,30 @@ def run(
             print(f"{prog}: error: this is a fault of {prog}, not of what it was given; please "
                   "report it with the lines above", file=sys.stderr)  # fmt: skip
             return FAILED
-        print(f"{prog}: error: {_said(error)}", file=sys.stderr)
+        print(f"{prog}: error: {message_of(error)}", file=sys.stderr)
         return FAILED
     return status
 
 
-def _said(error: Exception) -> str:
+def end_with_parent() -> None:
+    """Ends this process as soon as the one that started it has gone, however it went.
+
+    What it writes has to be whole or not there: nothing is put in order.
+    """
+    from multiprocessing import parent_process
+    from threading import Thread
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def message_of(error: Exception) -> str:
+    """Returns the message of an error for people; that of the system names its file."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from mypt_spec.bodies.strict_json import Fault, escape, loads
+from mypt_records.reading import below
+from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
 from mypt_spec.episode import Event
@@ -195,12 +196,12 @@ def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
         return
     members = value.items() if isinstance(value, dict) else [("line", value)]
     for key, held in members:
-        at = _below("", key) if isinstance(value, dict) else ""
+        at = below("", key) if isinstance(value, dict) else ""
         if not isinstance(held, list) or not any(isinstance(m, dict) for m in held):
             yield _block_of(str(key), _value_of(held, at))
             continue
         for i, message in enumerate(held):
-            here = _below(at, str(i))
+            here = below(at, str(i))
             if not isinstance(message, dict):
                 yield _block_of(str(key), _value_of(message, here))
                 continue
@@ -211,9 +212,9 @@ def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
             opener = dialect.table.openers.get(name)
             block.model = opener is not None and opener.body_by_model
             if len(rest) == 1 and not rest.keys().isdisjoint(_CONTENTS):
-                block.chunks += [_value_of(v, _below(here, k)) for k, v in rest.items()]
+                block.chunks += [_value_of(v, below(here, k)) for k, v in rest.items()]
             else:
-                block.chunks += _fields([(k, v, _below(here, k)) for k, v in rest.items()])
+                block.chunks += _fields([(k, v, below(here, k)) for k, v in rest.items()])
             block.chunks = block.chunks or [Chunk(plain_event("", here))]
             yield block
 
@@ -224,15 +225,15 @@ def _metadata(item: Item) -> Iterator[Block]:
     if not isinstance(record, dict) or episode is None:
         return
     held = [
-        (k, v, _below("", k))
+        (k, v, below("", k))
         for k, v in record.items()
         if k in episode.meta or (k == "language" and episode.language is not None)
     ]
     for key, messages in record.items():
         for i, message in enumerate(messages if isinstance(messages, list) else ()):
-            at = _below(_below("", key), str(i))
+            at = below(below("", key), str(i))
             held += [
-                (f"{at[1:]}/{k}", v, _below(at, k))
+                (f"{at[1:]}/{k}", v, below(at, k))
                 for k, v in (message.items() if isinstance(message, dict) else ())
                 if k.startswith("_")
             ]
@@ -285,10 +286,6 @@ def line_breaks(text: str) -> list[tuple[int, int]]:
 
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _below(pointer: str, key: str) -> str:
-    return f"{pointer}/{escape(key)}"
 
 
 def _place(item: Item, blocks: list[Block]) -> list[Finding]:

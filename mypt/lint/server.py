@@ -267,12 +267,8 @@ def serve(options: argparse.Namespace) -> None:
     )
     desk = Desk(server, options)
 
-    def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        desk.forget(params.text_document.uri)
-        desk.publish(params.text_document.uri)
-
-    def saved(params: lsp.DidSaveTextDocumentParams) -> None:
-        desk.forget(params.text_document.uri)  # the settings may be others now
+    def opened(params: lsp.DidOpenTextDocumentParams | lsp.DidSaveTextDocumentParams) -> None:
+        desk.forget(params.text_document.uri)  # after saving, the settings may be others
         desk.publish(params.text_document.uri)
 
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
@@ -292,7 +288,7 @@ def serve(options: argparse.Namespace) -> None:
 
     kinds: list[lsp.CodeActionKind | str] = [lsp.CodeActionKind.QuickFix, _FIX_ALL]
     server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)(opened)
-    server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)(saved)
+    server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)(opened)
     server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)(changed)
     server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)(closed)
     server.feature(lsp.TEXT_DOCUMENT_HOVER)(lambda params: hover(desk, params))

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from mypt_cli.atomic import sha256
 from mypt_cli.store.store import Store
 
 try:
@@ -95,7 +96,7 @@ class Kept:
             return path
         with _locked(self.cache.root / f".lock{hash_of(name) % _LOCKS}"):
             here = _touched(path, entry["bytes"])
-            if here and self.verify and _sha256(path) != entry["sha256"]:
+            if here and self.verify and sha256(path) != entry["sha256"]:
                 here = False  # damaged on this disk, so it is fetched again
             if not here:
                 self._fetch(name, path, entry)
@@ -168,11 +169,6 @@ class Kept:
 def hash_of(name: str) -> int:
     """Returns a number that is the same in all processes."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def _files(root: Path) -> Iterator[tuple[Path, os.stat_result]]:

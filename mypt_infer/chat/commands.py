@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mypt_cli.run import message_of
+from mypt_cli.words import counted
 from mypt_infer.chat.session import Session
 from mypt_infer.controller.transcript import trainable
 
@@ -39,7 +41,7 @@ def run(session: Session, line: str) -> bool:
     try:
         command.run(session, rest.strip())
     except (OSError, ValueError) as error:
-        session.screen.say(f"{name}: {_said(error)}", "bold red")
+        session.screen.say(f"{name}: {message_of(error)}", "bold red")
     return True
 
 
@@ -54,12 +56,6 @@ def help_text() -> str:
         "Alt-Enter begins a new line of a text, and so does Enter after a backslash.\n"
         "Ctrl-C ends a turn; what was said stays, and the history is legal."
     )
-
-
-def _said(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 # What was said and found
@@ -156,7 +152,7 @@ def _undo(session: Session, rest: str) -> None:
     left = session.turns
     session.screen.say(
         f"taken back: {asked.splitlines()[0][:60] if asked else 'the last turn'!r}; "
-        f"{left} turn{'' if left == 1 else 's'} left"
+        f"{counted(left, 'turn')} left"
     )
 
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mypt_cli.terminal import Display
+from mypt_cli.words import counted
 from mypt_infer.controller.events import (
     CallDropped,
     CallParsed,
@@ -207,6 +208,5 @@ def _told(value: Any) -> str:
     if isinstance(value, dict) and isinstance(value.get("error"), dict):
         return _short(f"error {value['error'].get('type')}: {value['error'].get('message')}")
     if isinstance(value, dict) and isinstance(value.get("documents"), list):
-        number = len(value["documents"])
-        return f"{number} document{'' if number == 1 else 's'}"
+        return counted(len(value["documents"]), "document")
     return _short(_json(value))

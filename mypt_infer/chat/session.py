@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from mypt_cli.words import counted
 from mypt_infer.chat import past
 from mypt_infer.chat.journal import Journal
 from mypt_infer.chat.opening import Setup
@@ -43,10 +44,8 @@ class Session:
         # What /save has written of this conversation, by file.
         self.saved: dict[Path, bytes] = {}
         if self.journal is not None and (number := self.journal.recover()):
-            self._tell(
-                f"{self.journal.path}: added {number} conversation"
-                f"{'' if number == 1 else 's'} of chats that were killed"
-            )
+            added = counted(number, "conversation")
+            self._tell(f"{self.journal.path}: added {added} of chats that were killed")
 
     @property
     def turns(self) -> int:

@@ -19,6 +19,7 @@ from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
 from mypt_infer.generate.device import DeviceBatch, DeviceDecoder, array_of, refusal
 from mypt_infer.generate.kept_rows import KeptRows
+from mypt_lint.places.json_edit import in_common
 
 # Where the decoder proves an id only when it is taken, so many of the likeliest are tried before.
 _LIKELIEST = 64
@@ -196,7 +197,7 @@ class TagLogitsProcessor:
         """Returns the path of a row that begins as one that was seen; None for a new prompt."""
         shared, path = 0, None
         for known in self._paths:
-            count = _shared(known.ids, row) if known.tensors is tensors else 0
+            count = in_common(known.ids, row) if known.tensors is tensors else 0
             if count > shared:
                 shared, path = count, known
         if path is None or shared < self.begun:
@@ -245,13 +246,6 @@ def _in_new_memory(scores: Tensor, sets: list[AllowSet], size: int) -> Tensor:
 
 def _alone(token: int) -> AllowSet:
     return AllowSet(1, np.array([token], np.int32), None)
-
-
-def _shared(known: list[int], row: list[int]) -> int:
-    """Returns how many ids two rows begin with together."""
-    if row[: len(known)] == known:
-        return len(known)
-    return next(i for i, (a, b) in enumerate(zip([*known, -1], [*row, -2], strict=False)) if a != b)
 
 
 def _after(decoder: Decoder, state: int | None, token: int) -> int | None:

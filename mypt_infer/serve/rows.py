@@ -30,7 +30,8 @@ from mypt_infer.generate.loop import positions
 from mypt_infer.generate.sample import draw
 from mypt_infer.serve.asked.forcing import call_ids
 from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, Taken, TooLate
-from mypt_infer.serve.slots import Slots, same
+from mypt_infer.serve.slots import Slots
+from mypt_lint.places.json_edit import in_common
 
 # Longer pieces are not read with those of rows that draw; at most so many ids of one in a step.
 _TOGETHER, _PART = 24, 256
@@ -243,7 +244,7 @@ class Rows:
                 continue
             known = self._slots.known(row.unread)
             others = (r for r in self._rows if r.begun and len(r.unread) > _TOGETHER)
-            if any(same(r.job.prompt.ids, row.unread) > known + _TOGETHER for r in others):
+            if any(in_common(r.job.prompt.ids, row.unread) > known + _TOGETHER for r in others):
                 continue
             size = self._slots.begin(at, row.unread)
             self.counts.reused += size

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mypt_infer.generate.llama import Cache, Llama
 from mypt_infer.generate.loop import read
+from mypt_lint.places.json_edit import in_common
 
 _ROWS, _PLACES = 1, 256
 
@@ -38,14 +39,14 @@ class Slots:
 
     def known(self, ids: Sequence[int]) -> int:
         """Returns the number of ids with which `begin` would begin a row."""
-        return min(len(ids) - 1, max(same(held, ids) for held in self._held))
+        return min(len(ids) - 1, max(in_common(held, ids) for held in self._held))
 
     def begin(self, row: int, ids: Sequence[int]) -> int:
         """Begins a row with what some row has read of ids; returns the number of these.
 
         That is less than all of them, because the logits after the last one are still to be had.
         """
-        sizes = [same(held, ids) for held in self._held]
+        sizes = [in_common(held, ids) for held in self._held]
         best = max(range(len(sizes)), key=lambda other: (sizes[other], other == row))
         size = min(sizes[best], len(ids) - 1)
         if best != row:
@@ -100,15 +101,3 @@ class Slots:
         ):
             new[:, : old.shape[1], :, : old.shape[3]] = old
         self._cache = grown
-
-
-def same(held: Sequence[int], ids: Sequence[int]) -> int:
-    """Returns the number of ids with which both begin."""
-    low, high = 0, min(len(held), len(ids))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if held[low:middle] == ids[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -227,13 +227,13 @@ def difference(old: str, new: str) -> tuple[int, int, str]:
 
     What the two have in common at both ends is left out.
     """
-    before = _in_common(old, new)
-    after = _in_common(old[before:][::-1], new[before:][::-1])
+    before = in_common(old, new)
+    after = in_common(old[before:][::-1], new[before:][::-1])
     return before, len(old) - after, new[before : len(new) - after]
 
 
-def _in_common(one: str, two: str) -> int:
-    """Returns how many characters two strings have in common at their beginning."""
+def in_common(one: Sequence[object], two: Sequence[object]) -> int:
+    """Returns how many items two sequences of a type have in common at their beginning."""
     low, high = 0, min(len(one), len(two))
     while low < high:
         middle = (low + high + 1) // 2

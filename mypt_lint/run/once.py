@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from mypt_cli.words import counted
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_spec.findings import Finding, regraded
 
@@ -84,7 +84,8 @@ def told(held: Held, records: int) -> list[Diagnostic]:
     if mixed:
         counts = ", ".join(f"{once.count} {_shape(once)}" for once in mixed)
         file = mixed[0].first.finding.message.partition("; ")[2]
-        said = f"{file}, but here and on {_lines(mixed)}: {counts}"
+        more = counted(sum(once.count for once in mixed) - 1, "more line")
+        said = f"{file}, but here and on {more}: {counts}"
         out.append(_saying(mixed[0].first, said))
     labelled = [once for (code, _), once in held.items() if code == ONE_LABEL]
     if len(labelled) == 1 and labelled[0].count >= _FEW:
@@ -96,13 +97,8 @@ def told(held: Held, records: int) -> list[Diagnostic]:
 def _of(once: Once, key: str, records: int) -> str:
     """Returns in how many records something is found, or messages if it is about their keys."""
     if key.startswith("/"):
-        return f"{once.count} message{'' if once.count == 1 else 's'}"
+        return counted(once.count, "message")
     return f"{once.count} of {records} records"
-
-
-def _lines(mixed: Iterable[Once]) -> str:
-    more = sum(once.count for once in mixed) - 1
-    return f"{more} more line{'' if more == 1 else 's'}"
 
 
 def _shape(once: Once) -> str:

@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
+from mypt_cli import atomic
 from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
 from mypt_cli.store import StoreError, is_url
 from mypt_cli.store.kept import Cache, CacheError, Kept
 from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
-from mypt_train.data import durable
 from mypt_train.data.formats import manifest, parquet, trainer_of
 from mypt_train.data.integrity import miscounted, misplaced, missummed
 from mypt_train.data.kinds import BAD, KINDS
@@ -314,7 +314,7 @@ class ShardReader:
                 "it again"
             )
         if verify and self._kept is None:
-            digest = durable.sha256(path)
+            digest = atomic.sha256(path)
             if digest != entry["sha256"]:
                 raise ShardError(
                     f"{path}: was altered (SHA-256 {digest[:12]}, expected "

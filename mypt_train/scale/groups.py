@@ -23,7 +23,6 @@ import numpy as np
 from mypt_cli import atomic
 from mypt_cli.jsonl.names import REJECTS, WORK
 from mypt_cli.store import Store, StoreError, is_url
-from mypt_train.data import durable
 from mypt_train.data.assembly.collection import Collection
 from mypt_train.data.assembly.splits import write_splits
 from mypt_train.data.formats.manifest import dtype_of
@@ -137,7 +136,7 @@ def fetched(
             shutil.copyfileobj(stream, out, 1 << 20)
     if proved:
         return path
-    if path.stat().st_size != report.size or durable.sha256(path) != report.sha256:
+    if path.stat().st_size != report.size or atomic.sha256(path) != report.sha256:
         raise StoreError(
             f"{store.name(key)}: is not as it was written; delete it and its .json, then use "
             "mypt-prepare resume",

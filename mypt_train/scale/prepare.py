@@ -14,22 +14,20 @@ failures.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
+from mypt_cli.run import end_with_parent
 from mypt_cli.store import StoreError
 from mypt_lint.settings.settings import Settings
 from mypt_spec.tokenizer.vocabulary import VocabularyError
-from mypt_train.data import durable
 from mypt_train.data.formats.options import Options
 from mypt_train.data.units import SIZE
 from mypt_train.scale.commit import commit_alone
@@ -179,7 +177,7 @@ def _is_made(plan: Plan, number: int) -> bool:
     path = Path(plan.out, places.unit(number))
     with suppress(StoreError):
         found = report_there(plan.store(), number)
-        if found and path.exists() and durable.sha256(path) == found.sha256:
+        if found and path.exists() and atomic.sha256(path) == found.sha256:
             return True
     report.unlink()
     return False
@@ -229,17 +227,8 @@ _plans: list[Plan] = []  # the plan of a worker process
 
 def _begin(plan: Plan) -> None:
     """Prepares this worker, and ends it as soon as the process that started it has gone."""
-    from multiprocessing import parent_process
-
     _plans[:] = [plan]
-
-    def wait() -> None:
-        parent = parent_process()
-        if parent is not None:
-            parent.join()
-        os._exit(1)  # files are whole or not there, so nothing has to be put in order
-
-    Thread(target=wait, daemon=True).start()
+    end_with_parent()
 
 
 def _one(number: int) -> None:

@@ -7,17 +7,16 @@ ran; a new process takes its place.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_all_start_methods, get_context, parent_process
+from multiprocessing import get_all_start_methods, get_context
 from tempfile import gettempdir
-from threading import Thread
 from types import TracebackType
 
 from mypt_cli.errors import UsageError
+from mypt_cli.run import end_with_parent
 from mypt_train.scale.launch.queue import Ended
 
 
@@ -71,20 +70,10 @@ def _process() -> ProcessPoolExecutor:
     context = get_context(method)
     if method == "forkserver":
         context.set_forkserver_preload(["mypt_train.data.units"])
-    return ProcessPoolExecutor(1, context, initializer=_end_with_parent)
+    return ProcessPoolExecutor(1, context, initializer=_begin)
 
 
-def _end_with_parent() -> None:
-    """Ends this process as soon as the one that started it has gone, however it went.
-
-    Ctrl-C ends it at once, without a traceback: what is written is whole or not there.
-    """
+def _begin() -> None:
+    """Ends this process with the one that started it, and at Ctrl-C without a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    def watch() -> None:
-        parent = parent_process()
-        if parent is not None:
-            parent.join()
-        os._exit(1)  # nothing has to be put in order
-
-    Thread(target=watch, daemon=True).start()
+    end_with_parent()

@@ -33,7 +33,6 @@ from mypt_model.folder import (
 from mypt_model.pieces import files_of_weights, is_sharded
 from mypt_model.pretrained import Net, PretrainedConfig, open_model
 from mypt_model.shape import LlamaConfig, ModelError
-from mypt_train.data import durable
 from mypt_train.training.parts import lora
 from mypt_train.training.parts.distributed import ALONE, World, piece, whole
 
@@ -146,7 +145,7 @@ def _write(
 def measured(folder: Path, names: Iterable[str]) -> Files:
     """Returns the size and the SHA-256 of files in a folder."""
     return {
-        name: {"bytes": (folder / name).stat().st_size, "sha256": durable.sha256(folder / name)}
+        name: {"bytes": (folder / name).stat().st_size, "sha256": atomic.sha256(folder / name)}
         for name in names
     }
 
@@ -207,7 +206,7 @@ def facts_of(folder: Path, world: World = ALONE) -> dict[str, Any]:
 
 
 def _is(path: Path, sha256: str) -> bool:
-    return path.exists() and durable.sha256(path) == sha256
+    return path.exists() and atomic.sha256(path) == sha256
 
 
 def digest(folder: Path) -> str:
@@ -217,7 +216,7 @@ def digest(folder: Path) -> str:
         if is_sharded(folder)
         else sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
     )
-    return hashlib.sha256("".join(durable.sha256(path) for path in files).encode()).hexdigest()
+    return hashlib.sha256("".join(atomic.sha256(path) for path in files).encode()).hexdigest()
 
 
 def load_weights(folder: Path, model: Net) -> int:
