@@ -13,9 +13,9 @@ import mypt_spec
 from fuzz.driver import run
 from mypt_cli.jsonl.layout import LINES, layout_of
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import check_generation, check_text, generation_line
-from mypt_lint.run.runner import check_bytes
+from mypt_lint.check.texts import generation_line
 from mypt_spec import Limits
+from tests.support.checked import check_bytes, check_generation, check_text
 from tests.support.dialects import ALL
 from tests.support.strategies import (
     ANY_JSON,

@@ -34,18 +34,6 @@ class Units:
     clean: int = 0
 
 
-def check_text(checker: Checker, text: str, filename: str = "<text>") -> list[Diagnostic]:
-    """Returns all findings of serialised text."""
-    return text_units(checker, text.encode("utf-8", "surrogatepass"), filename).found
-
-
-def check_generation(
-    checker: Checker, text: str, filename: str = "<text>", *, prompt: str = ""
-) -> list[Diagnostic]:
-    """Returns all findings of what a model wrote, after `prompt` if one is given."""
-    return checker.text(text, generation(checker, text, prompt), filename=filename)
-
-
 def generation_line(checker: Checker, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
     """Returns the findings of a line {"prompt": "...", "completion": "..."}.
 

@@ -6,7 +6,6 @@ come back in the order of the file whatever the number of workers.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -22,15 +21,6 @@ from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.run.chunk import FAR, Chunk, once
 from mypt_lint.run.once import ONE_LABEL, Once, labels
 from mypt_spec.findings import Finding
-
-
-def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> list[Diagnostic]:
-    """Returns all findings of data held in memory: JSONL, or an array of records.
-
-    Raises UsageError for Parquet, which is read from files alone.
-    """
-    source = Source(filename, stream=io.BytesIO(data))
-    return [i for chunk in once(check_lines(FastChecker(checker), source)) for i in chunk.found]
 
 
 def run(checker: Checker, sources: list[Source], kind: str) -> Iterator[Chunk]:

@@ -24,7 +24,8 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.places.positions import Places
 from mypt_lint.run.parallel import check_sources
-from mypt_lint.run.runner import check_bytes, run
+from mypt_lint.run.runner import run
+from tests.support.checked import check_bytes
 from tests.support.maker import any_json, drawn
 from tests.support.strategies import almost_record
 

@@ -21,7 +21,6 @@ import mypt_spec.rules
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.answered import ANSWERED, longest
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_lint.run.runner import check_bytes
 from mypt_spec import Finding, Limits
 from mypt_spec.findings import RULES, SEES, Rule
 from mypt_spec.rules import Context
@@ -29,6 +28,7 @@ from mypt_spec.rules.registry import CHECKS
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder
 from mypt_train.data.formats.options import Options
 from tests.support.build import assistant, user
+from tests.support.checked import check_bytes
 from tests.support.examples import examples
 from tests.support.lines import LIMITS, any_lines, tagged_line
 from tests.support.maker import Maker, drawn

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_cli.jsonl.line import read_line
 from mypt_lint.check.from_settings import checker, converter
-from mypt_lint.run.runner import check_bytes
 from mypt_lint.settings.settings import Settings
 from mypt_spec import Finding
 from mypt_spec.findings import RULES, SEVERITIES
 from mypt_train import Options
 from mypt_train.data.encode_line import Encoder
+from tests.support.checked import check_bytes
 from tests.support.examples import examples
 from tests.support.lines import any_line
 from tests.support.maker import Maker, drawn

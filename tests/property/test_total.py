@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_cli.jsonl.layout import MAGIC
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import check_generation, check_text, generation_line
+from mypt_lint.check.texts import generation_line
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_lint.run.runner import check_bytes
 from mypt_spec import Dialect, Episode, Finding, Limits, Message, Part
 from mypt_spec.damage.cut_tags import cuts, fragment, inner_tags
 from mypt_spec.damage.near_miss import beginnings, near_miss
+from tests.support.checked import check_bytes, check_generation, check_text
 from tests.support.dialects import ALL
 from tests.support.examples import either
 from tests.support.maker import any_json, drawn, line

@@ -16,13 +16,13 @@ from mypt_infer.controller.events import TurnEnd
 from mypt_infer.controller.history import FORCED, INJECTED, PROMPT
 from mypt_infer.decode.prompt import opening
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import check_generation
 from mypt_spec import SpecError
 from mypt_spec.dialect import grammar_root
 from mypt_spec.table_file import load_table
 from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.export import endings
 from tests.support.chat_shapes import Shape
+from tests.support.checked import check_generation
 from tests.support.decoding import decoder, generated
 from tests.support.maker import drawn
 from tests.support.strategies import episodes

@@ -12,10 +12,10 @@ import pytest
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import check_text
 from mypt_lint.fix.apply import Fixer
 from tests.support.build import assistant as answer
 from tests.support.build import chat, lines, message, user
+from tests.support.checked import check_text
 from tests.support.linting import codes_of
 
 CHECKER = Checker(mypt_spec.dialect("mypt"))

@@ -13,9 +13,9 @@ from mypt_cli.jsonl.blocks import Block, Origin
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.origins import placed
-from mypt_lint.run.runner import check_bytes
 from mypt_spec.findings import Finding
 from tests.support.build import assistant, chat, native, read, system, user, write
+from tests.support.checked import check_bytes
 from tests.support.linting import Linter, codes
 
 GOOD = native(answer="Hello.")

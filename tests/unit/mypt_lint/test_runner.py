@@ -20,6 +20,7 @@ from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run import parallel, runner
 from mypt_lint.run.parallel import check_sources
 from tests.support.build import native
+from tests.support.checked import check_bytes
 from tests.support.examples import either
 from tests.support.programs import memory_beyond
 
@@ -44,7 +45,7 @@ def test_equal_lines_in_a_row_are_checked_once(monkeypatch: pytest.MonkeyPatch) 
     want = [i for row, raw in enumerate(lines, 1) for i in CHECKER.line(raw, row=row, filename="f")]
     monkeypatch.setattr(Checker, "line", counting)
     data = b"\n".join([*lines, b""])
-    assert list(runner.check_bytes(CHECKER, data, "f")) == want
+    assert list(check_bytes(CHECKER, data, "f")) == want
     assert len(calls) <= 6
 
 
@@ -154,6 +155,7 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.run.parallel import check_sources
 from mypt_cli.jsonl.paths import expand
+from tests.support.checked import check_bytes
 
 def check(path):
     checker = Checker(mypt_spec.dialect("mypt"))

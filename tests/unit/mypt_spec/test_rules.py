@@ -27,11 +27,9 @@ import mypt_spec
 from mypt.convert import main as convert
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import check_generation, check_text
 from mypt_lint.check.trainer_rows import check_row
 from mypt_lint.dataset.compare import DataSet
 from mypt_lint.run.plan import Group
-from mypt_lint.run.runner import check_bytes
 from mypt_lint.template.lint import lint_template
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import RULES, Finding
@@ -39,6 +37,7 @@ from mypt_spec.rules import FAMILIES, check_episode
 from mypt_spec.rules.context import ToolSchema
 from mypt_spec.rules.registry import CHECKS, check
 from tests.support.build import assistant, chat, message, read, user, write
+from tests.support.checked import check_bytes, check_generation, check_text
 
 ROOT = Path(__file__).parent.parent.parent.parent
 SECTIONS = ["What it finds", "Why it matters", "Bad", "Good", "Spec"]

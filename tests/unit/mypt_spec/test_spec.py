@@ -16,12 +16,12 @@ import pytest
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import check_generation
 from mypt_spec import Dialect
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex_ids
 from mypt_spec.table import END
+from tests.support.checked import check_generation
 from tests.support.vectors import HERE, load
 
 ROOT = grammar_root().parent

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import given
 
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.texts import check_generation, check_text
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Episode
 from tests.support.build import lines
+from tests.support.checked import check_generation, check_text
 from tests.toy.records import FOLDER, RECORDS, D
 
 CHECKER = Checker(D)
