@@ -213,7 +213,6 @@ def _unfinished(tool: Tool, seconds: float | None, stopped: Callable[[], bool]) 
 
 
 def _result(tool: Tool, outcome: Finished) -> Any:
-    """Returns what a tool returned, if it is a JSON value, or an error."""
     if outcome.raised is not None:
         try:
             said = str(outcome.raised)

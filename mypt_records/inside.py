@@ -40,7 +40,6 @@ def located(
 
 
 def _span(held: Held, pointer: str, *, on_key: bool) -> tuple[int, int] | None:
-    """Returns where a value, or its key, is in the text; None where that is not known."""
     tokens = [unescape(token) for token in (held.pointer + pointer).split("/")[1:]]
     found = Members(held.text).find(tokens)
     if found is None:

@@ -138,7 +138,6 @@ def make_parser(grammar: str) -> Any:
 
 
 def _in_words(error: Exception) -> str:
-    """Returns what is wrong with a grammar, from what Lark says of it."""
     import lark
 
     said = " ".join(str(error).split())

@@ -376,7 +376,6 @@ def run_ids(
 def _less(
     found: Iterable[Segment], events: Sequence[Event], table: TokenTable, mask: Mask
 ) -> Iterator[Segment]:
-    """Yields segments without the loss that a mask takes away from its blocks."""
     thoughts = table.kinds("thought") if not mask.thoughts else frozenset()
     begin = _last_turn(events, table) if mask.last else 0
     for number, segment in enumerate(found):

@@ -65,7 +65,6 @@ def merged(groups: Sequence[Group], engine: MakeEngine, *, size: int) -> Iterato
 
 
 def _job(groups: Sequence[Group], size: int) -> Job:
-    """Returns the job for all sources that can be read again."""
     chosen = [
         (number, group.kind, source)
         for number, group in enumerate(groups)

@@ -176,7 +176,6 @@ class _Session:
         return f"--launcher {options.launcher}: checked here, by one process: {', '.join(here)}"
 
     def _templates(self, codes: frozenset[str]) -> Iterator[Chunk]:
-        """Yields the findings about the chat templates that are named."""
         top = self.plan.top
         named = AUTO if top.origin("dialect") == "default" else top["dialect"]
         for path in self.options.template:
@@ -339,7 +338,6 @@ class _Session:
 
 
 def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
-    """Yields the findings about prepared data sets."""
     if folders:
         from mypt_train.data.verify import check_folder
 

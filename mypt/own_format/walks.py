@@ -113,7 +113,6 @@ class Walks:
 
     @cached_property
     def _ends(self) -> dict[int, int]:
-        """Maps each state from which an end is reached to the number of steps to it."""
         machine = self.dialect.automaton
         before: dict[int, list[int]] = {}
         for state, row in enumerate(self._ways):

@@ -109,7 +109,6 @@ def _separators(text: str, raw: bytes) -> Iterator[Spot]:
 
 
 def _unreadable(text: str, body: str, raw: bytes) -> Spot | None:
-    """Returns why a line holds nothing that could be JSON."""
     if not body.strip():
         finding = Finding(
             "MYP011",

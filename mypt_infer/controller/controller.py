@@ -238,7 +238,6 @@ class Controller:
     def _answer(
         self, ask: Ask, running: _Running, stopped: Callable[[], bool]
     ) -> int | Returned | Stop:
-        """Returns the reply to what a turn asks for, or that it must end."""
         try:
             if (stop := self._due(running, stopped)) is not None:
                 return stop

@@ -101,7 +101,6 @@ class History:
         return self.turns[self.first] if self.turns else len(self.ids)
 
     def __len__(self) -> int:
-        """Returns the number of ids that the model sees."""
         return self.head + len(self.ids) - self.start
 
     def context(self, begin: int = 0) -> list[int]:

@@ -131,7 +131,6 @@ def record_messages(messages: Iterable[Message], dialect: Dialect) -> list[Messa
 
 
 def _call(message: Message, dialect: Dialect) -> None:
-    """Replaces the block of a call by its name and arguments."""
     call = find_last_toolcall(message["content"], dialect.name)
     if call is not None:
         del message["content"]

@@ -165,7 +165,6 @@ class DeviceDecoder:
         return torch.where(states >> BUDGET_BITS < self.decoder.tables.size, states, DEAD_STATE)
 
     def _next(self, state: int, token: int) -> int:
-        """Returns the state after one token as the decoder says it, 0 if it is refused."""
         try:
             return self.decoder.next(state, token)
         except ValueError:

@@ -243,7 +243,6 @@ class _Loop:
         return out
 
     def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:
-        """Adds the tokens that have no alternative, and returns the state after them."""
         before = [*g.prompt[-TAIL:], *g.ids[-TAIL:]] if self.jump_forward else None
         for token in self.batch.decoders[row].forced(state, before):
             if not g.ended:

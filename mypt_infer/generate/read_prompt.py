@@ -25,7 +25,6 @@ def read_prompt(dialect: Dialect, text: str) -> list[int]:
 
 
 def _read(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
-    """Returns the ids of a prompt, and the tools that a record declares."""
     from mypt_infer.decode.prompt import opening, prompt_ids
 
     if text.lstrip().startswith("{"):

@@ -135,7 +135,6 @@ class ChatAnswer:
         return {"index": len(self._calls) - 1, **made, "function": dict(made["function"])}
 
     def _entries(self, delta: Delta) -> list[Json]:
-        """Returns the log-probabilities of the ids of a text."""
         if not self._wants:
             return []
         found = zip(

@@ -146,7 +146,6 @@ class Rows:
         self.counts.running = self.counts.waiting = 0
 
     def _step(self) -> None:
-        """Reads the next ids of all rows, and draws."""
         self._leave()
         self._join()
         if not self._rows:
@@ -168,7 +167,6 @@ class Rows:
                 self._end(at, Failed(TooLate()))
 
     def _join(self) -> None:
-        """Gives free rows to jobs that wait."""
         while len(self._rows) < self.most:
             with self._wake:
                 job = self._waiting.popleft() if self._waiting else None
@@ -251,7 +249,6 @@ class Rows:
             row.unread, row.begun = row.unread[size:], True
 
     def _draw(self, at: int, logits: Tensor) -> None:
-        """Draws the next id of a row, and takes what is forced after it."""
         row = self._rows[at]
         decoder = row.job.ready.decoder
         logits = logits[: decoder.tables.vocabulary]

@@ -85,7 +85,6 @@ class Slots:
         return out
 
     def _grow(self, places: int) -> None:
-        """Makes room for the rows in use and for `places` ids in each."""
         layers_rows = self._cache.keys.shape
         rows, room = layers_rows[1], layers_rows[3] - 1
         if self.count <= rows and places <= room:

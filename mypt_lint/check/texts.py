@@ -305,7 +305,6 @@ def _beyond(checker: Checker, events: list[Event], state: int) -> list[Finding]:
 
 
 def _bodies(checker: Checker, events: list[Event]) -> Iterator[Finding]:
-    """Yields findings about the JSON bodies of blocks that are complete."""
     table = checker.dialect.table
     around: list[tuple[Terminal, Event]] = []
     body = ""

@@ -76,7 +76,6 @@ def _foreign(dialect: Dialect, ids: list[int]) -> str:
 
 
 def _checked(dialect: Dialect, row: dict[str, Any], mask: str) -> Iterator[Finding]:
-    """Yields what is wrong with a row of integers of equal length."""
     ids, labels = row["input_ids"], row["labels"]
     episodes, faults = _episodes(dialect, row)
     yield from faults

@@ -304,7 +304,6 @@ def _named(part: Part, body: str) -> Iterator[tuple[str, str]]:
 
 
 def _values(value: Any) -> Iterator[Any]:
-    """Yields the values under the key of a document, at any depth."""
     stack = [value]
     while stack:
         item = stack.pop()

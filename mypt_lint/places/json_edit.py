@@ -85,7 +85,6 @@ def _edits_at_once(source: _Source, fix: Fix) -> tuple[list[_Edit], bool]:
 
 
 def _next(path: str) -> str:
-    """Returns the path of the item after an item of an array."""
     array, _, index = path.rpartition("/")
     return f"{array}/{int(index) + 1}"
 

@@ -45,7 +45,6 @@ class Places:
         self._strings: dict[int, _StringColumns] = {}
 
     def _scan(self) -> None:
-        """Lists the items of the whole line, once."""
         self._scanned = True
         for item in json_items(self.text):
             self._link(item.node)

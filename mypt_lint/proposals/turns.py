@@ -61,7 +61,6 @@ class Turns:
         return _SHARE * len(repr(self.record)) // len(repr(head))
 
     def _fixes(self, turn: int) -> dict[_Key, Fix]:
-        """Returns the fixes in a turn by their findings, both as of the whole record."""
         messages, starts = self.record[self._key], [*self._starts, None]
         head = messages[: starts[0]]
         own = messages[starts[turn] : starts[turn + 1]]

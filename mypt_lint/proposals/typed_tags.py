@@ -89,7 +89,6 @@ class TypedTags:
 
     @cached_property
     def _texts(self) -> dict[str, list[int]]:
-        """Returns by pointer where among the events the texts are that the model writes."""
         found: dict[str, list[int]] = {}
         for at, event in enumerate(self._events):
             if event.terminal == TEXT and event.at in self._own.get(event.at.pointer, ()):
@@ -148,7 +147,6 @@ class TypedTags:
         )
 
     def _tags_after(self, at: int) -> Iterator[str]:
-        """Yields the tags that follow an event, up to the next text."""
         for place in range(at + 1, len(self._events)):
             terminal = self._events[place].terminal
             if terminal == TEXT:

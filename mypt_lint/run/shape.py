@@ -168,7 +168,6 @@ def _errors(findings: Iterable[Finding]) -> int:
 
 @cache
 def _keys() -> frozenset[str]:
-    """Returns the top-level keys that any shape or dialect has."""
     from mypt_records.shapes import SHAPES
 
     schemas = [mypt_spec.dialect(name).adapter.SCHEMA for name in told_by_records()]

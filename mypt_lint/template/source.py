@@ -94,7 +94,6 @@ def _of_config(config: dict[str, Any], file: Path) -> list[tuple[str, Path, str]
 
 
 def _tokens(config: dict[str, Any], here: Path) -> dict[str, str]:
-    """Returns the special tokens that have a name, such as `bos_token`."""
     saved = here / "special_tokens_map.json"
     given = (_json(saved) if saved.is_file() else {}) | config
     named = {key: _spelled(value) for key, value in given.items() if key.endswith("_token")}
@@ -107,7 +106,6 @@ def _spelled(token: Any) -> str | None:
 
 
 def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
-    """Returns how the tokens are spelled that end a generation."""
     ids: set[Any] = set()
     settings = here / "generation_config.json"
     if settings.is_file():

@@ -56,7 +56,6 @@ def _call(case: Case, arguments: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _has_constant(value: Any) -> bool:
-    """Returns whether a JSON value has null, true or false in it."""
     if isinstance(value, dict | list):
         return any(map(_has_constant, value.values() if isinstance(value, dict) else value))
     return value is None or isinstance(value, bool)

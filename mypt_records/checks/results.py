@@ -46,7 +46,6 @@ def rounds(chat: Chat) -> list[Round]:
 
 
 def _asked(one: Round, result: Message) -> Call | None:
-    """Returns the call that a result answers by its id, or, of a single call, without one."""
     if result.answers is None:
         return one.calls[0] if len(one.calls) == 1 else None
     wanted = result.answers.text

@@ -185,7 +185,6 @@ def _meant(kind: str) -> str:
 
 
 def _type_help(kind: str) -> str:
-    """Returns what to write in the place of a type that JSON Schema does not have."""
     if kind.lower() in _ANY:
         return 'leave "type" out where any value will do'
     word, _, more = kind.partition(",")
@@ -196,7 +195,6 @@ def _type_help(kind: str) -> str:
 
 
 def _help(schema: Any, pointer: str) -> str:
-    """Returns what to write in the place of a value that is wrong in a schema."""
     value, key = value_at(schema, pointer) if pointer else schema, pointer.rpartition("/")[2]
     if key == "required":
         hint = '"required" is a list beside "properties", such as "required": ["city"]'

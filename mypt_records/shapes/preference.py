@@ -142,5 +142,4 @@ def _repeats(chosen: list[Message], asked: list[Message]) -> bool:
 
 
 def _heads(messages: list[Message]) -> int:
-    """Returns how many system prompts messages begin with."""
     return len([*takewhile(lambda message: message.role == "system", messages)])

@@ -197,7 +197,6 @@ class GrammarGraph:
         ]
 
     def _speakable(self, state: int) -> list[str]:
-        """Returns the tags that the grammar lets the model write in a state."""
         return [
             n
             for n in self.machine.steps[state]
