@@ -32,7 +32,7 @@ from mypt_spec.rules.shared_mistakes import shared_mistakes
 from mypt_spec.serializer import legal_events, prove, to_text
 from mypt_spec.states import told_apart
 from mypt_spec.table import SpecError, TokenTable
-from mypt_spec.table_file import load_table
+from mypt_spec.table_file import grammar_root, load_table
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, wanted_of
 from mypt_spec.validator import Outcome, Run
@@ -43,15 +43,6 @@ _LARGEST = 16 << 20  # bytes of a file that says what a format is
 RECORDS = "records.toml"  # says how to read the records of a dialect
 SHARED = "mistakes.toml"  # in the root of all grammars: names for what those of chats refuse
 CODE = "adapter.py"  # reads the records of a dialect of one's own; run where its folder is named
-
-
-def grammar_root() -> Path:
-    """Returns the folder of grammar folders.
-
-    It is inside the package where that is installed, and next to it in a checkout.
-    """
-    inside = _PACKAGE / "grammar"
-    return inside if inside.is_dir() else _PACKAGE.parent / "grammar"
 
 
 @dataclass(frozen=True, eq=False)

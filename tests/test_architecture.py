@@ -251,6 +251,7 @@ def test_an_adapter_is_one_object() -> None:
 READERS = [
     "mypt_spec.dialect",
     "mypt_spec.findings",
+    "mypt_spec.table_file",
     "mypt_spec.tokenizer.sources",
     "mypt_spec.tokenizer.tokenizer",
     "mypt_spec.tokenizer.batch",

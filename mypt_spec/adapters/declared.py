@@ -22,12 +22,11 @@ where the grammar takes it there, else before or after it. A block that holds on
 from __future__ import annotations
 
 import json
-import tomllib
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader, other_names
-from mypt_spec.adapters.messages import PIECES, SHAPE, Messages
+from mypt_spec.adapters.messages import SHAPE, Messages
 from mypt_spec.adapters.template_options import options_of
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.json_body import calls_in
@@ -46,11 +45,10 @@ from mypt_spec.record_schema import (
 )
 from mypt_spec.rules.shared_mistakes import Chat, Path
 from mypt_spec.states import open_blocks
-from mypt_spec.table import CALLS, DEFINITIONS, LISTS, SpecError, Terminal, TokenTable
-from mypt_spec.table_file import known_keys
+from mypt_spec.table import CALLS, DEFINITIONS, LISTS, Terminal, TokenTable
+from mypt_spec.table_file import Need, TomlFile
 
 _CONTENT, _NAME, _ARGUMENTS = "content", "name", "arguments"
-_KEYS = {"role", "block", "keys", "blocks", "optional", "end", "aliases"}
 _CALLS = ("call", "function")
 _BODIES = ("text", "json", *_CALLS)
 _CODE = "write an adapter.py for it"
@@ -87,7 +85,7 @@ def declared(source: str, table: TokenTable, automaton: Automaton, *, where: str
 
     Raises SpecError, which names the file `where`, the entry, and what was expected.
     """
-    return _File(table, automaton, where).adapter(source)
+    return _File(where, table, automaton).adapter(source)
 
 
 class Declared(Adapter):
@@ -199,42 +197,28 @@ def _said(key: _Key, text: str) -> dict[str, Any]:
     return {key.name: json.loads(text) if key.body == "json" else text}
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(TomlFile):
     """A `records.toml` while it is read, and the dialect that it belongs to."""
 
-    table: TokenTable
-    automaton: Automaton
-    where: str
-
-    def need(self, ok: bool, entry: str, what: str) -> None:
-        if not ok:
-            raise SpecError(f"{self.where}: {entry}: {what}")
+    def __init__(self, where: str, table: TokenTable, automaton: Automaton) -> None:
+        super().__init__(where)
+        self.table, self.automaton = table, automaton
 
     def adapter(self, source: str) -> Adapter:
         """Returns the adapter. Raises SpecError."""
-        try:
-            data = tomllib.loads(source)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise SpecError(f"{self.where}: is no TOML: {error}") from None
+        data = self.read(source, "records")
         if data.get("shape") == SHAPE:
-            return declared_messages(data, self.table, where=self.where)
-        self.need("shape" not in data, '"shape"', f'expected "{SHAPE}", or no "shape"')
-        known_keys(data, {"messages", "message", "begin"}, "the file", self.need)
-        messages, rows = data.get("messages", "messages"), data.get("message")
-        begin = data.get("begin", "")
+            return _messages(data, self.table, self.need)
+        messages, begin = data.get("messages", "messages"), data.get("begin", "")
         self.mark(begin, '"begin"')
-        self.need(isinstance(messages, str), '"messages"', "expected the key of the messages")
-        fine = isinstance(rows, list) and bool(rows) and all(isinstance(r, dict) for r in rows)
-        self.need(fine, "[[message]]", "expected a table for each role")
         roles: dict[str, _Role] = {}
         fields: dict[str, dict[str, Field]] = {}
         aliases: dict[str, str] = {}
-        for row in rows or []:
-            role, shape, others = self.role(row)
+        for row in data["message"]:
+            role, shape = self.role(row)
             self.need(role.name not in roles, f"[[message]] {role.name}", "occurs twice")
             roles[role.name], fields[role.name] = role, shape
-            aliases |= dict.fromkeys(others, role.name)
+            aliases |= dict.fromkeys(row.get("aliases", ()), role.name)
         top = {messages: Field(LIST), "language": Field(LANGUAGE, required=False)}
         weighs = {r.name for r in roles.values() if self.table.openers[r.block].body_loss}
         schema = RecordSchema(
@@ -252,32 +236,22 @@ class _File:
         shown = ", ".join(known) or "none"
         self.need(name == "" or name in known, entry, f"no mark {name!r}; marks are {shown}")
 
-    def role(self, row: dict[str, Any]) -> tuple[_Role, dict[str, Field], list[str]]:
-        """Returns (role, its fields, its other names) of a `[[message]]`."""
-        name = row.get("role", "")
-        self.need(isinstance(name, str) and bool(name), "[[message]]", 'it has no "role"')
-        entry = f"[[message]] {name}"
-        known_keys(row, _KEYS, entry, self.need)
-        block, end = row.get("block", name), row.get("end", "")
-        keys, optional = row.get("keys", [_CONTENT]), row.get("optional")
-        kinds, aliases = row.get("blocks", {}), row.get("aliases", [])
-        for key, value in (("keys", keys), ("optional", optional or []), ("aliases", aliases)):
-            fine = isinstance(value, list) and all(isinstance(v, str) for v in value)
-            self.need(fine, entry, f'"{key}" must be a list of strings')
-        fine = isinstance(kinds, dict) and all(isinstance(v, str) for v in kinds.values())
-        self.need(fine, entry, '"blocks" must be a table of strings')
+    def role(self, row: dict[str, Any]) -> tuple[_Role, dict[str, Field]]:
+        """Returns (role, its fields) of a `[[message]]`."""
+        name, keys, kinds = row["role"], row.get("keys", [_CONTENT]), row.get("blocks", {})
+        block, end, entry = row.get("block", name), row.get("end", ""), f"[[message]] {name}"
         self.block(block, entry)
         self.mark(end, entry)
-        for given in [*(optional or []), *kinds]:
-            self.need(given in keys, entry, f'{given!r} is not among its "keys"')
+        for key in [*row.get("optional", ()), *kinds]:
+            self.need(key in keys, entry, f'{key!r} is not among its "keys"')
         content = keys.index(_CONTENT) if _CONTENT in keys else len(keys)
         read = tuple(
             self.key(key, kinds.get(key, key), block, entry, alone=("before", "after")[i > content])
             for i, key in enumerate(keys)
         )
         self.need(sum(k.body in _CALLS for k in read) <= 1, entry, f"several calls; {_CODE}")
-        skip = {k for k in keys if k != _CONTENT} if optional is None else set(optional)
-        return _Role(name, block, read, end), _fields(read, skip), aliases
+        optional = {*row.get("optional", {*keys} - {_CONTENT})}
+        return _Role(name, block, read, end), _fields(read, optional)
 
     def block(self, kind: str, entry: str) -> Terminal:
         """Returns the terminal that opens a kind of block. Raises SpecError if none does."""
@@ -319,36 +293,15 @@ def _fields(keys: tuple[_Key, ...], optional: set[str]) -> dict[str, Field]:
     return out
 
 
-def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) -> Messages:
-    """Returns the adapter that a `records.toml` with `shape = "messages"` declares.
-
-    Raises SpecError, which names the file `where`, the entry, and what was expected.
-    """
-
-    def need(ok: bool, entry: str, what: str) -> None:
-        if not ok:
-            raise SpecError(f"{where}: {entry}: {what}")
-
-    known_keys(
-        source,
-        {"shape", "begin", "finish", "tools_before", "blocks", "tools", "options", "option"},
-        "the file",
-        need,
-    )
-    blocks = source.get("blocks")
+def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages:
+    """Returns the adapter that a `records.toml` with `shape = "messages"` declares."""
     begin, finish = source.get("begin", ""), source.get("finish", "")
     for key, mark in (("begin", begin), ("finish", finish)):
         need(mark == "" or mark in table.marks, f'"{key}"', f"no mark {mark!r}")
     need(finish == "" or table.marks[finish].mark, '"finish"', f"{finish!r} closes no block")
-    first = source.get("tools_before", "first")
-    need(first in ("first", "last"), '"tools_before"', 'expected "first" or "last"')
-    need(isinstance(blocks, dict) and bool(blocks), "[blocks]", "expected a table of blocks")
-    known_keys(blocks or {}, set(PIECES), "[blocks]", need)
     paths: dict[str, Path] = {}
-    for piece, value in (blocks or {}).items():
-        entry = f"[blocks] {piece}"
-        need(isinstance(value, str), entry, 'expected a block, or "block/inner block"')
-        path = tuple(value.split("/"))
+    for piece, value in source["blocks"].items():
+        entry, path = f"[blocks] {piece}", tuple(value.split("/"))
         fine = len(path) <= 2 and all(kind in table.openers for kind in path)
         need(fine, entry, f"no block {value!r}; blocks are {', '.join(table.openers)}")
         body = table.openers[path[-1]].body
@@ -358,12 +311,7 @@ def declared_messages(source: dict[str, Any], table: TokenTable, *, where: str) 
         allowed = {"name", "id"} if piece in ("call", "result") else set()
         need(attrs <= allowed, entry, f"{path[-1]!r} has attributes that no record has")
         paths[piece] = path
-    need({"user", "answer"} <= set(paths), "[blocks]", 'expected "user" and "answer"')
-    need(("call" in paths) == ("result" in paths), "[blocks]", "a call needs a result")
-    tools = source.get("tools", {})
-    fine = isinstance(tools, dict) and isinstance(tools.get("before", ""), str)
-    need(fine and set(tools) <= {"before"}, "[tools]", 'expected "before", a text')
-    told = tools.get("before", "")
+    told = source.get("tools", {}).get("before", "")
     need(not (told and "tools" in paths), "[tools]", "[blocks] has a block for them")
-    options = options_of(source, paths, need)
-    return Messages(paths, table, begin, finish, last=first == "last", told=told, options=options)
+    last, options = source.get("tools_before") == "last", options_of(source, paths, need)
+    return Messages(paths, table, begin, finish, last=last, told=told, options=options)

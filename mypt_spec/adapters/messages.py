@@ -72,7 +72,6 @@ from mypt_spec.table import LISTS, Terminal, TokenTable
 
 SHAPE = "messages"
 _HEADS = ("system", "developer", "user")
-PIECES = (*_HEADS, "tools", "thought", "said", "call", "answer", "result")
 _SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
 # What follows a piece in its message, where one block does not hold them all.
 _FOLLOW = {"thought": ("said", "call", "answer"), "said": ("call",)}

@@ -39,11 +39,10 @@ from typing import Any
 
 from mypt_spec.bodies.strict_json import escape, key_text
 from mypt_spec.findings import Finding
-from mypt_spec.table_file import known_keys
+from mypt_spec.table_file import Need
 
 KEY = "chat_template_kwargs"
 THOUGHT = "reasoning_content"  # of a message in a canonical record
-_KEYS = {"name", "values", "lists", "default", "text", "tools", "empty_thought"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,37 +143,26 @@ def _shown(value: Any) -> str:
     return {True: "true", False: "false"}.get(value, repr(value)) if value.__hash__ else repr(value)
 
 
-def options_of(source: Mapping[str, Any], blocks: Mapping[str, Any], need: Any) -> TemplateOptions:
+def options_of(source: Mapping[str, Any], blocks: Mapping[str, Any], need: Need) -> TemplateOptions:
     """Returns the options that a `records.toml` declares; `blocks` are its pieces.
 
-    `need(ok, entry, what)` raises SpecError for an entry that is wrong.
+    `need` raises SpecError for an entry that is wrong.
     """
-    head, rows = source.get("options", {}), source.get("option", [])
-    need(isinstance(head, dict), "[options]", "expected a table")
-    known_keys(head, {"block", "system"}, "[options]", need)
-    for key in head:
-        fine = head[key] in ("system", "developer") and head[key] in blocks
+    head = source.get("options", {})
+    for key, piece in head.items():
+        fine = piece in blocks
         need(fine, "[options]", f'"{key}" must be a piece of [blocks]: system or developer')
-    fine = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
-    need(fine, "[[option]]", "expected tables")
     out: list[Option] = []
-    for row in rows:
+    for row in source.get("option", ()):
         entry = f"[[option]] {row.get('name', '(no name)')}"
-        known_keys(row, _KEYS, entry, need)
-        for key, kind in (("name", str), ("text", str), ("tools", bool), ("values", list)):
-            need(isinstance(row.get(key, kind()), kind), entry, f'"{key}" must be {kind.__name__}')
-        lists = row.get("lists", {})
-        fine = isinstance(lists, dict) and all(isinstance(text, str) for text in lists.values())
-        need(fine, entry, '"lists" must be a table of texts')
-        made = Option(
-            **row | {"values": tuple(row.get("values", ())), "lists": tuple(lists.items())}
-        )
-        need(all(made.name != other.name for other in out if other.name), entry, "occurs twice")
-        need("block" in head or not made.text, entry, '"text" needs "block" in [options]')
-        need(made.name != "" or made.text != "", entry, 'expected a "name" or a "text"')
-        fine = made.default is None or made.takes(made.default)
-        need(fine, entry, f'"default" is no value of it: {made.default!r}')
-        fine = made.empty_thought is None or ("thought" in blocks and made.name != "")
+        lists = {"values": tuple(row.get("values", ())), "lists": (*row.get("lists", {}).items(),)}
+        option = Option(**row | lists)
+        need(all(option.name != other.name for other in out if other.name), entry, "occurs twice")
+        need("block" in head or not option.text, entry, '"text" needs "block" in [options]')
+        need(option.name != "" or option.text != "", entry, 'expected a "name" or a "text"')
+        fine = option.default is None or option.takes(option.default)
+        need(fine, entry, f'"default" is no value of it: {option.default!r}')
+        fine = option.empty_thought is None or ("thought" in blocks and option.name != "")
         need(fine, entry, '"empty_thought" needs a name, and "thought" in [blocks]')
-        out.append(made)
-    return TemplateOptions(tuple(out), head.get("block", ""), head.get("system", ""))
+        out.append(option)
+    return TemplateOptions(tuple(out), **head)

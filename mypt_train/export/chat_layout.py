@@ -17,7 +17,7 @@ from mypt_spec import Dialect
 from mypt_spec.adapters.declared import Declared
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.adapters.template_options import TemplateOptions
-from mypt_spec.dialect import grammar_root
+from mypt_spec.table_file import grammar_root
 from mypt_train.export.tokenizer_file import ExportError
 
 CHAT = "chat.toml"

@@ -118,7 +118,7 @@ def test_other_names_of_roles_are_repaired(folders: Path) -> None:
 @pytest.mark.parametrize(
     ("records", "says"),
     [
-        ("[[message]", "is no TOML"),
+        ("[[message]", "not TOML"),
         ("", "[[message]]: expected a table for each role"),
         ("roles = 1", "unknown key roles; known are begin, message, messages"),
         ("[[message]]\nblock = 'ask'", 'it has no "role"'),
@@ -126,6 +126,7 @@ def test_other_names_of_roles_are_repaired(folders: Path) -> None:
         ("[[message]]\nrole = 'ask'\nend = 'eot'", "no mark 'eot'; marks are stop"),
         ("[[message]]\nrole = 'ask'\nkey = 'x'", "unknown key key"),
         ("[[message]]\nrole = 'ask'\nkeys = 'x'", '"keys" must be a list of strings'),
+        ("[[message]]\nrole = 'ask'\nend = 1", '"end" must be str'),
         ("[[message]]\nrole = 'ask'\nkeys = ['thought']", "no block 'thought'"),
         ("[[message]]\nrole = 'ask'\noptional = ['work']", "'work' is not among its \"keys\""),
         ("[[message]]\nrole = 'ask'\n[[message]]\nrole = 'ask'", "occurs twice"),
@@ -181,7 +182,7 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
         ("toy.lark", "start: STOP start? TEXT\n%declare STOP TEXT", "does not close"),
         ("toy.lark", "start: STOP\n%declare STOP", "never uses it"),
         ("tokens.toml", f"x = {'[' * 10_000}", "not TOML"),
-        ("records.toml", f"x = {'[' * 10_000}", "is no TOML"),
+        ("records.toml", f"x = {'[' * 10_000}", "not TOML"),
         ("toy.lark", b"//" + bytes(17 << 20), "must be a regular file of at most 16,777,216 bytes"),
         ("", None, "is no folder"),
         ("tokens.toml", NAMED_MYPT, "'mypt' is the name of a dialect of mypt-tags"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 import mypt_spec
 from mypt.own_format.begin import begin
 from mypt_spec import Dialect
-from mypt_spec.adapters.messages import PIECES
 from mypt_spec.dialect import grammar_root, load
 from mypt_spec.findings import RULES
 from mypt_spec.rules.shared_mistakes import Chat, shared_mistakes
@@ -20,6 +20,7 @@ from mypt_spec.table_file import load_table
 from tests.support.build import assistant, call, calls, chat, system, tool, user
 
 SOURCE = (grammar_root() / "mistakes.toml").read_text(encoding="utf-8")
+RECORDS = json.loads((grammar_root() / "records.schema.json").read_text(encoding="utf-8"))
 ROWS: list[dict[str, Any]] = tomllib.loads(SOURCE)["mistake"]
 CHATS = [
     mypt_spec.dialect(path.parent)
@@ -91,7 +92,8 @@ def test_an_adapter_names_no_block_unless_it_says_so() -> None:
 
 
 def test_rows_name_rules_pieces_and_columns_that_exist() -> None:
-    pieces = {*PIECES, "begin", "finish"}
+    blocks = RECORDS["$defs"]["messages"]["properties"]["blocks"]["properties"]
+    pieces = {*blocks, "begin", "finish"}
     for row in ROWS:
         assert set(row) <= {"code", "terminal", "inside", "after", "expected", "help", "where"}
         assert RULES[row["code"]].severity == "error"
