@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mypt_spec.bodies.signatures import TAIL, default_of, write_signatures
+from mypt_spec.bodies.signatures import default_of, write_signatures
 from mypt_spec.bodies.strict_json import Fault, faults, loads
-from mypt_spec.bodies.typescript import NamespaceError
+from mypt_spec.bodies.typescript import NamespaceError, Scanner
 
 _TYPE = r'(?:string|number|boolean|any|array|object|null)\b|Array<any>|"|\{\n| *// |\n *(?: \||,\n)'
 _FUNCTION = re.compile(r"type (\S+) = \(")
 _CHOICE = re.compile(r'"(.*?)"(?= \| "| \| null|\[\]|,|\)| //|\n|$)')
-_WORD = re.compile(r"Array<any>|[a-z]+")
+_WORD = re.compile(r"Array<any>|(?:string|number|boolean|array|object|null|any)(?![a-z])")
 _KINDS = ("string", "number", "boolean", "array", "object", "null")
 _DEFAULT = re.compile(r"(?:(.*) )?default: (.+)", re.DOTALL)
 
@@ -30,11 +30,7 @@ def read_signatures(text: str) -> list[dict[str, Any]]:
 
     Raises NamespaceError where the text is not as `write_signatures` writes it.
     """
-    reader = _Reader(text)
-    try:
-        tools = reader.functions()
-    except RecursionError:
-        raise NamespaceError("types nest too deep", reader.at) from None
+    tools = _Reader(text).functions()
     again = write_signatures(tools)
     if again != text:
         pairs = zip(again, text, strict=False)
@@ -45,29 +41,7 @@ def read_signatures(text: str) -> list[dict[str, Any]]:
     return tools
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
-
-    def fail(self, what: str) -> NamespaceError:
-        got = self.text[self.at : self.at + 20]
-        return NamespaceError(
-            f"expected {what}, got {got!r}" if got else f"expected {what}", self.at
-        )
-
-    def here(self, literal: str) -> bool:
-        return self.text.startswith(literal, self.at)
-
-    def takes(self, literal: str) -> bool:
-        if not self.here(literal):
-            return False
-        self.at += len(literal)
-        return True
-
-    def take(self, literal: str) -> None:
-        if not self.takes(literal):
-            raise self.fail(f"{literal!r}")
-
+class _Reader(Scanner):
     def until(self, pattern: str, what: str) -> str:
         """Returns the text before the next match of a pattern, and goes there."""
         found = re.compile(pattern).search(self.text, self.at)
@@ -76,32 +50,12 @@ class _Reader:
         begin, self.at = self.at, found.start()
         return self.text[begin : self.at]
 
-    def functions(self) -> list[dict[str, Any]]:
-        out: list[dict[str, Any]] = []
-        names: set[str] = set()
-        while not self.takes(TAIL):
-            start = self.at
-            function = self.function()
-            if function["name"] in names:
-                what = f"the function {function['name']!r} is defined twice"
-                raise NamespaceError(what, start)
-            names.add(function["name"])
-            out.append({"type": "function", "function": function})
-        if self.at < len(self.text):
-            raise self.fail("the end")
-        if not out:
-            raise NamespaceError("no function is defined", 0)
-        return out
-
     def function(self) -> dict[str, Any]:
         lines = []
         while self.takes("// "):
             lines.append(self.until("\n", "a line end"))
             self.at += 1
-        head = _FUNCTION.match(self.text, self.at)
-        if head is None:
-            raise self.fail("`// ` or `type name = (`")
-        self.at = head.end()
+        head = self.match(_FUNCTION, "`// ` or `type name = (`")
         out: dict[str, Any] = {"name": head[1]}
         if lines:
             out["description"] = "\n".join(lines) + "\n" * (lines[-1] == "")
@@ -132,27 +86,15 @@ class _Reader:
         return out
 
     def choices(self) -> list[str]:
-        out: list[str] = []
-        while not out or self.takes(" | "):
-            found = _CHOICE.match(self.text, self.at)
-            if found is None:
-                raise self.fail("a choice in quotes")
-            out.append(found[1])
-            self.at = found.end()
-            if not self.here(' | "'):
-                break
+        out = [self.match(_CHOICE, "a choice in quotes")[1]]
+        while self.here(' | "') and self.takes(" | "):
+            out.append(self.match(_CHOICE, "a choice in quotes")[1])
         return out
 
     def word(self) -> dict[str, Any]:
-        words: list[str] = []
-        while not words or self.takes(" | "):
-            found = _WORD.match(self.text, self.at)
-            if found is None or found[0] not in (*_KINDS, "any", "Array<any>"):
-                raise self.fail("a type")
-            self.at = found.end()
-            words.append(found[0])
-            if words[-1] not in _KINDS:
-                break
+        words = [self.match(_WORD, "a type")[0]]
+        while words[-1] in _KINDS and self.takes(" | "):
+            words.append(self.match(_WORD, "a type")[0])
         if words[-1] not in _KINDS:
             return {"type": "array"} if words[-1] != "any" else {}
         plain = len(words) == 1 and words[0] in _KINDS[:3]

@@ -43,15 +43,12 @@ _WORDS = {
     "object": "object",
     "array": "any[]",
 }
-_BASES = {
-    "string": "string",
-    "number": "number",
-    "boolean": "boolean",
-    "null": "null",
-    "object": "object",
-    "any[]": "array",
-}
-_TOKEN = re.compile(r'any\[\]|Array<|string|number|boolean|null|object|any|\{|"(?:[^"\\]|\\.)*"')
+_BASES = {word: kind for kind, word in _WORDS.items() if kind != "integer"}
+_BASE = re.compile(r"any\[\]|string|number|boolean|null|object")
+_STRING = re.compile(r'("(?:[^"\\]|\\.)*")')
+_TOKEN = re.compile(rf"{_BASE.pattern}|Array<|any|\{{|{_STRING.pattern}")
+_LINE = re.compile(r"//([^\n]*)\n")
+_COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
 
 
 class NamespaceError(ValueError):
@@ -70,11 +67,13 @@ def write_namespace(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> s
 
 def read_namespace(text: str) -> list[dict[str, Any]]:
     """Returns the definitions in a text, which need not be canonical. Raises NamespaceError."""
-    reader = _Reader(text)
-    try:
-        return reader.functions()
-    except RecursionError:
-        raise NamespaceError("types nest too deep", reader.at) from None
+    reader = _Reader(text, " \n")
+    for word in ("namespace", "functions", "{"):
+        reader.take(word)
+    tools = reader.functions()
+    if next(faults([tools]), None) is not None:  # each string was strict; only depth can be wrong
+        raise NamespaceError("types nest too deep", 0)
+    return tools
 
 
 class _Writer:
@@ -169,53 +168,66 @@ class _Writer:
         return "".join([*out, pad, "}"]), said
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+class Scanner:
+    """A place in a text of TypeScript; `blank` are characters that may stand before each word."""
+
+    def __init__(self, text: str, blank: str = "") -> None:
+        self.text, self.at, self.blank = text, 0, blank
 
     def fail(self, what: str) -> NamespaceError:
         got = self.text[self.at : self.at + 20]
-        return NamespaceError(
-            f"expected {what}, got {got!r}" if got else f"expected {what}, got the end", self.at
-        )
+        return NamespaceError(f"expected {what}, got {repr(got) if got else 'the end'}", self.at)
 
-    def space(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] in " \n":
+    def here(self, literal: str) -> bool:
+        """Returns whether a literal comes next, and goes to it."""
+        while self.at < len(self.text) and self.text[self.at] in self.blank:
             self.at += 1
+        return self.text.startswith(literal, self.at)
 
     def takes(self, literal: str) -> bool:
-        self.space()
-        if not self.text.startswith(literal, self.at):
-            return False
-        self.at += len(literal)
-        return True
+        """Returns whether a literal comes next, and goes past it."""
+        found = self.here(literal)
+        self.at += len(literal) if found else 0
+        return found
 
     def take(self, literal: str) -> None:
         if not self.takes(literal):
-            raise self.fail(f"`{literal}`")
+            raise self.fail(f"`{literal.strip()}`")
+
+    def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        """Returns the match of a pattern that comes next, and goes past it."""
+        self.here("")
+        match = pattern.match(self.text, self.at)
+        if match is None:
+            raise self.fail(what)
+        self.at = match.end()
+        return match
+
+    def function(self) -> dict[str, Any]:
+        raise NotImplementedError
 
     def functions(self) -> list[dict[str, Any]]:
-        for word in ("namespace", "functions", "{"):
-            self.take(word)
-        out: list[dict[str, Any]] = []
-        names: set[str] = set()
-        while not self.takes("}"):
-            start = self.at
-            function = self.function()
-            if function["name"] in names:
-                raise NamespaceError(f"the function {function['name']!r} is defined twice", start)
-            names.add(function["name"])
-            out.append({"type": "function", "function": function})
-        self.take("// namespace functions")
-        self.space()
-        if self.at < len(self.text):
+        """Returns the definitions from here to the end of the namespace."""
+        out: dict[str, dict[str, Any]] = {}
+        try:
+            while not self.takes("}"):
+                start = self.at
+                function = self.function()
+                if function["name"] in out:
+                    what = f"the function {function['name']!r} is defined twice"
+                    raise NamespaceError(what, start)
+                out[function["name"]] = {"type": "function", "function": function}
+        except RecursionError:
+            raise NamespaceError("types nest too deep", self.at) from None
+        self.take(TAIL[1:].lstrip(self.blank))
+        if self.here("") and self.at < len(self.text):
             raise self.fail("the end")
         if not out:
             raise NamespaceError("no function is defined", 0)
-        if next(faults([out]), None) is not None:  # each string was strict; only depth can be wrong
-            raise NamespaceError("types nest too deep", 0)
-        return out
+        return [*out.values()]
 
+
+class _Reader(Scanner):
     def function(self) -> dict[str, Any]:
         description = self.description()
         self.take("type")
@@ -228,126 +240,84 @@ class _Reader:
         if self.takes("_"):
             self.take(":")
             out["parameters"] = self.schema()
-        self.take(")")
-        self.take("=>")
-        self.take("any")
-        rest = self.comment({})
+        for literal in (")", "=>", "any"):
+            self.take(literal)
+        rest, kinds = self.comment({}), {"description": str, "strict": bool}
         self.take(";")
-        out = (
-            {k: (out | rest)[k] for k in FUNCTION_KEYS if k in out or k in rest}
-            if isinstance(rest, dict)
-            else {}
-        )
-        fine = (
-            out
-            and {*rest} <= {"description", "strict"}
-            and isinstance(out.get("parameters", {}), dict)
-        )
-        if (
-            not fine
-            or not isinstance(out.get("strict", True), bool)
-            or not isinstance(out.get("description", ""), str)
-        ):
+        fine = isinstance(rest, dict) and isinstance(out.get("parameters", {}), dict)
+        if not fine or not all(isinstance(v, kinds.get(k, ())) for k, v in rest.items()):
             raise NamespaceError(
                 "a function has a name, a description, parameters that are a schema, and strict",
                 start,
             )
-        return out
+        out |= rest
+        return {k: out[k] for k in FUNCTION_KEYS if k in out}
 
     def description(self) -> str | None:
         lines = []
-        while self.takes("//"):
-            end = self.text.find("\n", self.at)
-            if end < 0:
-                raise self.fail("a line end")
-            lines.append(self.text[self.at : end].removeprefix(" "))
-            self.at = end + 1
+        while self.here("//"):
+            lines.append(self.match(_LINE, "a line end")[1].removeprefix(" "))
         return "\n".join(lines) if lines else None
 
     def name(self) -> str:
-        self.space()
-        match = _NAME.match(self.text, self.at)
-        if match:
-            self.at = match.end()
-            return match[0]
-        name: str = self.string()
+        self.here("")
+        name: str = self.string() if self.here('"') else self.match(_NAME, "a name")[0]
         if not name:
             raise self.fail("a name")
         return name
 
     def string(self) -> Any:
-        match = _TOKEN.match(self.text, self.at)
-        if match is None or match[0][0] != '"':
-            raise self.fail("a name")
-        value = self.value(match[0])
-        self.at = match.end()
-        return value
+        return self.value(self.match(_STRING, "a name"))
 
-    def value(self, source: str) -> Any:
+    def value(self, match: re.Match[str]) -> Any:
+        """Returns the JSON in the last group of a match."""
         try:
-            value = loads(source)
+            value = loads(match[match.re.groups].strip(" \n"))
         except Fault as fault:
-            raise NamespaceError(fault.message, self.at) from None
+            raise NamespaceError(fault.message, match.start(match.re.groups)) from None
         wrong = next(faults(value), None)
         if wrong is not None:
-            raise NamespaceError(wrong.message, self.at)
+            raise NamespaceError(wrong.message, match.start(match.re.groups))
         return value
 
-    def comment(self, said: dict[str, Any]) -> Any:
+    def comment(self, schema: dict[str, Any]) -> Any:
         """Returns the schema of a type, with the JSON comment after it taken in."""
-        start = self.at
-        if not self.takes("/*"):
-            self.at = start
-            return said
-        end = self.text.find("*/", self.at)
-        if end < 0:
-            raise self.fail("`*/`")
-        value = self.value(self.text[self.at : end].strip(" \n"))
-        self.at = end + 2
-        return said | value if isinstance(value, dict) else value
+        if not self.here("/*"):
+            return schema
+        value = self.value(self.match(_COMMENT, "`*/`"))
+        return schema | value if isinstance(value, dict) else value
 
     def schema(self) -> Any:
-        self.space()
-        match = _TOKEN.match(self.text, self.at)
-        if match is None:
-            raise self.fail("a type")
-        self.at = match.end()
+        match = self.match(_TOKEN, "a type")
         word = match[0]
-        said: dict[str, Any]
+        schema: dict[str, Any]
         if word[0] == '"':
-            choices = [self.value(word)]
+            choices = [self.value(match)]
             while self.takes("|"):
-                self.space()
                 choices.append(self.string())
-            said = {"type": "string", "enum": choices}
+            schema = {"type": "string", "enum": choices}
         elif word == "Array<":
-            said = {"type": "array", "items": self.schema()}
+            schema = {"type": "array", "items": self.schema()}
             self.take(">")
         elif word == "{":
-            said = self.properties()
+            schema = self.properties()
         elif word == "any":
-            said = {}
+            schema = {}
         else:
-            said = {"type": _BASES[word]}
             kinds = [_BASES[word]]
             while self.takes("|"):
-                self.space()
-                other = _TOKEN.match(self.text, self.at)
-                if other is None or other[0] not in _BASES:
-                    raise self.fail("a type")
-                self.at = other.end()
-                kinds.append(_BASES[other[0]])
-                said = {"type": kinds}
-        return self.comment(said)
+                kinds.append(_BASES[self.match(_BASE, "a type")[0]])
+            schema = {"type": kinds if len(kinds) > 1 else kinds[0]}
+        return self.comment(schema)
 
     def properties(self) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         required = []
         while not self.takes("}"):
             description = self.description()
-            self.space()
+            self.here("")
             start = self.at
-            name = self.string() if self.text.startswith('"', self.at) else self.name()
+            name = self.string() if self.here('"') else self.name()
             optional = self.takes("?")
             self.take(":")
             schema = self.schema()
