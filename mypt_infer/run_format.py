@@ -13,9 +13,9 @@ from functools import cache, cached_property
 from typing import Any
 
 import mypt_spec
-from mypt_spec.bodies.definitions import DefinitionsError, read_definitions
+from mypt_spec.bodies.definitions import read_definitions
 from mypt_spec.bodies.json_body import NO_TYPES, calls_in, read_body
-from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.bodies.strict_json import DefinitionsError, canonical
 from mypt_spec.bodies.tagged import Types, types_of
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of

@@ -12,20 +12,18 @@ from typing import Any
 
 from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import lost, write_signatures
-from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, indented, loads
-from mypt_spec.bodies.tool_tags import ToolTagsError, read_tool_tags, write_tool_tags
-from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
+from mypt_spec.bodies.strict_json import (
+    DefinitionsError,
+    a_kind_of,
+    canonical,
+    indented,
+    strict_value,
+)
+from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
+from mypt_spec.bodies.typescript import read_namespace, write_namespace
 
 LOSSY = ("signatures", "tool_tags")  # kinds of body that do not keep all of a definition
 _APART = "\n\n"  # after each definition before a question
-
-
-class DefinitionsError(ValueError):
-    """Why a text holds no definitions; `offset` is where it shows, None if unknown."""
-
-    def __init__(self, message: str, offset: int | None = None) -> None:
-        super().__init__(message)
-        self.offset = offset
 
 
 def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Pattern[str]) -> str:
@@ -54,7 +52,7 @@ def read_indented(text: str, literals: re.Pattern[str]) -> tuple[list[dict[str, 
     while text.startswith("{"):
         end = text.find("\n}" + _APART) + len("\n}")
         try:
-            tool = _definition(_loaded(text[:end], 0), 0)
+            tool = _definition(strict_value(text[:end], 0), 0)
         except DefinitionsError:
             break
         if indented(tool, literals) != text[:end]:
@@ -66,24 +64,20 @@ def read_indented(text: str, literals: re.Pattern[str]) -> tuple[list[dict[str, 
 
 def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
     """Returns the definitions in the body of a block. Raises DefinitionsError."""
-    if kind in ("namespace", "signatures"):
-        try:
-            return read_namespace(text) if kind == "namespace" else read_signatures(text)
-        except NamespaceError as error:
-            raise DefinitionsError(str(error), error.offset) from None
+    if kind == "namespace":
+        return read_namespace(text)
+    if kind == "signatures":
+        return read_signatures(text)
     if kind == "tool_tags":
-        try:
-            return read_tool_tags(text)
-        except ToolTagsError as error:
-            raise DefinitionsError(str(error), error.offset) from None
+        return read_tool_tags(text)
     if kind == "tool_list":
-        found = _loaded(text, 0)
+        found = strict_value(text, 0)
         if not isinstance(found, list) or not found:
             raise DefinitionsError("expected a JSON array of them", 0)
         return [_definition(tool, 0) for tool in found]
     out, at = [], 0
     for line in text.split("\n"):
-        out.append(_definition(_loaded(line, at), at))
+        out.append(_definition(strict_value(line, at), at))
         at += len(line) + 1
     return out
 
@@ -92,7 +86,7 @@ def lost_in(tools: list[dict[str, Any]], kind: str, text: str) -> list[str]:
     """Returns what of definitions is not in their text: keys and types; none if all of it is."""
     try:
         return lost(tools, read_definitions(text, kind)) if kind in LOSSY else []
-    except (DefinitionsError, ValueError):  # a text in them spells what ends one
+    except ValueError:  # a text in them spells what ends one
         return []
 
 
@@ -109,17 +103,6 @@ def come_back(tools: list[dict[str, Any]], kind: str, text: str, whole: bool) ->
     except DefinitionsError:
         return False
     return not (whole and kind in LOSSY and lost(tools, read))
-
-
-def _loaded(text: str, at: int) -> Any:
-    try:
-        value = loads(text)
-    except Fault as fault:
-        raise DefinitionsError(fault.message, at + (fault.offset or 0)) from None
-    wrong = next(faults(value), None)
-    if wrong is not None:
-        raise DefinitionsError(wrong.message, at)
-    return value
 
 
 def _definition(tool: Any, at: int) -> dict[str, Any]:

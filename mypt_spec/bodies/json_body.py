@@ -15,12 +15,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mypt_spec.bodies.definitions import (
+from mypt_spec.bodies.definitions import read_definitions, write_definitions
+from mypt_spec.bodies.strict_json import (
     DefinitionsError,
-    read_definitions,
-    write_definitions,
+    Fault,
+    a_kind_of,
+    canonical,
+    faults,
+    kind_of,
+    loads,
 )
-from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, faults, kind_of, loads
 from mypt_spec.bodies.tagged import TaggedFault, Types, read_tagged, typed, types_of, write_tagged
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix

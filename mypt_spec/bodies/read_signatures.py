@@ -14,8 +14,8 @@ import re
 from typing import Any
 
 from mypt_spec.bodies.signatures import default_of, write_signatures
-from mypt_spec.bodies.strict_json import Fault, faults, loads
-from mypt_spec.bodies.typescript import NamespaceError, Scanner
+from mypt_spec.bodies.strict_json import DefinitionsError, Fault, faults, loads
+from mypt_spec.bodies.typescript import Scanner
 
 _TYPE = r'(?:string|number|boolean|any|array|object|null)\b|Array<any>|"|\{\n| *// |\n *(?: \||,\n)'
 _FUNCTION = re.compile(r"type (\S+) = \(")
@@ -28,16 +28,16 @@ _DEFAULT = re.compile(r"(?:(.*) )?default: (.+)", re.DOTALL)
 def read_signatures(text: str) -> list[dict[str, Any]]:
     """Returns the definitions in a text, from the first one to the end of the namespace.
 
-    Raises NamespaceError where the text is not as `write_signatures` writes it.
+    Raises DefinitionsError where the text is not as `write_signatures` writes it.
     """
     tools = _Reader(text).functions()
     again = write_signatures(tools)
     if again != text:
         pairs = zip(again, text, strict=False)
         at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(again), len(text)))
-        raise NamespaceError("these types can be read in several ways", at)
+        raise DefinitionsError("these types can be read in several ways", at)
     if next(faults(tools), None) is not None:
-        raise NamespaceError("types nest too deep", 0)
+        raise DefinitionsError("types nest too deep", 0)
     return tools
 
 

@@ -51,6 +51,14 @@ class Fault(ValueError):
         self.code, self.message, self.offset, self.pointer = code, message, offset, pointer
 
 
+class DefinitionsError(ValueError):
+    """Why a text holds no definitions of functions; `offset` is where it shows, None if unknown."""
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
 class _Object(dict[str, Any]):
     """A dict that remembers the first key that occurs twice."""
 
@@ -91,6 +99,21 @@ def loads(text: str) -> Any:
         raise Fault(
             "MYP001", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.pos
         ) from None
+
+
+def strict_value(text: str, at: int) -> Any:
+    """Returns the value of a strict JSON text, which begins at an offset of another text.
+
+    Raises DefinitionsError.
+    """
+    try:
+        value = loads(text)
+    except Fault as fault:
+        raise DefinitionsError(fault.message, at + (fault.offset or 0)) from None
+    wrong = next(faults(value), None)
+    if wrong is not None:
+        raise DefinitionsError(wrong.message, at)
+    return value
 
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)

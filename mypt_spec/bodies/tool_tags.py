@@ -26,19 +26,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mypt_spec.bodies.strict_json import Fault, canonical, faults, loads
+from mypt_spec.bodies.strict_json import DefinitionsError, Fault, canonical, faults, loads
 
 _ELEMENT = re.compile(r"\n<([^<>\n]+)>")
 _WORDS = {"True": True, "False": False, "None": None}
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-
-
-class ToolTagsError(ValueError):
-    """Why a text holds no definitions; `offset` is where it shows."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.offset = offset
 
 
 def write_tool_tags(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
@@ -82,16 +74,16 @@ def _rest(given: Mapping[str, Any], but: tuple[str, ...], literals: re.Pattern[s
 
 
 def read_tool_tags(text: str) -> list[dict[str, Any]]:
-    """Returns the definitions in a text. Raises ToolTagsError."""
+    """Returns the definitions in a text. Raises DefinitionsError."""
     text, at = f"\n{text}", 0
     out = []
     while at < len(text):
         name, inner = _opened(text, at)
         if name != "function":
-            raise ToolTagsError("expected `<function>`", at)
+            raise DefinitionsError("expected `<function>`", at)
         found, at = _fields(text, inner, "function")
         if not isinstance(found.get("name"), str) or not found["name"]:
-            raise ToolTagsError('a definition has no "name"', inner - 1)
+            raise DefinitionsError('a definition has no "name"', inner - 1)
         out.append({"type": "function", "function": found})
     return out
 
@@ -111,7 +103,7 @@ def _fields(text: str, at: int, of: str) -> tuple[dict[str, Any], int]:
             continue
         closed = text.find(f"</{key}>\n<", inner)
         if closed < 0:
-            raise ToolTagsError(f"`<{key}>` is not closed", at)
+            raise DefinitionsError(f"`<{key}>` is not closed", at)
         said = text[inner:closed]
         out[key] = said if key in ("name", "description") else _value(said)
         at = closed + len(f"</{key}>")
@@ -121,7 +113,7 @@ def _fields(text: str, at: int, of: str) -> tuple[dict[str, Any], int]:
 def _opened(text: str, at: int) -> tuple[str, int]:
     match = _ELEMENT.match(text, at)
     if match is None:
-        raise ToolTagsError("expected a tag on a line of its own", at)
+        raise DefinitionsError("expected a tag on a line of its own", at)
     return match[1], match.end()
 
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mypt_spec.bodies.strict_json import Fault, canonical, faults, loads
+from mypt_spec.bodies.strict_json import DefinitionsError, canonical, faults, strict_value
 
 HEAD, TAIL = "namespace functions {\n\n", "} // namespace functions"
 FUNCTION_KEYS = ("name", "description", "parameters", "strict")
@@ -51,14 +51,6 @@ _LINE = re.compile(r"//([^\n]*)\n")
 _COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
 
 
-class NamespaceError(ValueError):
-    """Why a text is no namespace; `offset` is where."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.offset = offset
-
-
 def write_namespace(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
     """Returns the canonical text of definitions; no string in it spells a tag (`literals`)."""
     writer = _Writer(literals)
@@ -66,13 +58,13 @@ def write_namespace(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> s
 
 
 def read_namespace(text: str) -> list[dict[str, Any]]:
-    """Returns the definitions in a text, which need not be canonical. Raises NamespaceError."""
+    """Returns the definitions in a text, which need not be canonical. Raises DefinitionsError."""
     reader = _Reader(text, " \n")
     for word in ("namespace", "functions", "{"):
         reader.take(word)
     tools = reader.functions()
     if next(faults([tools]), None) is not None:  # each string was strict; only depth can be wrong
-        raise NamespaceError("types nest too deep", 0)
+        raise DefinitionsError("types nest too deep", 0)
     return tools
 
 
@@ -174,9 +166,9 @@ class Scanner:
     def __init__(self, text: str, blank: str = "") -> None:
         self.text, self.at, self.blank = text, 0, blank
 
-    def fail(self, what: str) -> NamespaceError:
+    def fail(self, what: str) -> DefinitionsError:
         got = self.text[self.at : self.at + 20]
-        return NamespaceError(f"expected {what}, got {repr(got) if got else 'the end'}", self.at)
+        return DefinitionsError(f"expected {what}, got {repr(got) if got else 'the end'}", self.at)
 
     def here(self, literal: str) -> bool:
         """Returns whether a literal comes next, and goes to it."""
@@ -192,7 +184,7 @@ class Scanner:
 
     def take(self, literal: str) -> None:
         if not self.takes(literal):
-            raise self.fail(f"`{literal.strip()}`")
+            raise self.fail(f"`{literal}`" if literal == literal.strip() else repr(literal))
 
     def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
         """Returns the match of a pattern that comes next, and goes past it."""
@@ -215,15 +207,15 @@ class Scanner:
                 function = self.function()
                 if function["name"] in out:
                     what = f"the function {function['name']!r} is defined twice"
-                    raise NamespaceError(what, start)
+                    raise DefinitionsError(what, start)
                 out[function["name"]] = {"type": "function", "function": function}
         except RecursionError:
-            raise NamespaceError("types nest too deep", self.at) from None
+            raise DefinitionsError("types nest too deep", self.at) from None
         self.take(TAIL[1:].lstrip(self.blank))
         if self.here("") and self.at < len(self.text):
             raise self.fail("the end")
         if not out:
-            raise NamespaceError("no function is defined", 0)
+            raise DefinitionsError("no function is defined", 0)
         return [*out.values()]
 
 
@@ -246,7 +238,7 @@ class _Reader(Scanner):
         self.take(";")
         fine = isinstance(rest, dict) and isinstance(out.get("parameters", {}), dict)
         if not fine or not all(isinstance(v, kinds.get(k, ())) for k, v in rest.items()):
-            raise NamespaceError(
+            raise DefinitionsError(
                 "a function has a name, a description, parameters that are a schema, and strict",
                 start,
             )
@@ -271,14 +263,7 @@ class _Reader(Scanner):
 
     def value(self, match: re.Match[str]) -> Any:
         """Returns the JSON in the last group of a match."""
-        try:
-            value = loads(match[match.re.groups].strip(" \n"))
-        except Fault as fault:
-            raise NamespaceError(fault.message, match.start(match.re.groups)) from None
-        wrong = next(faults(value), None)
-        if wrong is not None:
-            raise NamespaceError(wrong.message, match.start(match.re.groups))
-        return value
+        return strict_value(match[match.re.groups], match.start(match.re.groups))
 
     def comment(self, schema: dict[str, Any]) -> Any:
         """Returns the schema of a type, with the JSON comment after it taken in."""
@@ -323,10 +308,10 @@ class _Reader(Scanner):
             schema = self.schema()
             self.take(",")
             if name in fields:
-                raise NamespaceError(f"the property {name!r} stands twice", start)
+                raise DefinitionsError(f"the property {name!r} stands twice", start)
             if description is not None:
                 if not isinstance(schema, dict):
-                    raise NamespaceError("a description of what is no object", start)
+                    raise DefinitionsError("a description of what is no object", start)
                 schema = schema | {"description": description}
             fields[name] = schema
             required += [] if optional else [name]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import compact, lost, write_signatures
-from mypt_spec.bodies.typescript import NamespaceError
+from mypt_spec.bodies.strict_json import DefinitionsError
 from tests.support.chat_shapes import typed_tools
 from tests.support.harmony import library, theirs
 from tests.support.maker import Maker, drawn
@@ -36,7 +36,7 @@ def readable_tools(make: Maker) -> list[Any]:
     """Returns definitions whose text can be read."""
     while True:
         made = typed_tools(make)
-        with suppress(NamespaceError):
+        with suppress(DefinitionsError):
             read_signatures(write_signatures(made))
             return made
 
@@ -71,7 +71,7 @@ def test_what_is_read_is_written_so(given: list[Any], piece: str, data: st.DataO
     text = text[:at] + piece + text[min(end, at + 3) :]
     try:
         read = read_signatures(text)
-    except NamespaceError:
+    except DefinitionsError:
         return
     assert write_signatures(read) == text
 

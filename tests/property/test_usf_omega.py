@@ -19,7 +19,8 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Episode
 from mypt_spec.bodies.json_schema import MAX_MISFITS, SchemaError, check_schema, misfits
-from mypt_spec.bodies.typescript import NamespaceError, read_namespace, write_namespace
+from mypt_spec.bodies.strict_json import DefinitionsError
+from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.episode import events_of
 from mypt_spec.table import TEXT
 from tests.dialects import usf_omega
@@ -201,7 +202,7 @@ def test_any_definitions(defined: Any, data: st.DataObject) -> None:
     text = data.draw(edited(write_namespace(defined, D.table.literals), PIECES, 2))
     try:
         definitions = read_namespace(text)
-    except NamespaceError:
+    except DefinitionsError:
         return
     clean = write_namespace(definitions, D.table.literals)
     assert read_namespace(clean) == definitions
