@@ -26,12 +26,8 @@ IDS_LAST = ("functions",)  # of lists: a model writes an id in each call, after 
 DEFINITIONS = ("namespace", "signatures", "tool_lines", "tool_list", "tool_tags")
 # Kinds of body in which nothing is escaped: they cannot say a tag.
 UNESCAPED = ("text", "signatures", "tagged", "tool_tags")
-ROLES = ("thought", "citation", "result")
-BODIES = ("text", "json", *CALLS, *LISTS, *DEFINITIONS)
 # Ids above a vocabulary that tags may have: models have spare rows of embeddings, Qwen3 has 267.
 UNUSED = 4096
-# Kinds of vocabulary that a table can be made for.
-KINDS = ("ranks", "tekken", "tokenizer.json", "vocabulary.json")
 # Special tokens of vocabularies that fill up rows, the best first.
 PADDING = (
     "<pad>",
@@ -249,9 +245,9 @@ class Mistake:
 class Wanted:
     """The vocabulary that a table is made for, in place of GPT-2's.
 
-    `kind` is one of KINDS, `file` its path from the table's folder ("" where a user names it), and
-    `sha256` the digest of the copy that is kept of it ("" for any). `pattern` and `special` say of
-    ranks how text is cut, and which special tokens there are.
+    `kind` is what its file is, `file` the path from the table's folder ("" where a user names it),
+    and `sha256` the digest of the copy that is kept of it ("" for any). `pattern` and `special` say
+    of ranks how text is cut, and which special tokens there are.
     """
 
     kind: str

@@ -92,17 +92,14 @@ class _Writer:
         )
 
     def function(self, function: dict[str, Any]) -> str:
-        description = function.get("description")
-        said = {"name", "parameters"} | ({"description"} if self.says(description) else set())
-        head = self.lines(str(description), "") if "description" in said else ""
-        parameters = (
-            f"_: {self.typed(function['parameters'], '')}" if "parameters" in function else ""
-        )
-        rest = {k: function[k] for k in FUNCTION_KEYS if k in function and k not in said}
-        return (
-            f"{head}type {self.name(function['name'])} = ({parameters}) => "
-            f"any{self.comment(rest) if rest else ''};"
-        )
+        rest = {k: function[k] for k in FUNCTION_KEYS if k in function and k != "name"}
+        head = parameters = ""
+        if self.says(rest.get("description")):
+            head = self.lines(rest.pop("description"), "")
+        if "parameters" in rest:
+            parameters = f"_: {self.typed(rest.pop('parameters'), '')}"
+        comment = self.comment(rest) if rest else ""
+        return f"{head}type {self.name(function['name'])} = ({parameters}) => any{comment};"
 
     def typed(self, schema: Any, pad: str, *, but: str = "") -> str:
         """Returns a schema as a type; `but` is a key of it that is written elsewhere."""
@@ -115,40 +112,29 @@ class _Writer:
     def base(self, schema: dict[str, Any], pad: str) -> tuple[str, dict[str, Any]]:
         """Returns TypeScript's type for a schema, and the part of the schema that it covers."""
         kind, choices = schema.get("type"), schema.get("enum")
-        if (
-            kind == "string"
-            and isinstance(choices, list)
-            and choices
-            and all(isinstance(c, str) for c in choices)
-        ):
-            return " | ".join(self.json(c) for c in choices), {"type": kind, "enum": choices}
-        if (
-            isinstance(kind, list)
-            and len(kind) > 1
-            and all(isinstance(k, str) and k in _WORDS for k in kind)
-        ):
-            words = [_WORDS[k] for k in kind]
-            return " | ".join(words), {"type": [_BASES[w] for w in words]}
+        texts = isinstance(choices, list) and all(isinstance(c, str) for c in choices)
+        if kind == "string" and choices and texts:
+            return " | ".join(map(self.json, choices)), {"type": kind, "enum": choices}
         if kind == "array" and "items" in schema:
-            return f"Array<{self.typed(schema['items'], pad)}>", {
-                "type": kind,
-                "items": schema["items"],
-            }
+            items = schema["items"]
+            return f"Array<{self.typed(items, pad)}>", {"type": kind, "items": items}
         if kind == "object" and isinstance(schema.get("properties"), dict):
             return self.properties(schema, pad)
-        if isinstance(kind, str) and kind in _WORDS:
-            return _WORDS[kind], {"type": _BASES[_WORDS[kind]]}
+        kinds: list[Any] = kind if isinstance(kind, list) else [kind]
+        several = kinds is kind
+        if len(kinds) > several and all(isinstance(k, str) and k in _WORDS for k in kinds):
+            bases = [_BASES[_WORDS[k]] for k in kinds]
+            return " | ".join(_WORDS[k] for k in kinds), {"type": bases if several else bases[0]}
         return "any", {}
 
     def properties(self, schema: dict[str, Any], pad: str) -> tuple[str, dict[str, Any]]:
         fields, wanted = schema["properties"], schema.get("required")
         named = {f for f in wanted if isinstance(f, str)} if isinstance(wanted, list) else set()
         required = [f for f in fields if f in named]
-        said = {"type": "object", "properties": fields} | (
-            {"required": required} if required else {}
-        )
+        covered = {"type": "object", "properties": fields}
+        covered |= {"required": required} if required else {}
         if not fields:
-            return "{}", said
+            return "{}", covered
         inner = pad + "  "
         out = ["{\n"]
         for name, field in fields.items():
@@ -157,7 +143,7 @@ class _Writer:
             out.append(self.lines(str(description), inner) if but else "")
             mark = "" if name in named else "?"
             out.append(f"{inner}{self.name(name)}{mark}: {self.typed(field, inner, but=but)},\n")
-        return "".join([*out, pad, "}"]), said
+        return "".join([*out, pad, "}"]), covered
 
 
 class Scanner:
@@ -315,6 +301,5 @@ class _Reader(Scanner):
                 schema = schema | {"description": description}
             fields[name] = schema
             required += [] if optional else [name]
-        return {"type": "object", "properties": fields} | (
-            {"required": required} if required else {}
-        )
+        out = {"type": "object", "properties": fields}
+        return out | ({"required": required} if required else {})

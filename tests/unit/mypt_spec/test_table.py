@@ -23,7 +23,7 @@ from mypt_spec.episode import Episode, Message
 from mypt_spec.findings import RULES
 from mypt_spec.record_schema import RecordSchema
 from mypt_spec.states import model_writes
-from mypt_spec.table import SpecError, TokenTable
+from mypt_spec.table import CALLS, DEFINITIONS, LISTS, SpecError, TokenTable
 from mypt_spec.table_file import load_table
 from tests.support.tables import GPT2, SCHEMA, VALIDATOR, head, row, special, write_table
 
@@ -73,6 +73,11 @@ def test_table_fits_the_schema(folder: Path) -> None:
     text = (folder / "tokens.toml").read_text(encoding="utf-8")
     assert text.startswith("#:schema ../tokens.schema.json\n"), "editors find it by this line"
     VALIDATOR.validate(tomllib.loads(text))
+
+
+def test_the_schema_names_each_kind_of_body() -> None:
+    bodies = SCHEMA["$defs"]["terminal"]["properties"]["body"]["enum"]
+    assert bodies == ["text", "json", *CALLS, *LISTS, *DEFINITIONS]
 
 
 def test_the_loader_knows_each_keyword_of_the_schemas() -> None:
