@@ -158,15 +158,18 @@ class Scanner:
 
     def here(self, literal: str) -> bool:
         """Returns whether a literal comes next, and goes to it."""
-        while self.at < len(self.text) and self.text[self.at] in self.blank:
-            self.at += 1
-        return self.text.startswith(literal, self.at)
+        text, at, blank = self.text, self.at, self.blank
+        while blank and at < len(text) and text[at] in blank:
+            at += 1
+        self.at = at
+        return text.startswith(literal, at)
 
     def takes(self, literal: str) -> bool:
         """Returns whether a literal comes next, and goes past it."""
-        found = self.here(literal)
-        self.at += len(literal) if found else 0
-        return found
+        if not self.here(literal):
+            return False
+        self.at += len(literal)
+        return True
 
     def take(self, literal: str) -> None:
         if not self.takes(literal):
@@ -174,7 +177,8 @@ class Scanner:
 
     def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
         """Returns the match of a pattern that comes next, and goes past it."""
-        self.here("")
+        if self.blank:
+            self.here("")
         match = pattern.match(self.text, self.at)
         if match is None:
             raise self.fail(what)
@@ -238,7 +242,6 @@ class _Reader(Scanner):
         return "\n".join(lines) if lines else None
 
     def name(self) -> str:
-        self.here("")
         name: str = self.string() if self.here('"') else self.match(_NAME, "a name")[0]
         if not name:
             raise self.fail("a name")
@@ -286,9 +289,8 @@ class _Reader(Scanner):
         required = []
         while not self.takes("}"):
             description = self.description()
-            self.here("")
-            start = self.at
-            name = self.string() if self.here('"') else self.name()
+            quoted, start = self.here('"'), self.at
+            name = self.string() if quoted else self.name()
             optional = self.takes("?")
             self.take(":")
             schema = self.schema()
