@@ -1,19 +1,16 @@
-"""Proves records clean by the skeleton that their adapter makes: no `SCHEMA` describes them.
+"""Proves records clean by their skeletons, where no `SCHEMA` describes them.
 
-Input and output are those of the pass of scan.py. An adapter's `skeleton` splits a record into the
-rest, and what is free (`base.Split`): texts and values of which rules see only whether they are
-clean, definitions of tools, and metadata. One record of each rest is put before the checker; if
-that is clean, so is every other of which all that is free is clean. Its strings are counted, too:
-but for those in free values, every other has as many. An adapter that divides records has a rest
-for the head and for each turn; then turns are put before the checker, each in a record with the
-same head, and the strings of head and turns are added up. A line whose outline (`base.Outlines`)
-was seen in a clean one is not split at all; the texts of all such lines are looked at together.
+Input and output are those of the pass of scan.py. A splitter of the adapter's records
+(mypt_spec/adapters/splitter.py) takes out of lines what any clean value can replace: texts,
+arguments, definitions of tools, metadata. What remains is a skeleton. The pieces of each skeleton
+are put before the checker once; if they are clean, so is every line with this skeleton whose other
+values are clean. The strings of the pieces are counted, too, and every such line has as many. All
+values of a block are looked at together; where something is in doubt, those of each line are.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Hashable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -24,184 +21,182 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.clean_tools import CleanTools
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_records.names import OPT_OUT
-from mypt_spec.adapters.base import Outlined, Outlines, Split
+from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter
 from mypt_spec.bodies.plain_schema import written
 from mypt_spec.memo import Memo
-from mypt_spec.record_schema import WEIGHT
 
-_CR = ord("\r")
 _ENDS = b"\r", b"\r\n"  # of a line that is read otherwise
-_ENTRIES = 20_000  # rests, or outlines, that are remembered ...
-_LONG = 200  # ... rests by digest, where they have more bytes
-_LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose outline is remembered, and of all
-_ESCAPED = re.compile(rb"\\u00[67]")  # a letter of ASCII, perhaps of a key
+_ENTRIES = 20_000  # skeletons, or pieces, that are remembered ...
+_LONG = 200  # ... pieces by digest, where they have more bytes
+_LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose skeleton is remembered, and of all
 _AHEAD = 8  # blocks in which tools are expected to be new, where all of a block were
 
 _NO_TOOLS = 0, None
-# What is judged once: how many strings a record has besides metadata, and the keys of its rests.
+# What is judged once: how many strings a skeleton has, and the keys of its pieces.
 Judged = tuple[int, tuple[bytes, ...]]
-Taken = tuple[tuple[bytes, ...], bytes, list[str]]
+Taken = tuple[tuple[bytes, ...]]
 
 
-class _Found(NamedTuple):
-    """What is found in lines.
+class _Block(NamedTuple):
+    """Lines and what is proved of them.
 
-    - `outlined`: what of them is free. Lines that are split by themselves have all of it in `more`.
-    - `judged`: what is judged of each line, None for one that is not clean.
-    - `tools`: the strings in the tools of lines that have some, and the tools where they are new.
+    `judged` is None for each line that is not clean. `tools` has, of lines with tools or calls, how
+    many strings are in the tools, and the tools where they are new.
     """
 
-    outlined: Outlined
+    lines: list[bytes]
+    splits: Splits
     judged: list[Judged | None]
     tools: dict[int, tuple[int, Any]]
 
     def texts_of(self, i: int) -> list[str]:
-        """Returns the free texts of a line."""
-        if i in self.outlined.more and self.outlined.more[i].texts:
-            return list(self.outlined.more[i].texts)
-        ends = self.outlined.ends
-        return self.outlined.texts[ends[i - 1] if i else 0 : ends[i]]
+        """Returns the texts of a line."""
+        ends = self.splits.ends
+        return self.splits.texts[ends[i - 1] if i else 0 : ends[i]]
 
 
 class AdapterScan:
     """The skeletons that one checker has judged."""
 
     def __init__(
-        self, checker: Checker, texts: CleanTexts, longest: int, *, keep: bool = False
+        self, checker: Checker, splitter: Splitter, texts: CleanTexts, longest: int
     ) -> None:
-        self.checker, self.texts, self.longest = checker, texts, longest
-        self.tools = CleanTools(checker, texts)
-        self.known = Memo[bytes, int](_ENTRIES)  # strings of a record; -1: not clean
-        self.adapter = checker.dialect.adapter
-        self.outlines = self.adapter.outlines(weights=keep)  # which say nothing to rules
-        self.outlined = Memo[Hashable, Judged](_ENTRIES, room=_ROOM)  # of clean records
+        self.checker, self.splitter = checker, splitter
+        self.texts, self.longest = texts, longest
+        self.tools = CleanTools(checker, splitter, texts)
+        self.skeletons = Memo[Hashable, Judged](_ENTRIES, room=_ROOM)  # that are clean
+        self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
         self.ahead = 0  # how many more blocks
-        self.judge = self._in_pieces if self.adapter.divides else self._whole
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
     def scan(
-        self,
-        lines: list[bytes],
-        kept: list[Taken | None] | None = None,
-        *,
-        outlines: bool = True,
+        self, lines: list[bytes], kept: list[Taken | None] | None = None
     ) -> tuple[list[int], int, list[Any]]:
         """Returns what the pass of scan.py returns.
 
         These are the lines that are not clean, the number of strings of the others without those in
-        their metadata, and the metadata values. `kept` gets (keys of the rests, line, texts) of
-        each line where records are judged in pieces, None for the others. Without `outlines`, each
-        line is split.
+        their metadata, and the metadata values. `kept` gets the keys of the pieces of each line,
+        None for one that is not clean.
         """
-        if self.checker.limits.schemas:  # which bind values that a rest leaves out
+        if self.checker.limits.schemas:  # which bind values that a skeleton leaves out
             return list(range(len(lines))), 0, []
-        found = self._split_all(lines) if not outlines else self._outlined(lines)
-        for i, raw in enumerate(lines) if self.adapter.divides else ():
-            if found.judged[i] is not None and self._trains_nothing(raw):
-                found.judged[i] = None
-        free = (
-            self._free(found, found.outlined.more) if self._are_clean(found.outlined.texts) else -1
-        )
-        judged, more = found.judged, found.outlined.more
+        block = self._judged(lines)
+        judged, more = block.judged, block.splits.more
+        clean = [i for i in more if judged[i] is not None]
+        free = self._free(block, clean) if self._are_clean(block.splits.texts) else -1
         if free < 0:
             for i in [i for i, one in enumerate(judged) if one is not None]:
-                if i in found.tools and found.tools[i][1] is not None:
-                    found.tools[i] = self.tools.of(more[i], again=True)  # by themselves
-                known = i not in found.tools or found.tools[i][0] >= 0
-                known = known and self._are_clean(found.texts_of(i))
-                if not known or self._free(found, [i]) < 0:
+                if not self._is_clean(block, i):
                     judged[i] = None
-            free = self._free(found, more, proved=True)
+            clean = [i for i in more if judged[i] is not None]
+            free = self._free(block, clean, proved=True)
         if kept is not None:
-            kept += [
-                (one[1], raw, found.texts_of(i)) if one is not None and one[1] else None
-                for i, (one, raw) in enumerate(zip(judged, lines, strict=True))
-            ]
-        clean = [i for i in more if judged[i] is not None]
-        strings = sum([one[0] for one in judged if one is not None]) + free
-        strings += sum([found.tools[i][0] for i in clean if i in found.tools])
+            kept += [None if one is None else (one[1],) for one in judged]
         notes = [note for i in clean for note in more[i].notes]
+        strings = sum([one[0] for one in judged if one is not None]) + free + len(notes)
+        strings += sum([block.tools[i][0] for i in clean if i in block.tools])
         return [i for i, one in enumerate(judged) if one is None], strings, notes
 
-    def _outlined(self, lines: list[bytes]) -> _Found:
-        """Returns what is found in lines by outlines, and by skeletons where these are new."""
-        if self.outlines is None:
-            return self._split_all(lines)
-        outlined, recall = self.outlines.of(lines), self.outlined.known.get
-        found = _Found(outlined, list(map(recall, outlined.keys)), {})
-        judged, untold = found.judged, list[bytes]()
-        for i in [i for i, one in enumerate(judged) if one is None]:
-            key = outlined.keys[i]
-            judged[i] = recall(key)  # learnt from a line before
-            if judged[i] is None:
-                self._split(lines[i], i, found)
-                known = judged[i]
-                if known is None or key is None or len(lines[i]) >= _LONGEST:
-                    continue
-                if self.outlines.tells_all(lines[i]):
-                    self.outlined.keep(key, known, len(lines[i]))
-                else:
-                    untold.append(lines[i])
-        for raw in untold:  # not before: what is learnt shows in no outline of these lines
-            self.learn(raw)
-        for i, raw in enumerate(lines):
+    def _judged(self, lines: list[bytes]) -> _Block:
+        """Returns lines whose skeletons and tools are judged."""
+        splits, recall = self.splitter.split(lines), self.skeletons.known.get
+        block = _Block(lines, splits, list(map(recall, splits.keys)), {})
+        judged, new = block.judged, set[int]()
+        for i, (raw, key) in enumerate(zip(lines, splits.keys, strict=True)):
             if raw.endswith(_ENDS) or len(raw) > self.longest:
                 judged[i] = None
-        for i, split in outlined.more.items():
-            needed = (split.tools is not None or split.called) and i not in found.tools
-            if needed and judged[i] is not None:
-                found.tools[i] = self.tools.of(split)
-                if found.tools[i][0] < 0:
+            elif judged[i] is None and key is not None:
+                new.add(i)
+        for i, split in splits.more.items():
+            if (split.tools is not None or split.called) and (judged[i] is not None or i in new):
+                block.tools[i] = self.tools.of(split)
+                if block.tools[i][0] < 0:
                     judged[i] = None
-        self._expect(self.outlines, found)
-        return found
+                    new.discard(i)
+        for i in sorted(new):
+            judged[i] = recall(splits.keys[i])  # learnt from a line before
+            if judged[i] is None and self._is_clean(block, i):
+                judged[i] = self._judge(lines[i], splits.keys[i])
+        self._expect(block)
+        return block
 
-    def _expect(self, outlines: Outlines, found: _Found) -> None:
+    def _judge(self, raw: bytes, key: Hashable) -> Judged | None:
+        """Returns what is judged of a skeleton by its pieces; None if one of them is not clean.
+
+        All other values of the line are clean, so whatever is found is in the skeleton.
+        """
+        keys = self.splitter.keys(key)
+        total, pieces = 0, list[Piece]()
+        for i, piece in enumerate(keys):
+            if len(piece) > _LONG:
+                piece = blake2b(piece, digest_size=20).digest()
+            count = self.pieces.known.get(piece)
+            if count is None:
+                pieces = pieces or self.splitter.pieces(raw)
+                count = self.pieces.keep(piece, self._strings(pieces[i]))
+            if count < 0:
+                return None
+            total += count
+        judged = total, tuple(keys)
+        return judged if len(raw) >= _LONGEST else self.skeletons.keep(key, judged, len(raw))
+
+    def _strings(self, piece: Piece) -> int:
+        """Returns the number of strings that a piece adds, -1 where it is not clean."""
+        if piece.record is not None:
+            # As ASCII, so that the piece has no finding about the line itself.
+            line = json.dumps(piece.record).encode()
+            if self.checker.line(line, row=2, filename=""):
+                return -1
+        return self._counted(piece.content) - self._counted(piece.notes) - len(piece.notes)
+
+    def _expect(self, block: _Block) -> None:
         """Has tools decoded with their lines after a block in which all lists were new."""
         if self.ahead:
             self.ahead -= 1
             if not self.ahead:  # does any come again?
-                outlines.expect(None)
+                self.splitter.expect(None)
             return
         new = None
-        for i, split in found.outlined.more.items():
-            strings, tools = found.tools.get(i, (-1, None))
+        for i, split in block.splits.more.items():
+            strings, tools = block.tools.get(i, (-1, None))
             if split.tools is not None and strings >= 0:
                 if tools is None:
                     return
                 new = tools
         if new is not None:
             self.ahead = _AHEAD
-            outlines.expect(type(new[0]))
+            self.splitter.expect(type(new[0]))
 
-    def _split_all(self, lines: list[bytes]) -> _Found:
-        """Returns what is found in lines by skeletons alone."""
-        found = _Found(Outlined([], [], [0] * len(lines), {}), [None] * len(lines), {})
-        for i, raw in enumerate(lines):
-            self._split(raw, i, found)
-        return found
+    def _is_clean(self, block: _Block, i: int) -> bool:
+        """Returns whether all values of a line, looked at by themselves, are clean."""
+        if not self._are_clean(block.texts_of(i)):
+            return False
+        if i not in block.splits.more or self._free(block, [i]) >= 0:
+            return True
+        if block.tools.get(i, _NO_TOOLS)[1] is None:
+            return False
+        block.tools[i] = self.tools.of(block.splits.more[i], again=True)  # not by their types
+        return block.tools[i][0] >= 0 and self._free(block, [i]) >= 0
 
-    def _free(self, found: _Found, lines: Iterable[int], *, proved: bool = False) -> int:
-        """Returns the strings in the free values, and in the new tools, of clean lines.
+    def _free(self, block: _Block, lines: Iterable[int], *, proved: bool = False) -> int:
+        """Returns the strings in the values, and in the new tools, of lines.
 
         -1 where any of these is not clean, or arguments do not fit, unless that is proved already.
         """
-        judged, more = found.judged, found.outlined.more
+        more = block.splits.more
         values: list[Any] = []
         quoted: list[Any] = []
         tools: list[Any] = []
         calling: list[Split] = []
         for i in lines:
-            if i in more and judged[i] is not None:
-                split, (_, new) = more[i], found.tools.get(i, _NO_TOOLS)
-                values += split.values
-                quoted += split.quoted
-                if new is not None:
-                    tools.append(new)
-                elif split.rest is None:  # others were proved to fit when they were split
-                    calling.append(split)
+            split, (_, new) = more[i], block.tools.get(i, _NO_TOOLS)
+            values += split.values
+            quoted += split.quoted
+            if new is not None:
+                tools.append(new)
+            else:
+                calling.append(split)
         if not proved and not self.tools.fit(calling):
             return -1
         if not (values or quoted or tools):
@@ -217,17 +212,6 @@ class AdapterScan:
                 return -1
         return (unescaped_quotes(in_values) + unescaped_quotes(in_tools)) // 2
 
-    def learn(self, raw: bytes) -> bool:
-        """Expects the keys of a line in outlines; returns whether there were new ones."""
-        if self.outlines is None:
-            return False
-        try:
-            record = self.decode(raw)
-            items = [record, *record["messages"]]
-            return self.outlines.learn(key for item in items for key in item if key != OPT_OUT)
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return False
-
     def _are_clean(self, texts: Sequence[str]) -> bool:
         """Returns whether texts are clean: of one record, or of several."""
         if not all(texts) or any(map(str.isspace, texts)):
@@ -239,85 +223,5 @@ class AdapterScan:
                 return False
         return True
 
-    def _split(self, raw: bytes, i: int, found: _Found) -> None:
-        """Adds what is found in a line by its skeleton, where it is clean."""
-        if _CR in raw[-2:] or len(raw) > self.longest:
-            return
-        try:
-            record = self.decode(raw)
-            opts_out = record.__class__ is not dict or OPT_OUT in record
-            split = None if opts_out else self.adapter.skeleton(record)
-            if split is None or not self._are_clean(split.texts):
-                return
-            tools = self.tools.of(split)  # which proves calls of new ones
-            if tools[0] < 0 or (tools[1] is None and not self.tools.fit([split])):
-                return
-            judged = self.judge(raw, record, split.rest, split.notes)
-        except (ValueError, RecursionError, OverflowError):
-            return
-        if judged is not None:
-            found.judged[i], found.outlined.more[i], found.tools[i] = judged, split, tools
-
-    def _whole(self, raw: bytes, record: Any, rest: Any, metadata: Sequence[Any]) -> Judged | None:
-        """Returns what is judged of a record; None where records with this rest are not clean."""
-        digest = blake2b(self.encode(rest), digest_size=20).digest()
-        known = self.known.known.get(digest)
-        if known is None:
-            clean = not self.checker.line(raw.removesuffix(b"\n"), row=2, filename="")
-            count = self._counted(record) - self._counted(metadata)
-            known = self.known.keep(digest, count if clean else -1)
-        return (known, ()) if known >= 0 else None
-
-    def _in_pieces(
-        self, raw: bytes, record: Any, rests: list[Any], _: Sequence[Any]
-    ) -> Judged | None:
-        """Returns what `_whole` does, for a record with a rest for its head and for each piece."""
-        encode, known = self.encode, self.known.known
-        head, *others = rests
-        first = encode(head)
-        if len(first) > _LONG:
-            first = blake2b(first, digest_size=20).digest()
-        total = 0
-        keys = (first, *[first + encode(rest) for rest in others])
-        # A head alone is judged as the whole record that it is.
-        for i, key in enumerate(keys):
-            if len(key) > _LONG:
-                key = blake2b(key, digest_size=20).digest()
-            count = known.get(key if others else key + b"!")
-            if count is None:
-                count = self._piece(record, i)
-                self.known.keep(key if others else key + b"!", count)
-            if count < 0:
-                return None
-            total += count
-        return total, keys
-
-    def _piece(self, record: dict[str, Any], number: int) -> int:
-        """Returns the number of strings that a piece adds, -1 where it is not clean."""
-        pieces = list(self.adapter.divided(record))
-        judged, own = pieces[number]
-        alone = number == 0 and len(pieces) > 1
-        # As ASCII, so that the piece has no finding about the line itself.
-        line = json.dumps(_weighed(judged)).encode()
-        if not alone and self.checker.line(line, row=2, filename=""):
-            return -1
-        return self._counted(own)
-
-    def _trains_nothing(self, raw: bytes) -> bool:
-        """Returns whether no answer of a record is trained, which no outline and no piece tells."""
-        if b'"weight"' not in raw and not _ESCAPED.search(raw):
-            return False
-        answers = [m for m in self.decode(raw)["messages"] if m["role"] == "assistant"]
-        return bool(answers) and all(m.get(WEIGHT) == 0 for m in answers)
-
     def _counted(self, value: Any) -> int:
         return unescaped_quotes(self.encode(value)) // 2
-
-
-def _weighed(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns a record in which answers that are not trained are: other pieces may train."""
-    messages = [
-        m | {WEIGHT: 1} if m.get(WEIGHT) == 0 and m[WEIGHT] is not False else m
-        for m in record["messages"]
-    ]
-    return record | {"messages": messages}

@@ -18,13 +18,12 @@ A thousand lines like the one at the head of scan.py, with other words in each, 
 the checker, on `{"system": "x", "messages": [{"role": "user", "content": "x"}, {"role":
 "assistant", "content": "x"}]}`, a look for `<` in each text, and one count of quotes.
 
-Records that no `SCHEMA` describes are split by their adapter (adapter_scan.py).
+Records that no `SCHEMA` describes are split otherwise (adapter_scan.py).
 """
 
 from __future__ import annotations
 
 import re
-from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -39,6 +38,7 @@ from mypt_lint.fast.layout import Layout
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.scan import Scan, Taken, compile_scan
 from mypt_records.names import OPT_OUT
+from mypt_spec.adapters.splitter import splitter
 from mypt_spec.record_schema import ROLE
 
 _METADATA = 40  # keys
@@ -62,11 +62,10 @@ class CleanFilter:
         self.encoded = bytearray()
         self.by_adapter: AdapterScan | None = None
         self.scan: Scan
-        self.split: Scan | None = None  # another way for lines with strings that `scan` leaves out
-        if dialect.adapter.splits:
-            self.by_adapter = AdapterScan(checker, self.texts, self.shapes.longest, keep=keep)
+        split = splitter(dialect.adapter, OPT_OUT)
+        if split is not None:
+            self.by_adapter = AdapterScan(checker, split, self.texts, self.shapes.longest)
             self.scan = self.by_adapter.scan
-            self.split = partial(self.by_adapter.scan, outlines=False)
         else:
             self.scan = compile_scan(self.layout, self.shapes, keep=keep)
 
@@ -97,7 +96,7 @@ class CleanFilter:
         """
         if self.checker.shape:  # it proves records of the dialect
             return list(range(len(lines)))
-        bad, exact = self._scanned(self.scan, lines, quotes, kept)
+        bad, exact = self._scanned(lines, quotes, kept)
         if exact:
             return bad
         if len(lines) > 1:
@@ -107,22 +106,21 @@ class CleanFilter:
                 if kept is not None:
                     kept[i] = alone[0] if alone else None
             return sorted(bad)
-        again = self.scan if self._learn(lines[0]) else self.split
-        if again is None:
+        if not self._learn(lines[0]):
             return [0]
         if kept is not None:
             kept.clear()
-        bad, exact = self._scanned(again, lines, quotes, kept)
+        bad, exact = self._scanned(lines, quotes, kept)
         return bad if exact else [0]
 
     def _scanned(
-        self, scan: Scan, lines: list[bytes], quotes: int, kept: list[Taken | None] | None
+        self, lines: list[bytes], quotes: int, kept: list[Taken | None] | None
     ) -> tuple[list[int], bool]:
         """Returns (indexes of lines that are not clean, whether all strings of the others count).
 
         Where some strings do not, any of the others may not be clean either.
         """
-        bad, strings, values = scan(lines, kept)
+        bad, strings, values = self.scan(lines, kept)
         if 2 * len(bad) < len(lines):
             quotes -= sum([unescaped_quotes(lines[i]) for i in bad])
         else:
@@ -148,7 +146,7 @@ class CleanFilter:
     def _learn(self, raw: bytes) -> bool:
         """Expects the metadata keys of a line from now on; returns whether there were new ones."""
         if self.by_adapter is not None:
-            return self.by_adapter.learn(raw)
+            return self.by_adapter.splitter.learn(raw)
         known = self.layout.metadata
         if sum(map(len, known.values())) >= _METADATA:
             return False

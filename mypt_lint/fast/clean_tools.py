@@ -19,7 +19,7 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.plain_tool_tags import SIGNS as IN_TAGS
 from mypt_lint.fast.plain_tool_tags import apart_from, whole_tools
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_spec.adapters.base import Split
+from mypt_spec.adapters.splitter import Split, Splitter
 from mypt_spec.bodies.fitting import Fitting, Given, by_tool, come_back, listed
 from mypt_spec.bodies.plain_schema import Definitions, named, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
@@ -38,15 +38,15 @@ _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","conten
 class CleanTools:
     """The definitions that one checker has judged; belongs to one thread."""
 
-    def __init__(self, checker: Checker, texts: CleanTexts) -> None:
-        self.checker, self.texts = checker, texts
-        adapter = checker.dialect.adapter
-        self.plain, self.whole = adapter.plain_tools, checker.selects(LOST)
-        first, tags = texts.first, adapter.tag_tools and apart_from(checker.dialect.table)
+    def __init__(self, checker: Checker, splitter: Splitter, texts: CleanTexts) -> None:
+        self.checker, self.splitter, self.texts = checker, splitter, texts
+        self.plain, self.whole = splitter.tools_as_json, checker.selects(LOST)
+        first, body = texts.first, splitter.tools_body
+        tags = body == "tool_tags" and apart_from(checker.dialect.table)
         self.tags = tags and IN_TAGS.isdisjoint(first)
         # What takes definitions whose text need not be read, if any.
         self.takes = plain_tools if self.plain else None
-        if adapter.signed_tools and not self.whole and SIGNS.isdisjoint(first):
+        if body == "signatures" and not self.whole and SIGNS.isdisjoint(first):
             self.takes = signed_tools
         elif self.tags:
             self.takes = whole_tools if self.whole else plain_tools
@@ -71,7 +71,7 @@ class CleanTools:
         own: Container[str] = _NONE
         if tools is not None:
             known = None
-            if isinstance(tools, list) and split.rest is None and not again:
+            if isinstance(tools, list) and not again:
                 plain = named(tools)  # decoded with their line
             else:
                 tools = tools if isinstance(tools, bytes) else self.encode(tools)
@@ -178,12 +178,12 @@ class CleanTools:
 
     def _comes_back(self, raw: bytes, proved: bytes) -> bool:
         """Returns whether plain tools are clean where a format writes them as no JSON."""
-        adapter, tools = self.checker.dialect.adapter, self.decode(raw)
-        text = adapter.tools_text(tools)
+        tools = self.decode(raw)
+        text = self.splitter.tools_text(tools)
         return (
             self.texts.are_clean([text])
             and self.texts.are_clean_in(proved, lambda: tools)
-            and adapter.tools_come_back(tools, text, whole=self.whole)
+            and self.splitter.tools_come_back(tools, text, whole=self.whole)
         )
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from mypt_spec.bodies.json_body import NAME, call_text, calls_in
 from mypt_spec.bodies.strict_json import canonical
@@ -34,8 +34,9 @@ class Adapter(ABC):
     """Turns the records of one dialect into messages and back.
 
     A subclass states `SCHEMA`, `read` and `write`. The other methods are hooks: what they do here
-    is right for a dialect whose records are wholly described by `SCHEMA`. The instance that a
-    dialect uses is `ADAPTER` of adapters/<dialect>.py; it holds no state, so threads may share it.
+    is right for a dialect whose records are wholly described by `SCHEMA`; where they are not, its
+    class is registered with `splitter.splitter`, too. The instance that a dialect uses is `ADAPTER`
+    of adapters/<dialect>.py; it holds no state, so threads may share it.
     """
 
     SCHEMA: RecordSchema
@@ -100,194 +101,10 @@ class Adapter(ABC):
         """Returns (other, label), the judgement in a legal record, as `Dialect.preference` does."""
         return None, None
 
-    def skeleton(self, record: Any) -> Split | None:
-        """Returns what a record that SCHEMA does not describe splits into.
-
-        Records with equal rests have the same findings or none, if all else of them is clean. None:
-        only the whole record tells. Where `divided` is overridden, there is a list of rests.
-        """
-        return None
-
-    def outlines(self, *, weights: bool = True) -> Outlines | None:
-        """Returns what makes outlines of lines; None where that is not faster than skeletons.
-
-        Without `weights`, lines with equal outlines may differ in which weights are 0 or 1.
-        """
-        return None
-
-    def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
-        """Returns (a record, what it adds to those before) for each rest of a skeleton.
-
-        The record is clean where all of these are. The first is a head that all have; it is judged
-        only where it is alone. What is added is without metadata, free values and tools.
-        """
-        raise NotImplementedError
-
-    def marked(self, record: dict[str, Any]) -> Marked | None:
-        """Returns a record with a mark for each value that its skeleton leaves out.
-
-        None where this cannot be said of each.
-        """
-        return None
-
-    def begins(self, roles: list[str]) -> list[int]:
-        """Returns which messages, by their roles, begin pieces of a record that is divided."""
-        return []
-
-    def tools_text(self, tools: Any) -> str:
-        """Returns what an Episode says of the tools of a record that is clean."""
-        raise NotImplementedError
-
-    def tools_come_back(self, tools: Any, text: str, *, whole: bool) -> bool:
-        """Returns whether the text that `tools_text` returns of tools can be read.
-
-        With `whole`, whether all that they say is in it, too.
-        """
-        return False
-
-    @property
-    def signed_tools(self) -> bool:
-        """Returns whether tools are written as the TypeScript of `signatures`."""
-        return False
-
-    @property
-    def tag_tools(self) -> bool:
-        """Returns whether tools are written as the tags of `tool_tags`."""
-        return False
-
-    @property
-    def plain_tools(self) -> bool:
-        """Returns whether nothing is lost of tools that `plain_schema.plain_tools` takes."""
-        return False
-
-    @property
-    def divides(self) -> bool:
-        """Returns whether records are judged in pieces."""
-        return type(self).divided is not Adapter.divided
-
     @property
     def ranks(self) -> bool:
         """Returns whether records can rank two answers or label one: `preference` is overridden."""
         return type(self).preference is not Adapter.preference
-
-    @property
-    def splits(self) -> bool:
-        """Returns whether `skeleton` is overridden; if not, SCHEMA describes the records."""
-        return type(self).skeleton is not Adapter.skeleton
-
-
-class Split(NamedTuple):
-    """A record as what decides about its findings, and what any clean thing can replace.
-
-    - `rest`: a rest, or a list of rests; None for a line with an outline.
-    - `texts`: of these, rules see only whether they are clean; they may not be blank.
-    - `notes`: values of metadata, of which rules see nothing.
-    - `values`: JSON values of which rules see only whether their strings are clean. `quoted` are
-      such values, too, in texts.
-    - `tools`: the definitions of tools, as a value, as JSON, or as what `Outlines.expect` asked
-      for; None without any. Of these, rules see no more than whether they are clean by themselves,
-      beside one question and its answer.
-    - `called`: the names of the tools that are called.
-    """
-
-    rest: Any
-    texts: Sequence[str]
-    notes: Sequence[Any]
-    values: Sequence[Any] = ()
-    quoted: Sequence[Any] = ()
-    tools: Any = None
-    called: Sequence[str] = ()
-
-
-class Outlined(NamedTuple):
-    """Lines as outlines, and what any clean thing can replace in all of them.
-
-    - `keys`: the outline of each line, None where it has none.
-    - `texts`: the texts of all lines, one line after another; `ends` is how many there are up to
-      the end of each line. A line without an outline has none.
-    - `more`: what is free besides texts, by the number of the line, of lines that have some.
-    """
-
-    keys: list[Hashable | None]
-    texts: list[str]
-    ends: list[int]
-    more: dict[int, Split]
-
-
-class Outlines(Protocol):
-    """Makes outlines of lines, from which skeletons need not be made again; for one thread."""
-
-    def of(self, lines: list[bytes]) -> Outlined:
-        """Returns what lines split into.
-
-        Where all strings of two lines are counted, and their outlines are equal, they have equal
-        rests but for the order of keys, and texts in the same places of these. An outline tells how
-        many strings there are besides those in metadata, values and tools, if none is left out;
-        never more.
-        """
-        ...
-
-    def tells_all(self, raw: bytes) -> bool:
-        """Returns whether the outline of a line leaves out no string of it, as `learn` would add.
-
-        Only then does what is found in that line hold for others with this outline.
-        """
-        ...
-
-    def learn(self, keys: Iterable[str]) -> bool:
-        """Shows these keys from now on, if it can; returns whether any were new."""
-        ...
-
-    def expect(self, tool: type | None) -> None:
-        """Decodes definitions of tools that are of this type with their lines, from now on.
-
-        None: all stay JSON, by which those that came before are found.
-        """
-        ...
-
-
-class Slot(NamedTuple):
-    """Where a record has a value that skeletons leave out.
-
-    `path` leads from the list of messages to it; None on it says that a text is JSON, and the path
-    goes on inside. `kind` is "text", "word" (an id or a name, of letters, digits, `.`, `-` and
-    `_`), "object" (of arguments), "weight" (of a message, marked as `slot_of_weight` of
-    message_skeleton.py reads it), or "tools": the definitions, with the path `TOOLS`.
-    """
-
-    path: tuple[str | int | None, ...]
-    kind: str
-
-
-class Marked(NamedTuple):
-    """A record with marks, what each mark is for, and the messages that begin pieces.
-
-    Number n is marked by `MARK.format(n)`. Equal words of a piece have one mark.
-    """
-
-    record: dict[str, Any]
-    slots: list[Slot]
-    starts: list[int]
-
-
-MARK = "\ue000{}\ue001"
-TOOLS = ("tools",)
-
-
-class WholeRecord(Exception):
-    """Only the whole record tells what rules find: it has no skeleton."""
-
-
-METADATA_DEPTH = 6
-
-
-def shallow(value: Any, depth: int = METADATA_DEPTH) -> None:
-    """Raises WholeRecord for metadata that is nested too deep."""
-    if value.__class__ in (dict, list):
-        if not depth:
-            raise WholeRecord
-        for inner in value.values() if value.__class__ is dict else value:
-            shallow(inner, depth - 1)
 
 
 class Reader:

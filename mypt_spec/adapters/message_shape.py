@@ -42,7 +42,7 @@ _ROLES = {
 }
 RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
 # Keys of a message that are read as if they were not there where they are null.
-_NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", "weight", *THOUGHTS})
+NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", "weight", *THOUGHTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,7 @@ def _without_nulls(record: Any) -> Any:
 def _filled(message: Any) -> Any:
     if not isinstance(message, dict):
         return message
-    drop = _NULLABLE | (
-        {"content"} if message.get(ROLE) in ("assistant", "gpt", "model") else set()
-    )
+    drop = NULLABLE | ({"content"} if message.get(ROLE) in ("assistant", "gpt", "model") else set())
     return _without(message, drop)
 
 

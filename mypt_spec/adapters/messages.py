@@ -31,19 +31,18 @@ has no place for, such as ids, is metadata of the Episode, so it returns to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mypt_spec.adapters.base import Adapter, Marked, Outlines, Reader, Split
+from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, ordered, shape_of
-from mypt_spec.adapters.message_skeleton import any_words, begins, divided, marked, skeleton
 from mypt_spec.adapters.objects import unsayable
+from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.template_options import KEY, TemplateOptions
 from mypt_spec.adapters.waiting import unanswered
 from mypt_spec.bodies.definitions import (
     LOSSY,
-    come_back,
     lost_in,
     read_definitions,
     read_indented,
@@ -61,7 +60,7 @@ from mypt_spec.bodies.json_body import (
     usual_ids,
     value_in,
 )
-from mypt_spec.bodies.strict_json import canonical, loads
+from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.tagged import Types, call_findings, types_of
 from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
@@ -145,9 +144,6 @@ class Messages(Adapter):
         self.whole = "tools" not in paths or self._opener("tools").body != "namespace"
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
-        attrs = [self._patterns(p) for p in ("call", "result") if p in paths]
-        # The names of tools and ids that are free, if any are.
-        self.free = None if table.tool_names else any_words(attrs, usual_ids(table))
 
     def _opener(self, piece: str) -> Terminal:
         return self.table.openers[self.paths[piece][-1]]
@@ -190,58 +186,6 @@ class Messages(Adapter):
     def prompting(self) -> tuple[dict[str, Any], ...]:
         """Returns the options with which prompts end with an empty thought, as metadata."""
         return self.options.prompting
-
-    def skeleton(self, record: Any) -> Split | None:
-        """Returns a record as a rest of its head, one of each piece, and all that is free."""
-        return None if self.free is None else skeleton(record, self.free)
-
-    def outlines(self, *, weights: bool = True) -> Outlines | None:
-        """Returns what makes outlines of lines."""
-        from mypt_spec.adapters.message_outline import MessageOutlines  # which needs msgspec
-
-        return None if self.free is None else MessageOutlines(self.free, weights=weights)
-
-    def divided(self, record: dict[str, Any]) -> Iterable[tuple[dict[str, Any], Any]]:
-        """Returns the head of a record, and a record for each of its turns, with what each adds."""
-        return divided(record)
-
-    def begins(self, roles: list[str]) -> list[int]:
-        """Returns which messages of these roles begin pieces of a record."""
-        return begins(roles)
-
-    def marked(self, record: dict[str, Any]) -> Marked | None:
-        """Returns a record with a mark for each value that its skeleton leaves out."""
-        return None if self.free is None else marked(record, self.free)
-
-    def tools_text(self, tools: Any) -> str:
-        """Returns the definitions of tools, or what JSON says of them, as a text has them."""
-        tools = loads(tools) if isinstance(tools, str) else tools
-        if self.told:
-            return write_indented(tools, self.table.literals)
-        return write_definitions(tools, self._opener("tools").body, self.table.literals)
-
-    def tools_come_back(self, tools: Any, text: str, *, whole: bool) -> bool:
-        """Returns whether the text of tools can be read; with `whole`, whether it says all."""
-        return "tools" in self.paths and come_back(tools, self._opener("tools").body, text, whole)
-
-    @property
-    def signed_tools(self) -> bool:
-        """Returns whether tools are written as the TypeScript of `signatures`."""
-        return "tools" in self.paths and self._opener("tools").body == "signatures"
-
-    @property
-    def tag_tools(self) -> bool:
-        """Returns whether tools are written as the tags of `tool_tags`."""
-        return "tools" in self.paths and self._opener("tools").body == "tool_tags"
-
-    @property
-    def plain_tools(self) -> bool:
-        """Returns whether tools are written as JSON, of which nothing is lost."""
-        written = "tools" in self.paths and self._opener("tools").body in (
-            "tool_lines",
-            "tool_list",
-        )
-        return written or bool(self.told)
 
     def tools(self, episode: Episode) -> list[dict[str, Any]]:
         """Returns the definitions of tools in an Episode; none where they cannot be read."""
@@ -567,3 +511,20 @@ class Messages(Adapter):
                 except ValueError:
                     return  # no record can be like this, and no grammar takes it
         yield from unanswered(said, self._opener("call").body, ids=not self.ordered)
+
+
+@splitter.register(Messages)
+def _(adapter: Messages, opt_out: str = "") -> Splitter:
+    """Returns a splitter; no record is split where tags allow only some names of tools."""
+    from mypt_spec.adapters.message_splitter import (  # which needs msgspec
+        MessageSplitter,
+        any_words,
+    )
+
+    paths, table = adapter.paths, adapter.table
+    patterns = [adapter._patterns(piece) for piece in ("call", "result") if piece in paths]
+    free = None if table.tool_names else any_words(patterns, usual_ids(table))
+    if free is None:
+        return Splitter()
+    body = adapter._opener("tools").body if "tools" in paths else ""
+    return MessageSplitter(free, table, body, opt_out, indented=bool(adapter.told))

@@ -23,6 +23,7 @@ from mypt_cli.jsonl.line import read_line
 from mypt_lint.check.from_settings import checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
+from mypt_spec.adapters.message_splitter import MessageSplitter
 from mypt_spec.encoder import Mask
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding, told
@@ -120,14 +121,16 @@ class Encoder:
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
         self.templates: Templates | None = None
         self.chats: ChatTemplates | None = None
-        divides = self.dialect.adapter.divides
-        known = options.preferences or (self.clean_filter.by_adapter and not divides)
-        if not options.preferences and divides:
+        by_adapter = self.clean_filter.by_adapter
+        split = by_adapter.splitter if by_adapter is not None else None
+        if options.preferences:
+            pass  # each line is read
+        elif isinstance(split, MessageSplitter):
             self.chats = ChatTemplates(
-                self.dialect, options.episode_mask, history=options.history,
+                self.dialect, split, options.episode_mask, history=options.history,
                 only_last=Mask.of(options.mask).last,
             )  # fmt: skip
-        elif options.history == "keep" and not known and not self.dialect.table.glue:
+        elif options.history == "keep" and split is None and not self.dialect.table.glue:
             self.templates = Templates(self.dialect, options.mask)
 
     def lines(self, given: list[bytes], *, first: bool = False) -> list[LineOutcome]:

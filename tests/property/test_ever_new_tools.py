@@ -310,7 +310,8 @@ def test_new_tools_are_proved_without_their_text(
         asked = {"name": record["tools"][0]["name"], "arguments": {"n": 2, "c": "v"}}
         record["messages"][1]["tool_calls"][0]["function"] = asked
     assert prover.doubtful(lines(records[:4])) == []
-    with mock.patch.object(type(prover.checker.dialect.adapter), "tools_text", side_effect=AssertionError):  # fmt: skip
+    assert prover.by_adapter is not None
+    with mock.patch.object(type(prover.by_adapter.splitter), "tools_text", side_effect=AssertionError):  # fmt: skip
         assert prover.doubtful(lines(records[4:7])) == []
     records[7]["tools"][0]["description"] = odd
     assert prover.doubtful(lines(records[4:])) == []
@@ -323,7 +324,7 @@ def test_they_take_the_fast_paths(name: str) -> None:
     first, then = lines([new(n) for n in range(6)]), lines([new(n) for n in range(6, 12)])
     assert prover.doubtful(first) == []
     assert prover.by_adapter is not None
-    with mock.patch.object(prover.by_adapter, "judge", side_effect=AssertionError):
+    with mock.patch.object(prover.by_adapter, "_judge", side_effect=AssertionError):
         assert prover.doubtful(then) == []
     encoder, slow = Encoder(Options(dialect=name)), Encoder(Options(dialect=name))
     for _ in range(2):
@@ -339,15 +340,15 @@ def test_tools_are_decoded_with_their_lines_while_all_are_new() -> None:
     """And every few blocks not, to see whether they come again: known ones cost less as JSON."""
     prover = CleanFilter(Checker(named("qwen3")))
     assert prover.by_adapter is not None
-    outlines: Any = prover.by_adapter.outlines
+    split: Any = prover.by_adapter.splitter
     modes = []
     for number in range(0, 48, 2):
-        modes.append(outlines.tool is not None)
+        modes.append(split.tool is not None)
         assert prover.doubtful(lines([new(number % 44), new(number % 44 + 1)])) == []
     assert modes == ([False] + [True] * 8) * 2 + [False] + [True] * 5
     for _ in range(20):
         prover.doubtful(lines([new(1)]))
-    assert outlines.tool is None
+    assert split.tool is None
 
 
 def test_tools_that_come_twice_are_not_plain() -> None:

@@ -21,6 +21,8 @@ from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec import Limits
+from mypt_spec.adapters.message_splitter import MessageSplitter
+from mypt_spec.adapters.splitter import splitter
 from mypt_spec.damage.near_miss import beginnings, near_miss
 from tests.support.build import assistant, call, chat, function, lines, system, tool, user
 from tests.support.examples import examples
@@ -69,7 +71,11 @@ def many_turns(random: Random, name: str) -> list[Any]:
     return [pool[0] | {"messages": [message for piece in chosen for message in piece]}, *pool]
 
 
-OUTLINED = [name for name in DIALECTS if mypt_spec.dialect(name).adapter.outlines() is not None]
+DIVIDED = [
+    name
+    for name in DIALECTS
+    if isinstance(splitter(mypt_spec.dialect(name).adapter), MessageSplitter)
+]
 
 
 def rich(name: str) -> Any:
@@ -99,7 +105,7 @@ def _rich(name: str) -> bytes:
 
 
 def changed(random: Random, record: Any, tag: str) -> bytes:
-    """Returns a line of the record with one change, which an outline must show, or leave uncounted."""
+    """Returns a line of the record with one change, which a skeleton must show, or leave uncounted."""
     made = json.loads(json.dumps(record))
     places = parts(made["messages"]) + parts(made)[:4]
     chosen = random.choice(sorted({str(key) for _, key in places}))
@@ -120,10 +126,10 @@ def changed(random: Random, record: Any, tag: str) -> bytes:
     return mutate(random, raw) if how == "bytes" else raw
 
 
-@pytest.mark.parametrize("name", OUTLINED)
+@pytest.mark.parametrize("name", DIVIDED)
 @settings(max_examples=examples(60))
 @given(st.booleans(), st.data())
-def test_an_outline_shows_each_change(name: str, noted: bool, data: st.DataObject) -> None:
+def test_a_skeleton_shows_each_change(name: str, noted: bool, data: st.DataObject) -> None:
     """After a record is known to be clean, no line is taken for it that has a finding."""
     tag = sorted(checker(name).dialect.table.special)[0]
     first = rich(name) | ({"_note": ["x", {"y": 1}]} if noted else {})
@@ -137,9 +143,9 @@ def test_an_outline_shows_each_change(name: str, noted: bool, data: st.DataObjec
     assert_sound(fresh, [json.dumps(first).encode(), *data.draw(drawn(changes))])
 
 
-@pytest.mark.parametrize("name", OUTLINED)
+@pytest.mark.parametrize("name", DIVIDED)
 @pytest.mark.parametrize("note", [{}, {"_note": ["x"]}])
-def test_a_line_like_another_is_not_split(
+def test_a_line_like_another_is_not_judged(
     name: str, note: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = rich(name) | note
@@ -148,12 +154,12 @@ def test_a_line_like_another_is_not_split(
         assert fresh.clean(json.dumps(record).encode())
     record["messages"][-1]["content"] = "other words"
     for message in record["messages"]:
-        message |= {"weight": 0} if "weight" in message else {}
-    monkeypatch.delattr(AdapterScan, "_split")
+        message |= {"weight": 0.25} if "weight" in message else {}
+    monkeypatch.delattr(AdapterScan, "_judge")
     assert fresh.clean(json.dumps(record).encode())
 
 
-@pytest.mark.parametrize("name", OUTLINED)
+@pytest.mark.parametrize("name", DIVIDED)
 def test_a_key_of_messages_in_the_record(name: str) -> None:
     fresh = CleanFilter(checker(name))
     for key in ("tool_calls", "content", "reasoning_content", "weight"):
@@ -161,10 +167,26 @@ def test_a_key_of_messages_in_the_record(name: str) -> None:
             assert_sound(fresh, lines(rich(name) | {key: value}))
 
 
-@pytest.mark.parametrize("name", OUTLINED)
+@pytest.mark.parametrize("name", DIVIDED)
+def test_keys_that_are_null_are_proved(name: str) -> None:
+    """As in files whose messages all have the same columns; another value there is a finding."""
+    record = rich(name)
+    nulls = dict.fromkeys(("tool_calls", "tool_call_id", "name", "weight", "reasoning"))
+    record["messages"] = [nulls | message for message in record["messages"]]
+    fresh = CleanFilter(checker(name))
+    line = json.dumps(record).encode()
+    assert [fresh.clean(line), fresh.unproved(line + b"\n" + line + b"\n")] == [True, (2, [])]
+    for key in nulls:
+        for value in ("x", 0.5, [], {}):
+            other = json.loads(line)
+            other["messages"][0][key] = value
+            assert_sound(fresh, [line, json.dumps(other).encode()])
+
+
+@pytest.mark.parametrize("name", DIVIDED)
 @pytest.mark.parametrize("where", ["record", "message"])
 def test_an_unknown_key_is_not_taken_for_metadata(name: str, where: str) -> None:
-    """The first record with metadata teaches no outline that does not show it."""
+    """The first record with metadata teaches no skeleton that does not show it."""
 
     def with_key(key: str) -> bytes:
         record = rich(name)

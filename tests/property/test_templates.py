@@ -19,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_spec.adapters.splitter import splitter
 from mypt_spec.tokenizer import batch
 from mypt_spec.tokenizer.tokenizer import gpt2
 from mypt_train.data.encode_line import Encoder
@@ -159,8 +160,8 @@ def test_chats_with_calls_take_it(name: str, mask: str, history: str) -> None:
     )
     outcomes = assert_same_ids(encoder, slow, raw)
     written = sum(outcome.status == "written" for outcome in outcomes)
-    # Arguments with integers as large as some of these are held to their tools one by one.
-    least = 0.5 if mask == "model" else 0.25
+    # Chats whose arguments have numbers as large as some of these are left to the checker.
+    least = 0.4 if mask == "model" else 0.25
     assert len(taken(encoder, raw)) > least * written
 
 
@@ -268,7 +269,7 @@ def test_what_a_template_must_tell_apart(raw: list[bytes]) -> None:
 def test_every_dialect_with_a_schema_has_templates() -> None:
     """Others split their records by an adapter, or encode texts and tags together."""
     others = set(DIALECTS) - set(WITH_TEMPLATES)
-    assert all(mypt_spec.dialect(name).adapter.splits for name in others)
+    assert all(splitter(mypt_spec.dialect(name).adapter) for name in others)
     assert "usf-omega" in others
 
 

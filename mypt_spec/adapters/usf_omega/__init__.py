@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mypt_spec.adapters.base import Adapter, Reader, Split
+from mypt_spec.adapters.base import Adapter, Reader
+from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.usf_omega.flags import validate
 from mypt_spec.adapters.usf_omega.record import Answer, check, metadata
 from mypt_spec.adapters.usf_omega.shape import FLAGS, INSTRUCTIONS, RECORD
-from mypt_spec.adapters.usf_omega.skeleton import skeleton
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.episode import Episode, Message, Part, Place
@@ -143,10 +143,6 @@ class UsfOmega(Adapter):
         """Returns the findings, completed by what flags, tools and ids say about the text."""
         return validate(context, findings)
 
-    def skeleton(self, record: Any) -> Split | None:
-        """Returns the rest of a record, its free texts and its metadata values."""
-        return skeleton(record)
-
     def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
         """Returns the record with the rejected answer in place of the chosen one, and its label.
 
@@ -208,6 +204,13 @@ def _assistant(message: Message) -> dict[str, Any]:
         "role": "assistant",
         "contents": [{"type": n, n: v} for n, v in zip(names, values, strict=True)],
     }
+
+
+@splitter.register(UsfOmega)
+def _(adapter: UsfOmega, opt_out: str = "") -> Splitter:
+    from mypt_spec.adapters.usf_omega.skeleton import RecordSplitter  # which needs msgspec
+
+    return RecordSplitter(opt_out)
 
 
 ADAPTER = UsfOmega()

@@ -15,9 +15,20 @@ first and second id or name.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
-from mypt_spec.adapters.base import METADATA_DEPTH, Split, WholeRecord, shallow
+import msgspec
+
+from mypt_spec.adapters.splitter import (
+    METADATA_DEPTH,
+    Piece,
+    Split,
+    Splits,
+    Splitter,
+    WholeRecord,
+    shallow,
+)
 
 _TEXT, _SAME, _ITEMS, _CALLS, _NAMED, _ANSWER = range(6)
 _KINDS = {
@@ -40,21 +51,49 @@ _TYPES: dict[str, tuple[type, ...]] = {
 # Keywords that refuse nothing but by type; and those of an object that refuse nothing by value.
 _NOTES = frozenset({"type", "description", "title", "default"})
 _OBJECT = _NOTES - {"default"} | {"properties", "required", "additionalProperties"}
+_FAULTS = (
+    WholeRecord, AttributeError, TypeError, ValueError, KeyError, OverflowError, RecursionError,
+)  # fmt: skip
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
-def skeleton(record: Any) -> Split | None:
-    """Returns what a record splits into; None where only the whole record tells.
+class RecordSplitter(Splitter):
+    """Splits records into the rest as JSON, which is all of their skeleton, and their texts."""
 
-    The rest is a JSON value. Records with equal rests have equally many strings, metadata values
-    apart. `record` was read from strict JSON.
-    """
-    if not isinstance(record, dict):
-        return None
-    try:
+    def __init__(self, opt_out: str) -> None:
+        self.opt_out = opt_out
+
+    def split(self, lines: list[bytes]) -> Splits:
+        """Returns what lines split into."""
+        out = Splits([], [], [], {})
+        for i, raw in enumerate(lines):
+            key = None
+            try:
+                walk, rest = self._walk(_decode(raw))
+                key = blake2b(_encode(rest), digest_size=20).digest()
+                out.texts.extend(walk.texts)
+                out.more[i] = Split(walk.metadata)
+            except _FAULTS:
+                pass  # the checker has words for it
+            out.keys.append(key)
+            out.ends.append(len(out.texts))
+        return out
+
+    def _walk(self, record: Any) -> tuple[_Walk, Any]:
+        if self.opt_out in record:
+            raise WholeRecord
         walk = _Walk(record)
-        return Split(walk.item(record), walk.texts, walk.metadata)
-    except (WholeRecord, AttributeError, TypeError, ValueError, KeyError):
-        return None
+        return walk, walk.item(record)
+
+    def keys(self, key: Any) -> list[bytes]:
+        """Returns the skeleton: a record is one piece."""
+        return [key]
+
+    def pieces(self, raw: bytes) -> list[Piece]:
+        """Returns the record as a whole."""
+        record = _decode(raw)
+        return [Piece(record, record, self._walk(record)[0].metadata)]
 
 
 class _Walk:

@@ -9,7 +9,7 @@ and what is around the piece, comes again in an equal place: first or not, befor
 or after it, cut where an episode of the history per-turn ends, and where weights of its turn are 0,
 1 or others. So a template is learnt for each piece, and those of an episode are joined. The first
 record with a piece is encoded as a whole. The second one is read with a mark in place of each text,
-id and name, of arguments, and of all tools (`Adapter.marked`); what is encoded by itself
+id and name, of arguments, and of all tools (marks.py); what is encoded by itself
 (`encoder.runs`) is cut where a piece begins, and where a mark comes out, a value will be. Marks of
 weights tell whose weight a run has. A piece whose marks do not all come out there, or whose
 template does not make the tokens of that record, never gets one.
@@ -39,8 +39,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from mypt_spec.adapters.base import MARK, TOOLS, Marked, Slot
-from mypt_spec.adapters.message_skeleton import slot_of_weight
+from mypt_spec.adapters.message_splitter import MessageSplitter, begins
 from mypt_spec.bodies.tagged import ARGUMENT
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import EncodedAlone, Mask, runs
@@ -51,6 +50,7 @@ from mypt_spec.table import TEXT
 from mypt_spec.tokenizer.runs import encode_run
 from mypt_train.data.templates.fill import filled
 from mypt_train.data.templates.histories import answers, tally
+from mypt_train.data.templates.marks import MARK, TOOLS, Marked, Slot, slot_of_weight, with_marks
 from mypt_train.data.templates.pieces import (
     Known,
     Path,
@@ -103,9 +103,16 @@ class ChatTemplates:
     """
 
     def __init__(
-        self, dialect: Dialect, mask: str, *, history: str = "keep", only_last: bool = False
+        self,
+        dialect: Dialect,
+        splitter: MessageSplitter,
+        mask: str,
+        *,
+        history: str,
+        only_last: bool,
     ) -> None:
-        self.dialect, self.mask, self.history = dialect, mask, history
+        self.dialect, self.splitter = dialect, splitter
+        self.mask, self.history = mask, history
         self.only_last = only_last
         self.turns = history != "keep" or Mask.of(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
@@ -165,16 +172,14 @@ class ChatTemplates:
         """Returns the values of a record for slots with these paths."""
         messages = record["messages"]
         return [
-            self.dialect.adapter.tools_text(record["tools"])
-            if path == TOOLS
-            else _value(messages, path)
+            self.splitter.tools_text(record["tools"]) if path == TOOLS else _value(messages, path)
             for path in paths
         ]
 
     def _joined(self, keys: tuple[bytes, ...], record: dict[str, Any]) -> Chat | None:
         """Returns the templates of all pieces as those of episodes; None where one is not known."""
         roles = [message["role"] for message in record["messages"]]
-        starts = self.dialect.adapter.begins(roles)
+        starts = begins(roles)
         if len(starts) + 1 != len(keys):
             return None
         episodes: list[Episode] = []
@@ -253,9 +258,9 @@ class ChatTemplates:
         number = 1 + bisect_left(begins, end)
         never: list[Known | bool | None] = [False] * number
         table = self.dialect.table
-        marked = self.dialect.adapter.marked(record)
-        episode = None if marked is None else self.dialect.read(marked.record)[0]
-        if marked is None or episode is None or marked.starts != begins:
+        marked = with_marks(record, self.splitter.free)
+        episode = self.dialect.read(marked.record)[0]
+        if episode is None or marked.starts != begins:
             return never
         episode = self._episodes(episode)[which]
         turns = [place_of(episode.messages[n]) for n in turn_starts(episode.messages, table)]
@@ -396,7 +401,7 @@ class ChatTemplates:
         """
         if kind == "tools":
             tools = [{"type": "function", "function": {"name": MARK}}]
-            return PLAIN, tuple(self.dialect.adapter.tools_text(tools).split(MARK))
+            return PLAIN, tuple(self.splitter.tools_text(tools).split(MARK))
         if kind == "object" and self.dialect.table.tagged:
             return TAGS, (ARGUMENT[0], f"{ARGUMENT[1]}0{ARGUMENT[2]}")
         if kind == "object":

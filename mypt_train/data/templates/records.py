@@ -26,12 +26,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from mypt_lint.fast.layout import Layout, size_of, smallest
-from mypt_spec.adapters.base import MARK
 from mypt_spec.dialect import Dialect
 from mypt_spec.encoder import Segment
 from mypt_spec.memo import Memo
 from mypt_spec.record_schema import JSON, LANGUAGE, NAME, OBJECT, STRING, Field
 from mypt_spec.table import TEXT
+from mypt_train.data.templates.marks import MARK
 from mypt_train.data.templates.template import (
     MARKS,
     MEMBERS,

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mypt_spec.adapters.base import MARK
 from mypt_spec.bodies.json_body import written
 from mypt_spec.bodies.tagged import arguments_text
 from mypt_train.data.formats.manifest import TokenIds, dtype_of
+from mypt_train.data.templates.marks import MARK
 
 MARKS = re.compile(MARK.format("([0-9]+)"))
 

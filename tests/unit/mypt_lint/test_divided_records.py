@@ -117,7 +117,7 @@ def test_two_names_of_a_thought_are_compared() -> None:
 
 
 def test_a_line_that_may_have_too_many_tokens_is_left_to_the_checker() -> None:
-    """However well its outline is known."""
+    """However well its skeleton is known."""
     prover = CleanFilter(Checker(mypt_spec.dialect("qwen3"), mypt_spec.Limits(max_tokens=4000)))
     short, long = record(0), record(0)
     long["messages"][0]["content"] = "word " * 500

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec import Dialect, SpecError
 from mypt_spec.adapters.messages import Messages
+from mypt_spec.adapters.splitter import splitter
 from mypt_spec.bodies.strict_json import loads
 from tests.support.build import Record, assistant, call, calls, chat, function, system, tool, user
 from tests.support.tables import GPT2, head, row, special, write_table
@@ -288,7 +289,7 @@ def test_a_key_that_occurs_twice_is_found(nested: Dialect, line: str, pointer: s
 
 def test_these_records_name_no_format(nested: Dialect) -> None:
     assert isinstance(nested.adapter, Messages)
-    assert nested.adapter.splits
+    assert splitter(nested.adapter) is not None
 
 
 @pytest.mark.parametrize(

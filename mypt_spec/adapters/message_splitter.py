@@ -1,0 +1,542 @@
+"""Splits lines of `messages` and `tools` in little more time than it takes to decode them.
+
+Input: lines of JSON. Output: `splitter.Splits`.
+
+Theory of operation. msgspec decodes a line into structs, one type a role, and passes over keys that
+these do not have. So a key that is unknown, or occurs twice, does not show in a skeleton; it shows
+to whoever counts the quotes of the line (mypt_lint/fast/clean_filter.py). Keys of metadata, keys
+that are null, and rare ones of answers, become fields when `learn` sees them. A skeleton says of
+each message its type, and then what it has besides one text: placeholders for texts and arguments,
+ids and names of tools as numbers, other values as they are.
+
+`{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}]}` has the
+skeleton `(None, b"", UNSET, User, Answer)` and the texts "Hi" and "Yo"; the first three are of the
+keys "tools", "chat_template_kwargs" and "language". With a "reasoning_content", `Answer` is
+followed by 1, the placeholder of a text. With calls instead of a text it is followed by `UNSET`,
+the type of their list, and for each the number of its id, its type, the number of its name and a
+placeholder of arguments.
+
+A skeleton is cut into pieces before each user, and before each assistant that goes on after
+results: what is found in a piece depends on no more than the head of the record, the piece before
+it in the same turn, and who speaks after it. So conversations of any length share the few pieces
+that there are. `{"messages": [U, C, R, A, U, A], "tools": T}` has four. The head is that of
+`{"messages": [], "tools": T}`. The others are `[U, C, R]`, `[A]` after it, and `[U, A]`, which is
+last; they are judged as records with T, and with short messages around them. What T says is no
+matter to them, nor which tool a call names, nor with which arguments: T is judged by itself, and of
+arguments whose values are plain only their strings are looked at.
+
+Definitions of tools stay JSON, by which those that came before are found. Where they are expected
+to be new, they are decoded with their line, which takes less time than to pass over them first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache, reduce
+from hashlib import blake2b
+from itertools import pairwise
+from operator import attrgetter, or_
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from mypt_spec.adapters.message_shape import NULLABLE
+from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter, WholeRecord, shallow
+from mypt_spec.bodies.definitions import come_back, write_definitions, write_indented
+from mypt_spec.bodies.plain_schema import arguments, several
+from mypt_spec.bodies.strict_json import loads
+from mypt_spec.record_schema import WEIGHT, is_free_weight
+from mypt_spec.table import TokenTable
+
+# Names that no format has anything against, and those that some tags cannot hold.
+_NARROW = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
+_WIDE = re.compile(r"[A-Za-z_][\w.-]{0,62}", re.ASCII)
+# Names, and ids, of all kinds.
+_WORDS, _IDS = ("a", "Z", "a0", "B_c", "x" * 63), ("0", "_", "-", "9a-", "7" * 99)
+_MORE_WORDS = ("_", "a.b", "a-", "a.", "_.-" * 21)
+_IDENTS = re.compile(r"[\w-]+", re.ASCII)
+_DEPTH = 5  # of arguments
+_RARE = frozenset({"thinking", "reasoning", WEIGHT})  # keys of answers
+_MOST = 20  # keys of metadata, or keys that are null, that become fields
+_LONG = 200  # bytes of the key of a head from which on a digest takes its place
+_QUESTION, _ANSWER = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
+_AFTER = {"": [], "user": [_QUESTION, _ANSWER], "assistant": [_ANSWER]}
+# Placeholders: of a text, of arguments, of arguments in a string; of texts of an answer that
+# follow; of a weight.
+_TEXT, _OBJECT, _QUOTED, _SEVERAL, _WEIGHT = 1, 2, 3, 4, 5
+_ABSENT, _NULL = Raw(), b"null"
+_NONE: Any = ()
+_Maybe: TypeAlias = str | UnsetType | None
+_Add: TypeAlias = Callable[[Any], None]
+_Decode: TypeAlias = Callable[[bytes], Any]
+_Arguments: Any = arguments(_DEPTH)
+_decode = msgspec.json.Decoder(_Arguments).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Free(NamedTuple):
+    """What matches names of tools, and ids of calls, that can be any others in their place."""
+
+    names: re.Pattern[str]
+    ids: re.Pattern[str]
+
+
+def any_words(patterns: list[dict[str, str]], ids: re.Pattern[str] | None) -> Free | None:
+    """Returns what matches names that fit these patterns of tags, as all ids that are free do.
+
+    `ids` matches the ids that are free, if not all of them are. None where no names fit.
+    """
+
+    def fit(words: tuple[str, ...]) -> bool:
+        return all(
+            re.fullmatch(pattern, word)
+            for given in patterns
+            for key, pattern in given.items()
+            for word in (_IDS + _WORDS if key == "id" else words)
+        )
+
+    if not fit(_WORDS):
+        return None
+    names = _WIDE if fit(_WORDS + _MORE_WORDS) else _NARROW
+    return Free(names, ids or _IDENTS)
+
+
+class _Function(Struct, gc=False):
+    name: str
+    arguments: _Arguments | str
+
+
+class _Call(Struct, gc=False):
+    function: _Function
+    id: _Maybe = UNSET
+    type: Literal["function"] | UnsetType | None = UNSET
+
+
+class System(Struct, gc=False, tag_field="role", tag="system"):
+    content: str
+
+
+class Developer(Struct, gc=False, tag_field="role", tag="developer"):
+    content: str
+
+
+class User(Struct, gc=False, tag_field="role", tag="user"):
+    content: str
+
+
+class Result(Struct, gc=False, tag_field="role", tag="tool"):
+    content: str
+    tool_call_id: _Maybe = UNSET
+    name: _Maybe = UNSET
+
+
+class Answer(Struct, gc=False, tag_field="role", tag="assistant"):
+    content: _Maybe = UNSET
+    reasoning_content: _Maybe = UNSET
+    tool_calls: list[_Call] | UnsetType | None = UNSET
+
+
+class RareAnswer(Answer, gc=False, tag_field="role", tag="assistant"):
+    """An answer with what few files have: to look for it in each takes time."""
+
+    thinking: _Maybe = UNSET
+    reasoning: _Maybe = UNSET
+    weight: int | float | UnsetType | None = UNSET
+
+
+class _Record(Struct, gc=False, omit_defaults=True):
+    tools: Raw = _ABSENT
+    chat_template_kwargs: Raw = _ABSENT
+    language: _Maybe = UNSET
+
+
+class _Types:
+    """The types of messages and of records that have these keys of metadata, or as null."""
+
+    def __init__(self, keys: tuple[str, ...], nulls: tuple[str, ...], *, rare: bool) -> None:
+        self.fields = _fields("x", keys, Any)
+        kinds: list[Any] = [User, RareAnswer if rare else Answer, Result, System, Developer]
+        self.kinds = [
+            msgspec.defstruct(
+                kind.__name__,
+                [*self.fields, *_fields("n", sorted({*nulls} - _keys(kind)), UnsetType | None)],
+                bases=(kind,),
+                gc=False,
+                tag_field="role",
+                tag=kind.__struct_config__.tag,
+            )
+            for kind in kinds
+        ]
+        self.decoders: dict[type | None, _Decode] = {}
+
+    def decoder(self, tool: type | None) -> _Decode:
+        """Returns a decoder of lines whose tools are of this type; of any lines, if it is None."""
+        if tool not in self.decoders:
+            message: Any = reduce(or_, self.kinds)
+            fields: list[Any] = [("messages", list[message]), *self.fields]
+            if tool is not None:
+                fields.append(("tools", several(tool), _ABSENT))
+            record = msgspec.defstruct("Record", fields, bases=(_Record,), gc=False, kw_only=True)
+            self.decoders[tool] = msgspec.json.Decoder(record).decode
+        return self.decoders[tool]
+
+
+_types = lru_cache(maxsize=8)(_Types)
+
+
+def _fields(prefix: str, keys: Iterable[str], kind: Any) -> list[Any]:
+    """Returns fields that may be absent, for keys whose values are of a type."""
+    return [
+        (f"{prefix}{i}", kind, msgspec.field(default=UNSET, name=key)) for i, key in enumerate(keys)
+    ]
+
+
+def _keys(kind: type) -> frozenset[str]:
+    return frozenset(field.encode_name for field in msgspec.structs.fields(kind))
+
+
+class MessageSplitter(Splitter):
+    """Splits records of messages; names of tools, and ids, that are `free` become numbers.
+
+    Definitions of tools are written as a text of the kind `tools_body`, or as `indented` JSON.
+    """
+
+    def __init__(
+        self, free: Free, table: TokenTable, tools_body: str, opt_out: str, *, indented: bool
+    ) -> None:
+        self.free, self.table, self.opt_out = free, table, opt_out
+        self.tools_body, self.indented = tools_body, indented
+        self.tools_as_json = indented or tools_body in ("tool_lines", "tool_list")
+        self.matches, self.is_id = free.names.fullmatch, free.ids.fullmatch
+        self.learnt: list[str] = []  # keys of metadata
+        self.nulls: list[str] = []  # keys of messages that are null
+        self.rare = False  # whether answers have the fields of RareAnswer
+        self.tool: type | None = None  # of the definitions that are expected, if any
+        self._compile()
+
+    def _compile(self) -> None:
+        """Takes the types above, with fields for what `learn` saw."""
+        types = _types((*self.learnt,), (*self.nulls,), rare=self.rare)
+        self.user, self.answer, self.result, *_ = types.kinds
+        self.roles: dict[Any, str] = {kind: str(kind.__struct_config__.tag) for kind in types.kinds}
+        # What reads metadata, and keys that are null, of messages and of records.
+        self.getters = {
+            kind: [
+                attrgetter(field.name)
+                for field in msgspec.structs.fields(kind)
+                if field.encode_name != field.name
+            ]
+            for kind in types.kinds
+        }
+        self.of_record = [attrgetter(name) for name, *_ in types.fields]
+        self.decode_plain = _types((), (), rare=self.rare).decoder(None)
+        self.decode = types.decoder(None)
+        self.decode_expected = types.decoder(self.tool)
+
+    def expect(self, tool: type | None) -> None:
+        """Decodes definitions of tools that are of this type with their lines, from now on."""
+        if tool is not self.tool:
+            self.tool = tool
+            self._compile()
+
+    def learn(self, raw: bytes) -> bool:
+        """Makes fields of metadata, of keys that are null, and of rare keys in a line."""
+        try:
+            record = msgspec.json.decode(raw)
+            messages = record["messages"]
+            items = dict.fromkeys(key for item in (record, *messages) for key in item)
+            nulls = dict.fromkeys(
+                key
+                for message in messages
+                for key, value in message.items()
+                if value is None and key in NULLABLE
+            )
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return False
+        before = len(self.learnt), len(self.nulls), self.rare
+        self.learnt += [
+            key
+            for key in items
+            if key[:1] == "_" and key != self.opt_out and key not in self.learnt
+        ][: _MOST - len(self.learnt)]
+        self.nulls += [key for key in nulls if key not in self.nulls]
+        self.rare |= not _RARE.isdisjoint(items)
+        if before == (len(self.learnt), len(self.nulls), self.rare):
+            return False
+        self._compile()
+        return True
+
+    def split(self, lines: list[bytes]) -> Splits:
+        """Returns what lines split into.
+
+        Most messages are read here, without a call of a function, and in a branch for each type:
+        there the interpreter knows where a field is.
+        """
+        keys: list[Any] = []
+        texts: list[str] = []
+        ends: list[int] = []
+        more: dict[int, Split] = {}
+        decode, free, words = self.decode_expected, texts.append, set[str]()
+        user, answer, result, rare = self.user, self.answer, self.result, self.rare
+        learnt = self.learnt or self.nulls
+        for i, raw in enumerate(lines):
+            try:
+                try:
+                    record = decode(raw)
+                except ValueError:
+                    record = self.decode(raw)  # its tools are others than those expected
+                tools: Any = None
+                options = b""
+                if record.tools is not _ABSENT:
+                    tools = record.tools
+                    if type(tools) is Raw:
+                        tools = bytes(tools)
+                if record.chat_template_kwargs is not _ABSENT:
+                    options = bytes(record.chat_template_kwargs)
+                skeleton: list[Any] = [
+                    tools if tools is None else tools == _NULL,
+                    options,
+                    record.language,
+                ]
+                notes = self._notes(record) if learnt else _NONE
+                # What is made for each line takes time: there are lists only where there are calls.
+                values = quoted = names = _NONE
+                add = skeleton.append
+                # The numbers of ids, and of names of tools, of one piece of the record.
+                ids: dict[str, int] = {}
+                called: dict[str, int] = {}
+                before: Any = None
+                for message in record.messages:
+                    kind = type(message)
+                    add(kind)
+                    if kind is user:
+                        content = message.content
+                        if content:
+                            free(content)
+                        else:
+                            add(content)
+                        if ids or called:
+                            ids, called = {}, {}
+                    elif kind is answer:
+                        if before is result:
+                            ids, called = {}, {}
+                        if not rare or message.thinking is message.reasoning is UNSET:
+                            thought = message.reasoning_content
+                            if thought:
+                                free(thought)
+                                add(_TEXT)
+                            elif thought is not UNSET:
+                                add((thought,))
+                            content = message.content
+                            if content:
+                                free(content)
+                            else:
+                                add(content)
+                        else:
+                            _add_texts(message, add, free)
+                        if rare and message.weight is not UNSET:
+                            add(_weight(message.weight))
+                        calls = message.tool_calls
+                        if calls is not UNSET:
+                            add(type(calls))
+                            if calls and values is _NONE:
+                                values, quoted, names = [], [], []
+                            for call in calls or _NONE:
+                                function, ident = call.function, call.id
+                                name, given = function.name, function.arguments
+                                names.append(name)
+                                if ident:
+                                    if ident in ids:
+                                        ident = ids[ident]
+                                    elif self.is_id(ident):
+                                        ident = ids.setdefault(ident, len(ids))
+                                if name in called:
+                                    name = called[name]
+                                elif name in words or self._free(name, words):
+                                    name = called.setdefault(name, len(called))
+                                if type(given) is dict:
+                                    values.append(given)
+                                    skeleton += ident, call.type, name, _OBJECT
+                                    continue
+                                if given[:1] == "{":
+                                    quoted.append(_unquoted(given))
+                                    given = _QUOTED
+                                skeleton += ident, call.type, name, given
+                    elif kind is result:
+                        content, ident, name = message.content, message.tool_call_id, message.name
+                        if content:
+                            free(content)
+                            content = _TEXT
+                        if ident:
+                            if ident in ids:
+                                ident = ids[ident]
+                            elif self.is_id(ident):
+                                ident = ids.setdefault(ident, len(ids))
+                        if name in called:
+                            name = called[name]
+                        elif name and (name in words or self._free(name, words)):
+                            name = called.setdefault(name, len(called))
+                        skeleton += content, ident, name
+                    else:
+                        content = message.content
+                        if content:
+                            free(content)
+                        else:
+                            add(content)
+                    before = kind
+                if rare and _trains_nothing(record.messages, answer):
+                    raise WholeRecord  # which no piece tells
+                keys.append(tuple(skeleton))
+                if names or notes or tools is not None:
+                    given = None if tools == _NULL else tools
+                    more[i] = Split(notes, values, quoted, given, names)
+            except (ValueError, RecursionError, TypeError, KeyError, WholeRecord):
+                keys.append(None)
+                del texts[ends[-1] if ends else 0 :]
+            ends.append(len(texts))
+        return Splits(keys, texts, ends, more)
+
+    def _free(self, name: str, words: set[str]) -> bool:
+        """Returns whether a name can be any other in its place; adds it to the words that can."""
+        if self.matches(name) is None:
+            return False
+        words.add(name)
+        return True
+
+    def _notes(self, record: Any) -> list[Any]:
+        """Returns the metadata values of a record and its messages."""
+        notes = [of(record) for of in self.of_record]
+        notes += [of(message) for message in record.messages for of in self.getters[type(message)]]
+        notes = [value for value in notes if value is not UNSET]
+        for value in notes:
+            shallow(value)
+        return notes
+
+    def keys(self, key: Any) -> list[bytes]:
+        """Returns the keys of the head and of the pieces after it, which hold that of the head.
+
+        A piece is judged with the piece before it, if that is of the same turn, and with who speaks
+        after it.
+        """
+        head: list[Any] = []
+        rests = [head]
+        own, before = head, ""
+        for part in key:
+            role = self.roles.get(part)
+            if role is None:
+                own.append(part)
+                continue
+            if begins_piece(role, before):
+                rests[-1].append(role)
+                around = 0 if role == "user" or own is head else own
+                own = []
+                rests.append([around, own])
+            own.append(role)
+            before = role
+        first = repr(head).encode()
+        if len(rests) == 1:
+            return [first + b"!"]  # the head is judged as the whole record that it is
+        if len(first) > _LONG:
+            first = blake2b(first, digest_size=20).digest()
+        return [first, *[first + repr(rest).encode() for rest in rests[1:]]]
+
+    def pieces(self, raw: bytes) -> list[Piece]:
+        """Returns the head and the pieces of a line, with no more than its skeleton shows."""
+        record = msgspec.json.decode(_encode(self.decode_plain(raw)))
+        messages = record["messages"]
+        starts = [*begins([message["role"] for message in messages]), len(messages)]
+        head = messages[: starts[0]]
+        parts = [messages[start:end] for start, end in pairwise(starts)]
+        content = record | {"messages": [_bare(message) for message in head]}
+        if record.get("tools") is not None:
+            content["tools"] = 0
+        out = [Piece(None if parts else record, content)]
+        following = [part[0]["role"] for part in parts[1:]] + [""]
+        for (earlier, part), role in zip(pairwise([head, *parts]), following, strict=False):
+            around = [] if part[0]["role"] == "user" or earlier is head else earlier
+            if around and around[0]["role"] != "user":
+                around = [_QUESTION, *around]
+            judged = [_trained(message) for message in (*head, *around, *part)]
+            whole = record | {"messages": [*judged, *_AFTER[role]]}
+            out.append(Piece(whole, [_bare(message) for message in part]))
+        return out
+
+    def tools_text(self, tools: Any) -> str:
+        """Returns the definitions of tools, or what JSON says of them, as a text has them."""
+        tools = loads(tools) if isinstance(tools, str) else tools
+        if self.indented:
+            return write_indented(tools, self.table.literals)
+        return write_definitions(tools, self.tools_body, self.table.literals)
+
+    def tools_come_back(self, tools: Any, text: str, *, whole: bool) -> bool:
+        """Returns whether the text of tools can be read; with `whole`, whether it says all."""
+        return bool(self.tools_body) and come_back(tools, self.tools_body, text, whole)
+
+
+def begins(roles: list[str]) -> list[int]:
+    """Returns the numbers of the messages of these roles that begin pieces."""
+    return [i for i, both in enumerate(pairwise(["", *roles])) if begins_piece(both[1], both[0])]
+
+
+def begins_piece(role: str, before: str) -> bool:
+    """Returns whether a piece begins with a message; `before` is the role of the one before it."""
+    return role == "user" or (role == "assistant" and before == "tool")
+
+
+def _weight(weight: Any) -> Any:
+    """Returns the placeholder of a weight that can be any other, else what tells it apart."""
+    return _WEIGHT if is_free_weight(weight) else (weight.__class__, weight)
+
+
+def _trains_nothing(messages: list[Any], answer: Any) -> bool:
+    """Returns whether a record has answers, and trains none of them."""
+    weights = [m.weight for m in messages if type(m) is answer]
+    return bool(weights) and all(weight == 0 for weight in weights)
+
+
+def _trained(message: dict[str, Any]) -> dict[str, Any]:
+    """Returns a message with a weight other than 0: other pieces may train something."""
+    return message | {WEIGHT: 1} if message.get(WEIGHT) == 0 else message
+
+
+def _bare(message: dict[str, Any]) -> dict[str, Any]:
+    """Returns a message without arguments whose strings are counted with the values of a line."""
+    if not message.get("tool_calls"):
+        return message
+    calls = [
+        call | {"function": call["function"] | {"arguments": 0}}
+        if call["function"]["arguments"].__class__ is dict
+        else call
+        for call in message["tool_calls"]
+    ]
+    return message | {"tool_calls": calls}
+
+
+def _unquoted(text: str) -> Any:
+    """Returns the arguments in a JSON text; raises for those that have a key twice."""
+    value = _decode(text)
+    if _quotes(text) != _quotes(_encode(value).decode()):
+        raise WholeRecord
+    return value
+
+
+def _add_texts(message: Any, add: _Add, free: _Add) -> None:
+    """Adds the texts of an answer."""
+    texts = message.reasoning_content, message.thinking, message.reasoning, message.content
+    if sum(map(bool, texts[:3])) > 1:
+        raise WholeRecord  # thoughts are compared
+    add(_SEVERAL)
+    for text in texts:
+        if text:
+            free(text)
+            add(_TEXT)
+        else:
+            add(text)
+
+
+def _quotes(text: str) -> int:
+    """Returns how many quotes a JSON text has that begin or end a string."""
+    plain = text.replace("\\\\", "") if "\\" in text else text
+    return plain.count('"') - plain.count('\\"')

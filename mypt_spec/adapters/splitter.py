@@ -1,0 +1,134 @@
+"""States how records are split for the fast paths, so that no adapter has to know of these.
+
+Most records of a file differ only in values of which rules see no more than whether they are clean.
+A splitter takes these values out of a record. What remains is its skeleton: records with equal
+skeletons have the same findings or none, as long as the values are clean. So the linter judges each
+skeleton once (mypt_lint/fast/adapter_scan.py), and `mypt-prepare` encodes what is constant in it
+once (mypt_train/data/templates/).
+
+`splitter(adapter)` returns the splitter of an adapter, or None if `SCHEMA` describes its records:
+then the fast paths are derived from that. For a class of adapters whose `check`, `read` or
+`validate` see more of a record than its `SCHEMA` says, register a function that returns a splitter.
+`Splitter` itself is one that splits no record, so each is judged by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+from mypt_spec.adapters.base import Adapter
+
+METADATA_DEPTH = 6
+
+
+class Split(NamedTuple):
+    """The values of a record, besides texts, that any clean value can replace.
+
+    - `notes`: values of metadata, and of keys that may be null, of which rules see nothing.
+    - `values`: JSON values of which rules see only whether their strings are clean. `quoted` are
+      such values, too, in texts.
+    - `tools`: the definitions of tools, as JSON, or as what `Splitter.expect` names; None without
+      any. Of these, rules see no more than whether they are clean by themselves, beside one
+      question and its answer.
+    - `called`: the names of the tools that are called.
+    """
+
+    notes: Sequence[Any] = ()
+    values: Sequence[Any] = ()
+    quoted: Sequence[Any] = ()
+    tools: Any = None
+    called: Sequence[str] = ()
+
+
+class Splits(NamedTuple):
+    """Lines as skeletons, and the values that any clean value can replace.
+
+    - `keys`: the skeleton of each line; None for a line that only the checker can judge. A skeleton
+      tells how many strings there are besides those in `more`, never more than a line has.
+    - `texts`: the texts of all lines, one line after another; `ends` is how many there are up to
+      the end of each line. Rules see only whether they are clean; they may not be blank.
+    - `more`: the other values of lines that have some, by the number of the line.
+    """
+
+    keys: list[Hashable | None]
+    texts: list[str]
+    ends: list[int]
+    more: dict[int, Split]
+
+
+class Piece(NamedTuple):
+    """A piece of a skeleton: a record that is clean where the piece is, and the strings it adds.
+
+    These are the strings in `content`, without those of the metadata values `notes` and their keys.
+    """
+
+    record: dict[str, Any] | None  # None: the piece is judged with the pieces after it
+    content: Any
+    notes: Sequence[Any] = ()
+
+
+class WholeRecord(Exception):
+    """Only the whole record tells what rules find: it has no skeleton."""
+
+
+class Splitter:
+    """Splits lines into skeletons and values; belongs to one thread."""
+
+    tools_body = ""  # the kind of the text that definitions of tools are written as
+    tools_as_json = False  # whether this is JSON, or lines of JSON, of which nothing is lost
+
+    def split(self, lines: list[bytes]) -> Splits:
+        """Returns what lines split into."""
+        return Splits([None] * len(lines), [], [0] * len(lines), {})
+
+    def keys(self, key: Any) -> list[bytes]:
+        """Returns the key of each piece of a skeleton: what decides about the findings in it."""
+        raise NotImplementedError
+
+    def pieces(self, raw: bytes) -> list[Piece]:
+        """Returns the pieces of a line, one for each key. Where all are clean, the line is."""
+        raise NotImplementedError
+
+    def learn(self, raw: bytes) -> bool:
+        """Counts the strings of keys like those of this line from now on, where it can.
+
+        Returns whether any keys were new.
+        """
+        return False
+
+    def expect(self, tool: type | None) -> None:
+        """Decodes definitions of tools that are of this type with their lines, from now on.
+
+        None: all stay JSON, by which a cache finds those that come again.
+        """
+
+    def tools_text(self, tools: Any) -> str:
+        """Returns what an Episode says of the tools of a record that is clean."""
+        raise NotImplementedError
+
+    def tools_come_back(self, tools: Any, text: str, *, whole: bool) -> bool:
+        """Returns whether the text that `tools_text` returns of tools can be read.
+
+        With `whole`, whether all that they say is in it, too.
+        """
+        return False
+
+
+@singledispatch
+def splitter(adapter: Adapter, opt_out: str = "") -> Splitter | None:
+    """Returns a new splitter of the records of an adapter, None if its `SCHEMA` describes them.
+
+    A record that has the key `opt_out` is not split.
+    """
+    return None
+
+
+def shallow(value: Any, depth: int = METADATA_DEPTH) -> None:
+    """Raises WholeRecord for metadata that is nested too deep."""
+    if value.__class__ in (dict, list):
+        if not depth:
+            raise WholeRecord
+        for inner in value.values() if value.__class__ is dict else value:
+            shallow(inner, depth - 1)

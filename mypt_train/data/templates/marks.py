@@ -1,0 +1,130 @@
+"""Marks the values that the skeletons of records of `messages` and `tools` leave out.
+
+Input: a record that message_splitter.py splits. Output: `Marked`, the same record with a mark for
+each text, id, name, weight and object of arguments, and one tool whose name is a mark. What becomes
+of the marks tells where the tokens of a value are (chats.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple, TypeGuard
+
+from mypt_spec.adapters.message_shape import THOUGHTS
+from mypt_spec.adapters.message_splitter import Free, begins
+from mypt_spec.record_schema import WEIGHT, is_free_weight
+
+_SPOKEN = (*THOUGHTS, "content")  # the texts of a message
+_WEIGHTS = 4096  # marks between a weight and the next whole one
+MARK = "\ue000{}\ue001"
+TOOLS = ("tools",)
+
+
+class Slot(NamedTuple):
+    """Where a record has a value that skeletons leave out.
+
+    `path` leads from the list of messages to it; None on it says that a text is JSON, and the path
+    goes on inside. `kind` is "text", "word" (an id or a name, of letters, digits, `.`, `-` and
+    `_`), "object" (of arguments), "weight" (of a message, marked as `slot_of_weight`
+    reads it), or "tools": the definitions, with the path `TOOLS`.
+    """
+
+    path: tuple[str | int | None, ...]
+    kind: str
+
+
+class Marked(NamedTuple):
+    """A record with marks, what each mark is for, and the messages that begin pieces.
+
+    Number n is marked by `MARK.format(n)`. Equal words of a piece have one mark.
+    """
+
+    record: dict[str, Any]
+    slots: list[Slot]
+    starts: list[int]
+
+
+def with_marks(record: dict[str, Any], free: Free) -> Marked:
+    """Returns a record with marks where its skeleton has none of its values; see `Marked`."""
+    messages = record["messages"]
+    starts = begins([message["role"] for message in messages])
+    marks, messages_out = _Marks(free), []
+    tools = [marks.tool()] if record.get("tools") is not None else record.get("tools")
+    for i, message in enumerate(messages):
+        if i in starts:
+            marks.words = {}
+        messages_out.append(marks.message(message, i))
+    more = {"tools": tools} if "tools" in record else {}
+    return Marked(record | {"messages": messages_out} | more, marks.slots, starts)
+
+
+class _Marks:
+    """Puts marks into messages. `words` has those of the ids and names of one piece."""
+
+    def __init__(self, free: Free) -> None:
+        self.free, self.slots = free, list[Slot]()
+        self.words: dict[tuple[str, str], str] = {}
+
+    def mark(self, path: tuple[str | int | None, ...], kind: str) -> str:
+        self.slots.append(Slot(path, kind))
+        return MARK.format(len(self.slots) - 1)
+
+    def word(self, kind: str, value: Any, path: tuple[str | int | None, ...]) -> Any:
+        """Returns the mark of an id or a name; another value as it is."""
+        if not is_word(value, self.free.ids if kind == "id" else self.free.names):
+            return value
+        known = self.words.get((kind, value))
+        if known is None:
+            known = self.words[kind, value] = self.mark(path, "word")
+        return known
+
+    def tool(self) -> dict[str, Any]:
+        """Returns the definition of a tool whose name is a mark, in place of all tools."""
+        return {"type": "function", "function": {"name": self.mark(TOOLS, "tools")}}
+
+    def message(self, message: dict[str, Any], i: int) -> dict[str, Any]:
+        out = dict(message)
+        for key, value in message.items():
+            if key in _SPOKEN:
+                if value and value.__class__ is str:
+                    out[key] = self.mark((i, key), "text")
+            elif key == "tool_call_id":
+                out[key] = self.word("id", value, (i, key))
+            elif key == "name":
+                out[key] = self.word("name", value, (i, key))
+            elif key == "tool_calls" and value.__class__ is list:
+                out[key] = [self.call(call, (i, key, n)) for n, call in enumerate(value)]
+            elif key == WEIGHT and is_free_weight(value):
+                self.mark((i, key), "weight")
+                out[key] = marked_weight(len(self.slots) - 1)
+        return out
+
+    def call(self, call: dict[str, Any], at: tuple[str | int | None, ...]) -> dict[str, Any]:
+        function, at_function = dict(call["function"]), (*at, "function")
+        out = call | {"function": function}
+        if "id" in call:
+            out["id"] = self.word("id", call["id"], (*at, "id"))
+        function["name"] = self.word("name", function["name"], (*at_function, "name"))
+        given, inside = function["arguments"], (*at_function, "arguments")
+        if given.__class__ is dict:
+            function["arguments"] = {self.mark(inside, "object"): 0}
+        elif given.startswith("{"):
+            function["arguments"] = json.dumps({self.mark((*inside, None), "object"): 0})
+        return out
+
+
+def marked_weight(number: int) -> float:
+    """Returns the weight that is the mark of a slot; no weight that is not free is equal to it."""
+    return 1 + (number + 1) / _WEIGHTS
+
+
+def slot_of_weight(weight: float) -> int | None:
+    """Returns the number of the slot that such a weight is the mark of; None for any other."""
+    number = (weight - 1) * _WEIGHTS - 1
+    return int(number) if number >= 0 and number.is_integer() else None
+
+
+def is_word(value: Any, words: re.Pattern[str]) -> TypeGuard[str]:
+    """Returns whether a value is a name or an id that can be any other in its place."""
+    return value.__class__ is str and words.fullmatch(value) is not None
