@@ -1,44 +1,63 @@
-"""Checks JSON values against JSON Schemas, with a bound on time and without network.
+"""Checks JSON values against JSON Schemas, with a bound on the work and without network.
 
 Input are a value and a schema as read from JSON; output are the places where they disagree. A
-reference to another document is a fault of the schema. The library `jsonschema` does the work; it
-is loaded when a schema is first met. Its time is bounded here, because a schema is data, and data
-must not be able to stop the linter.
+reference to another document is a fault of the schema. The library `jsonschema_rs` does the work;
+it is loaded when a schema is first met.
+
+Theory of operation. A schema is data, and data must not be able to stop the linter. The library
+cannot be interrupted, so the work is bounded before it begins. Without references, each part of a
+schema looks at each part of a value at most once: the product of both counts is a bound, and most
+are far below the limit. With references, 25 small schemas can mean 2 ** 25 steps; so `_Walk` takes
+the steps one by one, without judging, until there are too many. Only after `is_valid` says no are
+errors asked for, because the library makes all of them, each with a copy of what it is about.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import re
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Any, NamedTuple
-from urllib.parse import urljoin
+from urllib.parse import unquote
 
-from mypt_spec.bodies.strict_json import escape
+from mypt_spec.bodies.misfit_texts import misfit_texts, shortened
+from mypt_spec.bodies.strict_json import value_at
 
 MAX_MISFITS = 5  # named for one value
-# Processor time for one check: a few references in a small schema can mean billions of steps.
-_SECONDS = 1.0
-_TOO_LONG = f"checking it takes more than {_SECONDS:g} second, which is the limit"
-_ALTOGETHER = 4.0  # for all checks of one record
-_FRAMES = 350  # of Python's stack: at its end, a library below panics instead of raising
-_REPEATS = 100_000  # product of a pattern's counted repeats, to which the library expands it
-_SMALL = 20_000  # characters of a schema that many are kept of, and of a regular expression
-# objects in a schema, in so far as they are schemas: in a second, half as many are checked
-_PARTS = 50_000
+_STEPS = 50_000_000  # of the library, for one check: at most a second or so
+_WALKED = 200_000  # of the walk
+_EXPANDED = 4_000  # by "unevaluated..." when a schema is compiled: the time grows with the square
+_NAMED = 100_000  # steps up to which all errors are made: each takes as long as 500 steps
+_COPIED = 10_000  # characters of a value that an error copies in no time
+_PARTS = 200_000  # values in a schema
+_PER_CHARACTER = 100  # steps of a pattern
+_PER_LARGE = 20  # steps to compare two integers of more than 64 bits
+_ALTOGETHER = 4.0  # seconds of processor time for all checks of one record
+_DEPTH = 300  # of the walk
+_SMALL = 20_000  # bytes of a schema that many are kept of
+_NOWHERE = {"$ref": None}  # no value: what has it for a "const" fits nothing
+_TOO_LONG = "checking it takes too many steps"
+_LATEST = "https://json-schema.org/draft/2020-12/schema"
+_ENDLESS = "it refers to itself without end, or nests too deep"
 # Keywords that may name properties beside "properties".
 _NAMING = frozenset({
     "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if", "dependentSchemas", "not",
 })  # fmt: skip
-_DATA = ("enum", "const", "default", "examples")  # what is under these keys is no schema
-_COUNTS = re.compile(r"\{(\d*),?(\d*)\}")
-_clock = threading.local()
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+# Keywords whose schemas look at the value itself, and those whose schemas look at what is in it.
+_IN_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
+_BY_KEY = ("dependentSchemas", "dependencies", "patternProperties")  # schemas by key
+_INSIDE = frozenset({
+    "items", "prefixItems", "additionalItems", "contains", "unevaluatedItems", "patternProperties",
+    "additionalProperties", "unevaluatedProperties", "propertyNames",
+})  # fmt: skip
+# Formats that the library knows, and that are not checked.
+_UNCHECKED = (
+    "date-time", "duration", "hostname", "idn-hostname", "iri", "iri-reference", "json-pointer",
+    "relative-json-pointer", "time", "uri", "uri-reference", "uri-template",
+)  # fmt: skip
 
 
 class SchemaError(ValueError):
@@ -67,8 +86,8 @@ class Patience:
 
     def misfits(self, value: Any, schema: Any) -> list[tuple[str, str]]:
         """Returns misfits as the function `misfits` does."""
-        found: list[tuple[str, str]] = self._timed(misfits, value, schema)
-        return found
+        pairs: list[tuple[str, str]] = self._timed(misfits, value, schema)
+        return pairs
 
     def _timed(self, check: Callable[..., Any], *what: Any) -> Any:
         if self.spent > _ALTOGETHER:
@@ -84,23 +103,40 @@ class Patience:
 class _Compiled(NamedTuple):
     """A schema with its validator, or with the reason why there is none."""
 
-    validator: Any
-    fault: tuple[str, str] | None
+    source: bytes
+    validator: Any = None
+    fault: tuple[str, str] | None = None
+    in_use: bool = False
     unchecked: bool = False
+    parts: int = 0
+    patterns: int = 0
+    walks: bool = False  # whether the product of parts is no bound
+    nowhere: str = ""  # why a reference in it leads nowhere
 
     def usable(self) -> Any:
         """Returns the validator. Raises SchemaError where there is none."""
         if self.fault is not None:
-            raise SchemaError(*self.fault, unchecked=self.unchecked)
+            raise SchemaError(*self.fault, in_use=self.in_use, unchecked=self.unchecked)
         return self.validator
+
+    def steps(self, value: Any) -> int:
+        """Returns a bound on the steps of a check, which are more where errors copy long texts.
+
+        Raises SchemaError for too many.
+        """
+        parts, characters, in_keys, large = _extent(value)
+        steps = _Walk(json.loads(self.source)).steps(value) if self.walks else self.parts * parts
+        patterns = self.patterns * (characters + in_keys) * _PER_CHARACTER
+        if steps + patterns + _PER_LARGE * large * large > _STEPS:
+            raise SchemaError(_TOO_LONG, in_use=True)
+        return steps * (1 + characters // _COPIED)
 
 
 def check_schema(schema: Any) -> None:
     """Raises SchemaError for a value that is no JSON Schema, or takes too long to tell."""
-    from mypt_spec.bodies.plain_schema import is_plain  # here: it loads msgspec
-
-    if not is_plain(schema):
-        _compiled(schema).usable()
+    compiled = _compiled(schema)
+    if not compiled.in_use:
+        compiled.usable()
 
 
 def misfits(value: Any, schema: Any) -> list[tuple[str, str]]:
@@ -111,22 +147,25 @@ def misfits(value: Any, schema: Any) -> list[tuple[str, str]]:
     >>> misfits({"top": "3"}, {"type": "object", "properties": {"top": {"type": "integer"}}})
     [('/top', "'3' is not of type 'integer'")]
     """
-    validator = _compiled(schema).usable()
-    _start()
-    found = []
+    compiled = _compiled(schema)
+    validator = compiled.usable()
     try:
-        for error in validator.iter_errors(value):
-            found.append((_pointer(error.absolute_path), _short(error.message)))
-            if len(found) == MAX_MISFITS:
-                break
-    except RecursionError:
-        raise SchemaError(
-            "it refers to itself without end, or nests too deep", in_use=True
-        ) from None
-    # A reference that leads nowhere, arithmetic on huge numbers: the schema's fault, not ours.
-    except Exception as error:
-        raise SchemaError(_short(str(error)), in_use=True) from None
-    return sorted(found)
+        steps = compiled.steps(value)
+        if validator.is_valid(value):
+            return []
+        if steps > _NAMED:
+            return [("", "the value does not fit; it is too large to tell where")]
+        errors = [*validator.iter_errors(value)]
+        if any(error.kind.name == "backtrackLimitExceeded" for error in errors):
+            raise SchemaError(_TOO_LONG, in_use=True)
+        if compiled.nowhere and any(map(_may_be_nowhere, errors)):
+            raise SchemaError(compiled.nowhere, in_use=True)
+        pairs = [*islice(misfit_texts(errors, value, schema), MAX_MISFITS)]
+    except SchemaError:
+        raise
+    except Exception as error:  # such as a text that no UTF-8 can hold
+        raise SchemaError(shortened(str(error)), in_use=True) from None
+    return sorted(pairs)
 
 
 def unnamed(value: dict[str, Any], schema: dict[str, Any]) -> list[str]:
@@ -147,264 +186,185 @@ def undeclared(value: Any, schema: Any) -> list[str]:
     return [key for key in unnamed(value, schema) if value[key] is not None] if silent else []
 
 
-def _pointer(path: Any) -> str:
-    return "".join("/" + escape(str(step)) for step in path)
-
-
-def _short(text: str, most: int = 200) -> str:
-    return text if len(text) <= most else text[:most] + "…"
-
-
 def _compiled(schema: Any) -> _Compiled:
-    if _has_too_many_parts(schema):
-        return _Compiled(None, (_TOO_LONG, ""), unchecked=True)
-    source = json.dumps(schema)
+    import msgspec
+
+    try:
+        source = msgspec.json.encode(schema)
+    except RecursionError:
+        return _Compiled(b"", None, ("it nests too deep", ""), unchecked=True)
+    except (ValueError, TypeError, OverflowError):  # such as an integer of more than 64 bits
+        source = json.dumps(schema).encode()
     return (_remembered if len(source) <= _SMALL else _remembered_large)(source)
 
 
-def _has_too_many_parts(schema: Any) -> bool:
-    """Returns whether a schema is refused for its size, before any of its copies is made."""
-    stack, parts = [schema], 0
-    while stack and parts <= _PARTS:
-        item = stack.pop()
-        if isinstance(item, dict):
-            parts += 1
-            stack += [v for k, v in item.items() if k not in _DATA and isinstance(v, dict | list)]
-        else:
-            stack += (
-                [v for v in item if isinstance(v, dict | list)] if isinstance(item, list) else ()
-            )
-    return parts > _PARTS
+def _compile(source: bytes) -> _Compiled:
+    from jsonschema_rs import ValidationError
 
-
-def _compile(source: str) -> _Compiled:
-    import jsonschema
-    from referencing import Registry
-
-    schema = json.loads(source)
+    parts = 1 + source.count(b",") + source.count(b"{") + source.count(b"[")
+    if parts > _PARTS:
+        return _Compiled(source, None, (_TOO_LONG, ""), unchecked=True)
+    evaluates = b'"unevaluated' in source
+    refers = any(f'"{word}"'.encode() in source for word in _REFERENCES)
+    draft, meta = _draft(json.loads(source) if b'"$schema"' in source else True)
+    nowhere = ""
     try:
-        marked = schema if isinstance(schema, dict) else {}
-        kind = jsonschema.validators.validator_for(marked, default=jsonschema.Draft202012Validator)
-        bounded = _bounded(kind)
-        _start()
-        error = next(bounded(_meta_schema(kind), registry=Registry()).iter_errors(schema), None)
-        if error is not None:
-            return _Compiled(None, (_short(error.message), _pointer(error.absolute_path)))
-        return _Compiled(
-            bounded(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER), None
-        )
-    except RecursionError:
-        return _Compiled(None, ("it nests too deep", ""), unchecked=True)
-    except TimeoutError as error:
-        return _Compiled(None, (str(error), ""), unchecked=True)
-    except Exception as error:
-        return _Compiled(None, (_short(str(error)), ""))
+        if evaluates:
+            _Walk(json.loads(source)).expand()
+        try:
+            validator = _validator(draft, source)
+        except ValidationError as error:
+            schema = json.loads(source)
+            for pointer, message in misfit_texts(meta.iter_errors(schema), schema, None):
+                return _Compiled(source, None, (message, pointer))
+            nowhere = shortened(error.message)
+            validator = _validator(draft, _without_dangling(schema))
+    except (SchemaError, ValidationError) as error:
+        return _Compiled(source, None, (nowhere or str(error), ""), in_use=True)
+    except (ValueError, RecursionError):
+        return _Compiled(source, None, ("it nests too deep", ""), unchecked=True)
+    patterns, walks = source.count(b'"pattern'), evaluates or refers
+    return _Compiled(source, validator, None, False, False, parts, patterns, walks, nowhere)
+
+
+def _validator(draft: Any, source: bytes) -> Any:
+    return draft(source.decode(), offline=True, validate_formats=True, mask="_", formats=_formats())
+
+
+def _without_dangling(schema: Any) -> bytes:
+    """Returns a schema whose references to nowhere are values that nothing is."""
+    for inner in [*_schemas(schema)]:
+        reference = inner.get("$ref")
+        local = isinstance(reference, str) and reference.startswith("#")
+        if "$ref" in inner and not (local and _Walk(schema).targets(reference)):
+            del inner["$ref"]
+            inner["const"] = _NOWHERE
+    return json.dumps(schema).encode()
+
+
+def _may_be_nowhere(error: Any) -> bool:
+    """Returns whether an error may be that of a reference to nowhere."""
+    if error.kind.name == "const":
+        return bool(error.kind.expected_value == _NOWHERE)
+    return error.kind.name in ("anyOf", "oneOf", "not", "contains", "propertyNames")
 
 
 _remembered = lru_cache(maxsize=512)(_compile)
-_remembered_large = lru_cache(maxsize=8)(_compile)
+_remembered_large = lru_cache(maxsize=4)(_compile)
 
 
 @cache
-def _meta_schema(kind: Any) -> Any:
-    """Returns the schema of schemas in one piece.
-
-    From 2019-09 on it is a list of vocabularies, each of which walks the whole schema again by a
-    reference that is looked up anew at every step: most of the time of a check.
-    """
-    from jsonschema_specifications import REGISTRY
-
-    meta = kind.META_SCHEMA
-    parts = [REGISTRY.contents(urljoin(meta["$id"], p["$ref"])) for p in meta.get("allOf", ())]
-    if not parts:
-        return meta
-    whole = {key: meta[key] for key in ("$schema", "type")}
-    for key in ("$defs", "properties"):
-        whole[key] = {name: s for part in [*parts, meta] for name, s in part.get(key, {}).items()}
-    source = json.dumps(whole)
-    for reference in ('"$dynamicRef": "#meta"', '"$recursiveRef": "#"'):
-        source = source.replace(reference, '"$ref": "#"')
-    return json.loads(re.sub(r'"\$ref": "meta/\w+#', '"$ref": "#', source))
+def _formats() -> dict[str, Callable[[str], bool]]:
+    return dict.fromkeys(_UNCHECKED, lambda _: True)
 
 
-def _start() -> None:
-    """Notes when a check begins, and how deep the stack is."""
-    _clock.end = time.thread_time() + _SECONDS
-    frame = sys._getframe()
-    _clock.base = 0
-    while frame.f_back is not None:
-        frame = frame.f_back
-        _clock.base += 1
-
-
-def _left() -> float:
-    """Returns the processor time that this check has left. Raises TimeoutError when it is over."""
-    left: float = _clock.end - time.thread_time()
-    if left <= 0:
-        raise TimeoutError(_TOO_LONG)
-    return left
+def _draft(schema: Any) -> tuple[Any, Any]:
+    """Returns the class of validators for the language of a schema, and its schema of schemas."""
+    name = schema.get("$schema") if isinstance(schema, dict) else None
+    drafts = _drafts()
+    return drafts.get(name.rstrip("#") if isinstance(name, str) else "", drafts[_LATEST])
 
 
 @cache
-def _bounded(kind: Any) -> Any:
-    """Returns a class of validators that cannot run for ever."""
-    import jsonschema
+def _drafts() -> dict[str, tuple[Any, Any]]:
+    import jsonschema_rs as library
 
-    def pattern(validator: Any, wanted: str, value: Any, schema: Any) -> Iterator[Any]:
-        if isinstance(value, str) and not _matches(wanted, value):
-            yield jsonschema.ValidationError(f"{value!r} does not match {wanted!r}")
-
-    def pattern_properties(
-        validator: Any, wanted: dict[str, Any], value: Any, schema: Any
-    ) -> Iterator[Any]:
-        for expression, inner in wanted.items() if isinstance(value, dict) else ():
-            for key in [k for k in value if _matches(expression, k)]:
-                yield from validator.descend(value[key], inner, path=key, schema_path=expression)
-
-    def additional(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
-        known, expressions = schema.get("properties", {}), schema.get("patternProperties", {})
-        for key in value if isinstance(value, dict) else ():
-            if key not in known and not any(_matches(e, key) for e in expressions):
-                yield from other(validator, wanted, value, key)
-
-    def unevaluated_properties(
-        validator: Any, wanted: Any, value: Any, schema: Any
-    ) -> Iterator[Any]:
-        if isinstance(value, dict):
-            without = {k: s for k, s in schema.items() if k != "unevaluatedProperties"}
-            seen = _evaluated(validator, value, without)
-            for key in value:
-                if key not in seen:
-                    yield from other(validator, wanted, value, key)
-
-    def unevaluated_items(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
-        if isinstance(value, list):
-            without = {k: s for k, s in schema.items() if k != "unevaluatedItems"}
-            seen = _evaluated(validator, value, without)
-            for at in range(len(value)):
-                if at not in seen:
-                    yield from other(validator, wanted, value, at)
-
-    def other(validator: Any, wanted: Any, value: Any, key: Any) -> Iterator[Any]:
-        if wanted is False:
-            what = "a property" if isinstance(value, dict) else "an item"
-            yield jsonschema.ValidationError(f"{key!r} is {what} that the schema does not have")
-        else:
-            yield from validator.descend(value[key], wanted, path=key)
-
-    def form(validator: Any, wanted: Any, value: Any, schema: Any) -> Any:
-        if wanted == "regex" and isinstance(value, str) and len(value) > _SMALL:
-            raise ValueError(f"a pattern is too large to check: {_short(value, 60)!r}")
-        return kind.VALIDATORS["format"](validator, wanted, value, schema)
-
-    def unique(validator: Any, wanted: Any, value: Any, schema: Any) -> Iterator[Any]:
-        if wanted and isinstance(value, list):
-            told = {json.dumps(_plain(item), sort_keys=True) for item in value}
-            if len(told) < len(value):
-                yield jsonschema.ValidationError("some items of the array are the same")
-
-    def evolve(validator: Any, **changes: Any) -> Any:
-        """Makes the validator of a schema inside, after a look at time and stack.
-
-        Every step into a schema or a reference goes through here. A `$schema` inside must not lead
-        out of this class.
-        """
-        _left()
-        with suppress(ValueError):  # the stack is not that deep
-            sys._getframe(_clock.base + _FRAMES)
-            raise RecursionError
-        given = {name: getattr(validator, attribute) for attribute, name in fields}
-        return bounded(**given | changes)
-
-    own = {
-        "pattern": pattern,
-        "patternProperties": pattern_properties,
-        "additionalProperties": additional,
-        "uniqueItems": unique,
-        "unevaluatedProperties": unevaluated_properties,
-        "unevaluatedItems": unevaluated_items,
-        "format": form,
-    }
-    known = {word: check for word, check in own.items() if word in kind.VALIDATORS}
-    bounded = jsonschema.validators.extend(kind, known)
-    fields = [(a.name, a.alias) for a in bounded.__attrs_attrs__ if a.init]
-    bounded.evolve = evolve
-    return bounded
-
-
-def _evaluated(validator: Any, value: Any, schema: Any) -> set[Any]:
-    """Returns the keys of an object, or the positions in an array, that a schema evaluates.
-
-    Replaces the library's own search, which compares all with all and has no limit.
-    """
-    _left()
-    if not isinstance(schema, dict):
-        return set()
-    found = set(_said(validator, value, schema))
-    for there, inner in _in_place(validator, value, schema):
-        found |= _evaluated(there, value, inner)
-    return found
-
-
-def _said(validator: Any, value: Any, schema: dict[str, Any]) -> Iterator[Any]:
-    """Yields the keys or positions that the schema itself names."""
-    if isinstance(value, dict):
-        if "additionalProperties" in schema or "unevaluatedProperties" in schema:
-            yield from value
-        yield from schema.get("properties", {}).keys() & value.keys()
-        for expression in schema.get("patternProperties", {}):
-            yield from (key for key in value if _matches(expression, key))
-        return
-    first = schema.get("prefixItems", schema.get("items"))
-    further = "items" if "prefixItems" in schema else "additionalItems"
-    if isinstance(first, dict | bool) or further in schema or "unevaluatedItems" in schema:
-        yield from range(len(value))
-    yield from range(len(first) if isinstance(first, list) else 0)
-    if "contains" in schema:
-        inner = validator.evolve(schema=schema["contains"])
-        yield from (at for at, item in enumerate(value) if inner.is_valid(item))
-
-
-def _in_place(validator: Any, value: Any, schema: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yields the schemas that a schema applies to the same value, as far as the value fits them."""
-    from referencing.jsonschema import lookup_recursive_ref
-
-    resolver = validator._resolver
-    to = [resolver.lookup(schema[word]) for word in ("$ref", "$dynamicRef") if word in schema]
-    to += [lookup_recursive_ref(resolver)] if "$recursiveRef" in schema else []
-    for place in to:
-        yield (
-            validator.evolve(schema=place.contents, _resolver=place.resolver),
-            place.contents,
+    return {
+        uri: (kind, kind({"$ref": uri}, offline=True, validate_formats=False, mask="_"))
+        for uri, kind in (
+            ("http://json-schema.org/draft-04/schema", library.Draft4Validator),
+            ("http://json-schema.org/draft-06/schema", library.Draft6Validator),
+            ("http://json-schema.org/draft-07/schema", library.Draft7Validator),
+            ("https://json-schema.org/draft/2019-09/schema", library.Draft201909Validator),
+            (_LATEST, library.Draft202012Validator),
         )
-    choices = [s for word in ("allOf", "anyOf", "oneOf") for s in schema.get(word, ())]
-    inner = [s for s in choices if validator.evolve(schema=s).is_valid(value)]
-    if isinstance(value, dict):
-        inner += [s for key, s in schema.get("dependentSchemas", {}).items() if key in value]
-    if "if" in schema:
-        fits = validator.evolve(schema=schema["if"]).is_valid(value)
-        inner += [
-            schema[word] for word in (("if", "then") if fits else ("else",)) if word in schema
-        ]
-    for subschema in inner:
-        yield validator, subschema
+    }
 
 
-def _plain(value: Any) -> Any:
-    """Returns a value in which equal numbers are written alike: `1.0` is `1` to a schema."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+def _extent(value: Any) -> tuple[int, int, int, int]:
+    """Returns how many are in a value: values, characters in texts and in keys, large integers."""
+    parts, characters, in_keys, large, stack = 0, 0, 0, 0, [value]
+    while stack:
+        item = stack.pop()
+        parts += 1
+        if isinstance(item, str):
+            characters += len(item)
+        elif isinstance(item, dict):
+            in_keys += sum(map(len, item))
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
+        elif isinstance(item, int) and item.bit_length() > 63:
+            large += 1
+    return parts, characters, in_keys, large
 
 
-def _matches(expression: str, text: str) -> bool:
-    import regex
+class _Walk:
+    """Takes the steps of a check without judging: all that any value may lead to."""
 
-    times = math.prod(
-        max(int(n[:9] or 1) for n in counts) or 1 for counts in _COUNTS.findall(expression[:_SMALL])
-    )
-    if times > _REPEATS or len(expression) > _SMALL:
-        raise ValueError(f"a pattern is too large to check: {_short(expression, 60)!r}")
-    return regex.search(expression, text, timeout=_left()) is not None
+    def __init__(self, schema: Any) -> None:
+        self.root, self.left = schema, 0
+        self.named: list[Any] | None = None
+
+    def steps(self, value: Any) -> int:
+        """Returns how many steps there are. Raises SchemaError for too many."""
+        self.left = _WALKED
+        self._step(self.root, value, 0)
+        return _WALKED - self.left
+
+    def expand(self) -> None:
+        """Raises SchemaError for a schema that the library takes too long to compile."""
+        self.left = _EXPANDED
+        for inner in _schemas(self.root):
+            if not inner.keys().isdisjoint(("unevaluatedItems", "unevaluatedProperties")):
+                self._step(inner, None, 0)
+
+    def _step(self, schema: Any, value: Any, depth: int) -> None:
+        self.left -= 1
+        if self.left < 0 or depth > _DEPTH:
+            raise SchemaError(_TOO_LONG if self.left < 0 else _ENDLESS, in_use=True)
+        if not isinstance(schema, dict):
+            return
+        inside: Iterable[Any] = value.values() if isinstance(value, dict) else ()
+        inside = value if isinstance(value, list) else inside
+        several: Iterable[Any]
+        at: Iterable[Any]
+        twice = 1 + any(word.startswith("unevaluated") for word in schema)
+        for word, inner in [*schema.items()] * twice:
+            if word in _REFERENCES:
+                several, at = self.targets(inner), (value,)
+            elif word in _IN_PLACE or word in _BY_KEY or word in _INSIDE:
+                several = inner if isinstance(inner, list) else [inner]
+                several = inner.values() if word in _BY_KEY and isinstance(inner, dict) else several
+                at = inside if word in _INSIDE else (value,)
+            elif word == "properties" and isinstance(value, dict):
+                for key in value.keys() & inner.keys():
+                    self._step(inner[key], value[key], depth + 1)
+                continue
+            else:
+                continue
+            for below in several:
+                for item in at:
+                    self._step(below, item, depth + 1)
+
+    def targets(self, reference: Any) -> Iterable[Any]:
+        """Returns the schemas that a reference may mean: of a name, all that have one."""
+        place, _, pointer = str(reference).partition("#")
+        if not place and pointer[:1] in ("", "/"):
+            target = value_at(self.root, unquote(pointer))
+            return [] if target is None else [target]
+        if self.named is None:
+            names = ("$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor")
+            self.named = [s for s in _schemas(self.root) if not s.keys().isdisjoint(names)]
+        return self.named
+
+
+def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yields all objects in a schema."""
+    stack = [schema]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            yield item
+        if isinstance(item, dict | list):
+            stack += item.values() if isinstance(item, dict) else item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from typing import Any
@@ -14,10 +15,9 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_lint.settings.config import read
-from mypt_spec.bodies import json_schema
-from mypt_spec.bodies.json_schema import SchemaError, check_schema, misfits
+from mypt_spec.bodies.json_schema import MAX_MISFITS, SchemaError, check_schema, misfits
 from tests.support.build import assistant, call, chat, tool, user
-from tests.support.examples import either, examples
+from tests.support.examples import examples
 
 D = mypt_spec.dialect("usf-omega")
 USER, ANSWER = user("u"), assistant("{}")
@@ -47,13 +47,13 @@ def findings(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def test_a_schema_that_takes_too_long_is_not_called_wrong() -> None:
     schema = large(60_000)
-    with pytest.raises(SchemaError, match="more than 1 second, which is the limit") as caught:
+    with pytest.raises(SchemaError, match="too many steps") as caught:
         check_schema(schema)
     assert caught.value.unchecked
     (finding,) = findings(chat(USER, ANSWER, response_schema=schema))
     assert finding == (
         "MYP128",
-        "this schema was not checked: checking it takes more than 1 second, which is the limit",
+        "this schema was not checked: checking it takes too many steps",
     )
 
 
@@ -64,6 +64,7 @@ def test_a_schema_that_is_refused_for_its_size_is_not_copied(
     schema = large(60_000)
     assert findings(chat(USER, ANSWER, response_schema={"type": "object"})) == []
     monkeypatch.setattr("mypt_spec.bodies.json_schema.json.dumps", None)
+    monkeypatch.setattr("mypt_spec.bodies.json_schema.json.loads", None)
     with pytest.raises(SchemaError) as caught:
         check_schema(schema)
     assert caught.value.unchecked
@@ -111,8 +112,7 @@ def quick(value: Any, schema: Any) -> list[tuple[str, str]]:
 
 
 def test_a_large_pattern_as_a_value_is_not_compiled() -> None:
-    with pytest.raises(SchemaError, match="a pattern is too large to check"):
-        quick("(a|b)*" * 70_000, {"format": "regex"})
+    assert quick("(a|b)*" * 70_000, {"format": "regex"}) == []
     assert quick("(a|b)*", {"format": "regex"}) == []
     assert quick("(", {"format": "regex"}) != []
     assert quick("a" * 30_000, {"format": "email"}) != []
@@ -130,12 +130,11 @@ def test_unevaluated_items_are_found_in_one_pass() -> None:
     assert [at for at, _ in quick([*["a"] * 20_000, 1], schema)] == [""]
 
 
-def test_nested_unevaluated_properties_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_schema, "_SECONDS", either(0.1, 1.0))
+def test_nested_unevaluated_properties_end() -> None:
     schema: Any = {"$defs": {f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(25)}}  # fmt: skip
     schema |= {"$ref": "#/$defs/a0", "unevaluatedProperties": False}
     schema["$defs"]["a25"] = {"properties": {f"k{i}": True for i in range(2000)}}
-    with pytest.raises(SchemaError, match="more than 1 second"):
+    with pytest.raises(SchemaError, match="too many steps"):
         quick({f"k{i}": 1 for i in range(2000)}, schema)
 
 
@@ -229,15 +228,59 @@ def test_what_is_no_schema_is_so_for_the_reason_of_the_library(version: str) -> 
     mark = {"$schema": kind.META_SCHEMA["$schema"]}
     for broken in [*BROKEN, {"type": "string"}, large(3)]:
         schema: Any = broken | mark if isinstance(broken, dict) else broken
-        error = next(kind(kind.META_SCHEMA).iter_errors(schema), None)
-        if error is None:
+        errors = {
+            "".join(f"/{step}" for step in e.absolute_path): e
+            for e in kind(kind.META_SCHEMA).iter_errors(schema)
+        }
+        if not errors:
             check_schema(schema)
             continue
         refused += 1
         with pytest.raises(SchemaError) as caught:
             check_schema(schema)
-        where = "".join(f"/{step}" for step in error.absolute_path)
-        assert caught.value.pointer == where
+        error = errors[caught.value.pointer]  # one of those that it has
         if error.validator not in {"uniqueItems", "pattern"}:  # in words of our own
             assert str(caught.value) == error.message
     assert refused > 15
+
+
+NOWHERE = {
+    "properties": {"a": {"$ref": "#/components/x"}, "b": {"type": "integer"}},
+    "required": ["c"],
+}
+
+
+def test_a_reference_to_nowhere_matters_to_values_that_come_there() -> None:
+    """Schemas that were cut out of larger documents have such references."""
+    check_schema(NOWHERE)
+    assert misfits({"c": 1}, NOWHERE) == []
+    assert misfits({"b": "x"}, NOWHERE) == [
+        ("", "'c' is a required property"),
+        ("/b", "'x' is not of type 'integer'"),
+    ]
+    with pytest.raises(SchemaError, match="/components/x") as caught:
+        misfits({"a": 1, "b": "x"}, NOWHERE)
+    assert caught.value.in_use
+
+
+HOSTILE: list[Any] = [
+    ({"uniqueItems": True}, [2**70 + i for i in range(20_000)]),
+    ({"items": {"anyOf": [{"type": "string"}] * 5000}}, [1] * 5000),
+    ({"items": {"enum": [f"s{i}" for i in range(20_000)]}}, ["q"] * 5000),
+    ({"dependentRequired": {f"p{i}": [f"q{i}" for i in range(100)] for i in range(1000)}}, {f"p{i}": 1 for i in range(1000)}),
+    ({"pattern": "(a|b)*a(a|b){1000}c"}, "ab" * 500_000),
+    ({"pattern": "(?=.*.*.*=.*)x(?!y)"}, "x" * 1_000_000),
+    ({"allOf": [{"type": "integer"}] * 3000}, "x" * 10**6),
+    ({"items": {"type": "string"}}, [1] * 10**6),
+    ({"$defs": {f"a{i}": {"anyOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(25)} | {"a25": {"type": "string"}}, "$ref": "#/$defs/a0"}, 1),
+    ({"$defs": {f"a{i}": {"properties": {"x": {"$ref": f"#/$defs/a{i + 1}"}}, "allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(30)}}, {}),
+    ({"$anchor": "x", "allOf": [{"$ref": "#x"}, {"$ref": "#x"}]}, 1),
+    ({"const": "\ud800"}, "\ud800"), ({"type": "string"}, "\ud800"), ({1: 2}, {3: 4}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_work_and_memory_are_bounded(number: int) -> None:
+    schema, value = HOSTILE[number]
+    with contextlib.suppress(SchemaError):
+        assert len(quick(value, schema)) <= MAX_MISFITS

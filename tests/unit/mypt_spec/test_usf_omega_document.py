@@ -124,7 +124,6 @@ NASTY: list[Any] = [
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shortens the time that schemas may take, except in the thorough suite."""
-    monkeypatch.setattr(json_schema, "_SECONDS", either(0.1, 1.0))
     monkeypatch.setattr(json_schema, "_ALTOGETHER", either(0.4, 4.0))
 
 
