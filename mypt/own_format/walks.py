@@ -64,7 +64,9 @@ class Walks:
             row = {t: s for t, s in self._ways[state].items() if s in self._ends}
             if events and events[-1].terminal == TEXT:
                 row.pop(TEXT, None)
-            if machine.accepting(state) and (not row or len(events) > _STEPS or self._tired()):
+            if machine.accepting(state) and (
+                not row or len(events) > _STEPS or self.chance.random() < 0.5
+            ):
                 return events
             if not row:
                 return None
@@ -74,9 +76,6 @@ class Walks:
             terminal = self.chance.choice(sorted(row))
             events.append(self._event(terminal, state))
             state = row[terminal]
-
-    def _tired(self) -> bool:
-        return self.chance.random() < 0.5
 
     @cached_property
     def _ways(self) -> list[dict[str, int]]:

@@ -100,7 +100,10 @@ class Store:
         under = (self._prefix + folder).strip("/")
 
         def all_of() -> list[Entry]:
-            found = [Entry(self._mine(e.key), e.size, e.etag) for e in self._backend.entries(under)]
+            found = [
+                Entry(e.key[len(self._prefix) :], e.size, e.etag)
+                for e in self._backend.entries(under)
+            ]
             return sorted(found, key=lambda entry: entry.key)
 
         return self._call(folder, all_of)
@@ -223,9 +226,6 @@ class Store:
     def delete(self, key: str) -> None:
         """Deletes an object; does nothing where there is none."""
         self._call(key, lambda: self._backend.delete(self._prefix + key))
-
-    def _mine(self, key: str) -> str:
-        return key[len(self._prefix) :]
 
     def _call(self, key: str, work: Callable[[], T]) -> T:
         for number in range(1, self._tries + 1):

@@ -101,7 +101,8 @@ class Journal:
             with self.path.open("ab") as out:
                 out.write(line + b"\n" if line else b"")
         elif line and self._part is None:  # no part could be written
-            _append(self.path, line + b"\n", None)
+            with _locked(self.path) as out:
+                _append_to(out, line + b"\n", None)
         part, self._part, self._replaces = self._part, None, b""
         if part is not None:
             with part:
@@ -169,11 +170,6 @@ def _add(path: Path, part: BinaryIO) -> bool:
             return True
         _append_to(out, line, part)
     return True
-
-
-def _append(path: Path, line: bytes, part: BinaryIO | None) -> None:
-    with _locked(path) as out:
-        _append_to(out, line, part)
 
 
 def _append_to(out: BinaryIO, line: bytes, part: BinaryIO | None) -> None:

@@ -200,7 +200,8 @@ def _chunk(
         files=1,
         bytes=shard.ids.nbytes,
     )
-    return replace(chunk, summary=_added(total, chunk.summary))
+    total.add(chunk.summary)
+    return replace(chunk, summary=total)
 
 
 def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[str]) -> Chunk:
@@ -223,8 +224,3 @@ def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[
     summary = Summary()
     summary.tally(found)
     return Chunk(found, summary)
-
-
-def _added(one: Summary, other: Summary) -> Summary:
-    one.add(other)
-    return one
