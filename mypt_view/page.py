@@ -108,7 +108,7 @@ def page(held: Collected, source: str) -> bytes:
         "policy": policy,
         "style": style,
         "script": script,
-        "data": _json(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
+        "data": _inert(_json(data)),
         "parts": parts,
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda m: slots[m[1]], template).encode()
@@ -137,6 +137,11 @@ def _json(value: Any) -> str:
     except UnicodeEncodeError:  # a lone surrogate, which a record may hold
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text
+
+
+def _inert(text: str) -> str:
+    """Returns JSON that is no markup, wherever in the page it is."""
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _row(item: Item, blocks: Sequence[Block]) -> dict[str, Any]:
