@@ -105,7 +105,7 @@ def _faults(schema: dict[str, Any], value: Any, entry: str, key: str, defs: Any)
 
     `key` is that of the value in its entry, in quotes; "" for the entry itself. The words are those
     of `errorMessage`: one text for all faults in the value, or one for a keyword, or for a key that
-    is missing. `{}` in a text is the value. What `allOf` and `uniqueItems` say is only advice.
+    is missing; `{}` in it is the value, `{key}` the key. `allOf` and `uniqueItems` are only advice.
     """
     words = schema.get("errorMessage", {})
     if isinstance(words, str):
@@ -114,7 +114,8 @@ def _faults(schema: dict[str, Any], value: Any, entry: str, key: str, defs: Any)
         return
 
     def fault(name: str, usual: str = "") -> tuple[str, str]:
-        return entry, words.get(name, f"{key} {usual}".strip()).replace("{}", repr(value))
+        text = words.get(name, f"{key} {usual}".strip()).replace("{key}", key)
+        return entry, text.replace("{}", repr(value))
 
     def fits(other: dict[str, Any], item: Any) -> bool:
         return next(_faults(other, item, entry, key, defs), None) is None
@@ -126,7 +127,7 @@ def _faults(schema: dict[str, Any], value: Any, entry: str, key: str, defs: Any)
     if isinstance(value, list) and "items" in schema:
         name = _LABELS.get(entry, "name")
         for row in value:
-            label = row.get(name, f"(no {name})") if isinstance(row, dict) else f"(no {name})"
+            label = (isinstance(row, dict) and row.get(name)) or f"(no {name})"
             place = (entry if key else f"{entry} {label}", key)
             yield from _faults(schema["items"], row, *place, defs)
     if isinstance(value, dict):

@@ -301,6 +301,7 @@ def test_these_records_name_no_format(nested: Dialect) -> None:
         ('result = "user/result"\n', "", "a call needs a result"),
         ("[blocks]", 'begin = "bos"\n[blocks]', "no mark 'bos'"),
         ("[blocks]", "[block]", "unknown key block"),
+        ('result = "user/result"', "result = 1", '"result": expected a block, or "block/inner'),
         ('"messages"', '"mesages"', 'expected "messages"'),
     ],
 )
