@@ -29,7 +29,6 @@ _ENDS = b"\r", b"\r\n"  # of a line that is read otherwise
 _ENTRIES = 20_000  # skeletons, or pieces, that are remembered ...
 _LONG = 200  # ... pieces by digest, where they have more bytes
 _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose skeleton is remembered, and of all
-_AHEAD = 8  # blocks in which tools are expected to be new, where all of a block were
 
 _NO_TOOLS = 0, None
 # What is judged once: how many strings a skeleton has, and the keys of its pieces.
@@ -66,7 +65,6 @@ class AdapterScan:
         self.tools = CleanTools(checker, splitter, texts)
         self.skeletons = Memo[Hashable, Judged](_ENTRIES, room=_ROOM)  # that are clean
         self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
-        self.ahead = 0  # how many more blocks
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
 
@@ -118,7 +116,6 @@ class AdapterScan:
             judged[i] = recall(splits.keys[i])  # learnt from a line before
             if judged[i] is None and self._is_clean(block, i):
                 judged[i] = self._judge(lines[i], splits.keys[i])
-        self._expect(block)
         return block
 
     def _judge(self, raw: bytes, key: Hashable) -> Judged | None:
@@ -149,24 +146,6 @@ class AdapterScan:
             if self.checker.line(line, row=2, filename=""):
                 return -1
         return self._counted(piece.content) - self._counted(piece.notes) - len(piece.notes)
-
-    def _expect(self, block: _Block) -> None:
-        """Has tools decoded with their lines after a block in which all lists were new."""
-        if self.ahead:
-            self.ahead -= 1
-            if not self.ahead:  # does any come again?
-                self.splitter.expect(None)
-            return
-        new = None
-        for i, split in block.splits.more.items():
-            strings, tools = block.tools.get(i, (-1, None))
-            if split.tools is not None and strings >= 0:
-                if tools is None:
-                    return
-                new = tools
-        if new is not None:
-            self.ahead = _AHEAD
-            self.splitter.expect(type(new[0]))
 
     def _is_clean(self, block: _Block, i: int) -> bool:
         """Returns whether all values of a line, looked at by themselves, are clean."""

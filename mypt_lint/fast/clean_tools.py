@@ -21,7 +21,7 @@ from mypt_lint.fast.plain_tool_tags import apart_from, whole_tools
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.splitter import Split, Splitter
 from mypt_spec.bodies.fitting import Fitting, Given, by_tool, come_back, listed
-from mypt_spec.bodies.plain_schema import Definitions, named, plain_tools, written
+from mypt_spec.bodies.plain_schema import Definitions, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
 from mypt_spec.bodies.tagged import TAGS
 from mypt_spec.memo import Memo
@@ -70,15 +70,10 @@ class CleanTools:
         strings, plain = 0, None
         own: Container[str] = _NONE
         if tools is not None:
-            known = None
-            if isinstance(tools, list) and not again:
-                plain = named(tools)  # decoded with their line
-            else:
-                tools = tools if isinstance(tools, bytes) else self.encode(tools)
-                known = self.known.known.get(tools)
-                if known is None and self.texts.in_json:
-                    plain = None if again else self._new(tools)
-                    known = self._judged(tools) if plain is None else None
+            known = self.known.known.get(tools)
+            if known is None and self.texts.in_json:
+                plain = None if again else self._new(tools)
+                known = self._judged(tools) if plain is None else None
             if plain is None:
                 strings, own = known or (-1, _NONE)
             else:
@@ -121,10 +116,8 @@ class CleanTools:
         groups: dict[bytes, tuple[list[str], list[dict[str, Any]]]] = {}
         for split in splits if self.binds else ():
             if split.called and split.tools is not None:
-                tools = split.tools
-                raw = tools if isinstance(tools, bytes) else self.encode(tools)
                 called, given = _paired(split)
-                names, every = groups.setdefault(raw, ([], []))
+                names, every = groups.setdefault(split.tools, ([], []))
                 names += called
                 every += given
                 if len(names) != len(every):

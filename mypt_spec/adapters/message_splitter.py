@@ -4,8 +4,8 @@ Input: lines of JSON. Output: `splitter.Splits`.
 
 Theory of operation. msgspec decodes a line into structs, one type a role, and passes over keys that
 these do not have. So a key that is unknown, or occurs twice, does not show in a skeleton; it shows
-to whoever counts the quotes of the line (mypt_lint/fast/clean_filter.py). Keys of metadata, keys
-that are null, and rare ones of answers, become fields when `learn` sees them. A skeleton says of
+to whoever counts the quotes of the line (mypt_lint/fast/clean_filter.py). Keys of metadata, and
+keys that are null, become fields when `learn` sees them. A skeleton says of
 each message its type, and then what it has besides one text: placeholders for texts and arguments,
 ids and names of tools as numbers, other values as they are.
 
@@ -25,8 +25,7 @@ last; they are judged as records with T, and with short messages around them. Wh
 matter to them, nor which tool a call names, nor with which arguments: T is judged by itself, and of
 arguments whose values are plain only their strings are looked at.
 
-Definitions of tools stay JSON, by which those that came before are found. Where they are expected
-to be new, they are decoded with their line, which takes less time than to pass over them first.
+Definitions of tools stay JSON, by which those that came before are found.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from mypt_spec.adapters.message_shape import NULLABLE
 from mypt_spec.adapters.splitter import Piece, Split, Splits, Splitter, WholeRecord, shallow
 from mypt_spec.bodies.definitions import come_back, write_definitions, write_indented
-from mypt_spec.bodies.plain_schema import arguments, several
+from mypt_spec.bodies.plain_schema import arguments
 from mypt_spec.bodies.strict_json import loads
 from mypt_spec.record_schema import WEIGHT, is_free_weight
 from mypt_spec.table import TokenTable
@@ -58,7 +57,6 @@ _WORDS, _IDS = ("a", "Z", "a0", "B_c", "x" * 63), ("0", "_", "-", "9a-", "7" * 9
 _MORE_WORDS = ("_", "a.b", "a-", "a.", "_.-" * 21)
 _IDENTS = re.compile(r"[\w-]+", re.ASCII)
 _DEPTH = 5  # of arguments
-_RARE = frozenset({"thinking", "reasoning", WEIGHT})  # keys of answers
 _MOST = 20  # keys of metadata, or keys that are null, that become fields
 _LONG = 200  # bytes of the key of a head from which on a digest takes its place
 _QUESTION, _ANSWER = {"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}
@@ -70,7 +68,6 @@ _ABSENT, _NULL = Raw(), b"null"
 _NONE: Any = ()
 _Maybe: TypeAlias = str | UnsetType | None
 _Add: TypeAlias = Callable[[Any], None]
-_Decode: TypeAlias = Callable[[bytes], Any]
 _Arguments: Any = arguments(_DEPTH)
 _decode = msgspec.json.Decoder(_Arguments).decode
 _encode = msgspec.json.Encoder().encode
@@ -136,11 +133,6 @@ class Answer(Struct, gc=False, tag_field="role", tag="assistant"):
     content: _Maybe = UNSET
     reasoning_content: _Maybe = UNSET
     tool_calls: list[_Call] | UnsetType | None = UNSET
-
-
-class RareAnswer(Answer, gc=False, tag_field="role", tag="assistant"):
-    """An answer with what few files have: to look for it in each takes time."""
-
     thinking: _Maybe = UNSET
     reasoning: _Maybe = UNSET
     weight: int | float | UnsetType | None = UNSET
@@ -155,9 +147,9 @@ class _Record(Struct, gc=False, omit_defaults=True):
 class _Types:
     """The types of messages and of records that have these keys of metadata, or as null."""
 
-    def __init__(self, keys: tuple[str, ...], nulls: tuple[str, ...], *, rare: bool) -> None:
+    def __init__(self, keys: tuple[str, ...], nulls: tuple[str, ...]) -> None:
         self.fields = _fields("x", keys, Any)
-        kinds: list[Any] = [User, RareAnswer if rare else Answer, Result, System, Developer]
+        kinds: list[Any] = [User, Answer, Result, System, Developer]
         self.kinds = [
             msgspec.defstruct(
                 kind.__name__,
@@ -169,18 +161,10 @@ class _Types:
             )
             for kind in kinds
         ]
-        self.decoders: dict[type | None, _Decode] = {}
-
-    def decoder(self, tool: type | None) -> _Decode:
-        """Returns a decoder of lines whose tools are of this type; of any lines, if it is None."""
-        if tool not in self.decoders:
-            message: Any = reduce(or_, self.kinds)
-            fields: list[Any] = [("messages", list[message]), *self.fields]
-            if tool is not None:
-                fields.append(("tools", several(tool), _ABSENT))
-            record = msgspec.defstruct("Record", fields, bases=(_Record,), gc=False, kw_only=True)
-            self.decoders[tool] = msgspec.json.Decoder(record).decode
-        return self.decoders[tool]
+        message: Any = reduce(or_, self.kinds)
+        fields = [("messages", list[message]), *self.fields]
+        record: Any = msgspec.defstruct("Record", fields, bases=(_Record,), gc=False, kw_only=True)
+        self.decode = msgspec.json.Decoder(record).decode
 
 
 _types = lru_cache(maxsize=8)(_Types)
@@ -212,13 +196,11 @@ class MessageSplitter(Splitter):
         self.matches, self.is_id = free.names.fullmatch, free.ids.fullmatch
         self.learnt: list[str] = []  # keys of metadata
         self.nulls: list[str] = []  # keys of messages that are null
-        self.rare = False  # whether answers have the fields of RareAnswer
-        self.tool: type | None = None  # of the definitions that are expected, if any
         self._compile()
 
     def _compile(self) -> None:
         """Takes the types above, with fields for what `learn` saw."""
-        types = _types((*self.learnt,), (*self.nulls,), rare=self.rare)
+        types = _types((*self.learnt,), (*self.nulls,))
         self.user, self.answer, self.result, *_ = types.kinds
         self.roles: dict[Any, str] = {kind: str(kind.__struct_config__.tag) for kind in types.kinds}
         # What reads metadata, and keys that are null, of messages and of records.
@@ -231,18 +213,10 @@ class MessageSplitter(Splitter):
             for kind in types.kinds
         }
         self.of_record = [attrgetter(name) for name, *_ in types.fields]
-        self.decode_plain = _types((), (), rare=self.rare).decoder(None)
-        self.decode = types.decoder(None)
-        self.decode_expected = types.decoder(self.tool)
-
-    def expect(self, tool: type | None) -> None:
-        """Decodes definitions of tools that are of this type with their lines, from now on."""
-        if tool is not self.tool:
-            self.tool = tool
-            self._compile()
+        self.decode, self.decode_plain = types.decode, _types((), ()).decode
 
     def learn(self, raw: bytes) -> bool:
-        """Makes fields of metadata, of keys that are null, and of rare keys in a line."""
+        """Makes fields of the metadata in a line, and of keys that are null."""
         try:
             record = msgspec.json.decode(raw)
             messages = record["messages"]
@@ -255,15 +229,14 @@ class MessageSplitter(Splitter):
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return False
-        before = len(self.learnt), len(self.nulls), self.rare
+        before = len(self.learnt), len(self.nulls)
         self.learnt += [
             key
             for key in items
             if key[:1] == "_" and key != self.opt_out and key not in self.learnt
         ][: _MOST - len(self.learnt)]
         self.nulls += [key for key in nulls if key not in self.nulls]
-        self.rare |= not _RARE.isdisjoint(items)
-        if before == (len(self.learnt), len(self.nulls), self.rare):
+        if before == (len(self.learnt), len(self.nulls)):
             return False
         self._compile()
         return True
@@ -278,21 +251,16 @@ class MessageSplitter(Splitter):
         texts: list[str] = []
         ends: list[int] = []
         more: dict[int, Split] = {}
-        decode, free, words = self.decode_expected, texts.append, set[str]()
-        user, answer, result, rare = self.user, self.answer, self.result, self.rare
+        decode, free, words = self.decode, texts.append, set[str]()
+        user, answer, result = self.user, self.answer, self.result
         learnt = self.learnt or self.nulls
         for i, raw in enumerate(lines):
             try:
-                try:
-                    record = decode(raw)
-                except ValueError:
-                    record = self.decode(raw)  # its tools are others than those expected
+                record = decode(raw)
                 tools: Any = None
                 options = b""
                 if record.tools is not _ABSENT:
-                    tools = record.tools
-                    if type(tools) is Raw:
-                        tools = bytes(tools)
+                    tools = bytes(record.tools)
                 if record.chat_template_kwargs is not _ABSENT:
                     options = bytes(record.chat_template_kwargs)
                 skeleton: list[Any] = [
@@ -308,6 +276,7 @@ class MessageSplitter(Splitter):
                 ids: dict[str, int] = {}
                 called: dict[str, int] = {}
                 before: Any = None
+                trains = None  # whether any answer is trained, if there are answers
                 for message in record.messages:
                     kind = type(message)
                     add(kind)
@@ -322,7 +291,7 @@ class MessageSplitter(Splitter):
                     elif kind is answer:
                         if before is result:
                             ids, called = {}, {}
-                        if not rare or message.thinking is message.reasoning is UNSET:
+                        if message.thinking is message.reasoning is UNSET:
                             thought = message.reasoning_content
                             if thought:
                                 free(thought)
@@ -336,8 +305,12 @@ class MessageSplitter(Splitter):
                                 add(content)
                         else:
                             _add_texts(message, add, free)
-                        if rare and message.weight is not UNSET:
-                            add(_weight(message.weight))
+                        weight = message.weight
+                        if weight is UNSET:
+                            trains = True
+                        else:
+                            add(_weight(weight))
+                            trains = trains or weight != 0
                         calls = message.tool_calls
                         if calls is not UNSET:
                             add(type(calls))
@@ -386,8 +359,8 @@ class MessageSplitter(Splitter):
                         else:
                             add(content)
                     before = kind
-                if rare and _trains_nothing(record.messages, answer):
-                    raise WholeRecord  # which no piece tells
+                if trains is False:
+                    raise WholeRecord  # no answer is trained, which no piece tells
                 keys.append(tuple(skeleton))
                 if names or notes or tools is not None:
                     given = None if tools == _NULL else tools
@@ -488,12 +461,6 @@ def begins_piece(role: str, before: str) -> bool:
 def _weight(weight: Any) -> Any:
     """Returns the placeholder of a weight that can be any other, else what tells it apart."""
     return _WEIGHT if is_free_weight(weight) else (weight.__class__, weight)
-
-
-def _trains_nothing(messages: list[Any], answer: Any) -> bool:
-    """Returns whether a record has answers, and trains none of them."""
-    weights = [m.weight for m in messages if type(m) is answer]
-    return bool(weights) and all(weight == 0 for weight in weights)
 
 
 def _trained(message: dict[str, Any]) -> dict[str, Any]:

@@ -29,16 +29,15 @@ class Split(NamedTuple):
     - `notes`: values of metadata, and of keys that may be null, of which rules see nothing.
     - `values`: JSON values of which rules see only whether their strings are clean. `quoted` are
       such values, too, in texts.
-    - `tools`: the definitions of tools, as JSON, or as what `Splitter.expect` names; None without
-      any. Of these, rules see no more than whether they are clean by themselves, beside one
-      question and its answer.
+    - `tools`: the definitions of tools, as JSON; None without any. Of these, rules see no more than
+      whether they are clean by themselves, beside one question and its answer.
     - `called`: the names of the tools that are called.
     """
 
     notes: Sequence[Any] = ()
     values: Sequence[Any] = ()
     quoted: Sequence[Any] = ()
-    tools: Any = None
+    tools: bytes | None = None
     called: Sequence[str] = ()
 
 
@@ -97,12 +96,6 @@ class Splitter:
         Returns whether any keys were new.
         """
         return False
-
-    def expect(self, tool: type | None) -> None:
-        """Decodes definitions of tools that are of this type with their lines, from now on.
-
-        None: all stay JSON, by which a cache finds those that come again.
-        """
 
     def tools_text(self, tools: Any) -> str:
         """Returns what an Episode says of the tools of a record that is clean."""

@@ -336,21 +336,6 @@ def test_they_take_the_fast_paths(name: str) -> None:
     assert [facts(o) for o in encoder.lines(then)] == [facts(slow.line(line)) for line in then]
 
 
-def test_tools_are_decoded_with_their_lines_while_all_are_new() -> None:
-    """And every few blocks not, to see whether they come again: known ones cost less as JSON."""
-    prover = CleanFilter(Checker(named("qwen3")))
-    assert prover.by_adapter is not None
-    split: Any = prover.by_adapter.splitter
-    modes = []
-    for number in range(0, 48, 2):
-        modes.append(split.tool is not None)
-        assert prover.doubtful(lines([new(number % 44), new(number % 44 + 1)])) == []
-    assert modes == ([False] + [True] * 8) * 2 + [False] + [True] * 5
-    for _ in range(20):
-        prover.doubtful(lines([new(1)]))
-    assert split.tool is None
-
-
 def test_tools_that_come_twice_are_not_plain() -> None:
     tool = b'{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}'
     assert plain_tools(b"[" + tool + b"]") is not None
