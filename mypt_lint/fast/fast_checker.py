@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.findings_cache import FindingsCache
-
-if TYPE_CHECKING:
-    from mypt_lint.fast.chats import Chats
 
 
 class FastChecker:
@@ -20,11 +15,6 @@ class FastChecker:
         self.checker = checker
         self.clean_filter = CleanFilter(checker)
         self.cache = FindingsCache(self.clean_filter)
-        self.chats: Chats | None = None
-        if checker.shape:
-            from mypt_lint.fast.chats import Chats  # records of a dialect need none of it
-
-            self.chats = Chats(checker)
 
     def block(
         self, data: bytes, *, row: int, filename: str
@@ -34,20 +24,13 @@ class FastChecker:
         `row` is that of its first line.
         """
         count, doubtful = self.clean_filter.unproved(data)
-        find = self.cache.line if self.chats is None else self._chat
         out: list[tuple[bytes, list[Diagnostic]]] = []
         last: bytes | None = None
         for i, raw in doubtful:
             if raw == last:  # as in a run of blank lines
                 items = [item.at_row(row + i) for item in out[-1][1]]
             else:
-                items = find(raw, row=row + i, filename=filename)
+                items = self.cache.line(raw, row=row + i, filename=filename)
             out.append((raw, items))
             last = raw if row + i > 1 else None  # a byte order mark counts in the first row only
         return count, out
-
-    def _chat(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
-        """Returns what is found in a record of other tools."""
-        assert self.chats is not None
-        found = self.chats.line(raw, row=row, filename=filename)
-        return self.checker.line(raw, row=row, filename=filename) if found is None else found

@@ -17,7 +17,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -28,8 +28,12 @@ from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import SIGN, NoSkeletonError, Skeleton, Skeletons
 from mypt_records.names import OPT_OUT
 from mypt_spec.bodies.strict_json import value_at
+from mypt_spec.extra_keys import METADATA
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.memo import Memo
+
+if TYPE_CHECKING:
+    from mypt_lint.fast.chats import ChatSkeletons
 
 _LONG = 8 << 10  # bytes of a rest that is remembered ...
 _FINDINGS = 20  # ... and its findings
@@ -60,11 +64,15 @@ class FindingsCache:
         self.plain = replace(checker, limits=replace(checker.limits, max_tokens=None))
         # None: the line must be checked as it is.
         self.memo = Memo[bytes, tuple[CachedFinding, ...] | None](sys.maxsize, room=_ROOM)
-        self.skeletons: Skeletons | None = None
+        self.skeletons: Skeletons | ChatSkeletons | None = None
+        if checker.shape:
+            from mypt_lint.fast.chats import ChatSkeletons  # records of a dialect need none of it
+
+            self.skeletons = ChatSkeletons(checker)
+            self.longest = self.skeletons.longest
         # A record that is judged by other dialects, by schemas or by the adapter itself shows more
         # than its skeleton.
-        shows_more = checker.others or checker.limits.schemas or checker.shape
-        if not (shows_more or clean_filter.by_adapter):
+        elif not (checker.others or checker.limits.schemas or clean_filter.by_adapter):
             self.skeletons = Skeletons(clean_filter.texts, checker.dialect.adapter.SCHEMA)
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
@@ -77,6 +85,8 @@ class FindingsCache:
             findings = None
         if findings is None:
             return self.checker.line(raw, row=row, filename=filename)
+        if not findings:
+            return []
         found = self.checker.locate(findings, raw, row=row, filename=filename, unique=True)
         return found if len(found) < 2 else sorted(found, key=lambda item: item.sort_key)
 
@@ -125,6 +135,10 @@ def cached(finding: Finding, skeleton: Skeleton) -> CachedFinding:
         words += [fix.title, *(operation["path"] for operation in fix.patch)]
     if any(map(SIGN.search, words)) or (fix is not None and fix.edits):
         raise NoSkeletonError("a finding quotes a text")
+    if skeleton.foreign and (
+        finding.span is not None or (fix is not None and finding.code != METADATA)
+    ):
+        raise NoSkeletonError("what is found inside a text is not true of others")
     before, marked = None, ""
     text = value_at(skeleton.rest, finding.pointer) if finding.span is not None else None
     if finding.span is not None and isinstance(text, str):
@@ -133,7 +147,7 @@ def cached(finding: Finding, skeleton: Skeleton) -> CachedFinding:
             raise NoSkeletonError("a span beyond its text")
         if SIGN.search(text[:end]):
             before, marked = text[:start], text[start:end]
-    moved = False
+    moved = fix is not None and finding.pointer in skeleton.others
     for operation in fix.patch if fix is not None else ():
         value = operation.get("value")
         moved = moved or skeleton.value(value) != value
@@ -151,7 +165,8 @@ def restored(item: CachedFinding, skeleton: Skeleton) -> Finding:
         span = start, start + len(skeleton.text(item.marked))
     if item.moved and fix is not None:
         patch: list[dict[str, Any]] = [
-            op | {"value": skeleton.value(op["value"])} if "value" in op else op for op in fix.patch
+            op | {"value": skeleton.moved(finding.pointer, op["value"])} if "value" in op else op
+            for op in fix.patch
         ]
         fix = Fix(fix.title, fix.safe, tuple(patch))
     return Finding(

@@ -64,14 +64,17 @@ class NoSkeletonError(ValueError):
 class Skeleton:
     """A record in two: `rest`, which has signs, and the texts and JSON values that they replace.
 
-    Texts are by the code point of the sign, JSON values by the sign. `strings` counts the strings
-    of the original record, keys too.
+    Texts are by the code point of the sign, JSON values by the sign. `others` are values, by their
+    pointers, that other values replace. `strings` counts the strings of the original record, keys
+    too. `foreign`: it is one of other tools, whose texts may be JSON.
     """
 
     rest: dict[str, Any] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    others: dict[str, Any] = field(default_factory=dict)
     strings: int = 0
+    foreign: bool = False
 
     def text(self, rest: str) -> str:
         """Returns a text of the rest as it is in the record.
@@ -81,6 +84,10 @@ class Skeleton:
         if self.values and _VALUE.search(rest):
             raise NoSkeletonError("part of a JSON value")
         return rest.translate(self.texts)
+
+    def moved(self, pointer: str, rest: Any) -> Any:
+        """Returns what a fix moves from a pointer as it is in the record."""
+        return self.others[pointer] if pointer in self.others else self.value(rest)
 
     def value(self, rest: Any) -> Any:
         """Returns a JSON value of the rest as it is in the record.
@@ -203,13 +210,42 @@ class Skeletons:
         return out
 
 
-class _Work:
+class Placeholders:
+    """Puts signs in the place of the texts of one record; equal texts share one."""
+
+    def __init__(self, out: Skeleton) -> None:
+        self.out = out
+        self.known: dict[str, str] = {}  # signs by text
+
+    def of(self, text: str) -> str:
+        """Returns the sign of a text; empty, itself. Raises NoSkeletonError for a blank one."""
+        sign = self.known.get(text)
+        if sign is None:
+            if not text:
+                return text
+            if not text[0].strip() and text.isspace():
+                raise NoSkeletonError("blank")
+            sign = self.sign(text)
+        return sign
+
+    def sign(self, text: str) -> str:
+        """Returns the sign of a text that is not blank."""
+        sign = self.known.get(text)
+        if sign is None:
+            number = _TEXTS + len(self.known)
+            if number >= _VALUES:
+                raise NoSkeletonError("too many texts")
+            sign = self.known[text] = chr(number)
+            self.out.texts[number] = text
+        return sign
+
+
+class _Work(Placeholders):
     """Builds one skeleton."""
 
     def __init__(self, skeletons: Skeletons) -> None:
+        super().__init__(Skeleton())
         self.skeletons, self.texts = skeletons, skeletons.texts
-        self.out = Skeleton()
-        self.signs: dict[str, str] = {}  # by text
         self.held: dict[bytes, str] = {}  # by encoded value
 
     def item(self, item: Any, schema: RecordSchema) -> Any:
@@ -302,17 +338,6 @@ class _Work:
     def signed(self, pieces: Pieces) -> str:
         """Returns pieces as one text, with signs for those that do not stay."""
         return "".join([self.sign(piece) if i % 2 else piece for i, piece in enumerate(pieces)])
-
-    def sign(self, text: str) -> str:
-        """Returns the sign of a text; equal texts share one."""
-        found = self.signs.get(text)
-        if found is None:
-            number = _TEXTS + len(self.signs)
-            if number >= _VALUES:
-                raise NoSkeletonError("too many texts")
-            found = self.signs[text] = chr(number)
-            self.out.texts[number] = text
-        return found
 
     def hidden(self, value: Any, encoded: bytes) -> Any:
         """Returns the sign of a JSON value; the value itself where a string in it spells a tag."""

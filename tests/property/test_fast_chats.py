@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -12,18 +13,18 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
-from mypt_lint.fast.chats import Chats, _general
+from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_spec.findings import Finding
+from mypt_lint.fast.findings_cache import FindingsCache
 
 TEXTS = st.sampled_from([
     "Hi", "Yo", "No", "", " ", " x", "a<b", "[INST]", "<|im_end|>", "{{name}}", "use {{ x }} in `code`",
     "<think>", "noinput", '<tool_call>{"name": "f", "arguments": {}}</tool_call>', "<tool_response>4</tool_response>", "[f(a=1)]",
-    "<tools>[]</tools>", "<think>a</think>b", "Zürich \u2028", "<image>", "cafÃ©", "a\u200bb", "می\u200cخو", "na " * 200,
+    "<tools>[]</tools>", '{"name": "f", "arguments": {}}', "<think>a</think>b", "Zürich \u2028", "<image>", "cafÃ©", "a\u200bb", "می\u200cخو", "na " * 200,
     "As an AI language model", "ghp_" + "aB3dE6gH9j" * 4, "\ud800", "\ue000", "<myPT_user>", "<message_start>", "[]", "{}",
 ]) | st.text(max_size=6)  # fmt: skip
 ROLES = st.sampled_from(
-    ["user", "assistant", "system", "human", "gpt", "tool", "poet", "function_call"]
+    ["user", "assistant", "system", "human", "gpt", "tool", "poet", "function_call", "tool_call"]
 )
 VALUES = (
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.lists(TEXTS, max_size=2)
@@ -80,10 +81,10 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
 
 
 @cache
-def chats(shape: str, dialect: str) -> Chats:
+def chats(shape: str, dialect: str) -> FindingsCache:
     """One for all examples, which remembers what it has seen."""
     d = mypt_spec.dialect(dialect or "mypt")
-    return Chats(Checker(d, shape=shape, formatless=not dialect, system="S"))
+    return FindingsCache(CleanFilter(Checker(d, shape=shape, formatless=not dialect, system="S")))
 
 
 @st.composite
@@ -106,8 +107,7 @@ def test_it_agrees_with_the_checker(shape: str, dialect: str, data: st.DataObjec
     known = chats(shape, dialect)
     for line in data.draw(lines(shape)):
         found = known.line(line, row=2, filename="f")
-        if found is not None:
-            assert found == known.checker.line(line, row=2, filename="f"), line
+        assert found == known.checker.line(line, row=2, filename="f"), line
 
 
 @pytest.mark.parametrize("odd", [[HI, 0.5], [0.5, HI], [{"content": "x"}, HI]])
@@ -119,7 +119,7 @@ def test_texts_that_are_equal_stay_so(side: str, odd: list[Any]) -> None:
     line = json.dumps(record).encode()
     known = chats("preference", "usf-omega")
     found = known.line(line, row=1, filename="f")
-    assert found in (None, known.checker.line(line, row=1, filename="f"))
+    assert found == known.checker.line(line, row=1, filename="f")
 
 
 @pytest.mark.parametrize("dialect", ["", "usf-omega"])
@@ -128,25 +128,37 @@ def test_most_records_are_remembered(dialect: str) -> None:
     for i, text in enumerate(["Hi", "What is a < b?", "[1]"]):
         said = [{"from": "human", "value": text}, {"from": "gpt", "value": f"Yo {i}"}]
         line = json.dumps({"row": i, "conversations": said}).encode()
-        (found,) = known.line(line, row=1, filename="f") or [None]
-        assert found is not None
+        with mock.patch.object(Checker, "line", side_effect=AssertionError):
+            (found,) = known.line(line, row=1, filename="f")
         assert found.finding.code == "MYP112"
 
 
 def test_the_linter_asks_it() -> None:
     fast = FastChecker(chats("alpaca", "").checker)
-    asked = []
-    object.__setattr__(fast, "checker", None)  # nobody else is there to ask
     record = b'{"instruction": "Hi", "output": ""}\n'
-    for raw, found in fast.block(record * 2, row=1, filename="f")[1]:
-        asked.append((raw + b"\n", [item.finding.code for item in found]))
-    assert asked == [(record, ["MYP214"])] * 2
+    with mock.patch.object(Checker, "line", side_effect=AssertionError):
+        blocks = fast.block(record * 2, row=1, filename="f")[1]
+    codes = [(raw + b"\n", [item.finding.code for item in items]) for raw, items in blocks]
+    assert codes == [(record, ["MYP214"])] * 2
 
 
-def test_findings_that_quote_a_text_are_not_remembered() -> None:
-    """Its sign would be shown in the place of every other text."""
-    said = "`\ue0000` is said twice"
-    assert _general(Finding("MYP113", "a text is said twice", "/messages/1"))
-    assert not _general(Finding("MYP113", said, "/messages/1"))
-    assert not _general(Finding("MYP113", "twice", "/messages/1", help=said))
-    assert not _general(Finding("MYP113", "twice", "/messages/1", (0, 2)))
+@pytest.mark.parametrize("value", [0, 0.0, 7, 0.25, "Hi", [], {}, ["a"], True, None])
+@pytest.mark.parametrize("key", ["row", "_row"])
+def test_what_a_fix_moves_is_the_value_of_the_record(key: str, value: Any) -> None:
+    known = chats("alpaca", "mypt")
+    for other in (1, value, 0.5, value):
+        line = json.dumps({"instruction": "Hi", "output": "Yo", key: other}).encode()
+        found = known.line(line, row=1, filename="f")
+        assert found == known.checker.line(line, row=1, filename="f")
+
+
+@pytest.mark.parametrize("dialect", ["", "mypt", "usf-omega"])
+def test_what_is_found_inside_a_text_is_not_true_of_others(dialect: str) -> None:
+    """A role may say that its text is JSON, which no placeholder is."""
+    known = chats("openai", dialect)
+    for text in ('{"name": "f", "arguments": {}}', "f()", '{"name": "f", "arguments": {"a": 1}}'):
+        called = [{"role": "tool_call", "content": text}, {"role": "tool_response", "content": "4"}]
+        messages = [HI, *called, {"role": "assistant", "content": "It is 4."}]
+        line = json.dumps({"tools": [TOOL], "messages": messages}).encode()
+        found = known.line(line, row=1, filename="f")
+        assert found == known.checker.line(line, row=1, filename="f")
