@@ -5,11 +5,12 @@
 Input: `bench/judged/LANGUAGE.tsv`, in each line a query and its right pages.
 `bench/judged/README.md` says where the pages come from. Beside the workspace: bm25s, with and
 without Snowball's stemmers, and tantivy, where they are installed, and SQLite's FTS5 with its
-porter tokenizer. Each of them has whole documents, and its usual settings. Queries are
-interleaved, one thread each. Printed are the parts of the queries whose right page is among the
-first 1, 5 and 10 documents; the median time of a query, and its ratio to the workspace's; the
-index's size as a part of the text; and processor time and memory of a process that indexes one
-changed document.
+porter tokenizer. Each of them has whole documents, and its usual settings; tantivy is also measured
+with the lead and the best chunk of a document (`bench.on_tantivy`). Queries are interleaved, one
+thread each. Printed are the parts of the queries whose right page is among the first 1, 5 and 10
+documents; the median time of a query, and its ratio to the workspace's; the index's size as a part
+of the text; how many queries find the same after every tenth document was replaced and put back;
+and processor time and memory of a process that indexes one changed document.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench.manual import pages
+from bench.on_tantivy import OnTantivy
 from mypt_infer.workspace import WorkspaceEngine
 
 JUDGED = Path(__file__).parent / "judged"
@@ -74,6 +76,24 @@ def workspace(base: Path, index: Path, embedder: str) -> tuple[WorkspaceEngine, 
         return list(dict.fromkeys(found))[: max(FIRST)]
 
     return engine, search
+
+
+def updated(
+    base: Path, engine: WorkspaceEngine, texts: dict[str, str], queries: list[Query],
+    index: OnTantivy, searches: dict[str, Search],
+) -> None:  # fmt: skip
+    """Prints how many queries find the same after documents were replaced and put back."""
+    before = {name: [search(query.text) for query in queries] for name, search in searches.items()}
+    names = list(texts)
+    wrong = {name: texts[other] for name, other in zip(names[::10], names[5::10], strict=False)}
+    for new in (wrong, {name: texts[name] for name in wrong}):
+        for name, text in new.items():
+            (base / f"{name}.txt").write_text(text, encoding="utf-8")
+        engine.refresh()
+        index.put(new, at_once=len(new))
+    for name, search in searches.items():
+        same = sum(search(q.text) == old for q, old in zip(queries, before[name], strict=True))
+        print(f"  {len(wrong)} replaced and put back, {name}: {same} queries find the same")
 
 
 def rivals(texts: dict[str, str], language: str) -> dict[str, Search]:
@@ -194,8 +214,17 @@ def measure(language: str, root: Path, most: int, embedder: str, temporary: Path
         return
     engine, search = workspace(base, index, embedder)
     print(f"  index: {size(index) / size(base):.2f} of the text")
-    compare(there, {"workspace": search} | rivals(texts, language))
+    searches = {"workspace": search} | rivals(texts, language)
+    try:
+        on_tantivy = OnTantivy(texts)
+        searches["tantivy, lead, chunks"] = on_tantivy.search
+    except ImportError:
+        on_tantivy = None
+    compare(there, searches)
     print(f"  hits for what no page has: {[len(engine.search(q)) for q in NOTHING]}")
+    if on_tantivy is not None:
+        both = {name: searches[name] for name in ("workspace", "tantivy, lead, chunks")}
+        updated(base, engine, texts, there, on_tantivy, both)
     engine.close()
     change(base, index, embedder)
 
