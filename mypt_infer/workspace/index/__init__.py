@@ -5,5 +5,6 @@
 likeness: `rows` keeps the files of vectors, `embedding` fills them.
 
 FTS5 was here before. Its BM25 weighs all words of a query alike, it ranks either chunks or
-documents, and its time grows with the texts: `docs/workspace_api.md` has the measurements.
+documents, and its time grows with the texts (`docs/workspace_api.md`). tantivy ranks as well as
+this, but an index that was updated would answer otherwise than a new one (`bench/RESULTS.md`).
 """

@@ -44,8 +44,7 @@ class Documents:
         now = state(db)
         self._folder, self._db = folder, db
         self._next, self._meta = int(now["next"]), int(now["meta"])
-        self._lines: list[bytes] = []
-        self._unwritten = 0
+        self._lines = bytearray()
         self._adder: Adder | None = None
 
     def put(self, new: Entry) -> None:
@@ -57,31 +56,19 @@ class Documents:
         created, key = before or (new.modified, self._key(new.path))
         chunks, first = [*cut(new.text)], self._next
         language = language_for(new.text)
-        adder = self._adder = self._adder or Adder(self._db)
+        self._adder = self._adder or Adder(self._db)
         times, lead = _terms(new.title, new.path, chunks, language)
         for i, counted in enumerate(times):
-            adder.add(first + i, counted, lead if i == 0 else Counter())
+            self._adder.add(first + i, counted, lead if i == 0 else Counter())
         lengths = array("H", (min(c.total(), 0xFFFF) for c in times)).tobytes()
         lines = rows.lines(key, new.title, new.path, len(chunks))
-        at = self._meta + self._unwritten
-        row = {
-            "doc_id": key,
-            "path": new.path,
-            "title": new.title,
-            "digest": new.digest,
-            "signature": new.signature,
-            "created": created,
-            "updated": new.modified,
-            "language": language,
-            "first": first,
-            "chunks": len(chunks),
-            "lengths": lengths,
-            "lead": lead.total(),
-            "meta_at": at,
-            "meta_size": len(lines),
-        }
-        marks = ", ".join(f":{name}" for name in row)
-        self._db.execute(f"INSERT INTO docs ({', '.join(row)}) VALUES ({marks})", row)
+        at = self._meta + len(self._lines)
+        row = (
+            key, new.path, new.title, new.digest, new.signature, created, new.modified,
+            language, first, len(chunks), lengths, lead.total(), at, len(lines),
+        )  # fmt: skip
+        marks = "?, " * len(row)
+        self._db.execute(f"INSERT INTO docs VALUES (NULL, {marks}NULL)", row)
         self._db.executemany(
             "INSERT INTO texts VALUES (?, ?)",
             (
@@ -89,10 +76,9 @@ class Documents:
                 for i in range(0, len(chunks), _TOGETHER)
             ),
         )
-        self._lines.append(lines)
-        self._unwritten += len(lines)
+        self._lines += lines
         self._next += len(chunks)
-        if self._unwritten > _GATHERED:
+        if len(self._lines) > _GATHERED:
             self._write_lines()
 
     def remove(self, path: str) -> None:
@@ -128,17 +114,15 @@ class Documents:
             self._write_lines()
 
     def _write_lines(self) -> None:
-        rows.add_lines(self._folder, b"".join(self._lines), self._meta)
-        self._meta += self._unwritten
-        self._lines, self._unwritten = [], 0
+        rows.add_lines(self._folder, self._lines, self._meta)
+        self._meta += len(self._lines)
+        self._lines.clear()
 
     def _key(self, path: str) -> str:
-        taken: set[str] = set()
-        while self._db.execute(
-            "SELECT 1 FROM docs WHERE doc_id = ?", (key := doc_id(path, taken),)
-        ).fetchone():
-            taken.add(key)
-        return key
+        key = doc_id(path)
+        # An id that is longer for the sake of another one begins with the same letters.
+        query = "SELECT doc_id FROM docs WHERE doc_id BETWEEN ? AND ? || 'g'"
+        return doc_id(path, {row[0] for row in self._db.execute(query, (key, key))})
 
 
 def texts(db: sqlite3.Connection, first: int, chunks: int) -> list[str]:

@@ -72,7 +72,6 @@ class Called:
         self.weight, self.floor, self._function = weight, floor, function
 
     def embed(self, texts: Sequence[str]) -> Array:
-        """Returns what the function returns; see `Embedder`."""
         found: Array = self._function(list(texts))
         return found
 
@@ -118,7 +117,6 @@ class HashingEmbedder:
         self.weight, self.floor = 0.15, 0.3
 
     def embed(self, texts: Sequence[str]) -> Array:
-        """Returns unit vectors; see `Embedder`."""
         import numpy as np
 
         out = np.zeros((len(texts), self.dimensions), dtype=np.float32)

@@ -18,6 +18,8 @@ from mypt_infer.workspace.index.store import state
 
 # What is called with the name of a step, and how much of how much is done.
 Progress = Callable[[str, int, int], None]
+# Id, title, first chunk and number of chunks of a document.
+Row = tuple[int, str, int, int]
 # Texts that are embedded at a time. Documents are kept whole, so large ones take several times.
 _BATCH = 64
 
@@ -36,19 +38,20 @@ def embed_missing(
     import numpy as np
 
     now = state(db)
-    name = "" if embedder is None else embedder.name
     if embedder is None:
         if now["embedder"]:
             rows.forget_vectors(folder, db, "", 0)
         return
-    dimensions = int(now["dimensions"]) if now["embedder"] == name else 0
+    dimensions = int(now["dimensions"]) if now["embedder"] == embedder.name else 0
     if dimensions:
         found = rows.vectors_of(folder, int(now["next"]), dimensions)
         bad = [(key,) for key in rows.damaged(db, found)]
         del found
-        if bad:
-            db.executemany("UPDATE docs SET vectors = NULL WHERE id = ?", bad)
-    missing = _missing(db, every=not dimensions)
+        db.executemany("UPDATE docs SET vectors = NULL WHERE id = ?", bad)
+    where = "WHERE vectors IS NULL" if dimensions else ""
+    missing = db.execute(
+        f"SELECT id, title, first, chunks FROM docs {where} ORDER BY path"
+    ).fetchall()
     todo, done = sum(chunks for _, _, _, chunks in missing), 0
     for batch in _batches(missing):
         chunks = [
@@ -60,7 +63,7 @@ def embed_missing(
             pieces.append(vectors_for(embedder, chunks[i : i + _BATCH], dimensions or None))
             if not dimensions:
                 dimensions = pieces[0].shape[1]
-                rows.forget_vectors(folder, db, name, dimensions)
+                rows.forget_vectors(folder, db, embedder.name, dimensions)
         vectors = np.concatenate(pieces)
         at, written = 0, []
         for key, _, first, n in batch:
@@ -73,22 +76,12 @@ def embed_missing(
     said("embedding", todo, todo)
 
 
-def _missing(db: sqlite3.Connection, *, every: bool) -> list[tuple[int, str, int, int]]:
-    """Returns id, title, first chunk and chunks of documents without vectors, or of every one."""
-    where = "" if every else "WHERE vectors IS NULL"
-    return db.execute(f"SELECT id, title, first, chunks FROM docs {where} ORDER BY path").fetchall()
-
-
-def _batches(
-    documents: list[tuple[int, str, int, int]],
-) -> Iterator[list[tuple[int, str, int, int]]]:
-    batch: list[tuple[int, str, int, int]] = []
-    size = 0
+def _batches(documents: list[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
     for row in documents:
         batch.append(row)
-        size += row[3]
-        if size >= _BATCH:
+        if sum(chunks for _, _, _, chunks in batch) >= _BATCH:
             yield batch
-            batch, size = [], 0
+            batch = []
     if batch:
         yield batch

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -132,7 +132,7 @@ class Adder:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db, self._postings = db, Postings(db)
         self._known: dict[str, int] = {}
-        self._gathered: dict[int, array[int]] = {}
+        self._gathered: defaultdict[int, array[int]] = defaultdict(lambda: array("I"))
         self._count = 0
         (self._next,) = db.execute("SELECT coalesce(max(id), 0) + 1 FROM terms").fetchone()
 
@@ -140,13 +140,10 @@ class Adder:
         """Adds the terms of one chunk. Raises ValueError if the index is full."""
         if chunk >= MOST or self._next >= MOST:
             raise ValueError(f"an index holds at most {MOST:,} chunks and words")
-        ids = self._numbers(times)
-        for term, count in times.items():
-            self._gather(ids[term], posting(chunk, count, lead[term]))
-        self._numbers(lead)
-        for term, count in lead.items():
-            if term not in times:
-                self._gather(ids[term], posting(chunk, 0, count))
+        for terms in (times, lead):
+            self._number_all(terms)
+        for term in times.keys() | lead.keys():
+            self._gather(term, posting(chunk, times[term], lead[term]))
         if self._count > _GATHERED:
             self.flush()
 
@@ -170,35 +167,28 @@ class Adder:
         self._gathered.clear()
         self._count = 0
 
-    def _gather(self, term: int, value: int) -> None:
-        found = self._gathered.get(term)
-        if found is None:
-            found = self._gathered[term] = array("I")
-        found.append(value)
+    def _gather(self, term: str, value: int) -> None:
+        self._gathered[self._known[term]].append(value)
         self._count += 1
 
-    def _numbers(self, terms: Iterable[str]) -> dict[str, int]:
-        """Returns the number of each term; new terms get one, and their trigrams postings."""
-        unknown = [term for term in terms if term not in self._known]
-        if unknown:
-            self._known.update(self._postings.ids(unknown))
-            new = sorted(term for term in unknown if term not in self._known)
-            self._number(new)
-            spelled = [(self._known[t], trigrams(t)) for t in new if len(t) in SPELLED]
-            grams = {_MARK + gram for _, found in spelled for gram in found}
-            grams = {gram for gram in grams if gram not in self._known}
-            self._known.update(self._postings.ids(grams))
-            self._number(sorted(gram for gram in grams if gram not in self._known))
-            for term, found in spelled:
-                for gram in found:
-                    self._gather(self._known[_MARK + gram], posting(term, 1))
-        return self._known
+    def _number_all(self, terms: Iterable[str]) -> None:
+        """Gives new terms their numbers, and their trigrams postings."""
+        grams = {t: [_MARK + g for g in trigrams(t)] for t in self._number(terms)}
+        grams = {term: found for term, found in grams.items() if len(term) in SPELLED}
+        self._number(gram for found in grams.values() for gram in found)
+        for term, found in grams.items():
+            for gram in found:
+                self._gather(gram, posting(self._known[term], 1))
 
-    def _number(self, terms: list[str]) -> None:
-        numbered = [(self._next + i, term) for i, term in enumerate(terms)]
-        self._db.executemany("INSERT INTO terms VALUES (?, ?)", numbered)
-        self._known.update((term, key) for key, term in numbered)
-        self._next += len(numbered)
+    def _number(self, terms: Iterable[str]) -> list[str]:
+        """Gives new terms their numbers, and returns these terms."""
+        unknown = {term for term in terms if term not in self._known}
+        self._known.update(self._postings.ids(unknown))
+        new = sorted(term for term in unknown if term not in self._known)
+        self._db.executemany("INSERT INTO terms VALUES (?, ?)", enumerate(new, self._next))
+        self._known.update((term, key) for key, term in enumerate(new, self._next))
+        self._next += len(new)
+        return new
 
 
 def _keys(term: int) -> tuple[int, int]:

@@ -88,22 +88,18 @@ def lengths(db: sqlite3.Connection) -> Lengths:
     )
 
 
-class Ranked(NamedTuple):
-    """Scores of documents, by their place in `Lengths`, and of chunks; the best is near to 1."""
+def rank(words: Iterable[Word], known: Lengths) -> tuple[Floats, Floats]:
+    """Returns the scores of documents, by their place in `Lengths`, and of chunks.
 
-    docs: Floats
-    chunks: Floats
-
-
-def rank(words: Iterable[Word], known: Lengths) -> Ranked:
-    """Returns the scores of all documents and chunks; 0 where no word was found."""
+    The best is near to 1; 0 is where no word was found.
+    """
     import numpy as np
 
     count = len(known.ids)
     docs = np.zeros(count, dtype=np.float32)
     chunks = np.zeros(len(known.chunk), dtype=np.float32)
     if not count:
-        return Ranked(docs, chunks)
+        return docs, chunks
     reach = 0.0
     for postings, weight in words:
         at = (postings >> 8).astype(np.int64)
@@ -125,7 +121,7 @@ def rank(words: Iterable[Word], known: Lengths) -> Ranked:
         docs[here] += _LEAD * rarity * in_lead[led] / (in_lead[led] + known.lead[here])
     docs += _CHUNK * np.maximum.reduceat(chunks, known.first)
     most = np.float32(max(reach, 1e-9) * (1 + _LEAD + _CHUNK))
-    return Ranked(docs / most, chunks / most)
+    return docs / most, chunks / most
 
 
 def _held_back(length: Floats, every: npt.NDArray[np.generic], share: float) -> Floats:

@@ -33,20 +33,9 @@ _FLOAT = 4
 
 def lines(doc: str, title: str, path: str, chunks: int) -> bytes:
     """Returns the lines of a document's chunks."""
-    out = (
-        json.dumps(
-            {
-                "chunk_id": chunk_id(doc, position),
-                "doc_id": doc,
-                "title": title,
-                "path": path,
-                "position": position,
-            },
-            ensure_ascii=False,
-        )
-        for position in range(chunks)
-    )
-    return "".join(f"{line}\n" for line in out).encode()
+    of_doc = {"doc_id": doc, "title": title, "path": path}
+    values = ({"chunk_id": chunk_id(doc, i)} | of_doc | {"position": i} for i in range(chunks))
+    return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in values).encode()
 
 
 def settle(folder: Path, db: sqlite3.Connection) -> None:
@@ -75,7 +64,7 @@ def settle(folder: Path, db: sqlite3.Connection) -> None:
         db.execute("DELETE FROM gone")
 
 
-def add_lines(folder: Path, text: bytes, at: int) -> None:
+def add_lines(folder: Path, text: bytearray, at: int) -> None:
     """Writes lines into meta.jsonl from a place on, and to the disk."""
     with (folder / META).open("r+b" if at else "wb") as file:
         file.seek(at)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Floats = npt.NDArray[np.float32]
-    Ints = npt.NDArray[np.intp]
 
 # The most words of a query that are searched for, and the most chunks of one document.
 _WORDS, _OF_ONE = 48, 50
@@ -65,7 +64,9 @@ class Searcher:
         self._vectors, self._made = vectors[:size], np.zeros(size, dtype=bool)
         self._made[live] = good[self._known.doc_of[live]]
 
-    def hits(self, db: sqlite3.Connection, query: str, top_k: int) -> Iterator[Hit]:
+    def hits(
+        self, db: sqlite3.Connection, query: str, top_k: int
+    ) -> Iterator[tuple[str, int, int, float]]:
         """Yields id and first chunk of a document, the number of a chunk of it, and its score.
 
         The best first, at least `top_k` if so many fit. Raises EmbedderError.
@@ -83,14 +84,12 @@ class Searcher:
             docs = ((docs + weight * whole) / (1 + weight)).astype(np.float32)
             chunks = ((chunks + weight * likeness) / (1 + weight)).astype(np.float32)
         most = min(len(docs), 4 * top_k)
-        best = np.argpartition(-docs, most - 1)[:most]
-        names = self._names(db, best)
+        best = {int(known.ids[i]): int(i) for i in np.argpartition(-docs, most - 1)[:most]}
+        marks = ",".join(map(str, best))
+        names = db.execute(f"SELECT doc_id, id FROM docs WHERE id IN ({marks})").fetchall()
         # Equal scores are in the order of ids, whenever their documents were indexed.
-        heap = [
-            (-round(float(docs[doc]), 5), names[int(doc)], 0, int(doc))
-            for doc in best
-            if docs[doc] > 0
-        ]
+        heap = [(-round(float(docs[best[key]]), 5), name, 0, best[key]) for name, key in names]
+        heap = [entry for entry in heap if docs[entry[3]] > 0]
         heapify(heap)
         orders: dict[int, list[int]] = {}
         while heap:
@@ -117,13 +116,10 @@ class Searcher:
             elif len(word) == 1 and not word.isascii():
                 yield _united(postings, postings.ids(postings.beginning(word)).values())
             else:
-                yield self._spelled(postings, [word, *terms])
-
-    def _spelled(self, postings: Postings, spellings: list[str]) -> Word:
-        near = dict(spelled_like(spellings, postings))
-        least = 0.85 * max(near.values(), default=0)
-        ids = postings.ids(term for term, weight in near.items() if weight >= least)
-        return _united(postings, ids.values())._replace(weight=max(near.values(), default=0))
+                near = spelled_like([word, *terms], postings)
+                best = max(near.values(), default=0)
+                alike = postings.ids(term for term in near if near[term] >= 0.85 * best)
+                yield _united(postings, alike.values())._replace(weight=best)
 
     def _likeness(self, query: str) -> Floats | None:
         """Returns the likeness of each chunk's vector to the query's; 0 below the floor."""
@@ -135,15 +131,6 @@ class Searcher:
         likeness: Floats = np.array(self._vectors @ vector)
         likeness[(likeness < self._embedder.floor) | ~self._made] = 0
         return likeness
-
-    def _names(self, db: sqlite3.Connection, docs: Ints) -> dict[int, str]:
-        ids = {int(self._known.ids[doc]): int(doc) for doc in docs}
-        marks = ",".join(str(key) for key in ids)
-        rows = db.execute(f"SELECT id, doc_id FROM docs WHERE id IN ({marks})")
-        return {ids[key]: name for key, name in rows}
-
-
-Hit = tuple[str, int, int, float]
 
 
 def _united(postings: Postings, terms: Iterable[int]) -> Word:

@@ -6,8 +6,6 @@ a slip of the pen, a part of a compound, or a compound of words that there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from mypt_infer.workspace.index.postings import Postings, trigrams
 
 # Less alike than this, two words are not the same; the share of trigrams of both that both have.
@@ -16,16 +14,20 @@ _ALIKE = 0.5
 _MOST = 8
 # A part of a compound has so many letters, and this share of the compound's.
 _PART, _COVERED = 4, 0.5
-_WRITTEN_OUT = (("ae", "a"), ("oe", "o"), ("ue", "u"))
+# Umlauts written as two letters, and as they are indexed.
+_UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
 
-def spelled_like(spellings: list[str], postings: Postings) -> list[tuple[str, float]]:
+def spelled_like(spellings: list[str], postings: Postings) -> dict[str, float]:
     """Returns the terms that are most like a word or its stems, best first, with their weights.
 
-    An empty list if nothing is: letters that no document has find nothing.
+    Nothing if none is: letters that no document has find nothing.
     """
     found: dict[str, float] = {}
-    for spelling in dict.fromkeys([*spellings, *_umlauts(spellings[0])]):
+    folded = spellings[0]
+    for letters, umlaut in _UMLAUTS:
+        folded = folded.replace(letters, umlaut)
+    for spelling in dict.fromkeys([*spellings, folded]):
         grams = trigrams(spelling)
         for term, shared in postings.near(spelling).items():
             likeness = 2 * shared / (len(grams) + len(trigrams(term)))
@@ -36,13 +38,4 @@ def spelled_like(spellings: list[str], postings: Postings) -> list[tuple[str, fl
             if likeness >= _ALIKE:
                 found[term] = max(likeness, found.get(term, 0.0))
     best = sorted(found, key=lambda term: (-found[term], term))[:_MOST]
-    return [(term, round(0.9 * found[term], 3)) for term in best]
-
-
-def _umlauts(word: str) -> Iterator[str]:
-    """Yields a word with its umlauts as they are indexed, if they may be written as two letters."""
-    plain = word
-    for two, one in _WRITTEN_OUT:
-        plain = plain.replace(two, one)
-    if plain != word:
-        yield plain
+    return {term: round(0.9 * found[term], 3) for term in best}

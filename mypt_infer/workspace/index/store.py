@@ -201,7 +201,7 @@ def set_state(connection: sqlite3.Connection, **values: str | int) -> None:
 
 def usable(folder: Path | None) -> bool:
     """Returns whether an index can be read: it was made by this version."""
-    return folder is not None and _state_of(folder).get("version") == VERSION
+    return folder is not None and bool(_state_of(folder))
 
 
 def embedder_of(index: Path) -> str:
@@ -209,13 +209,14 @@ def embedder_of(index: Path) -> str:
 
     Returns an empty string if there is none, or no index that this version can read.
     """
-    found = _state_of(current(index) or index)
-    return found.get("embedder", "") if found.get("version") == VERSION else ""
+    return _state_of(current(index) or index).get("embedder", "")
 
 
 def _state_of(folder: Path) -> dict[str, str]:
+    """Returns the state of an index that this version made, an empty dict for any other."""
     try:
         with closing(connect(folder / SQLITE)) as connection:
-            return state(connection)
+            values = state(connection)
     except sqlite3.Error:
         return {}
+    return values if values.get("version") == VERSION else {}
