@@ -12,31 +12,16 @@ import hashlib
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mypt_infer.workspace.files import Seen, Skipped, Tree
-from mypt_infer.workspace.index import rows
+from mypt_infer.workspace.index import rows, store
 from mypt_infer.workspace.index.documents import Documents, Entry
 from mypt_infer.workspace.index.embed import Embedder
 from mypt_infer.workspace.index.embedding import Progress, embed_missing, silent
-from mypt_infer.workspace.index.store import (
-    META,
-    SCHEMA,
-    SQLITE,
-    VECTORS,
-    VERSION,
-    connect,
-    current,
-    locked,
-    new_folder,
-    set_state,
-    state,
-    sweep,
-    usable,
-    writing,
-)
+from mypt_infer.workspace.index.store import META, SQLITE, VECTORS, VERSION, current, writing
 from mypt_infer.workspace.readers import Unreadable, read
 
 # A refresh that changes more than so many documents or bytes is made in a copy of the index, as
@@ -71,11 +56,11 @@ def refresh(
     vectors that are missing are made, and kept batch by batch. Raises NotADirectoryError if `base`
     is no folder, IndexBusyError while another process writes the index, and EmbedderError.
     """
-    with Tree(base) as tree, locked(index):
+    with Tree(base) as tree, store.locked(index):
         old = current(index)
-        sweep(index, old)
-        old = old if old is not None and _settled(old) else None
-        known = _known(old) if old is not None else {}
+        store.sweep(index, old)
+        settled = _settled(old)
+        old, known = (None, {}) if settled is None else (old, settled)
         skipped: list[Skipped] = []
         changed: list[Seen] = []
         kept: set[str] = set()
@@ -113,46 +98,41 @@ def refresh(
             count, chunks = db.execute(
                 "SELECT count(*), coalesce(sum(chunks), 0) FROM docs"
             ).fetchone()
-        folder = current(index) or folder
         with closing(writing(folder / SQLITE, whole=False)) as db:
-            rows.settle(folder, db)
             embed_missing(folder, db, embedder, progress)
     skipped.sort(key=lambda left: left.path)
     return Report(count, chunks, added, replaced, len(removed), tuple(skipped))
 
 
 def _read(tree: Tree, seen: Seen) -> Entry | Skipped:
-    found = tree.read(seen.path)
-    if isinstance(found, Skipped):
-        return found
-    digest = hashlib.sha256(found.data).hexdigest()
+    file = tree.read(seen.path)
+    if isinstance(file, Skipped):
+        return file
+    digest = hashlib.sha256(file.data).hexdigest()
     try:
-        content = read(found.path, found.data)
+        return Entry(file.path, *read(file.path, file.data), digest, seen.signature, file.modified)
     except Unreadable as error:
-        return Skipped(found.path, str(error))
-    return Entry(found.path, content.title, content.text, digest, seen.signature, found.modified)
+        return Skipped(file.path, str(error))
 
 
-def _settled(folder: Path) -> bool:
-    """Puts right what a killed writer left; returns whether the index can be continued."""
-    if not usable(folder):
-        return False
+def _settled(folder: Path | None) -> dict[str, tuple[str, str]] | None:
+    """Puts right what a killed writer left; returns signature and digest of documents, by path.
+
+    Returns None if the index cannot be continued.
+    """
+    if folder is None or not store.usable(folder):
+        return None
     try:
         with closing(writing(folder / SQLITE, whole=False)) as db:
             rows.settle(folder, db)
-            (chunks,) = db.execute("SELECT coalesce(sum(chunks), 0) FROM docs").fetchone()
-            following = int(state(db)["next"])
+            docs = db.execute("SELECT path, signature, digest, chunks FROM docs").fetchall()
+            following = int(store.state(db)["next"])
     except (sqlite3.Error, OSError, ValueError, KeyError):
-        return False
+        return None
     # The numbers of chunks that are gone are not used again: after many changes, all begins anew.
-    return bool(following < 2 * chunks + _SPARE)
-
-
-def _known(folder: Path) -> dict[str, tuple[str, str]]:
-    """Returns signature and digest of all documents, by path."""
-    with closing(connect(folder / SQLITE)) as db:
-        found = db.execute("SELECT path, signature, digest FROM docs")
-        return {path: (signature, digest) for path, signature, digest in found}
+    if following >= 2 * sum(doc[3] for doc in docs) + _SPARE:
+        return None
+    return {path: (signature, digest) for path, signature, digest, _ in docs}
 
 
 @contextmanager
@@ -164,21 +144,16 @@ def _next_state(
     The state is made in the folder `here`, or in a new one, a copy of `old`. It is the current one
     when the block ends without an exception.
     """
-    if here is not None:
-        with closing(writing(here / SQLITE, whole=False)) as db:
-            db.execute("BEGIN")
-            yield here, db
-            db.execute("COMMIT")
-        return
-    with new_folder(index) as made:
-        if old is not None:
+    with ExitStack() as stack:
+        folder = here or stack.enter_context(store.new_folder(index))
+        if old is not None and here is None:
             for name in (SQLITE, META, VECTORS):
-                shutil.copyfile(old / name, made / name)
-        with closing(writing(made / SQLITE, whole=True)) as db:
-            if old is None:
-                db.executescript(SCHEMA)
-                set_state(db, version=VERSION, embedder="", dimensions=0, next=0, meta=0)
-            db.execute("BEGIN")
-            yield made, db
-            db.execute("COMMIT")
-            rows.settle(made, db)
+                shutil.copyfile(old / name, folder / name)
+        db = stack.enter_context(closing(writing(folder / SQLITE, whole=here is None)))
+        if old is None:
+            db.executescript(store.SCHEMA)
+            store.set_state(db, version=VERSION, embedder="", dimensions=0, next=0, meta=0)
+        db.execute("BEGIN")
+        yield folder, db
+        db.execute("COMMIT")
+        rows.settle(folder, db)

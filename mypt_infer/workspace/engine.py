@@ -11,32 +11,22 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from mypt_infer.workspace import build
-from mypt_infer.workspace.build import Report
 from mypt_infer.workspace.embedders import embedder_for, named
+from mypt_infer.workspace.index import store
 from mypt_infer.workspace.index.documents import texts
 from mypt_infer.workspace.index.embed import Embedder
 from mypt_infer.workspace.index.embedding import Progress, silent
 from mypt_infer.workspace.index.model import Chunk, Document, chunk_id
 from mypt_infer.workspace.index.searcher import Searcher
-from mypt_infer.workspace.index.store import (
-    SQLITE,
-    IndexBusyError,
-    WorkspaceError,
-    connect,
-    current,
-    default_index,
-    embedder_of,
-    usable,
-)
+from mypt_infer.workspace.index.store import SQLITE, IndexBusyError, WorkspaceError, current, usable
 
 MAX_TOP_K = 50
-_DOCUMENT = "SELECT doc_id, title, path, created, updated FROM docs"
 
 
 class WorkspaceEngine:
@@ -62,8 +52,8 @@ class WorkspaceEngine:
         progress: Progress = silent,
     ) -> None:
         self.base_dir = Path(base_dir)
-        self.index_dir = default_index(self.base_dir) if index_dir is None else Path(index_dir)
-        before = embedder_of(self.index_dir)
+        self.index_dir = Path(index_dir or store.default_index(self.base_dir))
+        before = store.embedder_of(self.index_dir)
         self.embedder = named(before) if embedder is None else embedder_for(embedder)
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
@@ -83,7 +73,7 @@ class WorkspaceEngine:
                 if not there:
                     raise
 
-    def refresh(self, *, progress: Progress = silent) -> Report:
+    def refresh(self, *, progress: Progress = silent) -> build.Report:
         """Reads what has changed in the folder; returns what was done.
 
         `progress` is called with the name of a step, and how many of how many are done. Raises
@@ -109,7 +99,7 @@ class WorkspaceEngine:
             try:
                 if folder is None:
                     raise FileNotFoundError(self.index_dir)
-                db = connect(folder / SQLITE)
+                db = store.connect(folder / SQLITE)
             except (OSError, sqlite3.Error):
                 continue
             with self._lock:
@@ -144,32 +134,30 @@ class WorkspaceEngine:
             except (sqlite3.Error, zlib.error) as error:
                 raise self._unreadable() from error
 
-    def _all(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
-        with self._reading() as db, closing(db.execute(query, values)) as cursor:
-            return cursor.fetchall()
+    def _all(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        with self._reading() as db:
+            return db.execute(query, [*map(_text, values)]).fetchall()
 
     # Documents
 
+    def _documents(self, condition: str, *values: str) -> list[Document]:
+        query = f"SELECT doc_id, title, path, created, updated FROM docs {condition} ORDER BY path"
+        return [Document(*row) for row in self._all(query, *values)]
+
     def list_docs(self) -> list[Document]:
         """Returns all documents, sorted by path."""
-        return [_document(row) for row in self._all(f"{_DOCUMENT} ORDER BY path")]
+        return self._documents("")
 
     def get_doc(self, doc_id: str) -> Document | None:
         """Returns the document with this id, or None."""
-        return next(
-            (_document(row) for row in self._all(f"{_DOCUMENT} WHERE doc_id = ?", _text(doc_id))),
-            None,
-        )
+        return next(iter(self._documents("WHERE doc_id = ?", doc_id)), None)
 
     def find_docs(self, title: str) -> list[Document]:
         """Returns the documents with this title, sorted by path.
 
         Case and white space are ignored if no title is exactly the same.
         """
-        exact = [
-            _document(row)
-            for row in self._all(f"{_DOCUMENT} WHERE title = ? ORDER BY path", _text(title))
-        ]
+        exact = self._documents("WHERE title = ?", title)
         wanted = " ".join(title.split()).casefold()
         return exact or [d for d in self.list_docs() if d.title.casefold() == wanted]
 
@@ -183,18 +171,14 @@ class WorkspaceEngine:
         query = "SELECT first, chunks FROM docs WHERE doc_id = ?"
         key, begin = _text(doc_id), max(0, begin)
         with self._reading() as db:
-            for first, chunks in db.execute(query, (key,)).fetchall():
-                count = chunks - begin if most < 0 else min(most, chunks - begin)
-                found = texts(db, first + begin, count) if count > 0 else []
-                return [
-                    Chunk(chunk_id(key, begin + i), key, text, begin + i)
-                    for i, text in enumerate(found)
-                ]
-        return []
+            ((first, chunks),) = db.execute(query, (key,)).fetchall() or [(0, 0)]
+            count = chunks - begin if most < 0 else min(most, chunks - begin)
+            pieces = texts(db, first + begin, count) if count > 0 else []
+        return [Chunk(chunk_id(key, i), key, text, i) for i, text in enumerate(pieces, begin)]
 
     def count_chunks(self, doc_id: str) -> int:
         """Returns the number of chunks of a document."""
-        rows = self._all("SELECT chunks FROM docs WHERE doc_id = ?", _text(doc_id))
+        rows = self._all("SELECT chunks FROM docs WHERE doc_id = ?", doc_id)
         return int(rows[0][0]) if rows else 0
 
     def get_chunk(self, chunk_id: str) -> Chunk | None:
@@ -235,7 +219,3 @@ class WorkspaceEngine:
 
 def _text(value: str) -> str:
     return value.encode("utf-8", "replace").decode().replace("\0", " ")
-
-
-def _document(row: tuple[Any, ...]) -> Document:
-    return Document(str(row[0]), str(row[1]), str(row[2]), float(row[3]), float(row[4]))

@@ -12,7 +12,7 @@ import stat
 import time
 import unicodedata
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +80,10 @@ class Tree:
 
         Names that begin with a dot are not yielded.
         """
-        avoid = _identity(without)
+        avoid = None
+        if without is not None:
+            with suppress(OSError):
+                avoid = without.stat()
         fresh = time.time_ns() - _FRESH
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
@@ -89,14 +92,12 @@ class Tree:
             folders: list[tuple[str, ...]] = []
             try:
                 with self._folder(parts) as here:
-                    if avoid is not None and _same(here, avoid):
+                    if avoid is not None and os.path.samestat(os.fstat(here), avoid):
                         continue
                     with os.scandir(here) as entries:
-                        names = sorted(
-                            (entry for entry in entries if not entry.name.startswith(".")),
-                            key=lambda entry: entry.name,
-                        )
-                        for entry in names:
+                        for entry in sorted(entries, key=lambda entry: entry.name):
+                            if entry.name.startswith("."):
+                                continue
                             found = _look(prefix + entry.name, entry, len(parts), fresh)
                             if found is None:
                                 folders.append((*parts, entry.name))
@@ -111,9 +112,18 @@ class Tree:
         *parts, name = path.split("/")
         try:
             with self._folder(tuple(parts)) as here:
-                return _read(path, name, here)
+                file = os.fdopen(os.open(name, _FLAGS, dir_fd=here), "rb")
+            with file:
+                # Of the opened file: by now, the name may mean another one.
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    return Skipped(path, "no regular file")
+                data = file.read(MAX_BYTES + 1)
         except OSError as error:
             return Skipped(path, error.strerror or "cannot be read")
+        if len(data) > MAX_BYTES:
+            return Skipped(path, _LARGE)
+        return Found(path, data, status.st_mtime)
 
     @contextmanager
     def _folder(self, parts: tuple[str, ...]) -> Iterator[int]:
@@ -149,31 +159,6 @@ def _look(path: str, entry: os.DirEntry[str], depth: int, fresh: int) -> Seen | 
         deep = depth >= MAX_DEPTH
         return Skipped(path, f"more than {MAX_DEPTH} folders deep") if deep else None
     return Skipped(path, "a link" if stat.S_ISLNK(kind) else "no regular file")
-
-
-def _read(path: str, name: str, folder: int) -> Found | Skipped:
-    with closing(os.fdopen(os.open(name, _FLAGS, dir_fd=folder), "rb")) as file:
-        # Of the opened file: by now, the name may mean another one.
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return Skipped(path, "no regular file")
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        return Skipped(path, _LARGE)
-    return Found(path, data, status.st_mtime)
-
-
-def _identity(folder: Path | None) -> tuple[int, int] | None:
-    try:
-        found = folder.stat() if folder is not None else None
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino) if found is not None else None
-
-
-def _same(folder: int, identity: tuple[int, int]) -> bool:
-    status = os.fstat(folder)
-    return (status.st_dev, status.st_ino) == identity
 
 
 def odd(path: str) -> str:
