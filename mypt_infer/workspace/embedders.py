@@ -1,15 +1,10 @@
-"""TODO mypt_infer.workspace.embedders."""
+"""Makes an Embedder of what a caller passes: an object, a function, a name or an address."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Array = npt.NDArray[np.float32]
 from mypt_infer.workspace.index.embed import Called, Embedder, HashingEmbedder
 
 

@@ -55,13 +55,10 @@ class Service:
         """Returns the vectors of texts, (texts, dimensions). Raises EmbedderError."""
         import numpy as np
 
-        found = [
-            vector
-            for at in range(0, len(texts), _BATCH)
-            for vector in self._ask([*texts[at : at + _BATCH]])
-        ]
+        batches = (self._ask([*texts[i : i + _BATCH]]) for i in range(0, len(texts), _BATCH))
+        vectors = [vector for batch in batches for vector in batch]
         try:
-            return np.array(found, dtype=np.float32)
+            return np.array(vectors, dtype=np.float32)
         except (TypeError, ValueError):
             raise self._error("its vectors are not lists of numbers of one length") from None
 

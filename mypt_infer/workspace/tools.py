@@ -7,6 +7,7 @@ and results.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mypt_infer.toolbox import Fits, Tool, Toolbox, ToolFault
@@ -44,17 +45,13 @@ class WorkspaceTools:
         """
         query = args.get("query", "")
         chunks = self.engine.search(query, top_k=int(args.get("top_k", TOP_K)))
-        titles = {
-            key: doc.title
-            for key in {c.doc_id for c in chunks}
-            if (doc := self.engine.get_doc(key)) is not None
-        }
+        docs = {key: self.engine.get_doc(key) for key in {c.doc_id for c in chunks}}
         letters = max(2 * _LEAST, HITS // max(1, len(chunks)))
         documents = [
             {
                 "chunk_id": c.chunk_id,
                 "doc_id": c.doc_id,
-                "title": titles.get(c.doc_id, ""),
+                "title": doc.title if (doc := docs[c.doc_id]) else "",
                 "text": snippet(c.text, query, letters),
                 "position": c.position,
                 "score": round(c.score, 2),
@@ -71,12 +68,10 @@ class WorkspaceTools:
         next page, or None.
         """
         prefix, offset = args.get("prefix", "").casefold(), _from(args, "offset")
-        found = [d for d in self.engine.list_docs() if d.path.casefold().startswith(prefix)]
-        rows = [
-            {"doc_id": d.doc_id, "title": d.title, "path": d.path}
-            for d in found[offset : offset + ROWS]
-        ]
-        return _rows({"total": len(found)}, rows, offset)
+        docs = [d for d in self.engine.list_docs() if d.path.casefold().startswith(prefix)]
+        page = docs[offset : offset + ROWS]
+        rows = [{"doc_id": d.doc_id, "title": d.title, "path": d.path} for d in page]
+        return _rows({"total": len(docs)}, rows, offset)
 
     def workspace_get_doc(self, args: dict[str, Any]) -> dict[str, Any]:
         """Returns a page of the document with this id, or with this title, from `position` on.
@@ -111,9 +106,8 @@ class WorkspaceTools:
         begin, offset = _from(args, "position"), _from(args, "offset")
         total = self.engine.count_chunks(doc.doc_id)
         if begin >= max(1, total):
-            raise ToolFault(
-                "not_found", f"{doc.doc_id!r} has the positions 0 to {max(0, total - 1)}"
-            )
+            last = max(0, total - 1)
+            raise ToolFault("not_found", f"{doc.doc_id!r} has the positions 0 to {last}")
         text = "".join(c.text for c in self.engine.get_chunks(doc.doc_id, begin, chunks))[offset:]
         page = {"doc_id": doc.doc_id, "title": doc.title, "text": text, "position": begin}
         after = begin + chunks if begin + chunks < total else None
@@ -151,18 +145,15 @@ class WorkspaceTools:
     def _document(self, args: dict[str, Any]) -> Document:
         key = _one_of(args, "doc_id", "title") if "text" not in args else "doc_id"
         wanted = args[key]
-        found = (
-            [self.engine.get_doc(wanted)] if key == "doc_id" else [*self.engine.find_docs(wanted)]
-        )
-        if not found or found[0] is None:
+        one = self.engine.get_doc(wanted) if key == "doc_id" else None
+        docs = self.engine.find_docs(wanted) if key == "title" else [one] if one else []
+        if not docs:
             raise ToolFault("not_found", f"no document has the {key} {wanted!r}")
-        if len(found) > 1:
-            raise ToolFault(
-                "ambiguous",
-                f"{len(found)} documents have that title; ask by doc_id: "
-                f"{', '.join(d.doc_id for d in found if d)}",
-            )
-        return found[0]
+        if len(docs) > 1:
+            ids = ", ".join(doc.doc_id for doc in docs)
+            message = f"{len(docs)} documents have that title; ask by doc_id: {ids}"
+            raise ToolFault("ambiguous", message)
+        return docs[0]
 
 
 def _from(args: dict[str, Any], name: str) -> int:
@@ -175,11 +166,8 @@ def _from(args: dict[str, Any], name: str) -> int:
 
 def _one_of(args: dict[str, Any], first: str, second: str) -> str:
     if (first in args) == (second in args):
-        raise ToolFault(
-            "bad_arguments",
-            f'expected one of "{first}" and "{second}", got '
-            f"{'both' if first in args else 'neither'}",
-        )
+        count = "both" if first in args else "neither"
+        raise ToolFault("bad_arguments", f'expected one of "{first}" and "{second}", got {count}')
     return first if first in args else second
 
 
@@ -227,11 +215,6 @@ SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "workspace.summarize": ("summarize content", _object(doc_id=_TEXT, text=_TEXT)),
 }
-_SHORTEN: dict[str, Callable[[WorkspaceTools, dict[str, Any], Any, Fits], Any]] = {
-    "workspace.search": WorkspaceTools.shorter_hits,
-    "workspace.list_docs": WorkspaceTools.shorter_list,
-    "workspace.get_doc": WorkspaceTools.shorter_page,
-}
 
 
 def toolbox(tools: WorkspaceTools) -> Toolbox:
@@ -246,14 +229,12 @@ def toolbox(tools: WorkspaceTools) -> Toolbox:
     - workspace.summarize(doc_id or text) - summarize content
     """
 
-    def bound(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        return lambda args: TOOL_REGISTRY[name](tools, args)
-
-    def shorten(name: str) -> Callable[[dict[str, Any], Any, Fits], Any] | None:
-        made = _SHORTEN.get(name)
-        return None if made is None else lambda args, value, fits: made(tools, args, value, fits)
-
+    shorten = {
+        "workspace.search": tools.shorter_hits,
+        "workspace.list_docs": tools.shorter_list,
+        "workspace.get_doc": tools.shorter_page,
+    }
     return Toolbox(
-        Tool(name, description, schema, bound(name), shorten(name))
-        for name, (description, schema) in SCHEMAS.items()
+        Tool(name, *SCHEMAS[name], partial(function, tools), shorten.get(name))
+        for name, function in TOOL_REGISTRY.items()
     )
