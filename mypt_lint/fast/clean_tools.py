@@ -8,11 +8,12 @@ put before the checker, once, beside the shortest chat that there is.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from itertools import product
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import product, repeat
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_texts import CleanTexts
@@ -20,10 +21,11 @@ from mypt_lint.fast.plain_tool_tags import SIGNS as IN_TAGS
 from mypt_lint.fast.plain_tool_tags import apart_from, whole_tools
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec.adapters.splitter import Split, Splitter
-from mypt_spec.bodies.fitting import Fitting, Given, by_tool, come_back, listed
+from mypt_spec.bodies.definitions import parameters_of
+from mypt_spec.bodies.json_schema import SchemaError, fit, misfits, undeclared
 from mypt_spec.bodies.plain_schema import Definitions, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
-from mypt_spec.bodies.tagged import TAGS
+from mypt_spec.bodies.tagged import KINDS, NAMES, STRING, TAGS
 from mypt_spec.memo import Memo
 
 _LISTS, _ROOM = 2000, 8 << 20  # lists that are remembered; bytes of all
@@ -32,6 +34,19 @@ _NONE = frozenset[str]()
 _TAGS = [tag.encode() for tag in TAGS]
 LOST = "MYP360"  # what the text of tools does not say
 MISFIT = "MYP353"  # arguments that do not fit their tool
+_MANY = 8  # calls of a tool for which its schema is compiled at once
+_JSON = "tfnNI"  # letters with which a text that is JSON may begin
+_KIND: dict[type, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
+_scalar = {kind: name for kind, name in _KIND.items() if kind not in (list, dict)}.get
+Given = Sequence[dict[str, Any]]
 _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
 
 
@@ -53,7 +68,7 @@ class CleanTools:
         # Strings of definitions, and names; -1: not clean.
         self.known = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
         self.seen = Memo[int, None](_HASHES)
-        self.fitting = Memo[bytes, Fitting](_LISTS, room=_ROOM)
+        self.declared = Memo[bytes, Declared](_LISTS, room=_ROOM)
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
         self.tagged = checker.dialect.table.tagged
@@ -79,7 +94,7 @@ class CleanTools:
             else:
                 own = plain[1]
                 bound = called and self.binds
-                if bound and not self._prove(*_paired(split), Fitting(tools, own)):
+                if bound and not self._prove(*_paired(split), Declared(tools, own)):
                     return -1, None
         if tools is not None or declared:
             for name in called:
@@ -102,7 +117,7 @@ class CleanTools:
         """Returns the strings of definitions, -1 where they are not clean, and the names."""
         plain = plain_tools(raw)
         names = self._names(raw) if plain is None else frozenset(plain[1])
-        self.fitting.keep(raw, Fitting(raw, {} if plain is None else plain[1]), len(raw))
+        self.declared.keep(raw, Declared(raw, {} if plain is None else plain[1]), len(raw))
         again = None if plain is None else written(plain[0])
         strings = unescaped_quotes(raw if again is None else again) // 2
         found = (strings, names) if self._are_clean(raw, again) else (-1, _NONE)
@@ -125,24 +140,19 @@ class CleanTools:
             elif split.called and self.tagged:
                 return False  # nothing says how values are read
         return all(
-            self._prove(*both, self.fitting.known.get(raw) or Fitting(raw, {}))
+            self._prove(*both, self.declared.known.get(raw) or Declared(raw, {}))
             for raw, both in groups.items()
         )
 
-    def _prove(self, called: Sequence[str], given: Given, fitting: Fitting) -> bool:
+    def _prove(self, called: Sequence[str], given: Given, tools: Declared) -> bool:
         """Returns whether the arguments of calls fit their tools, and come back from tags."""
         if len(called) != len(given) or (
-            self.tagged and not self._are_back(called, given, fitting)
+            self.tagged and any(tag in self.encode(given) for tag in _TAGS)
         ):
             return False
-        return fitting.proves(called, given)
-
-    def _are_back(self, called: Sequence[str], given: Given, fitting: Fitting) -> bool:
-        """Returns whether arguments that are written as tags are proved to come back."""
-        encoded = self.encode(given)
-        return not any(tag in encoded for tag in _TAGS) and all(
-            come_back(some, fitting.plain.get(name))
-            for name, some in by_tool(called, given).items()
+        return all(
+            tools.fit(name, some) and (not self.tagged or _come_back(some, tools.plain.get(name)))
+            for name, some in _by_tool(called, given).items()
         )
 
     def come_back(self, encoded: bytes) -> bool:
@@ -165,7 +175,7 @@ class CleanTools:
     def _names(self, raw: bytes) -> frozenset[str]:
         """Returns the names in definitions that are JSON, or the text of JSON; none if unknown."""
         try:
-            return frozenset([tool.get("function", tool)["name"] for tool in listed(raw)])
+            return frozenset([tool.get("function", tool)["name"] for tool in _listed(raw)])
         except (TypeError, KeyError, AttributeError):
             return _NONE
 
@@ -178,6 +188,143 @@ class CleanTools:
             and self.texts.are_clean_in(proved, lambda: tools)
             and self.splitter.tools_come_back(tools, text, whole=self.whole)
         )
+
+
+class Declared:
+    """The parameters of a list of tools, as JSON or as `plain_tools` returns them.
+
+    `plain` are those that it returns by their names, if any.
+    """
+
+    __slots__ = ("_schemas", "plain", "tools")  # many are kept
+
+    def __init__(self, tools: Any, plain: Mapping[str, Any]) -> None:
+        self.tools, self.plain = tools, plain
+        self._schemas: dict[str, Any] | None = None
+
+    def _schema(self, name: str) -> Any:
+        if self._schemas is None:
+            raw = self.tools if isinstance(self.tools, bytes) else written(self.tools)
+            self._schemas = parameters_of(_listed(raw))
+        return self._schemas.get(name)
+
+    def fit(self, name: str, given: Given) -> bool:
+        """Returns whether the arguments of calls fit their tool; those of an unknown one do.
+
+        To compile a schema takes longer than to look at a few arguments.
+        """
+        plain = self.plain.get(name, False)
+        if len(given) < _MANY and all(map(_fits_declared, given, repeat(plain))):
+            return True
+        schema = self._schema(name)
+        try:
+            if schema is None or fit(given, {"additionalProperties": False} | schema):
+                return True
+            return not any(misfits(one, schema) or undeclared(one, schema) for one in given)
+        except SchemaError:  # the checker says why
+            return False
+
+
+def _fits_declared(given: dict[str, Any], schema: Any) -> bool:
+    """Returns whether arguments are proved to fit a plain schema, and none is `undeclared`.
+
+    Most are words and numbers of which a schema says only the type, or the choices: these are
+    looked at here, as a call for each takes longer than the look.
+    """
+    if schema is UNSET or schema.__class__ is bool or schema.properties is UNSET:
+        return _fits(given, schema)
+    known, needed, other = schema.properties, schema.required, schema.additionalProperties
+    if other is UNSET and not given.keys() <= known.keys():
+        return False
+    if schema.type != "object" or not given.keys() >= (_NONE if needed is UNSET else needed):
+        return False
+    if not schema.enum is schema.anyOf is schema.oneOf is schema.allOf is UNSET:
+        return False
+    for key, value in given.items():
+        of = known.get(key, other)
+        if of is not other and of.type == _scalar(value.__class__) and (
+            of.format is of.anyOf is of.oneOf is of.allOf
+            is of.minLength is of.maxLength is of.minimum is of.maximum
+            is of.exclusiveMinimum is of.exclusiveMaximum is UNSET
+        ) and (of.enum is UNSET or (value.__class__ is str and value in of.enum)):  # fmt: skip
+            continue
+        if not _fits(value, of):
+            return False
+    return True
+
+
+def _fits(value: Any, schema: Any) -> bool:
+    """Returns whether a value is proved to fit a plain schema, or one that is UNSET or a bool."""
+    if schema is UNSET or schema.__class__ is bool:
+        return schema is not False
+    kind, wanted = _KIND.get(value.__class__, ""), schema.type
+    if wanted != kind and wanted is not UNSET:
+        some = (wanted,) if wanted.__class__ is str else wanted
+        if kind not in some and not (kind == "integer" and "number" in some):
+            return False
+    if not (
+        schema.format is schema.anyOf is schema.oneOf is schema.allOf is schema.uniqueItems
+        is schema.minLength is schema.maxLength is schema.minItems is schema.maxItems
+        is schema.minimum is schema.maximum is schema.exclusiveMinimum is schema.exclusiveMaximum
+        is UNSET
+    ):  # fmt: skip
+        return False
+    if schema.enum is not UNSET and (kind != "string" or value not in schema.enum):
+        return False
+    if kind == "array":
+        return all(map(_fits, value, repeat(schema.items)))
+    if kind == "object":
+        known = {} if schema.properties is UNSET else schema.properties
+        needed, other = schema.required, schema.additionalProperties
+        of = map(known.get, value, repeat(other))
+        return (needed is UNSET or needed <= value.keys()) and all(map(_fits, value.values(), of))
+    return bool(kind)
+
+
+def _come_back(given: Given, schema: Any) -> bool:
+    """Returns whether arguments are proved to come back from tags, where no string spells one."""
+    known = {} if schema is None or schema is UNSET else schema.properties
+    kinds = {} if known is UNSET else {key: _kinds(inner) for key, inner in known.items()}
+    for one in given:
+        for key, value in one.items():
+            some, kind = kinds.get(key, KINDS), _KIND.get(value.__class__, "")
+            if len(some) == 1 or "string" not in some:
+                fine = bool(some) and (kind == "string") == (some == STRING)
+            elif kind == "string":
+                fine = value[:1].isalpha() and value[0] not in _JSON
+            else:
+                fine = kind in ("integer", "boolean") and kind in some
+            if not fine or not NAMES.fullmatch(key):
+                return False
+    return True
+
+
+def _kinds(schema: Any) -> frozenset[str]:
+    """Returns the types that a plain schema takes; none where it is not said by "type" alone."""
+    if schema.type is UNSET or not schema.anyOf is schema.oneOf is schema.allOf is UNSET:
+        return _NONE
+    some = frozenset((schema.type,) if schema.type.__class__ is str else schema.type)
+    return some if schema.enum is UNSET or some == STRING else _NONE
+
+
+def _by_tool(called: Sequence[str], given: Given) -> Mapping[str, Given]:
+    """Returns the arguments of calls by the names of their tools."""
+    if len({*called}) == 1:
+        return {called[0]: given}
+    groups: dict[str, list[dict[str, Any]]] = {name: [] for name in called}
+    for name, one in zip(called, given, strict=True):
+        groups[name].append(one)
+    return groups
+
+
+def _listed(raw: bytes) -> list[Any]:
+    """Returns the definitions in JSON, or in JSON of a text that is JSON; none if it is no list."""
+    try:
+        tools = msgspec.json.decode(raw)
+        tools = msgspec.json.decode(tools) if isinstance(tools, str) else tools
+    except (ValueError, RecursionError):
+        return []
+    return tools if isinstance(tools, list) else []
 
 
 def _paired(split: Split) -> tuple[Sequence[str], Given]:

@@ -36,6 +36,7 @@ _PER_CHARACTER = 100  # steps of a pattern
 _PER_LARGE = 20  # steps to compare two integers of more than 64 bits
 _ALTOGETHER = 4.0  # seconds of processor time for all checks of one record
 _DEPTH = 300  # of the walk
+_FEW = 500  # values in a schema that takes no time, however large what is checked
 _SMALL = 20_000  # bytes of a schema that many are kept of
 _NOWHERE = {"$ref": None}  # no value: what has it for a "const" fits nothing
 _TOO_LONG = "checking it takes too many steps"
@@ -166,6 +167,17 @@ def misfits(value: Any, schema: Any) -> list[tuple[str, str]]:
     except Exception as error:  # such as a text that no UTF-8 can hold
         raise SchemaError(shortened(str(error)), in_use=True) from None
     return sorted(pairs)
+
+
+def fit(values: Iterable[Any], schema: Any) -> bool:
+    """Returns whether values fit a small schema; False where `misfits` has to look at each."""
+    compiled = _compiled(schema)
+    if compiled.fault or compiled.walks or compiled.patterns or compiled.parts > _FEW:
+        return False
+    try:
+        return all(map(compiled.validator.is_valid, values))
+    except ValueError:  # such as a text that no UTF-8 can hold
+        return False
 
 
 def unnamed(value: dict[str, Any], schema: dict[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 Input is the `Context` of an episode: its calls, in any kind of body, and the definitions that the
 adapter reads of it. Output are findings. The linter's fast path proves the same of clean records
-without this module (`mypt_spec.bodies.fitting`).
+without this module (`mypt_lint.fast.clean_tools`).
 """
 
 from __future__ import annotations

@@ -24,12 +24,12 @@ import mypt_spec
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_lint.fast.clean_texts import strings_of
+from mypt_lint.fast.clean_tools import Declared
 from mypt_lint.fast.plain_tool_tags import SIGNS as TAG_SIGNS
 from mypt_lint.fast.plain_tool_tags import elements, whole_tools
 from mypt_spec import Dialect, Limits
-from mypt_spec.bodies.fitting import Fitting
 from mypt_spec.bodies.json_schema import SchemaError, misfits, undeclared
-from mypt_spec.bodies.plain_schema import Definitions, is_plain, plain_tools, written
+from mypt_spec.bodies.plain_schema import Definitions, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
 from mypt_spec.bodies.read_signatures import read_signatures
 from mypt_spec.bodies.signatures import lost, write_signatures
@@ -157,11 +157,17 @@ def test_fast_paths_say_what_the_others_say(
 @given(st.integers(0, 9), st.data())
 def test_a_plain_schema_is_a_schema(number: int, data: st.DataObject) -> None:
     """What the types prove, the library proves."""
-    schema = new(number)["tools"][0]["function"]["parameters"]
-    assert is_plain(schema)
-    data.draw(drawn(lambda random: alter(random, schema)))
-    if is_plain(schema):
-        jsonschema.Draft202012Validator.check_schema(schema)
+    definition = {"name": "f", "parameters": new(number)["tools"][0]["function"]["parameters"]}
+
+    def is_plain() -> bool:
+        raw = json.dumps([definition]).encode()
+        proofs = plain_tools(raw)
+        return proofs is not None and written(proofs[0]).count(b'"') == raw.count(b'"')
+
+    assert is_plain()
+    data.draw(drawn(lambda random: alter(random, definition["parameters"])))
+    if is_plain():
+        jsonschema.Draft202012Validator.check_schema(definition["parameters"])
 
 
 @pytest.mark.parametrize("takes", [plain_tools, signed_tools])
@@ -183,9 +189,9 @@ def test_what_is_proved_to_fit_fits(
             data.draw(drawn(lambda random, made=made: alter(random, made) if made else None))
     raw = json.dumps([definition]).encode()
     proofs = takes(raw)
-    fitting = Fitting(raw, {} if proofs is None else proofs[1])
+    declared = Declared(raw, {}) if proofs is None else Declared(*proofs)
     with contextlib.suppress(SchemaError):
-        fits = fitting.proves([asked["name"]] * many, [arguments] * many)
+        fits = declared.fit(asked["name"], [arguments] * many)
         assert fits == (not misfits(arguments, schema) and not undeclared(arguments, schema))
 
 
