@@ -248,7 +248,7 @@ def _without_dangling(schema: Any) -> bytes:
     for inner in [*_schemas(schema)]:
         reference = inner.get("$ref")
         local = isinstance(reference, str) and reference.startswith("#")
-        if "$ref" in inner and not (local and _Walk(schema).targets(reference)):
+        if isinstance(reference, str) and not (local and _Walk(schema).targets(reference)):
             del inner["$ref"]
             inner["const"] = _NOWHERE
     return json.dumps(schema).encode()
