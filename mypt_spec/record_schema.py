@@ -121,7 +121,7 @@ class RecordSchema:
     the dialect does not have to the top-level key where the text of such a first message belongs.
     `folded` maps such a role to (role, key): the text of the message belongs under that key of the
     next message, if that has that role. `tag` is the key that names the role, `text` the one that
-    holds the text of such messages, and `what` such an object is called in messages. Without
+    holds the text of such messages, and `noun` such an object is called in messages. Without
     `metadata`, keys that begin with `_` are unknown ones. Messages of the roles in `weighs` may
     have a `WEIGHT`, which is added to their keys.
     """
@@ -134,12 +134,12 @@ class RecordSchema:
     messages: str = "messages"
     tag: str = ROLE
     text: str = "content"
-    what: str = "message"
+    noun: str = "message"
     metadata: bool = True
     weighs: frozenset[str] = frozenset({"assistant"})
 
     def __post_init__(self) -> None:
-        if self.tag == ROLE and self.what == "message":
+        if self.tag == ROLE and self.noun == "message":
             added = {WEIGHT: Field(NUMBER, required=False)}
             roles = {
                 role: {**fields, **(added if role in self.weighs and WEIGHT not in fields else {})}
@@ -207,8 +207,8 @@ class _Checker:
         self.schema, self.findings = schema, findings
         self.lifted = ""  # pointers still mean the record as given, with the first message
 
-    def add(self, code: str, message: str, pointer: str, **more: Any) -> None:
-        self.findings.append(Finding(code, message, pointer, **more))
+    def add(self, code: str, message: str, pointer: str, **fields: Any) -> None:
+        self.findings.append(Finding(code, message, pointer, **fields))
 
     def lift(self, record: dict[str, Any]) -> None:
         """Moves a first message that belongs to a top-level key, such as role "system", there."""
@@ -240,7 +240,7 @@ class _Checker:
         record[self.schema.messages] = messages[1:]
         self.lifted = key
 
-    def keys(self, item: dict[str, Any], fields: dict[str, Field], at: str, what: str) -> bool:
+    def keys(self, item: dict[str, Any], fields: dict[str, Field], at: str, noun: str) -> bool:
         """Checks the keys of an object. Returns whether it can be read."""
         readable = True
         for key, spec in fields.items():
@@ -248,16 +248,16 @@ class _Checker:
                 if spec.required:
                     self.add(
                         "MYP102",
-                        f'{what} has no "{key}"',
+                        f'{noun} has no "{key}"',
                         at,
                         help=f'add "{key}": {_sample(spec.kind)}',
                     )
                     readable = False
                 continue
-            value, wanted = item[key], _PYTHON.get(spec.kind)
-            if value.__class__ is wanted and spec.kind in _PLAIN:
+            value, expected = item[key], _PYTHON.get(spec.kind)
+            if value.__class__ is expected and spec.kind in _PLAIN:
                 continue
-            readable = self.value(item, key, spec, f"{at}/{escape(key)}", what) and readable
+            readable = self.value(item, key, spec, f"{at}/{escape(key)}", noun) and readable
         for key in [
             k
             for k in item
@@ -266,18 +266,18 @@ class _Checker:
             and not (self.schema.metadata and key_text(k).startswith("_"))
         ]:
             name = key_text(key)
-            self.unknown(name, fields, item, at, what)
+            self.unknown(name, fields, item, at, noun)
             del item[key]
         return readable
 
-    def value(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
+    def value(self, item: dict[str, Any], key: str, spec: Field, at: str, noun: str) -> bool:
         """Checks the value of a key. Returns whether it can be read."""
         value = item[key]
         if spec.kind == NUMBER:
-            return self.number(value, key, at, what)
-        wanted = _PYTHON.get(spec.kind)
-        if wanted is None or (
-            isinstance(value, wanted) and (wanted is not int or not isinstance(value, bool))
+            return self.number(value, key, at, noun)
+        expected = _PYTHON.get(spec.kind)
+        if expected is None or (
+            isinstance(value, expected) and (expected is not int or not isinstance(value, bool))
         ):
             if spec.items is not None:
                 inner = _Checker(spec.items, self.findings)
@@ -292,22 +292,22 @@ class _Checker:
                 )
             return True
         if spec.kind == OBJECT and isinstance(value, str):
-            return self.unquote(item, key, spec, at, what)
-        kind = STRING if wanted is str else LIST if wanted is list else spec.kind
+            return self.unquote(item, key, spec, at, noun)
+        kind = STRING if expected is str else LIST if expected is list else spec.kind
         hint = f"give it {_a(kind)}" if value is not None or spec.required else "leave the key out"
         self.add(
-            "MYP104", f'"{key}" of {what} must be {_a(kind)}, got {kind_of(value)}', at, help=hint
+            "MYP104", f'"{key}" of {noun} must be {_a(kind)}, got {kind_of(value)}', at, help=hint
         )
         return False
 
-    def number(self, value: Any, key: str, at: str, what: str) -> bool:
+    def number(self, value: Any, key: str, at: str, noun: str) -> bool:
         """Checks a number, which is 0 or more."""
         wrong = wrong_weight(value)
         if wrong:
-            self.add("MYP104", f'"{key}" of {what} {wrong}', at, help=WEIGHT_HELP)
+            self.add("MYP104", f'"{key}" of {noun} {wrong}', at, help=WEIGHT_HELP)
         return not wrong
 
-    def unquote(self, item: dict[str, Any], key: str, spec: Field, at: str, what: str) -> bool:
+    def unquote(self, item: dict[str, Any], key: str, spec: Field, at: str, noun: str) -> bool:
         """Reads an object that was written as a JSON string, as in OpenAI's records."""
         try:
             value = loads(item[key])
@@ -324,13 +324,13 @@ class _Checker:
         )
         self.add("MYP110", f'"{key}" is an object written as a string', at, fix=fix)
         item[key] = value
-        return self.value(item, key, spec, at, what)
+        return self.value(item, key, spec, at, noun)
 
     def unknown(
-        self, key: str, fields: dict[str, Field], item: dict[str, Any], at: str, what: str
+        self, key: str, fields: dict[str, Field], item: dict[str, Any], at: str, noun: str
     ) -> None:
         """Reports a key of an object that the schema does not have."""
-        close, place = _meant(key, tuple(fields)), f"{at}/{escape(key)}"
+        close, place = _close_match(key, tuple(fields)), f"{at}/{escape(key)}"
         if not at and self.schema.metadata and is_metadata(item, key, close, telling=True):
             self.findings += noted(key, place)
             return
@@ -338,7 +338,7 @@ class _Checker:
         hint = f'did you mean "{close}"?' if close else _ELSEWHERE.get(key) or f"remove it{keep}"
         self.add(
             "MYP103",
-            f'{what} has an unknown key "{key}"; the model would never see it',
+            f'{noun} has an unknown key "{key}"; the model would never see it',
             place,
             on_key=True,
             help=hint,
@@ -346,14 +346,14 @@ class _Checker:
 
     def message(self, message: Any, at: str) -> dict[str, Any] | None:
         """Returns a message, or an item, with safe repairs made; None where it cannot be read."""
-        what, tag = self.schema.what, self.schema.tag
+        noun, tag = self.schema.noun, self.schema.tag
         if not isinstance(message, dict):
-            self.add("MYP104", f"{_a(what)} must be an object, got {kind_of(message)}", at)
+            self.add("MYP104", f"{_a(noun)} must be an object, got {kind_of(message)}", at)
             return None
         if tag not in message:
             self.add(
                 "MYP102",
-                f'the {what} has no "{tag}"',
+                f'the {noun} has no "{tag}"',
                 at,
                 help=f"{tag}s are {', '.join(self.schema.roles)}",
             )
@@ -364,7 +364,7 @@ class _Checker:
             return None
         return (
             message
-            if self.keys(message, self.schema.roles[role], at, f"the {role} {what}")
+            if self.keys(message, self.schema.roles[role], at, f"the {role} {noun}")
             else None
         )
 
@@ -373,34 +373,34 @@ class _Checker:
 
         None where it has none that the schema knows.
         """
-        tag, what = self.schema.tag, self.schema.what
+        tag, noun = self.schema.tag, self.schema.noun
         role = message[tag]
         if not isinstance(role, str):
             self.add("MYP104", f'"{tag}" must be a string, got {kind_of(role)}', f"{at}/{tag}")
             return None
         if role in self.schema.roles:
             return role
-        known = ", ".join(self.schema.roles)
-        meant = self.schema.aliases.get(role)
-        if meant is not None:
+        names = ", ".join(self.schema.roles)
+        target = self.schema.aliases.get(role)
+        if target is not None:
             fix = Fix(
-                f'write "{meant}"',
+                f'write "{target}"',
                 True,
-                patch=({"op": "replace", "path": f"{at}/{tag}", "value": meant},),
+                patch=({"op": "replace", "path": f"{at}/{tag}", "value": target},),
             )
-            self.add("MYP109", f'{tag} "{role}" is called "{meant}" here', f"{at}/{tag}", fix=fix)
-            message[tag] = meant
-            return meant
+            self.add("MYP109", f'{tag} "{role}" is called "{target}" here', f"{at}/{tag}", fix=fix)
+            message[tag] = target
+            return target
         if role in self.schema.lifted:
             hint = (
                 f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
             )
             self.add("MYP108", f'"{role}" is no role of a message here', f"{at}/{tag}", help=hint)
             return None
-        close = _meant(role, tuple(self.schema.roles))
-        hint = f'did you mean "{close}"?' if close else f"{tag}s are {known}"
+        close = _close_match(role, tuple(self.schema.roles))
+        hint = f'did you mean "{close}"?' if close else f"{tag}s are {names}"
         self.add(
-            "MYP105", f'unknown {tag} "{role}"; the {what} would be lost', f"{at}/{tag}", help=hint
+            "MYP105", f'unknown {tag} "{role}"; the {noun} would be lost', f"{at}/{tag}", help=hint
         )
         return None
 
@@ -410,14 +410,14 @@ def is_language(tag: str) -> bool:
     return _BCP47.fullmatch(tag) is not None
 
 
-def _meant(word: str, known: tuple[str, ...]) -> str:
+def _close_match(word: str, words: tuple[str, ...]) -> str:
     """Returns the known word that is most like another; empty where none is."""
-    return _closest(word, known) if len(word) <= _WORD else ""
+    return _closest(word, words) if len(word) <= _WORD else ""
 
 
 @lru_cache(maxsize=1000)  # the same mistake is made on many lines
-def _closest(word: str, known: tuple[str, ...]) -> str:
-    return next(iter(get_close_matches(word, known, n=1, cutoff=0.7)), "")
+def _closest(word: str, words: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(word, words, n=1, cutoff=0.7)), "")
 
 
 def _a(kind: str) -> str:

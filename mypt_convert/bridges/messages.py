@@ -59,7 +59,9 @@ class MessageBridge:
             return cls()
         paths = dialect.adapter.paths
         kinds = {_KINDS.get(piece, piece) for piece in paths} - {"tools", "said"}
-        extras = frozenset({KEY, "tools"} if dialect.adapter.told else {KEY, *{"tools"} & {*paths}})
+        extras = frozenset(
+            {KEY, "tools"} if dialect.adapter.intro else {KEY, *{"tools"} & {*paths}}
+        )
         together = dialect.adapter.listed or (
             len(paths.get("call", ())) > 1 and not dialect.table.closers[paths["call"][-1]].both
         )

@@ -169,9 +169,9 @@ class Unread(Adapter):
 
     def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
         """Returns a finding that says what to do."""
-        what = "nothing here says how to read records of this dialect"
+        message = "nothing here says how to read records of this dialect"
         hint = "name the folder with its adapter.py: --dialect ./FOLDER"
-        return None, [Finding("MYP101", what, help=hint)], ""
+        return None, [Finding("MYP101", message, help=hint)], ""
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
         """Returns no messages."""

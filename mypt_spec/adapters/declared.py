@@ -118,10 +118,10 @@ class Declared(Adapter):
                 if key.place == "inside":
                     parts.append(part)
                 else:
-                    said = (Part("text", part.text, at=part.at),) if part.text else ()
-                    alone[key.place].append(Message(key.kind, said, at=part.at))
-            own = Message(role.block, tuple(parts), at=at, meta=metadata(message))
-            out += [*alone["before"], own, *alone["after"]]
+                    texts = (Part("text", part.text, at=part.at),) if part.text else ()
+                    alone[key.place].append(Message(key.kind, texts, at=part.at))
+            block = Message(role.block, tuple(parts), at=at, meta=metadata(message))
+            out += [*alone["before"], block, *alone["after"]]
             out += [Message(role.end, at=at)] if role.end else []
         return out
 
@@ -151,9 +151,9 @@ class Declared(Adapter):
         """Returns the role whose keys can say a message and the blocks that wait for it."""
         kinds = {part.kind for part in message.parts} - {"text"}
         for role in self.roles.values():
-            held = {key.kind for key in role.keys}
+            key_kinds = {key.kind for key in role.keys}
             called = {k.kind for k in role.keys if k.body in _CALLS and k.name != _CONTENT}
-            if role.block == message.role and called <= kinds and kinds | set(waiting) <= held:
+            if role.block == message.role and called <= kinds and kinds | set(waiting) <= key_kinds:
                 return role
         return None
 
@@ -181,15 +181,15 @@ def _written(role: _Role, message: Message, waiting: dict[str, str]) -> dict[str
     inside = {part.kind: part for part in message.parts}
     for key in role.keys:
         if key.name == _CONTENT:
-            out |= _said(key, message.text)
+            out |= _message_keys(key, message.text)
         elif key.kind in inside:
-            out |= _said(key, inside[key.kind].text)
+            out |= _message_keys(key, inside[key.kind].text)
         elif key.kind in waiting:
             out[key.name] = waiting[key.kind]
     return out
 
 
-def _said(key: _Key, text: str) -> dict[str, Any]:
+def _message_keys(key: _Key, text: str) -> dict[str, Any]:
     """Returns the keys of a message that say what a block holds."""
     if key.body in _CALLS:
         (call,) = calls_in(json.loads(text), key.body, ())
@@ -232,9 +232,9 @@ class _File(TomlFile):
 
     def mark(self, name: object, entry: str) -> None:
         """Raises SpecError if a mark has a name that the token table does not know."""
-        known = self.table.marks
-        shown = ", ".join(known) or "none"
-        self.need(name == "" or name in known, entry, f"no mark {name!r}; marks are {shown}")
+        marks = self.table.marks
+        names = ", ".join(marks) or "none"
+        self.need(name == "" or name in marks, entry, f"no mark {name!r}; marks are {names}")
 
     def role(self, row: dict[str, Any]) -> tuple[_Role, dict[str, Field]]:
         """Returns (role, its fields) of a `[[message]]`."""
@@ -245,13 +245,13 @@ class _File(TomlFile):
         for key in [*row.get("optional", ()), *kinds]:
             self.need(key in keys, entry, f'{key!r} is not among its "keys"')
         content = keys.index(_CONTENT) if _CONTENT in keys else len(keys)
-        read = tuple(
+        role_keys = tuple(
             self.key(key, kinds.get(key, key), block, entry, alone=("before", "after")[i > content])
             for i, key in enumerate(keys)
         )
-        self.need(sum(k.body in _CALLS for k in read) <= 1, entry, f"several calls; {_CODE}")
+        self.need(sum(k.body in _CALLS for k in role_keys) <= 1, entry, f"several calls; {_CODE}")
         optional = {*row.get("optional", {*keys} - {_CONTENT})}
-        return _Role(name, block, read, end), _fields(read, optional)
+        return _Role(name, block, role_keys, end), _fields(role_keys, optional)
 
     def block(self, kind: str, entry: str) -> Terminal:
         """Returns the terminal that opens a kind of block. Raises SpecError if none does."""
@@ -305,13 +305,13 @@ def _messages(source: dict[str, Any], table: TokenTable, need: Need) -> Messages
         fine = len(path) <= 2 and all(kind in table.openers for kind in path)
         need(fine, entry, f"no block {value!r}; blocks are {', '.join(table.openers)}")
         body = table.openers[path[-1]].body
-        wanted = {"call": (*CALLS, *LISTS), "tools": DEFINITIONS}.get(piece, ("text",))
-        need(body in wanted, entry, f"its body is {body!r}; expected {' or '.join(wanted)}")
+        bodies = {"call": (*CALLS, *LISTS), "tools": DEFINITIONS}.get(piece, ("text",))
+        need(body in bodies, entry, f"its body is {body!r}; expected {' or '.join(bodies)}")
         attrs = set(table.openers[path[-1]].patterns)
         allowed = {"name", "id"} if piece in ("call", "result") else set()
         need(attrs <= allowed, entry, f"{path[-1]!r} has attributes that no record has")
         paths[piece] = path
-    told = source.get("tools", {}).get("before", "")
-    need(not (told and "tools" in paths), "[tools]", "[blocks] has a block for them")
+    intro = source.get("tools", {}).get("before", "")
+    need(not (intro and "tools" in paths), "[tools]", "[blocks] has a block for them")
     last, options = source.get("tools_before") == "last", options_of(source, paths, need)
-    return Messages(paths, table, begin, finish, last=last, told=told, options=options)
+    return Messages(paths, table, begin, finish, last=last, intro=intro, options=options)

@@ -1,7 +1,7 @@
 """Checks records of `messages` and `tools`, as OpenAI and TRL have them, and unites their forms.
 
-Input is any JSON value; output are `Said`s, one a message, with findings of family 1 and of results
-that answer no call. Null is as good as no key, arguments may be JSON text, and thoughts have any of
+Input is any JSON value; output are `ChatMessage`s, with findings of family 1 and of results that
+answer no call. Null is as good as no key, arguments may be JSON text, and thoughts have any of
 three names. The record itself is kept as it is.
 """
 
@@ -46,7 +46,7 @@ NULLABLE = frozenset({"tool_calls", "tool_call_id", "name", "weight", *THOUGHTS}
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChatMessage:
     """One message of a record.
 
     `thought` is (text, key). Each of `calls` has "function" with "name" and "arguments", and maybe
@@ -81,24 +81,24 @@ def shape_of(roles: frozenset[str], *, tools: bool, calls: bool, thoughts: bool)
 
 
 def check_messages(
-    record: Any, schema: RecordSchema, *, ordered: bool, whole: bool
+    record: Any, schema: RecordSchema, *, ordered: bool, verbatim: bool
 ) -> tuple[dict[str, Any] | None, list[Finding], str]:
-    """Returns as `record_schema.check_record` does, with a `Said` for each message.
+    """Returns as `record_schema.check_record` does, with a `ChatMessage` for each message.
 
     With `ordered`, the format tells results apart by their order alone, so that must be the order
-    of their calls. With `whole`, it writes definitions of tools as they are given.
+    of their calls. With `verbatim`, it writes definitions of tools as they are given.
     """
-    given = _without_nulls(record)
-    checked, findings, _ = check_record(given, schema)
-    walk = _Walk(findings, quoted=True, whole=whole)
-    if isinstance(given.get("tools") if isinstance(given, dict) else None, list):
-        walk.tools(given)
+    cleaned = _without_nulls(record)
+    checked, findings, _ = check_record(cleaned, schema)
+    walk = _Walk(findings, quoted=True, verbatim=verbatim)
+    if isinstance(cleaned.get("tools") if isinstance(cleaned, dict) else None, list):
+        walk.tools(cleaned)
     if checked is None:
         return None, findings, ""
-    said = [walk.message(m, f"/messages/{i}") for i, m in enumerate(checked["messages"])]
+    messages = [walk.message(m, f"/messages/{i}") for i, m in enumerate(checked["messages"])]
     if not walk.readable:
         return None, findings, ""
-    checked["messages"] = walk.answered(said, ordered=ordered)
+    checked["messages"] = walk.answered(messages, ordered=ordered)
     if not checked.get("tools", True):
         del checked["tools"]
     return checked, findings, ""
@@ -111,8 +111,8 @@ def _without_nulls(record: Any) -> Any:
     record = _without(record, frozenset({"tools", KEY}))
     if isinstance(record.get("tools"), str):
         try:
-            found = loads(record["tools"])
-            record["tools"] = found if next(faults(found), None) is None else record["tools"]
+            tools = loads(record["tools"])
+            record["tools"] = tools if next(faults(tools), None) is None else record["tools"]
         except Fault:
             pass
     if isinstance(record.get("messages"), list):
@@ -129,10 +129,10 @@ def _filled(message: Any) -> Any:
 
 def _without(item: dict[str, Any], drop: Set[str]) -> dict[str, Any]:
     """Returns a copy without these keys where they are null; it still says which key came twice."""
-    kept = copy.copy(item)
+    result = copy.copy(item)
     for key in [k for k, v in item.items() if v is None and k in drop]:
-        del kept[key]
-    return kept
+        del result[key]
+    return result
 
 
 class _Walk(Objects):
@@ -141,22 +141,22 @@ class _Walk(Objects):
     def tools(self, record: dict[str, Any]) -> None:
         """Checks the definitions of tools, which stay as they are."""
         if not record["tools"]:
-            what = '"tools" is empty, and is left out'
-            self.add("MYP125", what, "/tools", help="delete the key")
+            message = '"tools" is empty, and is left out'
+            self.add("MYP125", message, "/tools", help="delete the key")
         names: set[str] = set()
         for i, tool in enumerate(record["tools"]):
             self.tool(tool, f"/tools/{i}", names)
 
-    def message(self, message: dict[str, Any], at: str) -> Said:
+    def message(self, message: dict[str, Any], at: str) -> ChatMessage:
         """Returns what a message says."""
         calls: list[dict[str, Any]] = []
         for i, call in enumerate(message.get("tool_calls", ())):
-            made = self.call(call, f"{at}/tool_calls/{i}")
-            calls += [] if made is None else [made]
+            checked = self.call(call, f"{at}/tool_calls/{i}")
+            calls += [] if checked is None else [checked]
         content = message.get("content", "")
         if message[ROLE] == "assistant" and not {"content", "tool_calls", *THOUGHTS} & set(message):
             self.add("MYP102", 'the assistant message has no "content"', at)
-        return Said(
+        return ChatMessage(
             message[ROLE],
             content,
             self.thought(message, at),
@@ -168,22 +168,22 @@ class _Walk(Objects):
 
     def thought(self, message: dict[str, Any], at: str) -> tuple[str, str] | None:
         """Returns (text, key) of a thought. Two keys may hold the same text."""
-        given = [(message[key], key) for key in THOUGHTS if key in message]
-        found = next((pair for pair in given if pair[0]), next(iter(given), None))
-        for text, key in given:
-            if found is not None and text and text != found[0]:
-                what = f'"{key}" has other thoughts than "{found[1]}", which is read'
-                self.add("MYP121", what, f"{at}/{key}", on_key=True, help="keep one of them")
-        return found
+        thoughts = [(message[key], key) for key in THOUGHTS if key in message]
+        chosen = next((pair for pair in thoughts if pair[0]), next(iter(thoughts), None))
+        for text, key in thoughts:
+            if chosen is not None and text and text != chosen[0]:
+                problem = f'"{key}" has other thoughts than "{chosen[1]}", which is read'
+                self.add("MYP121", problem, f"{at}/{key}", on_key=True, help="keep one of them")
+        return chosen
 
-    def answered(self, said: list[Said], *, ordered: bool) -> list[Said]:
+    def answered(self, messages: list[ChatMessage], *, ordered: bool) -> list[ChatMessage]:
         """Returns the messages, each result with the name of its call.
 
         How many results there are, and whether calls are before them, is no matter here.
         """
-        out: list[Said] = []
+        out: list[ChatMessage] = []
         waiting: WaitingById[dict[str, Any]] = WaitingById()
-        for i, message in enumerate(said):
+        for i, message in enumerate(messages):
             if message.role != "tool":
                 waiting = WaitingById()
                 for call in message.calls:
@@ -192,40 +192,40 @@ class _Walk(Objects):
             elif waiting.first(ANY):
                 message = self.result(message, waiting, f"/messages/{i}", ordered=ordered)
             elif message.answers:
-                what = f"no open call has the id {message.answers!r}"
-                self.add("MYP310", what, f"/messages/{i}/tool_call_id", keep=True)
+                problem = f"no open call has the id {message.answers!r}"
+                self.add("MYP310", problem, f"/messages/{i}/tool_call_id", keep=True)
             out.append(message)
         return out
 
     def ids(self, calls: Iterable[dict[str, Any]], at: str) -> None:
         """Adds a finding for each id of a call that occurs twice in one message."""
-        seen: set[str] = set()
+        call_ids: set[str] = set()
         for i, call in enumerate(calls):
-            if call.get("id") in seen:
+            if call.get("id") in call_ids:
                 self.findings.append(twice(call["id"], Place(f"{at}/{i}/id")))
-            seen |= {call["id"]} if "id" in call else set()
+            call_ids |= {call["id"]} if "id" in call else set()
 
     def result(
-        self, message: Said, waiting: WaitingById[dict[str, Any]], at: str, *, ordered: bool
-    ) -> Said:
+        self, message: ChatMessage, waiting: WaitingById[dict[str, Any]], at: str, *, ordered: bool
+    ) -> ChatMessage:
         """Returns a result with the name of its call, which waits no longer."""
         following = waiting.first(ANY)
         call = waiting.take(message.answers) if message.answers else None
         # Where the format has ids, the result names a call in the text, too.
-        if call is None and message.answers and (waiting.named or not ordered):
+        if call is None and message.answers and (waiting.all_ids or not ordered):
             self.findings.append(waiting.unasked(message.answers, Place(f"{at}/tool_call_id")))
             return message
         call = call or waiting.take(ANY)
         assert call is not None, "results are looked at while calls wait"
         if call is not following and ordered:
-            what = f"the result is of the call {message.answers!r}, which is not the next one"
+            problem = f"the result is of the call {message.answers!r}, which is not the next one"
             hint = "put results in the order of their calls: the format has no ids to tell them by"
-            self.add("MYP312", what, f"{at}/tool_call_id", keep=True, help=hint)
+            self.add("MYP312", problem, f"{at}/tool_call_id", keep=True, help=hint)
         called = call["function"]["name"]
         if message.name and message.name != called:
-            what = f'the result is of "{message.name}", its call is of "{called}"'
-            self.add("MYP312", what, f"{at}/name", keep=True, help=f'write "{called}"')
-        return Said(
+            problem = f'the result is of "{message.name}", its call is of "{called}"'
+            self.add("MYP312", problem, f"{at}/name", keep=True, help=f'write "{called}"')
+        return ChatMessage(
             "tool",
             message.content,
             answers=message.answers,

@@ -36,7 +36,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
-from mypt_spec.adapters.message_shape import THOUGHTS, Said, check_messages, ordered, shape_of
+from mypt_spec.adapters.message_shape import (
+    THOUGHTS,
+    ChatMessage,
+    check_messages,
+    ordered,
+    shape_of,
+)
 from mypt_spec.adapters.objects import unsayable
 from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.template_options import KEY, TemplateOptions
@@ -76,7 +82,7 @@ _SPOKEN = ("thought", "said", "call", "answer")  # of an assistant, in order
 _FOLLOW = {"thought": ("said", "call", "answer"), "said": ("call",)}
 # Metadata of an Episode's messages: ids of calls, and the other keys of the messages of results.
 _IDS, _NOTES = "call ids", "results"
-_SAID = "messages"  # all this of each message, where one block has several
+_MESSAGES = "messages"  # all this of each message, where one block has several
 _TOOLS = "tools"  # definitions of tools of which their text keeps less
 _CALLED = "role"  # of a message whose block another role has by itself
 
@@ -86,7 +92,7 @@ class _Block:
     """A message of an Episode while it is made. `of` is the record's message, or "result"."""
 
     role: str
-    of: object
+    source: object
     at: Place
     parts: list[Part] = field(default_factory=list)
     attrs: Attrs = ()
@@ -116,13 +122,13 @@ class Messages(Adapter):
         finish: str = "",
         *,
         last: bool = False,
-        told: str = "",
+        intro: str = "",
         options: TemplateOptions | None = None,
     ) -> None:
         self.paths, self.table = paths, table
         self.options = options or TemplateOptions()
         self.begin, self.finish = begin, finish
-        self.told = told  # what comes before definitions that are part of a question
+        self.intro = intro  # what comes before definitions that are part of a question
         self.last = last  # tools are before the last user, not before the first
         # One block has all that is said between two users, results too.
         self.turns = paths.get("result", ("",))[0] == paths["answer"][0]
@@ -134,14 +140,14 @@ class Messages(Adapter):
         roles = frozenset(names.get(p, p) for p in paths if p in (*_HEADS, *names))
         self.SCHEMA: RecordSchema = shape_of(
             roles,
-            tools="tools" in paths or bool(told),
+            tools="tools" in paths or bool(intro),
             calls="call" in paths,
             thoughts="thought" in paths,
         )
         self.listed = "call" in paths and self._opener("call").body in LISTS
         self.tagged = "call" in paths and self._opener("call").body == TAGGED
         # Whether definitions of tools are written as they are given.
-        self.whole = "tools" not in paths or self._opener("tools").body != "namespace"
+        self.verbatim = "tools" not in paths or self._opener("tools").body != "namespace"
         with_ids = [p for p in ("call", "result") if p in paths and "id" in self._patterns(p)]
         self.ordered = not self.listed and len(with_ids) < 2
 
@@ -152,19 +158,19 @@ class Messages(Adapter):
         return self._opener(piece).patterns
 
     def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
-        """Returns a record whose messages are `Said`, the findings, and ""."""
+        """Returns a record whose messages are `ChatMessage`, the findings, and ""."""
         checked, findings, lifted = check_messages(
-            record, self.SCHEMA, ordered=self.ordered, whole=self.whole
+            record, self.SCHEMA, ordered=self.ordered, verbatim=self.verbatim
         )
-        found = self.options.findings((checked or {}).get(KEY, {}), self.table.name)
+        extra = self.options.findings((checked or {}).get(KEY, {}), self.table.name)
         if self.tagged and checked is not None:
             types = types_of(checked.get("tools", ()))
             for i, message in enumerate(checked[self.SCHEMA.messages]):
                 for n, call in enumerate(message.calls):
                     at = f"/{self.SCHEMA.messages}/{i}/tool_calls/{n}/function"
-                    found += call_findings(call["function"], at, types, self.table.literals)
-        refused = any(finding.severity == "error" for finding in found)
-        return None if refused else checked, [*findings, *found], lifted
+                    extra += call_findings(call["function"], at, types, self.table.literals)
+        refused = any(finding.severity == "error" for finding in extra)
+        return None if refused else checked, [*findings, *extra], lifted
 
     @property
     def chat(self) -> Chat:
@@ -189,50 +195,50 @@ class Messages(Adapter):
 
     def tools(self, episode: Episode) -> list[dict[str, Any]]:
         """Returns the definitions of tools in an Episode; none where they cannot be read."""
-        if not self.told:
-            kept = (m.meta[_TOOLS] for m in episode.messages if _TOOLS in m.meta)
-            return next(kept, None) or definitions_in(episode.messages, self.table)
+        if not self.intro:
+            definitions = (m.meta[_TOOLS] for m in episode.messages if _TOOLS in m.meta)
+            return next(definitions, None) or definitions_in(episode.messages, self.table)
         users = (m.text for m in episode.messages if (m.role,) == self.paths["user"])
-        return self._asked_with(next(users, ""))[0]
+        return self._split_question(next(users, ""))[0]
 
     def validate(self, context: Context, findings: list[Finding]) -> list[Finding]:
         """Returns the findings, with those about numbers of results and what no record says."""
-        found = [*findings, *self._unanswered(context)] if "result" in self.paths else findings
+        findings = [*findings, *self._unanswered(context)] if "result" in self.paths else findings
         block = self.paths["tools" if "tools" in self.paths else "user"][-1]
-        return [*found, *unsayable(context, found, block, self.write, whole=self.whole)]
+        return [*findings, *unsayable(context, findings, block, self.write, verbatim=self.verbatim)]
 
     # Records to messages
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
         """Returns the messages of a record that `check` let through."""
         blocks: list[_Block] = []
-        said: list[Said] = record[self.SCHEMA.messages]
-        given = record.get(KEY, {})
-        head = self.options.text(given, tools="tools" in record)
+        messages: list[ChatMessage] = record[self.SCHEMA.messages]
+        record_options = record.get(KEY, {})
+        head = self.options.text(record_options, tools="tools" in record)
         if head:
-            said = self._with_options(blocks, head, said, reader)
-        last, empty = said[-1], self.options.empty_thought(given)
+            messages = self._with_options(blocks, head, messages, reader)
+        last, empty = messages[-1], self.options.empty_thought(record_options)
         if empty and last.role == "assistant" and last.thought is None:
-            said = [*said[:-1], replace(last, thought=("", ROLE))]
-        heads = self._tools_before(said)
+            messages = [*messages[:-1], replace(last, thought=("", ROLE))]
+        heads = self._tools_before(messages)
         turn = 0
-        for i, message in enumerate(said):
-            told = options = head if i == 0 and message.role == self.options.block else ""
-            if i == heads and "tools" in record and self.told:
-                told = self.told + write_indented(record["tools"], reader.table.literals)
+        for i, message in enumerate(messages):
+            prefix = options = head if i == 0 and message.role == self.options.block else ""
+            if i == heads and "tools" in record and self.intro:
+                prefix = self.intro + write_indented(record["tools"], reader.table.literals)
             elif i == heads:
                 self._add_tools(blocks, record, reader)
-            of: object = "result" if message.role == "tool" else i
+            source: object = "result" if message.role == "tool" else i
             if self.turns:
-                goes_on = message.role == "tool" or (i > 0 and said[i - 1].role == "tool")
-                of = turn = turn if goes_on else i
-            begun = len(blocks)
-            for piece in self._spoken(message, i, reader, told):
-                self._add(blocks, piece, of, reader.at(i, ROLE))
+                goes_on = message.role == "tool" or (i > 0 and messages[i - 1].role == "tool")
+                source = turn = turn if goes_on else i
+            start = len(blocks)
+            for piece in self._split(message, i, reader, prefix):
+                self._add(blocks, piece, source, reader.at(i, ROLE))
             self._vanished(message, i, record, options, reader)
-            own = blocks[-1] if message.role == "tool" else blocks[min(begun, len(blocks) - 1)]
-            self._note(own, message)
-        if heads == len(said) and not self.told:
+            block = blocks[-1] if message.role == "tool" else blocks[min(start, len(blocks) - 1)]
+            self._note(block, message)
+        if heads == len(messages) and not self.intro:
             self._add_tools(blocks, record, reader)
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
         ended = self.finish and blocks[-1].role in self.table.marks[self.finish].ends
@@ -244,38 +250,38 @@ class Messages(Adapter):
         ]
 
     def _with_options(
-        self, blocks: list[_Block], head: str, said: list[Said], reader: Reader
-    ) -> list[Said]:
+        self, blocks: list[_Block], head: str, messages: list[ChatMessage], reader: Reader
+    ) -> list[ChatMessage]:
         """Returns the messages, the first one in another block where the text of options has its.
 
         Where no message shares its block with that text, it gets one.
         """
-        block, other, first = self.options.block, self.options.system, said[0]
+        block, other, first = self.options.block, self.options.system, messages[0]
         if first.role == block and not other:
-            return said
+            return messages
         self._add(blocks, _Piece(block, head, reader.top(KEY)), "head", Place())
         if first.role != "system":
-            return said
-        return [replace(first, role=other, meta=first.meta | {_CALLED: "system"}), *said[1:]]
+            return messages
+        return [replace(first, role=other, meta=first.meta | {_CALLED: "system"}), *messages[1:]]
 
-    def _tools_before(self, said: list[Said]) -> int:
+    def _tools_before(self, messages: list[ChatMessage]) -> int:
         """Returns the index of the message before which the tools are."""
-        users = [i for i, message in enumerate(said) if message.role == "user"]
+        users = [i for i, message in enumerate(messages) if message.role == "user"]
         if self.last and users:
             return users[-1]
-        return next((i for i, m in enumerate(said) if m.role not in _HEADS[:2]), len(said))
+        return next((i for i, m in enumerate(messages) if m.role not in _HEADS[:2]), len(messages))
 
     def _vanished(
-        self, message: Said, i: int, record: dict[str, Any], options: str, reader: Reader
+        self, message: ChatMessage, i: int, record: dict[str, Any], options: str, reader: Reader
     ) -> None:
         """Adds a finding for an empty message whose block is there for tools or options alone."""
         shared = self.paths.get("tools", ("",))[0] == self.paths.get(message.role, (None,))[0]
         beside = "before the tools" if shared and "tools" in record else ""
         beside = "after that of the options" if options else beside
         if beside and not message.content:
-            what = f"an empty text {beside} says nothing and does not come back"
+            problem = f"an empty text {beside} says nothing and does not come back"
             pointer = reader.at(i, "content").pointer
-            reader.findings.append(Finding("MYP314", what, pointer, help="leave it out"))
+            reader.findings.append(Finding("MYP314", problem, pointer, help="leave it out"))
 
     def _add_tools(self, blocks: list[_Block], record: dict[str, Any], reader: Reader) -> None:
         """Puts the definitions of tools into their block, and says what their text does not."""
@@ -289,20 +295,20 @@ class Messages(Adapter):
         holder = next(b for b in blocks if any(part.at is at for part in b.parts))
         holder.meta[_TOOLS] = tools
         if missing := lost_in(tools, body, text):
-            shown = ", ".join(missing[:5]) + ", ..." * (len(missing) > 5)
-            what = f"the text of the tools does not say {shown}"
+            examples = ", ".join(missing[:5]) + ", ..." * (len(missing) > 5)
+            message = f"the text of the tools does not say {examples}"
             hint = "nothing is to be done, unless the model must know it: then describe it in words"
-            reader.findings.append(Finding("MYP360", what, *at, help=hint))
+            reader.findings.append(Finding("MYP360", message, *at, help=hint))
 
-    def _spoken(self, message: Said, i: int, reader: Reader, told: str) -> Iterator[_Piece]:
-        """Yields the pieces of a message, in the order of its blocks, with `told` before its text.
+    def _split(self, message: ChatMessage, i: int, reader: Reader, head: str) -> Iterator[_Piece]:
+        """Yields the pieces of a message, in the order of its blocks, with `head` before its text.
 
         Places count from where its own text begins.
         """
         at = reader.at(i, "content")
         if message.role in _HEADS:
-            at = at._replace(span=(-len(told), len(message.content))) if told else at
-            yield _Piece(message.role, told + message.content, at)
+            at = at._replace(span=(-len(head), len(message.content))) if head else at
+            yield _Piece(message.role, head + message.content, at)
             return
         if message.role == "tool":
             name = message.name or message.called
@@ -314,11 +320,11 @@ class Messages(Adapter):
             text, key = message.thought
             yield _Piece("thought", text, reader.at(i, key))
         if message.content or not message.calls:
-            said = "said" if message.calls and "said" in self.paths else "answer"
-            yield _Piece(said, message.content, at)
+            kind = "said" if message.calls and "said" in self.paths else "answer"
+            yield _Piece(kind, message.content, at)
         yield from self._calls(message, i, reader)
 
-    def _calls(self, message: Said, i: int, reader: Reader) -> Iterator[_Piece]:
+    def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[_Piece]:
         literals = reader.table.literals
         if self.listed and message.calls:
             calls = [
@@ -345,14 +351,14 @@ class Messages(Adapter):
         values = {"name": name, "id": ident}
         return tuple((key, values[key]) for key in self._patterns(piece) if values[key])
 
-    def _add(self, blocks: list[_Block], piece: _Piece, of: object, at: Place) -> None:
+    def _add(self, blocks: list[_Block], piece: _Piece, source: object, at: Place) -> None:
         """Puts a piece into the block that it shares with the one before, or into a new one."""
         block, *inner = self.paths[piece.kind]
-        heads = [b for b in blocks if b.role == block] if of == "head" else blocks[-1:]
-        open_ = next((b for b in heads if b.role == block and of in (b.of, "head")), None)
+        heads = [b for b in blocks if b.role == block] if source == "head" else blocks[-1:]
+        open_ = next((b for b in heads if b.role == block and source in (b.source, "head")), None)
         if open_ is None or block not in self.shared:
-            open_ = _Block(block, of, at if of != "head" else piece.at)
-            before = of == "head" and block == self.paths.get("system", ("",))[0]
+            open_ = _Block(block, source, at if source != "head" else piece.at)
+            before = source == "head" and block == self.paths.get("system", ("",))[0]
             blocks.insert(0 if before else len(blocks), open_)
         if inner:
             open_.parts.append(Part(inner[0], piece.text, piece.attrs, piece.at, piece.name_at))
@@ -360,22 +366,22 @@ class Messages(Adapter):
             open_.attrs, open_.name_at = piece.attrs, piece.name_at
             open_.parts += [Part("text", piece.text, (), piece.at)] if piece.text else []
 
-    def _note(self, block: _Block, message: Said) -> None:
+    def _note(self, block: _Block, message: ChatMessage) -> None:
         """Keeps what a message says that no text has a place for."""
         if message.role != "tool":
-            said = dict(message.meta)
+            meta = dict(message.meta)
             ids = [call.get("id", "") for call in message.calls]
             if any(ids) and not self.listed and "id" not in self._patterns("call"):
-                said[_IDS] = ids
+                meta[_IDS] = ids
             if self.turns and message.role == "assistant":
-                block.meta.setdefault(_SAID, []).append(said)
+                block.meta.setdefault(_MESSAGES, []).append(meta)
             else:
-                block.meta |= said
+                block.meta |= meta
             return
         patterns = self._patterns("result")
-        given = {"tool_call_id": message.answers} if "id" not in patterns else {}
-        given |= {"name": message.name} if "name" not in patterns else {}
-        notes = {key: value for key, value in given.items() if value} | message.meta
+        values = {"tool_call_id": message.answers} if "id" not in patterns else {}
+        values |= {"name": message.name} if "name" not in patterns else {}
+        notes = {key: value for key, value in values.items() if value} | message.meta
         block.meta.setdefault(_NOTES, []).append(notes)
 
     # Messages to records
@@ -389,7 +395,7 @@ class Messages(Adapter):
         top: dict[str, Any] = {}
         ids: Iterator[str] = iter(())
         rank = len(_SPOKEN)  # of the last piece of the open message; above all where none is open
-        asked = 0  # questions since the tools
+        questions = 0  # questions since the tools
         types = NO_TYPES
         for message in episode.messages:
             if message.role in table.marks:
@@ -398,8 +404,8 @@ class Messages(Adapter):
             # The first of a message's blocks has the ids; calls may be blocks by themselves.
             ids = iter(meta.pop(_IDS)) if _IDS in meta else ids
             results = iter(meta.pop(_NOTES, ()))
-            said = iter(meta.pop(_SAID, ()))
-            own: dict[str, Any] | None = None
+            metas = iter(meta.pop(_MESSAGES, ()))
+            current: dict[str, Any] | None = None
             for piece, part in self._parts(message):
                 if piece == "tools":
                     top["tools"] = self._tools(part.text, meta.pop(_TOOLS, None))
@@ -407,60 +413,60 @@ class Messages(Adapter):
                     continue
                 if piece == "result":
                     out.append({ROLE: "tool"} | self._result(part, next(results, {})))
-                    own = None if self.turns else own
+                    current = None if self.turns else current
                 elif piece in _HEADS:
                     text = part.text
-                    if piece == "user" and self.told and not any(m[ROLE] == "user" for m in out):
-                        tools, text = self._asked_with(text)
+                    if piece == "user" and self.intro and not any(m[ROLE] == "user" for m in out):
+                        tools, text = self._split_question(text)
                         top |= {"tools": tools} if tools else {}
                         types = types_of(tools)
-                    own = {ROLE: piece, "content": text}
-                    out.append(own)
-                    asked += piece == "user" and "tools" in top
+                    current = {ROLE: piece, "content": text}
+                    out.append(current)
+                    questions += piece == "user" and "tools" in top
                 else:
                     now, shared = _SPOKEN.index(piece), message.role in self.shared
                     fresh = rank > now or (rank == now and piece != "call")
                     before = (*_SPOKEN, "")[rank]
                     if not shared and piece not in _FOLLOW.get(before, _SPOKEN):
-                        after, what = self._opener(before).shown, _FOLLOW[before][-1]
-                        raise ValueError(f"no record can say this: no {what} after `{after}`")
+                        after, following = self._opener(before).shown, _FOLLOW[before][-1]
+                        raise ValueError(f"no record can say this: no {following} after `{after}`")
                     if piece == "said" and not part.text:
                         raise ValueError("no record can say this: an empty text beside a call")
-                    if own is None if shared else fresh:
-                        own = {ROLE: "assistant"} | dict(next(said, {}))
-                        ids = iter(own.pop(_IDS, ())) if self.turns else ids
-                        out.append(own)
-                    own, rank = out[-1], now
+                    if current is None if shared else fresh:
+                        current = {ROLE: "assistant"} | dict(next(metas, {}))
+                        ids = iter(current.pop(_IDS, ())) if self.turns else ids
+                        out.append(current)
+                    current, rank = out[-1], now
                     ident = next(ids, "") if piece == "call" else ""
-                    self._say(own, piece, part, ident, types)
+                    self._say(current, piece, part, ident, types)
                     continue
                 rank = len(_SPOKEN)
-            if own is None and meta:  # of a message without text, whose block holds tools
-                own = {ROLE: self.pieces[message.role, "text"], "content": ""}
-                out.append(own)
-            if own is not None:
-                own |= meta  # with the role that the message had
-        if self.last and asked > 1:
+            if current is None and meta:  # of a message without text, whose block holds tools
+                current = {ROLE: self.pieces[message.role, "text"], "content": ""}
+                out.append(current)
+            if current is not None:
+                current |= meta  # with the role that the message had
+        if self.last and questions > 1:
             raise ValueError("no record can say this: the tools are not before the last question")
-        given = episode.meta.get(KEY, {})
-        out = self.options.left_out(out, given, tools="tools" in top)
+        options = episode.meta.get(KEY, {})
+        out = self.options.without_options(out, options, tools="tools" in top)
         return {self.SCHEMA.messages: [ordered(m) for m in out]} | top
 
-    def _asked_with(self, text: str) -> tuple[list[dict[str, Any]], str]:
+    def _split_question(self, text: str) -> tuple[list[dict[str, Any]], str]:
         """Returns the definitions before a question, and the question."""
-        if not text.startswith(self.told):
+        if not text.startswith(self.intro):
             return [], text
-        tools, rest = read_indented(text.removeprefix(self.told), self.table.literals)
-        return (tools, rest) if tools else ([], text)
+        tools, question = read_indented(text.removeprefix(self.intro), self.table.literals)
+        return (tools, question) if tools else ([], text)
 
     def _parts(self, message: Message) -> list[tuple[str, Part]]:
         """Returns the parts of a block with the pieces that they are. Raises ValueError."""
         parts = list(message.parts)
         if all(part.kind != "text" for part in parts):
             alone = self.pieces.get((message.role, "text"), "")
-            held = {self.pieces.get((message.role, part.kind)) for part in parts}
+            pieces = {self.pieces.get((message.role, part.kind)) for part in parts}
             # Without text, a block is an empty message, unless another piece says why it is there.
-            if alone and not held & {"call", "result", "tools"}:
+            if alone and not pieces & {"call", "result", "tools"}:
                 parts.append(Part("text", ""))
         out = []
         for part in parts:
@@ -472,17 +478,17 @@ class Messages(Adapter):
             out.append((piece, part))
         return out
 
-    def _tools(self, text: str, given: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-        """Returns the definitions in a text: those that were `given`, if it is their text."""
+    def _tools(self, text: str, original: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+        """Returns the definitions in a text: those that were `original`, if it is their text."""
         body = self._opener("tools").body
-        if given is not None and write_definitions(given, body, self.table.literals) == text:
-            return given
+        if original is not None and write_definitions(original, body, self.table.literals) == text:
+            return original
         return read_definitions(text, body)
 
     def _result(self, part: Part, notes: dict[str, Any]) -> dict[str, Any]:
-        given = dict(part.attrs)
-        ids = {"tool_call_id": given["id"]} if "id" in given else {}
-        names = {"name": given["name"]} if "name" in given else {}
+        attrs = dict(part.attrs)
+        ids = {"tool_call_id": attrs["id"]} if "id" in attrs else {}
+        names = {"name": attrs["name"]} if "name" in attrs else {}
         return ids | names | notes | {"content": part.text}
 
     def _say(
@@ -492,25 +498,25 @@ class Messages(Adapter):
         if piece == "thought":
             message[THOUGHTS[0]] = part.text
         elif piece == "call":
-            body, given = self._opener("call").body, dict(part.attrs)
+            body, attrs = self._opener("call").body, dict(part.attrs)
             for call in calls_in(value_in(part.text, body), body, part.attrs, types):
-                named = call.id or given.get("id", "") or ident
+                label = call.id or attrs.get("id", "") or ident
                 function = {"name": call.name, "arguments": call.arguments}
-                one = ({"id": named} if named else {}) | {"type": "function", "function": function}
+                one = ({"id": label} if label else {}) | {"type": "function", "function": function}
                 message.setdefault("tool_calls", []).append(one)
         else:
             message["content"] = part.text
 
     def _unanswered(self, context: Context) -> Iterator[Finding]:
         """Yields findings where results and calls do not belong together."""
-        said: list[tuple[str, Part, Place]] = []
+        pieces: list[tuple[str, Part, Place]] = []
         for message in context.episode.messages:
             if message.role not in context.table.marks:
                 try:
-                    said += [(piece, part, message.at) for piece, part in self._parts(message)]
+                    pieces += [(piece, part, message.at) for piece, part in self._parts(message)]
                 except ValueError:
                     return  # no record can be like this, and no grammar takes it
-        yield from unanswered(said, self._opener("call").body, ids=not self.ordered)
+        yield from unanswered(pieces, self._opener("call").body, ids=not self.ordered)
 
 
 @splitter.register(Messages)
@@ -527,4 +533,4 @@ def _(adapter: Messages, opt_out: str = "") -> Splitter:
     if free is None:
         return Splitter()
     body = adapter._opener("tools").body if "tools" in paths else ""
-    return MessageSplitter(free, table, body, opt_out, indented=bool(adapter.told))
+    return MessageSplitter(free, table, body, opt_out, indented=bool(adapter.intro))

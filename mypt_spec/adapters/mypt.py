@@ -99,17 +99,17 @@ class MyPT(Adapter):
 
 def _write_message(message: Message, called: str, table: TokenTable) -> dict[str, Any]:
     nested = {p.kind: p.text for p in message.parts if p.kind in _NESTED.values()}
-    rest = [p for p in message.parts if p.kind not in nested]
+    parts = [p for p in message.parts if p.kind not in nested]
     cite: dict[str, str] = {}
     out: dict[str, Any]
     if message.role == "toolresult":
         return {"role": "toolresult", "name": called, "content": json.loads(message.text)}
-    if rest and rest[0].kind == "toolcall":
-        name, arguments = call_of(rest[0])
+    if parts and parts[0].kind == "toolcall":
+        name, arguments = call_of(parts[0])
         out = {"role": "assistant_toolcall", "name": name, "arguments": arguments}
     elif message.role == "assistant":
-        rest, cite = _split_cite(rest)
-        out = {"role": "assistant", "content": spelled(rest, table)}
+        parts, cite = _split_cite(parts)
+        out = {"role": "assistant", "content": spelled(parts, table)}
     else:
         out = {"role": message.role, "content": message.text}
     return out | {key: nested[kind] for key, kind in _NESTED.items() if kind in nested} | cite

@@ -27,7 +27,7 @@ class Objects:
     """A walk over the objects of one record, with its findings so far.
 
     `readable` is whether none of the findings is an error that no Episode can keep. With `quoted`,
-    the arguments of calls may be JSON text; without, that is a finding. With `whole`, definitions
+    the arguments of calls may be JSON text; else that is a finding. With `verbatim`, definitions
     of tools are written as they are given, so they may have any further keys.
     """
 
@@ -35,16 +35,16 @@ class Objects:
     readable: bool = True
     patience: Patience = field(default_factory=Patience)
     quoted: bool = False
-    whole: bool = False
+    verbatim: bool = False
 
     def add(
-        self, code: str, message: str, pointer: str, *, keep: bool = False, **more: Any
+        self, code: str, message: str, pointer: str, *, keep: bool = False, **fields: Any
     ) -> None:
         """Adds a finding.
 
         An error makes the record unreadable, unless its Episode can `keep` the fault.
         """
-        finding = Finding(code, message, pointer, **more)
+        finding = Finding(code, message, pointer, **fields)
         self.findings.append(finding)
         self.readable = self.readable and (keep or finding.severity != "error")
 
@@ -67,7 +67,7 @@ class Objects:
             at,
             "the function of the call",
         )
-        self.named(function, at)
+        self.check_name(function, at)
         return {k: call[k] for k in ("id",) if k in call} | {
             "type": "function",
             "function": {k: function[k] for k in ("name", "arguments") if k in function},
@@ -89,13 +89,13 @@ class Objects:
         self.add("MYP110", '"arguments" is an object written as a string', at, keep=True, fix=fix)
         return value
 
-    def typed(self, value: dict[str, Any], at: str, what: str) -> None:
+    def typed(self, value: dict[str, Any], at: str, noun: str) -> None:
         """Adds a finding where the type of a call or tool is another than "function"."""
         if value.get("type", "function") != "function":
-            message = f'{what} has no type "{value["type"]}"'
+            message = f'{noun} has no type "{value["type"]}"'
             self.add("MYP127", message, f"{at}/type", help='write "function"')
 
-    def named(self, function: dict[str, Any], at: str) -> None:
+    def check_name(self, function: dict[str, Any], at: str) -> None:
         """Adds a finding where the name of a function is empty."""
         if function.get("name") == "":
             self.add("MYP127", "the name is empty", f"{at}/name", help="name the tool")
@@ -111,7 +111,7 @@ class Objects:
                 {"type": (STRING, False), "function": (OBJECT, True)},
                 at,
                 "the tool",
-                closed=not self.whole,
+                closed=not self.verbatim,
             ):
                 return None
             self.typed(tool, at, "a tool")
@@ -122,9 +122,9 @@ class Objects:
             "parameters": (OBJECT, False),
             "strict": (BOOLEAN, False),
         }
-        if not self.shape(function, fields, at, "the function", closed=not self.whole):
+        if not self.shape(function, fields, at, "the function", closed=not self.verbatim):
             return None
-        self.named(function, at)
+        self.check_name(function, at)
         if function["name"] in names:
             self.add(
                 "MYP126",
@@ -147,13 +147,13 @@ class Objects:
         try:
             self.patience.check_schema(schema)
         except SchemaError as error:
-            what = "this schema was not checked" if error.unchecked else "this is no JSON Schema"
-            self.add("MYP128", f"{what}: {error}", at + error.pointer, keep=True)
+            message = "this schema was not checked" if error.unchecked else "this is no JSON Schema"
+            self.add("MYP128", f"{message}: {error}", at + error.pointer, keep=True)
 
-    def is_object(self, value: Any, at: str, what: str) -> bool:
+    def is_object(self, value: Any, at: str, noun: str) -> bool:
         """Returns whether a value is an object; if not, there is a finding."""
         if not isinstance(value, dict):
-            self.add("MYP104", f"{what} must be an object, got {kind_of(value)}", at)
+            self.add("MYP104", f"{noun} must be an object, got {kind_of(value)}", at)
         return isinstance(value, dict)
 
     def shape(
@@ -161,7 +161,7 @@ class Objects:
         value: dict[str, Any],
         fields: dict[str, tuple[str, bool]],
         at: str,
-        what: str,
+        noun: str,
         *,
         closed: bool = True,
         keep: bool = False,
@@ -175,16 +175,16 @@ class Objects:
         for key, (kind, required) in fields.items():
             if key not in value:
                 if required:
-                    self.add("MYP102", f'{what} has no "{key}"', at, keep=keep)
+                    self.add("MYP102", f'{noun} has no "{key}"', at, keep=keep)
             elif not isinstance(value[key], TYPES[kind]):
                 self.add(
                     "MYP104",
-                    f'"{key}" of {what} must be {kind}, got {kind_of(value[key])}',
+                    f'"{key}" of {noun} must be {kind}, got {kind_of(value[key])}',
                     f"{at}/{key}",
                     keep=keep,
                 )
         for key in [key_text(k) for k in value if k not in fields] if closed else ():
-            message = f'{what} has an unknown key "{key}"; the model would never see it'
+            message = f'{noun} has an unknown key "{key}"; the model would never see it'
             self.add(
                 "MYP103",
                 message,
@@ -202,7 +202,7 @@ def unsayable(
     block: str,
     write: Callable[[Episode, TokenTable], object],
     *,
-    whole: bool,
+    verbatim: bool,
 ) -> list[Finding]:
     """Returns why no record says what a text says, which has its tools in a kind of block.
 
@@ -211,11 +211,11 @@ def unsayable(
     if any(message.at.pointer for message in context.episode.messages):
         return []
     at = next((run.event.at for run in context.texts if run.inside == block), Place())
-    walk, names, out = Objects([], whole=whole), set[str](), list[Finding]()
+    walk, names, out = Objects([], verbatim=verbatim), set[str](), list[Finding]()
     for number, tool in enumerate(context.tools or [], 1):
         walk.tool(tool, "", names)
-        named = (replace(f, message=f"tool {number}: {f.message}") for f in walk.findings)
-        out += [replace(f, pointer="", span=at.span, on_key=False) for f in named]
+        tool_findings = (replace(f, message=f"tool {number}: {f.message}") for f in walk.findings)
+        out += [replace(f, pointer="", span=at.span, on_key=False) for f in tool_findings]
         walk.findings.clear()
     if any(finding.severity == "error" for finding in (*findings, *out)):
         return out

@@ -32,10 +32,10 @@ _ITEMS = RecordSchema(
     roles=_KINDS,
     aliases={"tool_call": "toolcall", "tool_result": "toolresult"},
     tag="type",
-    what="item",
+    noun="item",
     metadata=False,
 )
-_SAID = {
+_REPLY = {
     "content": Field(STRING, required=False),
     "contents": Field(ITEMS, required=False, items=_ITEMS),
 }
@@ -50,7 +50,7 @@ class Praxis(Adapter):
 
     SCHEMA = RecordSchema(
         top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
-        roles={"system": _TEXT, "developer": _TEXT, "user": _TEXT, "assistant": _SAID, "eos": {}},
+        roles={"system": _TEXT, "developer": _TEXT, "user": _TEXT, "assistant": _REPLY, "eos": {}},
         aliases=CHAT_ROLES,
     )
 
@@ -63,8 +63,8 @@ class Praxis(Adapter):
         messages = record.get("messages") if isinstance(record, dict) else None
         for i, message in enumerate(messages if isinstance(messages, list) else []):
             if isinstance(message, dict) and message.get("role") in _ASSISTANT:
-                at, held = f"/messages/{i}", {"content", "contents"} & set(message)
-                if not held:
+                at, content_keys = f"/messages/{i}", {"content", "contents"} & set(message)
+                if not content_keys:
                     findings.append(
                         Finding(
                             "MYP102",
@@ -72,7 +72,7 @@ class Praxis(Adapter):
                             at,
                         )
                     )
-                if len(held) == 2:
+                if len(content_keys) == 2:
                     text = 'an assistant message has "content" or "contents", not both'
                     findings.append(
                         Finding(
@@ -83,7 +83,7 @@ class Praxis(Adapter):
                             help="keep the one that is meant",
                         )
                     )
-                checked = checked if len(held) == 1 else None
+                checked = checked if len(content_keys) == 1 else None
         return checked, findings, lifted
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:

@@ -67,11 +67,11 @@ class Option:
             return any(value == v and value.__class__ is v.__class__ for v in self.values)
         return isinstance(value, str)
 
-    def says(self, given: Mapping[str, Any]) -> str:
+    def says(self, values: Mapping[str, Any]) -> str:
         """Returns the text of the option for those of a record; "" for none."""
         if not self.name:
             return self.text
-        value = given.get(self.name, self.default)
+        value = values.get(self.name, self.default)
         if self.lists:
             value = "".join(text for name, text in self.lists if name in (value or ()))
         return self.text.replace("{}", str(value)) if value not in (None, "") else ""
@@ -85,61 +85,61 @@ class TemplateOptions:
     block: str = ""
     system: str = ""
 
-    def findings(self, given: Mapping[str, Any], dialect: str) -> list[Finding]:
+    def findings(self, values: Mapping[str, Any], dialect: str) -> list[Finding]:
         """Returns findings about the options of a record: unknown ones, and values they lack."""
-        known = {option.name: option for option in self.options if option.name}
+        names = {option.name: option for option in self.options if option.name}
         out = []
-        for name, value in given.items():
-            option, at = known.get(name), f"/{KEY}/{escape(key_text(name))}"
+        for name, value in values.items():
+            option, at = names.get(name), f"/{KEY}/{escape(key_text(name))}"
             if option is None:
-                what = f'{dialect} has no option "{key_text(name)}"; it has no effect'
-                hint = f"options are {', '.join(known)}" if known else "the format has no options"
-                out.append(Finding("MYP361", what, at, on_key=True, help=hint))
+                message = f'{dialect} has no option "{key_text(name)}"; it has no effect'
+                hint = f"options are {', '.join(names)}" if names else "the format has no options"
+                out.append(Finding("MYP361", message, at, on_key=True, help=hint))
             elif not option.takes(value):
-                kept = option.values or [[name for name, _ in option.lists]]
-                hint = f"write one of {', '.join(map(_shown, kept))}" if option.values else ""
+                choices = option.values or [[name for name, _ in option.lists]]
+                hint = f"write one of {', '.join(map(_literal, choices))}" if option.values else ""
                 hint = f"write a list of {', '.join(dict(option.lists))}" if option.lists else hint
-                what = f'the option "{name}" of {dialect} has no value {_shown(value)}'
-                out.append(Finding("MYP104", what, at, help=hint or "write a text"))
+                message = f'the option "{name}" of {dialect} has no value {_literal(value)}'
+                out.append(Finding("MYP104", message, at, help=hint or "write a text"))
         return out
 
-    def text(self, given: Mapping[str, Any], *, tools: bool) -> str:
+    def text(self, values: Mapping[str, Any], *, tools: bool) -> str:
         """Returns the text of the options of a record; "" where it gives none that has a text."""
-        if not any(option.text and option.name in given for option in self.options if option.name):
+        if not any(option.text and option.name in values for option in self.options if option.name):
             return ""
-        return "".join(o.says(given) for o in self.options if tools or not o.tools)
+        return "".join(o.says(values) for o in self.options if tools or not o.tools)
 
-    def empty_thought(self, given: Mapping[str, Any]) -> bool:
+    def empty_thought(self, values: Mapping[str, Any]) -> bool:
         """Returns whether prompts with these options end with an empty thought."""
         return any(
-            o.empty_thought is not None and given.get(o.name) is o.empty_thought
+            o.empty_thought is not None and values.get(o.name) is o.empty_thought
             for o in self.options
         )
 
     @property
     def prompting(self) -> tuple[dict[str, Any], ...]:
         """Returns records of nothing but options with which prompts end with an empty thought."""
-        found = ({o.name: o.empty_thought} for o in self.options if o.empty_thought is not None)
-        return tuple({KEY: options} for options in found)
+        choices = ({o.name: o.empty_thought} for o in self.options if o.empty_thought is not None)
+        return tuple({KEY: options} for options in choices)
 
-    def left_out(
-        self, messages: list[dict[str, Any]], given: Mapping[str, Any], *, tools: bool
+    def without_options(
+        self, messages: list[dict[str, Any]], values: Mapping[str, Any], *, tools: bool
     ) -> list[dict[str, Any]]:
         """Returns messages of a record without what its options say."""
         if not messages:
             return messages
-        first, last, head = messages[0], messages[-1], self.text(given, tools=tools)
+        first, last, head = messages[0], messages[-1], self.text(values, tools=tools)
         if head and first["role"] == self.block and first["content"].startswith(head):
             first["content"] = first["content"].removeprefix(head)
             alone = not first["content"] and first.keys() == {"role", "content"}
             messages = messages[1:] if alone else messages
-        if self.empty_thought(given) and last.get(THOUGHT) == "":
+        if self.empty_thought(values) and last.get(THOUGHT) == "":
             del last[THOUGHT]
             last.setdefault("content", "") if "tool_calls" not in last else None
         return messages
 
 
-def _shown(value: Any) -> str:
+def _literal(value: Any) -> str:
     return {True: "true", False: "false"}.get(value, repr(value)) if value.__hash__ else repr(value)
 
 

@@ -23,7 +23,7 @@ class Waiting(Generic[Call]):
     """Calls without a result, in order; the first one with a key is found at once."""
 
     def __init__(self) -> None:
-        self._of: dict[Hashable, deque[tuple[int, Call]]] = defaultdict(deque)
+        self._by_key: dict[Hashable, deque[tuple[int, Call]]] = defaultdict(deque)
         self._open: set[int] = set()
         self._numbers = count()
 
@@ -32,25 +32,25 @@ class Waiting(Generic[Call]):
         number = next(self._numbers)
         self._open.add(number)
         for key in keys:
-            self._of[key].append((number, call))
+            self._by_key[key].append((number, call))
 
     def first(self, key: Hashable) -> Call | None:
         """Returns the first call with a key, if there is one."""
-        found = self._of[key]
-        while found and found[0][0] not in self._open:
-            found.popleft()
-        return found[0][1] if found else None
+        queue = self._by_key[key]
+        while queue and queue[0][0] not in self._open:
+            queue.popleft()
+        return queue[0][1] if queue else None
 
     def take(self, key: Hashable) -> Call | None:
         """Returns the first call with a key, which waits no longer."""
         call = self.first(key)
         if call is not None:
-            self._open.remove(self._of[key].popleft()[0])
+            self._open.remove(self._by_key[key].popleft()[0])
         return call
 
     def all(self, key: Hashable) -> Iterator[Call]:
         """Yields the calls with a key, in order."""
-        return (call for number, call in self._of[key] if number in self._open)
+        return (call for number, call in self._by_key[key] if number in self._open)
 
 
 class WaitingById(Waiting[Call]):
@@ -58,22 +58,22 @@ class WaitingById(Waiting[Call]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.named: dict[str, None] = {}  # ids of all calls, with or without a result
+        self.all_ids: dict[str, None] = {}  # ids of all calls, with or without a result
 
     def wait(self, call: Call, ident: str | None) -> None:
         """Adds a call. The id of a call that cannot be read is None."""
         self.add(call, ANY, ident)
-        self.named |= {ident: None} if ident else {}
+        self.all_ids |= {ident: None} if ident else {}
 
     def unasked(self, ident: str, at: Place) -> Finding:
         """Returns the finding of a result whose id no call has, and takes a call in its place."""
-        known = ", ".join(islice((repr(i) for i in self.named if self.first(i)), 10))
-        hint = f"open are {known}" if known else "give the call that has no id this one"
+        ids = ", ".join(islice((repr(i) for i in self.all_ids if self.first(i)), 10))
+        hint = f"open are {ids}" if ids else "give the call that has no id this one"
         self.take("" if self.first("") else ANY)
         return Finding("MYP310", f"no open call has the id {ident!r}", *at, help=hint)
 
 
-class _Asked(NamedTuple):
+class _PlacedCall(NamedTuple):
     """A call: the name of its tool, its id, and its place. The id of an unreadable call is None."""
 
     name: str
@@ -82,36 +82,36 @@ class _Asked(NamedTuple):
 
 
 def unanswered(
-    said: Iterable[tuple[str, Part, Place]], body: str, *, ids: bool
+    pieces: Iterable[tuple[str, Part, Place]], body: str, *, ids: bool
 ) -> Iterator[Finding]:
     """Yields findings where there are more results than calls, or fewer.
 
-    `said` are the pieces of a conversation, with the place of the block of each; `body` is the kind
+    `pieces` are those of a conversation, with the place of the block of each; `body` is the kind
     of body of its calls. With `ids`, these tell which call a result is of, and are checked, too;
     what is wrong with those of a record is said where it is read.
     """
-    waiting: WaitingById[_Asked] = WaitingById()
+    waiting: WaitingById[_PlacedCall] = WaitingById()
     answered = False
-    for piece, part, block in said:
+    for piece, part, block in pieces:
         if piece == "result":
             place = block if part.at == Place() else part.at
-            wanted = dict(part.attrs).get(ID, "") if ids else ""
+            call_id = dict(part.attrs).get(ID, "") if ids else ""
             if waiting.first(ANY) is None:
                 if answered:
-                    what = "every call before it has its result"
-                    yield Finding("MYP310", what, *place, help="delete it")
-            elif not wanted:
+                    message = "every call before it has its result"
+                    yield Finding("MYP310", message, *place, help="delete it")
+            elif not call_id:
                 waiting.take(ANY)
-            elif not (waiting.take(wanted) or waiting.take(None)):
-                found = waiting.unasked(wanted, part.name_at or place)
-                yield from () if found.pointer else (found,)
+            elif not (waiting.take(call_id) or waiting.take(None)):
+                finding = waiting.unasked(call_id, part.name_at or place)
+                yield from () if finding.pointer else (finding,)
             answered = True
         elif piece != "tools":
             if answered:
                 yield from _missing(waiting)
                 waiting, answered = WaitingById(), False
-            for call in _asked(part, body) if piece == "call" else ():
-                if ids and call.id in waiting.named and not call.at.pointer:
+            for call in _placed_calls(part, body) if piece == "call" else ():
+                if ids and call.id in waiting.all_ids and not call.at.pointer:
                     yield twice(call.id, call.at)
                 waiting.wait(call, call.id)
     if answered:
@@ -120,21 +120,21 @@ def unanswered(
 
 def twice(ident: str | None, at: Place) -> Finding:
     """Returns the finding of an id that two calls of one message have."""
-    what = f"the id {ident!r} occurs twice in one message"
-    return Finding("MYP351", what, *at, help="give each call its own id")
+    message = f"the id {ident!r} occurs twice in one message"
+    return Finding("MYP351", message, *at, help="give each call its own id")
 
 
-def _asked(part: Part, body: str) -> list[_Asked]:
+def _placed_calls(part: Part, body: str) -> list[_PlacedCall]:
     """Returns the calls in a part."""
     try:
         calls = calls_in(value_in(part.text, body), body, part.attrs)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return [_Asked("", None, part.at)]  # said where its body is read
+        return [_PlacedCall("", None, part.at)]  # said where its body is read
     attr = dict(part.attrs).get(ID, "")
-    return [_Asked(call.name, call.id or attr, part.at) for call in calls]
+    return [_PlacedCall(call.name, call.id or attr, part.at) for call in calls]
 
 
-def _missing(waiting: WaitingById[_Asked]) -> Iterator[Finding]:
+def _missing(waiting: WaitingById[_PlacedCall]) -> Iterator[Finding]:
     for call in waiting.all(ANY):
         hint = "put its result after those of the other calls"
         yield Finding("MYP311", f"the call of {call.name!r} has no result", *call.at, help=hint)

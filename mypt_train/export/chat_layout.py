@@ -72,7 +72,7 @@ def chat_layout(dialect: Dialect) -> ChatLayout:
                 adapter.finish,
                 last=adapter.last,
                 empty=True,
-                told=adapter.told,
+                told=adapter.intro,
                 options=adapter.options,
             )
         if isinstance(adapter, Declared):

@@ -164,7 +164,7 @@ def _block(
     )
 
 
-def answer(given: Answer, at: str, table: TokenTable, meta: dict[str, Any]) -> Message:
+def answer(source: Answer, at: str, table: TokenTable, meta: dict[str, Any]) -> Message:
     """Returns an assistant message; tool calls become their JSON."""
     parts = [
         Part(
@@ -172,7 +172,7 @@ def answer(given: Answer, at: str, table: TokenTable, meta: dict[str, Any]) -> M
             value if isinstance(value, str) else canonical(value, table.literals),
             at=Place(pointer),
         )
-        for kind, value, pointer in given.parts
+        for kind, value, pointer in source.parts
     ]
     return Message("assistant", tuple(parts), at=Place(at), meta=meta)
 

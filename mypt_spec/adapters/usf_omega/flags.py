@@ -25,11 +25,11 @@ from mypt_spec.rules.answer_format import answer_misfits, asks_for_json
 
 Call = tuple[dict[str, Any], Place]
 _BARE = re.compile(r"/(?P<key>tools|functions)/(?P<at>\d+)/function(?P<rest>/.*)", re.DOTALL)
-_SHOWN = 10  # names or ids in a help
+_MAX_LISTED = 10  # names or ids in a help
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return ", ".join(names[:_MAX_LISTED]) + (", …" if len(names) > _MAX_LISTED else "")
 
 
 def validate(context: Context, findings: list[Finding]) -> list[Finding]:
@@ -84,22 +84,22 @@ def _without_user(context: Context) -> Iterator[Finding]:
 def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
     tools = _tools(context)
     declared = context.limits.tools | frozenset(tools)
-    known = f"declared are {_some(sorted(declared))}"
-    asked: list[list[Call]] = []
+    hint = f"declared are {_some(sorted(declared))}"
+    groups: list[list[Call]] = []
     message: Message | None = None
     results: list[Message] = []
     for following in [*context.episode.messages, Message("eos")]:
         if following.role == "tool":
             results.append(following)
             continue
-        if message is not None and (results or asked):
-            yield from _results(message, asked, results)
-        results, asked, message = [], [], following if following.role == "assistant" else None
+        if message is not None and (results or groups):
+            yield from _results(message, groups, results)
+        results, groups, message = [], [], following if following.role == "assistant" else None
         if message is None:
             continue
-        asked = [_calls_of(part, context) for part in message.parts if part.kind == "tool_calls"]
-        yield from _ids(asked)
-        for call, place in [call for group in asked for call in group]:
+        groups = [_calls_of(part, context) for part in message.parts if part.kind == "tool_calls"]
+        yield from _ids(groups)
+        for call, place in [call for group in groups for call in group]:
             function = call["function"]
             name, arguments = function["name"], function["arguments"]
             if declared and name not in declared:
@@ -107,7 +107,7 @@ def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
                     "MYP313",
                     f"the tool {name!r} is declared nowhere",
                     *_inside(place, "/function/name"),
-                    help=known,
+                    help=hint,
                 )
             yield from _arguments(
                 name, arguments, tools.get(name), _inside(place, "/function/arguments"), patience
@@ -136,56 +136,56 @@ def _calls_of(part: Part, context: Context) -> list[Call]:
     return [(call, _inside(part.at, f"/{i}")) for i, call in enumerate(calls)]
 
 
-def _ids(asked: list[list[Call]]) -> Iterator[Finding]:
-    seen: set[str] = set()
-    for group in asked:
+def _ids(groups: list[list[Call]]) -> Iterator[Finding]:
+    call_ids: set[str] = set()
+    for group in groups:
         for call, place in group:
             if "id" not in call and len(group) > 1:
                 yield Finding(
                     "MYP350", "a call beside others has no id", *place, help='give it an "id"'
                 )
-            if call.get("id") in seen:
+            if call.get("id") in call_ids:
                 yield Finding(
                     "MYP351",
                     f"the id {call['id']!r} stands twice in one message",
                     *_inside(place, "/id"),
                     help="give each call its own id",
                 )
-            seen |= {call["id"]} if "id" in call else set()
+            call_ids |= {call["id"]} if "id" in call else set()
 
 
 def _results(
-    message: Message, asked: list[list[Call]], results: list[Message]
+    message: Message, groups: list[list[Call]], results: list[Message]
 ) -> Iterator[Finding]:
     """Compares results with the calls of the message before them.
 
     Where no result follows, the grammar says whether one must.
     """
-    calls = [call for group in asked for call in group]
+    calls = [call for group in groups for call in group]
     if not calls:
         return  # the grammar refuses results without a call
     waiting = {id(call): call for call in calls}
     by_id = {call[0]["id"]: call for call in reversed(calls) if "id" in call[0]}
-    known = f"the ids are: {_some(list(reversed(by_id))) or 'none'}"
+    hint = f"the ids are: {_some(list(reversed(by_id))) or 'none'}"
     for result in results:
-        given = {part.kind: part for part in result.parts}
-        found: Call | None = None
-        if "tool_call_id" in given:
-            place, wanted = given["tool_call_id"].at, given["tool_call_id"].text
-            found = by_id.get(wanted)
-            if found is None:
+        parts = {part.kind: part for part in result.parts}
+        match: Call | None = None
+        if "tool_call_id" in parts:
+            place, call_id = parts["tool_call_id"].at, parts["tool_call_id"].text
+            match = by_id.get(call_id)
+            if match is None:
                 yield Finding(
-                    "MYP310", f"no call before it has the id {wanted!r}", *place, help=known
+                    "MYP310", f"no call before it has the id {call_id!r}", *place, help=hint
                 )
-            elif id(found) not in waiting:
+            elif id(match) not in waiting:
                 yield Finding(
                     "MYP349",
-                    f"the call {wanted!r} has a result already",
+                    f"the call {call_id!r} has a result already",
                     *place,
                     help="one result a call",
                 )
         elif len(waiting) == 1:
-            found = next(iter(waiting.values()))
+            match = next(iter(waiting.values()))
         elif waiting:
             yield Finding(
                 "MYP352",
@@ -198,15 +198,15 @@ def _results(
             yield Finding(
                 "MYP310", "every call before it has its result", *result.at, help="delete it"
             )
-        if found is not None:
-            waiting.pop(id(found), None)
-            name = found[0]["function"]["name"]
-            if "tool_name" in given and given["tool_name"].text != name:
-                text = f"the result is of {given['tool_name'].text!r}, the call is of {name!r}"
-                yield Finding("MYP312", text, *given["tool_name"].at, help=f'write "{name}"')
+        if match is not None:
+            waiting.pop(id(match), None)
+            name = match[0]["function"]["name"]
+            if "tool_name" in parts and parts["tool_name"].text != name:
+                text = f"the result is of {parts['tool_name'].text!r}, the call is of {name!r}"
+                yield Finding("MYP312", text, *parts["tool_name"].at, help=f'write "{name}"')
     kinds = [part.kind for part in message.parts if part.kind != "self_reflection"]
     if results and kinds[-1:] == ["tool_calls"]:
-        for call, place in [call for call in asked[-1] if id(call) in waiting]:
+        for call, place in [call for call in groups[-1] if id(call) in waiting]:
             yield Finding(
                 "MYP311",
                 f"the call {call.get('id', call['function']['name'])!r} has no result",
@@ -221,12 +221,12 @@ def _arguments(
     if tool is None or "parameters" not in tool or next(faults(tool), None) is not None:
         return
     try:
-        found = patience.misfits(arguments, tool["parameters"])
+        misfits = patience.misfits(arguments, tool["parameters"])
     except SchemaError as error:
         if error.in_use:  # any other fault was found in the definition itself
             yield Finding("MYP128", f"the arguments of {name!r} cannot be checked: {error}", *place)
         return
-    for pointer, message in found:
+    for pointer, message in misfits:
         yield Finding(
             "MYP353",
             f"the arguments of {name!r} do not fit its parameters: {message}",
@@ -287,15 +287,15 @@ def _rejected(context: Context) -> Iterator[Finding]:
     places = [i for i, m in enumerate(messages) if m.role == "assistant"]
     if not isinstance(raw, dict) or not places:
         return
-    given = answer_at(raw, "/rejected")
-    if given is None:
+    rejected = answer_at(raw, "/rejected")
+    if rejected is None:
         return
     literals = context.table.literals
     parts = tuple(
         Part(k, v if isinstance(v, str) else canonical(v, literals), at=Place(at))
-        for k, v, at in given.parts
+        for k, v, at in rejected.parts
     )
-    messages[places[-1]] = Message("assistant", parts, at=Place(given.pointer))
+    messages[places[-1]] = Message("assistant", parts, at=Place(rejected.pointer))
     other = Episode(context.episode.dialect, tuple(messages))
     for finding in check_episode(
         other, context.table, context.automaton, context.tokenizer, context.limits, validate

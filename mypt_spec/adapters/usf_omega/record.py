@@ -66,15 +66,15 @@ class _Walk(Objects):
     """Goes through a record of which nothing is known but that it is an object."""
 
     def record(self, work: dict[str, Any]) -> None:
-        given = work.get("messages")
-        messages = list(given) if isinstance(given, list) else []
+        raw_messages = work.get("messages")
+        messages = list(raw_messages) if isinstance(raw_messages, list) else []
         for i, message in enumerate(messages):
             if isinstance(message, dict) and message.get("role") == "assistant":
                 at = f"/messages/{i}/"
                 messages[i] = message | {
                     "answer": self.answer(message, f"{at}role", at.__add__),
                 }
-        if isinstance(given, list):
+        if isinstance(raw_messages, list):
             work["messages"] = messages
         self.last(work, messages)
         self.instructions(messages)
@@ -147,10 +147,10 @@ class _Walk(Objects):
         if not isinstance(value, dict):
             return None  # a finding of check_record
         base = "/messages/0"
-        checked, found, _ = check_record({"messages": [value]}, RECORD)
-        known = {f.code for f in self.findings}
-        for finding in found:
-            if finding.code in ("MYP004", "MYP005", "MYP006", "MYP008") and finding.code in known:
+        checked, findings, _ = check_record({"messages": [value]}, RECORD)
+        codes = {f.code for f in self.findings}
+        for finding in findings:
+            if finding.code in ("MYP004", "MYP005", "MYP006", "MYP008") and finding.code in codes:
                 continue  # said of the whole record
             fix = finding.fix
             if fix is not None:
@@ -305,31 +305,31 @@ class _Walk(Objects):
             )
         if isinstance(work.get("response_schema"), dict):
             self.schema(work["response_schema"], "/response_schema")
-        wanted = work.get("response_format")
-        if not isinstance(wanted, dict):
+        form = work.get("response_format")
+        if not isinstance(form, dict):
             return
         fields = {
             "type": (STRING, True),
-            "json_schema": (OBJECT, wanted.get("type") == "json_schema"),
+            "json_schema": (OBJECT, form.get("type") == "json_schema"),
         }
-        if not self.shape(wanted, fields, "/response_format", "the response format", keep=True):
+        if not self.shape(form, fields, "/response_format", "the response format", keep=True):
             return
-        if wanted["type"] not in FORMATS:
+        if form["type"] not in FORMATS:
             self.add(
                 "MYP127",
-                f'there is no format "{wanted["type"]}"',
+                f'there is no format "{form["type"]}"',
                 "/response_format/type",
                 keep=True,
                 help=f"formats are {', '.join(FORMATS)}",
             )
-        inner = wanted.get("json_schema", {})
+        inner = form.get("json_schema", {})
         fields = {
             "name": (STRING, False),
             "description": (STRING, False),
             "schema": (OBJECT, True),
             "strict": (BOOLEAN, False),
         }
-        if "json_schema" in wanted and self.shape(
+        if "json_schema" in form and self.shape(
             inner, fields, "/response_format/json_schema", "the JSON schema", keep=True
         ):
             self.schema(inner["schema"], "/response_format/json_schema/schema")

@@ -30,11 +30,11 @@ from mypt_spec.adapters.splitter import (
     shallow,
 )
 
-_TEXT, _SAME, _ITEMS, _CALLS, _NAMED, _ANSWER = range(6)
+_TEXT, _SAME, _ITEMS, _CALLS, _IDENT, _ANSWER = range(6)
 _KINDS = {
     "role": _SAME, "content": _TEXT, "messages": _ITEMS, "contents": _ITEMS, "type": _SAME,
     "text": _TEXT, "tool_calls": _CALLS,
-    "self_reflection": _TEXT, "reasoning": _TEXT, "tool_call_id": _NAMED, "name": _NAMED,
+    "self_reflection": _TEXT, "reasoning": _TEXT, "tool_call_id": _IDENT, "name": _IDENT,
     "model_identity": _TEXT, "assistant": _TEXT, "tools": _SAME, "functions": _SAME,
     "chosen": _ANSWER, "rejected": _ANSWER, "label": _SAME,
     "search_enabled": _SAME, "citations_enabled": _SAME, "self_reflection_enabled": _SAME,
@@ -70,8 +70,8 @@ class RecordSplitter(Splitter):
         for i, raw in enumerate(lines):
             key = None
             try:
-                walk, rest = self._walk(_decode(raw))
-                key = blake2b(_encode(rest), digest_size=20).digest()
+                walk, skeleton = self._walk(_decode(raw))
+                key = blake2b(_encode(skeleton), digest_size=20).digest()
                 out.texts.extend(walk.texts)
                 out.more[i] = Split(walk.metadata)
             except _FAULTS:
@@ -103,7 +103,7 @@ class _Walk:
         self.texts: list[str] = []
         self.metadata: list[Any] = []
         self.pairs = "chosen" in record or "rejected" in record
-        self.said: set[tuple[str, str]] = set()
+        self.contents: set[tuple[str, str]] = set()
         self.answers: list[set[tuple[str, str]]] = []
         self.ids: dict[str, int] = {}
         self.frees: dict[str, dict[str, str] | None] = {}
@@ -133,15 +133,15 @@ class _Walk:
                     raise WholeRecord  # a token is a byte or more
                 self.texts.append(value)
                 if self.pairs:
-                    self.said.add((key if key in _MARKED else "", value))
+                    self.contents.add((key if key in _MARKED else "", value))
             elif kind == _SAME:
                 add(value)
             elif kind == _ITEMS:
                 add([self.item(one) for one in value])
             elif kind == _CALLS:
                 add([self.call(call) for call in value])
-            elif kind == _NAMED:
-                add(self.named(value))
+            elif kind == _IDENT:
+                add(self.number_of(value))
             elif kind == _ANSWER:
                 add(self.answer(value))
             elif kind is None and key[:1] == "_":
@@ -159,15 +159,15 @@ class _Walk:
 
     def answer(self, item: dict[str, Any]) -> Any:
         """Returns the rest of one of a pair of answers, which must not be the same."""
-        before, self.said = self.said, set()
+        outer, self.contents = self.contents, set()
         out = self.item(item)
-        if self.said in self.answers:
+        if self.contents in self.answers:
             raise WholeRecord
-        self.answers.append(self.said)
-        self.said = before
+        self.answers.append(self.contents)
+        self.contents = outer
         return out
 
-    def named(self, name: str) -> int:
+    def number_of(self, name: str) -> int:
         """Returns the number of an id or a name."""
         if name.__class__ is not str:
             raise WholeRecord
@@ -183,22 +183,22 @@ class _Walk:
         if name not in self.frees:
             self.frees[name] = self.free(name)
         free = self.frees[name]
-        given = []
+        values = []
         for key, value in arguments.items():
             kind = free.get(key) if free is not None else "any"
-            given.append(key)
+            values.append(key)
             if kind == "any":
-                given.append([self.any(value, METADATA_DEPTH)])
+                values.append([self.any(value, METADATA_DEPTH)])
             elif value.__class__ is str and kind == "string":
                 self.texts.append(value or "x")  # an argument may be empty, a text may not
             elif kind is not None and value.__class__ in _TYPES[kind]:
-                given.append(_PLAIN[kind])
+                values.append(_PLAIN[kind])
             else:
-                given.append([value])
+                values.append([value])
         others = [[k, v] for k, v in call.items() if k not in ("id", "function")]
-        own = [[k, v] for k, v in function.items() if k not in ("name", "arguments")]
-        number = self.named(call["id"]) if "id" in call else None
-        return [number, others, own, name, self.named(name), given]
+        function_extra = [[k, v] for k, v in function.items() if k not in ("name", "arguments")]
+        number = self.number_of(call["id"]) if "id" in call else None
+        return [number, others, function_extra, name, self.number_of(name), values]
 
     def any(self, value: Any, depth: int) -> Any:
         """Returns the rest of an argument of which nothing is asked: its strings are free."""
