@@ -213,6 +213,6 @@ def fix_truncated_tags(text: str) -> str:
     header = "" if whole == text else _HEADER
     while found := cuts(d.lex(whole), d.table, d.automaton):
         for cut in found:
-            _log.warning("wrote %r in place of %r", cut.meant, whole[slice(*cut.span)])
+            _log.warning("wrote %r in place of %r", cut.spelling, whole[slice(*cut.span)])
         whole = repaired(whole, found)
     return whole.removeprefix(header)

@@ -75,28 +75,28 @@ def _with_cut_tags(
 
     Returns None if that explains none of the findings.
     """
-    found = cuts(events, table, automaton)
-    if not found:
+    cut_tags = cuts(events, table, automaton)
+    if not cut_tags:
         return None
-    again = Run(table, automaton).check(mended(events, found))
+    again = Run(table, automaton).check(mended(events, cut_tags))
     # What follows a tag that ends early was refused for that reason alone.
     explained = {
         events[c.last + 1].at.span if c.last + 1 < len(events) else (c.span[1],) * 2
-        for c in found
+        for c in cut_tags
         if not c.split
     }
-    left = [f for f in again.findings if f.span not in explained]
-    if len(left) >= len(outcome.findings):
+    remaining = [f for f in again.findings if f.span not in explained]
+    if len(remaining) >= len(outcome.findings):
         return None
     again.findings = sorted(
-        [*left, *(_name_cut(c) for c in found)], key=lambda f: (f.span or (0, 0), f.code)
+        [*remaining, *(_name_cut(c) for c in cut_tags)], key=lambda f: (f.span or (0, 0), f.code)
     )
     return again
 
 
 def _name_cut(cut: Cut) -> Finding:
     if cut.split:
-        fix = Fix(f"write `{cut.tag.shown}` in one piece", True, edits=((*cut.span, cut.meant),))
+        fix = Fix(f"write `{cut.tag.shown}` in one piece", True, edits=((*cut.span, cut.spelling),))
         message = (
             f"`{cut.tag.shown}` is torn: the block around it was closed and opened again there"
         )
@@ -127,20 +127,20 @@ def _with_near_misses(
     spelled: list[Event] = []
     findings = []
     for event in events:
-        found = near_miss(event.text, table) if event.terminal == TEXT else None
+        miss = near_miss(event.text, table) if event.terminal == TEXT else None
         at, start = 0, event.at.span[0] if event.at.span else 0
-        while found is not None:
-            meant, first, last = _corrected(event.text, at, found, table)
+        while miss is not None:
+            tag, first, last = _corrected(event.text, at, miss, table)
             if first > at:
                 spelled.append(
                     Event(TEXT, event.text[at:first], Place("", (start + at, start + first)))
                 )
-            place = Place("", (start + found.start, start + found.end))
-            spelled.append(meant._replace(at=place, spaced=False, other=False))
-            message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
+            place = Place("", (start + miss.start, start + miss.end))
+            spelled.append(tag._replace(at=place, spaced=False, other=False))
+            message = f"`{miss.text}` is no tag; did you mean `{miss.tag}`?"
             findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
             at = last
-            found = near_miss(event.text, table, at)
+            miss = near_miss(event.text, table, at)
         if at < len(event.text):
             spelled.append(
                 event._replace(
@@ -154,16 +154,16 @@ def _with_near_misses(
     return again
 
 
-def _corrected(text: str, at: int, found: NearMiss, table: TokenTable) -> tuple[Event, int, int]:
+def _corrected(text: str, at: int, miss: NearMiss, table: TokenTable) -> tuple[Event, int, int]:
     """Returns the tag that a correction makes, and where the tag begins and ends in `text`.
 
     White space and attributes on either side may belong to it.
     """
-    begin = max(at, found.start - _REACH)
-    whole = text[begin : found.start] + found.meant + text[found.end : found.end + _REACH]
-    meant = next(e for e in lex(whole, table) if e.terminal != TEXT)
-    first, last = meant.at.span or (0, 0)
-    return meant, begin + first, begin + last + len(found.text) - len(found.meant)
+    begin = max(at, miss.start - _REACH)
+    window = text[begin : miss.start] + miss.tag + text[miss.end : miss.end + _REACH]
+    tag = next(e for e in lex(window, table) if e.terminal != TEXT)
+    first, last = tag.at.span or (0, 0)
+    return tag, begin + first, begin + last + len(miss.text) - len(miss.tag)
 
 
 def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Finding]]:
@@ -171,8 +171,8 @@ def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Fin
     findings = list(outcome.findings)
     if any(f.severity == "error" for f in findings):
         return None, findings
-    messages, found = messages_of(outcome.events, table)
-    findings += found
+    messages, body_findings = messages_of(outcome.events, table)
+    findings += body_findings
     if any(f.severity == "error" for f in findings):
         return None, findings
     return Episode(table.name, tuple(messages)), findings
@@ -198,8 +198,8 @@ def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Messag
         at = end + 1 if closer is not None and kind in closer.ends and not closer.mark else end
     if any(f.severity == "error" for f in findings):
         return messages, findings
-    messages, found = canonical_calls(messages, table)
-    return messages, [*findings, *found]
+    messages, call_findings = canonical_calls(messages, table)
+    return messages, [*findings, *call_findings]
 
 
 def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
@@ -255,9 +255,9 @@ def _part(
 ) -> Part:
     text = event.text
     if body != "text":
-        read = read_body(text, body, table.literals, event.at)
-        findings += read.findings
-        text = text if read.text is None else read.text
+        result = read_body(text, body, table.literals, event.at)
+        findings += result.findings
+        text = text if result.text is None else result.text
     return Part(kind, text, attrs, event.at)
 
 

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_spec.bodies.json_body import KEYS, NAME, given_key
+from mypt_spec.bodies.json_body import KEYS, NAME, argument_key
 from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, Types, typed
 
 _ID = re.compile(r'"id": ?("(?:[^"\\]|\\.)*")')
@@ -204,7 +204,7 @@ class CallStream:
         self._key = key
         if self._kind == "call" and key != NAME:
             before = ", " if self._members else "{"
-            self._held.append(f"{before}{json.dumps(given_key(key), ensure_ascii=False)}: ")
+            self._held.append(f"{before}{json.dumps(argument_key(key), ensure_ascii=False)}: ")
             self._members += 1
 
     def _of_value(self, character: str) -> None:

@@ -187,9 +187,9 @@ def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:
     miss = near_miss(text[start:end], d.table)
     if miss is not None:
         yield Fix(
-            f"write `{miss.meant}`",
+            f"write `{miss.tag}`",
             False,
-            edits=((start + miss.start, start + miss.end, miss.meant),),
+            edits=((start + miss.start, start + miss.end, miss.tag),),
         )
         return
     missing = [

@@ -286,7 +286,7 @@ def _readings(text: str, d: Dialect) -> Iterator[tuple[str, bool]]:
         yield text, True
     at, out = 0, []
     while (found := near_miss(text, d.table, at)) is not None:
-        out += [text[at : found.start], found.meant]
+        out += [text[at : found.start], found.tag]
         at = found.end
     if out:
         yield "".join([*out, text[at:]]), False

@@ -89,7 +89,7 @@ _CALLED = "role"  # of a message whose block another role has by itself
 
 @dataclass(slots=True)
 class _Block:
-    """A message of an Episode while it is made. `of` is the record's message, or "result"."""
+    """A message of an Episode while it is made. `source` is the record's message, or "result"."""
 
     role: str
     source: object

@@ -71,10 +71,10 @@ def read_definitions(text: str, kind: str) -> list[dict[str, Any]]:
     if kind == "tool_tags":
         return read_tool_tags(text)
     if kind == "tool_list":
-        found = strict_value(text, 0)
-        if not isinstance(found, list) or not found:
+        tools = strict_value(text, 0)
+        if not isinstance(tools, list) or not tools:
             raise DefinitionsError("expected a JSON array of them", 0)
-        return [_definition(tool, 0) for tool in found]
+        return [_definition(tool, 0) for tool in tools]
     out, at = [], 0
     for line in text.split("\n"):
         out.append(_definition(strict_value(line, at), at))
@@ -90,8 +90,8 @@ def lost_in(tools: list[dict[str, Any]], kind: str, text: str) -> list[str]:
         return []
 
 
-def come_back(tools: list[dict[str, Any]], kind: str, text: str, whole: bool) -> bool:
-    """Returns whether TypeScript, or tags, can be read; with `whole`, whether they say all of
+def come_back(tools: list[dict[str, Any]], kind: str, text: str, complete: bool) -> bool:
+    """Returns whether TypeScript, or tags, can be read; with `complete`, whether they say all of
     definitions.
 
     False for any other `kind` of text.
@@ -99,10 +99,10 @@ def come_back(tools: list[dict[str, Any]], kind: str, text: str, whole: bool) ->
     if kind not in ("namespace", *LOSSY):
         return False
     try:
-        read = read_definitions(text, kind)
+        definitions = read_definitions(text, kind)
     except DefinitionsError:
         return False
-    return not (whole and kind in LOSSY and lost(tools, read))
+    return not (complete and kind in LOSSY and lost(tools, definitions))
 
 
 def _definition(tool: Any, at: int) -> dict[str, Any]:
@@ -122,15 +122,15 @@ def function_of(tool: dict[str, Any]) -> dict[str, Any]:
 
 def parameters_of(tools: list[Any]) -> dict[str, Any]:
     """Returns the schemas of parameters by the names of tools, of those that are declared once."""
-    found: dict[str, list[Any]] = {}
+    schemas: dict[str, list[Any]] = {}
     for tool in tools:
         function = function_of(tool) if isinstance(tool, dict) else {}
         if isinstance(function.get("name"), str):
-            found.setdefault(function["name"], []).append(function.get("parameters"))
+            schemas.setdefault(function["name"], []).append(function.get("parameters"))
     return {
-        name: given[0]
-        for name, given in found.items()
-        if len(given) == 1 and isinstance(given[0], dict)
+        name: declared[0]
+        for name, declared in schemas.items()
+        if len(declared) == 1 and isinstance(declared[0], dict)
     }
 
 

@@ -32,8 +32,8 @@ from mypt_spec.table import CALLS, DEFINITIONS, LISTS, TokenTable
 
 NAME = "name"
 ID = "id"
-_NAMED = re.compile(f"{NAME}_*")
-_TAKEN = 'the key "name" occurs twice: it is the name of the tool'
+_NAME_KEY = re.compile(f"{NAME}_*")
+_DUPLICATE = 'the key "name" occurs twice: it is the name of the tool'
 ARGUMENTS = "arguments"
 TAGGED = "tagged"
 NO_TYPES: Types = MappingProxyType({})
@@ -92,12 +92,12 @@ def written(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def written_key(key: str) -> str:
     """Returns the key of an argument in a "call"."""
-    return key + "_" if _NAMED.fullmatch(key) else key
+    return key + "_" if _NAME_KEY.fullmatch(key) else key
 
 
-def given_key(key: str) -> str:
+def argument_key(key: str) -> str:
     """Returns the argument's own key of a key in a "call" that is not the name of the tool."""
-    return key[:-1] if _NAMED.fullmatch(key) else key
+    return key[:-1] if _NAME_KEY.fullmatch(key) else key
 
 
 def value_in(text: str, kind: str) -> Any:
@@ -125,7 +125,7 @@ def calls_in(value: Any, kind: str, attrs: Attrs, types: Types = NO_TYPES) -> li
         return [Call(dict(attrs).get(NAME, ""), value)]
     if kind in KEYS:
         return [Call(value[NAME], value[KEYS[kind]])]
-    return [Call(value[NAME], {given_key(k): v for k, v in value.items() if k != NAME})]
+    return [Call(value[NAME], {argument_key(k): v for k, v in value.items() if k != NAME})]
 
 
 def call_parts(messages: Iterable[Message], table: TokenTable) -> Iterator[Part]:
@@ -191,7 +191,7 @@ def canonical_calls(
     """
     if not table.tagged:
         return messages, []
-    types, found, out = declared_types(messages, table), list[Finding](), list[Message]()
+    types, findings, out = declared_types(messages, table), list[Finding](), list[Message]()
     for message in messages:
         parts = []
         for part in message.parts:
@@ -200,12 +200,12 @@ def canonical_calls(
                 (call,) = calls_in(value_in(part.text, TAGGED), TAGGED, (), types)
                 clean = write_tagged(call.name, call.arguments, table.literals)
                 if clean != part.text:
-                    what = "an argument of the tool call is not canonical JSON"
-                    found.append(_fixable("MYP308", what, part.at, clean))
+                    text = "an argument of the tool call is not canonical JSON"
+                    findings.append(_fixable("MYP308", text, part.at, clean))
                 part = replace(part, text=clean)
             parts.append(part)
         out.append(replace(message, parts=tuple(parts)))
-    return out, found
+    return out, findings
 
 
 def call_text(
@@ -251,7 +251,7 @@ def read_body(
         return _read_definitions(text, kind, literals, at)
     if kind == TAGGED:
         return _read_tagged(text, at)
-    what = "tool result" if kind == "json" else "tool call"
+    noun = "tool result" if kind == "json" else "tool call"
     try:
         value = loads(text)
     except Fault as fault:
@@ -259,27 +259,27 @@ def read_body(
         return Body(
             None,
             None,
-            [_at(code, f"the {what} is {fault.message}", at, fault.offset, hint=_HELP[kind])],
+            [_at(code, f"the {noun} is {fault.message}", at, fault.offset, hint=_HELP[kind])],
         )
-    found = [_fault(f, kind, at) for f in faults(value)]
+    findings = [_fault(f, kind, at) for f in faults(value)]
     if kind == "parameters" and isinstance(value, dict) and value.get("type") == "function":
         value = {key: part for key, part in value.items() if key != "type"}  # Meta writes it
     if kind in CALLS:
-        found += _call_faults(value, kind, at, name_at or at)
+        findings += _call_faults(value, kind, at, name_at or at)
     elif kind in LISTS:
         value, faulty = _calls(value, kind, at)
-        found += faulty
-    if any(f.severity == "error" for f in found):
-        return Body(None, value, found)
+        findings += faulty
+    if any(f.severity == "error" for f in findings):
+        return Body(None, value, findings)
     if kind in ("call", *KEYS) and next(iter(value)) != NAME:
         value = {NAME: value[NAME], **value}
         clean = canonical(value, literals)
-        found.append(_fixable("MYP309", 'the call does not begin with "name"', at, clean))
+        findings.append(_fixable("MYP309", 'the call does not begin with "name"', at, clean))
     else:
         clean = canonical(value, literals)
         if clean != text:
-            found.append(_fixable("MYP308", f"the {what} is not canonical JSON", at, clean))
-    return Body(clean, value, found)
+            findings.append(_fixable("MYP308", f"the {noun} is not canonical JSON", at, clean))
+    return Body(clean, value, findings)
 
 
 def _read_tagged(text: str, at: Place) -> Body:
@@ -349,13 +349,13 @@ def _calls(value: Any, kind: str, at: Place) -> tuple[Any, list[Finding]]:
                 at,
             )
         ]
-    out, found = [], []
+    out, findings = [], []
     for i, item in enumerate(value):
         function = _function_of(item, kind)
         if not isinstance(function, dict):
             form = '{"type": "function", "function": {...}}' if kind == "calls" else _FUNCTION
-            what = f"call {i} is {a_kind_of(item)}, expected {form}"
-            found.append(_at("MYP305", what, at))
+            message = f"call {i} is {a_kind_of(item)}, expected {form}"
+            findings.append(_at("MYP305", message, at))
             continue
         name: Any = function.get(NAME)
         arguments: Any = function.get(ARGUMENTS)
@@ -363,28 +363,28 @@ def _calls(value: Any, kind: str, at: Place) -> tuple[Any, list[Finding]]:
         strange = sorted({*item} - outer)
         strange += sorted({*function} - {NAME, ARGUMENTS}) if function is not item else []
         if not isinstance(name, str) or not name:
-            found.append(_at("MYP306", f'call {i} has no "name"', at))
+            findings.append(_at("MYP306", f'call {i} has no "name"', at))
         elif not isinstance(arguments, dict):
-            found.append(_at("MYP354", f'the "arguments" of call {i} must be an object', at))
+            findings.append(_at("MYP354", f'the "arguments" of call {i} must be an object', at))
         elif (
             item.get("type", "function") != "function"
             or not isinstance(item.get("id", ""), str)
             or item.get("id") == ""
         ):
-            found.append(_at("MYP354", f'call {i} has an "id" or "type" that is none', at))
+            findings.append(_at("MYP354", f'call {i} has an "id" or "type" that is none', at))
         elif kind == "functions" and not IDENT.fullmatch(item.get(ID, "_")):
-            what = f'the "id" of call {i} has other characters than letters, digits, _ and -'
-            found.append(_at("MYP354", what, at))
+            message = f'the "id" of call {i} has other characters than letters, digits, _ and -'
+            findings.append(_at("MYP354", message, at))
         elif strange:
-            found.append(_at("MYP354", f"call {i} has an unknown key {strange[0]!r}", at))
+            findings.append(_at("MYP354", f"call {i} has an unknown key {strange[0]!r}", at))
         out.append(_listed(Call(name, arguments, item.get(ID, "")), kind))
-    return out, found
+    return out, findings
 
 
 def _fault(fault: Fault, kind: str, at: Place) -> Finding:
     if kind == "call" and fault.code == "MYP004" and fault.pointer == f"/{NAME}":
         hint = f'write an argument of that name as "{written_key(NAME)}"'
-        return _at("MYP307", _TAKEN, at, hint=hint)
+        return _at("MYP307", _DUPLICATE, at, hint=hint)
     return _at(fault.code, fault.message, at)
 
 
@@ -402,11 +402,11 @@ def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Findi
 
 
 def _function_faults(value: dict[str, Any], at: Place, key: str) -> list[Finding]:
-    found = []
+    findings = []
     if not isinstance(value.get(key), dict):
         got = kind_of(value[key]) if key in value else "nothing"
         hint = f'write {{}} where there are none: "{key}": {{}}'
-        found.append(
+        findings.append(
             _at(
                 "MYP332",
                 f'the tool call has no "{key}": expected an object, got {got}',
@@ -417,7 +417,7 @@ def _function_faults(value: dict[str, Any], at: Place, key: str) -> list[Finding
     extra = [k for k in value if k not in (NAME, key)]
     if extra:
         hint = f'arguments stand inside "{key}"'
-        found.append(
+        findings.append(
             _at(
                 "MYP333",
                 f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{key}"',
@@ -425,7 +425,7 @@ def _function_faults(value: dict[str, Any], at: Place, key: str) -> list[Finding
                 hint=hint,
             )
         )
-    return found
+    return findings
 
 
 def _at(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 _SPACE = re.compile(r"[ \t\r\n]*")
 _VALUE = json.JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined]
 _Key = tuple[int, int]
-_Found = tuple[int, _Key | None]  # where a value begins, and the span of its key
+_Place = tuple[int, _Key | None]  # where a value begins, and the span of its key
 
 
 class Member(NamedTuple):
@@ -39,7 +39,7 @@ class Members:
     def __init__(self, text: str, *, unique: bool = False) -> None:
         self.text, self.unique = text, unique
         # By the start of an array or object: the members seen, and those still to see.
-        self._inner: dict[int, tuple[dict[str, _Found], Iterator[tuple[str, _Found]]]] = {}
+        self._inner: dict[int, tuple[dict[str, _Place], Iterator[tuple[str, _Place]]]] = {}
         self._refused = False
 
     def find(self, tokens: list[str]) -> tuple[Member, bool] | None:
@@ -52,30 +52,30 @@ class Members:
         try:
             start, key, exact = self._skip(1 if self.text.startswith("\ufeff") else 0), None, True
             for token in tokens:
-                found = self._find(start, token)
-                if found is None:
+                place = self._find(start, token)
+                if place is None:
                     exact = False
                     break
-                start, key = found
+                start, key = place
             return Member(start, _VALUE(self.text, start)[1], key), exact
         except (ValueError, StopIteration, RuntimeError, IndexError):
             self._refused = True
             return None
 
-    def _find(self, start: int, token: str) -> _Found | None:
+    def _find(self, start: int, token: str) -> _Place | None:
         if start not in self._inner:
-            read = {"{": self._object, "[": self._array}.get(self.text[start])
-            self._inner[start] = {}, read(start) if read else iter(())
-        seen, rest = self._inner[start]
-        if token in seen and self.unique:
-            return seen[token]
-        for key, found in rest:
-            seen[key] = found
+            items = {"{": self._object, "[": self._array}.get(self.text[start])
+            self._inner[start] = {}, items(start) if items else iter(())
+        places, remaining = self._inner[start]
+        if token in places and self.unique:
+            return places[token]
+        for key, place in remaining:
+            places[key] = place
             if self.unique and key == token:
                 break
-        return seen.get(token)
+        return places.get(token)
 
-    def _object(self, start: int) -> Iterator[tuple[str, _Found]]:
+    def _object(self, start: int) -> Iterator[tuple[str, _Place]]:
         text = self.text
         once: dict[str, _Key] = {}
         twice: dict[str, _Key] = {}
@@ -97,7 +97,7 @@ class Members:
             # Most lines have one space after a comma.
             at = end + 2 if text.startswith(', "', end) else self._next(end, "}")
 
-    def _array(self, start: int) -> Iterator[tuple[str, _Found]]:
+    def _array(self, start: int) -> Iterator[tuple[str, _Place]]:
         text = self.text
         count = 0
         at = self._skip(start + 1)
@@ -125,5 +125,5 @@ class Members:
             return at
         if text[at : at + 1] == " " and text[at + 1 : at + 2] > " ":  # so in most lines
             return at + 1
-        found = _SPACE.match(text, at)
-        return found.end() if found else at
+        space = _SPACE.match(text, at)
+        return space.end() if space else at

@@ -36,15 +36,15 @@ _encode = msgspec.json.Encoder().encode
 
 def nested(depth: int) -> Any:
     """Returns the type of plain JSON values that nest so deep."""
-    found: Any = Scalar
+    kind: Any = Scalar
     for _ in range(depth):
-        found = Scalar | list[found] | dict[str, found]
-    return found
+        kind = Scalar | list[kind] | dict[str, kind]
+    return kind
 
 
 def arguments(depth: int) -> Any:
     """Returns the type of plain JSON objects whose values nest so deep."""
-    return _named(nested(depth))
+    return _map_of(nested(depth))
 
 
 # What mypy takes for types of values, it does not take from variables.
@@ -52,7 +52,7 @@ def _listed(kind: Any) -> Any:
     return list.__class_getitem__(kind)
 
 
-def _named(kind: Any) -> Any:
+def _map_of(kind: Any) -> Any:
     return dict.__class_getitem__((str, kind))
 
 
@@ -76,12 +76,12 @@ def _schema() -> Any:
     for _ in range(_DEPTH):
         # The innermost say nothing of what is in values, so these keys are never there.
         never = ("items", "properties", "anyOf", "oneOf", "allOf")
-        more: dict[str, Any] = {"additionalProperties": bool, **dict.fromkeys(never, UnsetType)}
+        extra: dict[str, Any] = {"additionalProperties": bool, **dict.fromkeys(never, UnsetType)}
         if inner is not None:
-            more = {"items": inner, "properties": _named(inner)}
-            more["additionalProperties"] = bool | inner
-            more |= dict.fromkeys(("anyOf", "oneOf", "allOf"), several(inner))
-        inner = struct("Schema", fields | more)
+            extra = {"items": inner, "properties": _map_of(inner)}
+            extra["additionalProperties"] = bool | inner
+            extra |= dict.fromkeys(("anyOf", "oneOf", "allOf"), several(inner))
+        inner = struct("Schema", fields | extra)
     return inner
 
 
@@ -90,16 +90,16 @@ def parts() -> dict[str, Any]:
     return {field.name: field.type for field in msgspec.structs.fields(_schema())}
 
 
-def struct(name: str, fields: dict[str, Any], needed: tuple[str, ...] = (), **more: Any) -> Any:
+def struct(name: str, fields: dict[str, Any], needed: tuple[str, ...] = (), **options: Any) -> Any:
     """Returns the type of objects with these keys and no others; only some are `needed`.
 
-    `more` are options of msgspec.
+    `options` are options of msgspec.
     """
-    given: list[Any] = [
+    members: list[Any] = [
         (key, kind) if key in needed else (key, kind | UnsetType, UNSET)
         for key, kind in fields.items()
     ]
-    return defstruct(name, given, forbid_unknown_fields=True, gc=False, kw_only=True, **more)
+    return defstruct(name, members, forbid_unknown_fields=True, gc=False, kw_only=True, **options)
 
 
 def decoders(name: Any, description: Any, parameters: Any) -> Decoders:
@@ -109,8 +109,8 @@ def decoders(name: Any, description: Any, parameters: Any) -> Decoders:
     """
     fields = {"name": name, "description": description, "parameters": parameters, "strict": bool}
     bare = struct("Function", fields, ("name",))
-    whole = struct("Tool", {"function": bare, "type": Literal["function"]}, ("function",))
-    return tuple(msgspec.json.Decoder(several(kind)).decode for kind in (whole, bare))
+    wrapped = struct("Tool", {"function": bare, "type": Literal["function"]}, ("function",))
+    return tuple(msgspec.json.Decoder(several(kind)).decode for kind in (wrapped, bare))
 
 
 def several(kind: Any) -> Any:
@@ -139,15 +139,15 @@ def decoded(raw: bytes, some: Decoders) -> Definitions | None:
             tools = decode(raw)
         except (ValueError, RecursionError):
             continue
-        return named(tools)
+        return by_name(tools)
     return None
 
 
-def named(tools: Any) -> Definitions | None:
+def by_name(tools: Any) -> Definitions | None:
     """Returns definitions that a decoder took, if each has another name."""
     functions = [tool.function for tool in tools] if hasattr(tools[0], "function") else tools
-    found = {function.name: function.parameters for function in functions}
-    return (tools, found) if len(found) == len(tools) and "" not in found else None
+    parameters = {function.name: function.parameters for function in functions}
+    return (tools, parameters) if len(parameters) == len(tools) and "" not in parameters else None
 
 
 def written(value: Any) -> bytes:

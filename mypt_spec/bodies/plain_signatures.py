@@ -46,26 +46,26 @@ SIGNS = frozenset('// _=():>;{}[]|,?.+-"\n0123456789abcdefghijklmnopqrstuvwxyz')
 @cache
 def _decoders() -> Decoders:
     """Returns decoders of lists of such definitions."""
-    said: dict[str, Any] = {"title": _Line, "description": str}
+    common: dict[str, Any] = {"title": _Line, "description": str}
     words: dict[str, Any] = {"enum": list[_Choice], "default": _Line, "format": str}
     numbers = dict.fromkeys(_NUMBERS, _Number)
     leaves = [
-        _tagged("string", said | words | dict.fromkeys(("minLength", "maxLength"), _Count)),
-        _tagged("number", said | numbers | {"default": _Number, "format": str}),
-        _tagged("integer", said | numbers | {"default": _Integer, "format": str}),
-        _tagged("boolean", said | {"default": bool}),
+        _tagged("string", common | words | dict.fromkeys(("minLength", "maxLength"), _Count)),
+        _tagged("number", common | numbers | {"default": _Number, "format": str}),
+        _tagged("integer", common | numbers | {"default": _Integer, "format": str}),
+        _tagged("boolean", common | {"default": bool}),
     ]
-    found: Any = None
+    field: Any = None
     parameters: Any = None
     for _ in range(_DEPTH):
-        inner = said | {"required": set[str], "additionalProperties": bool}
+        inner = common | {"required": set[str], "additionalProperties": bool}
         kinds = [*leaves]
-        if found is not None:
+        if field is not None:
             counts = dict.fromkeys(("minItems", "maxItems"), _Count) | {"uniqueItems": bool}
-            kinds.append(_tagged("array", said | {"items": found} | counts, ("items",)))
-            inner |= {"properties": dict.__class_getitem__((_Name, found))}
+            kinds.append(_tagged("array", common | {"items": field} | counts, ("items",)))
+            inner |= {"properties": dict.__class_getitem__((_Name, field))}
         parameters = _tagged("object", inner)
-        found = reduce(or_, [*kinds, parameters])
+        field = reduce(or_, [*kinds, parameters])
     return decoders(_Name, str, parameters)
 
 

@@ -42,12 +42,12 @@ def read_signatures(text: str) -> list[dict[str, Any]]:
 
 
 class _Reader(Scanner):
-    def until(self, pattern: str, what: str) -> str:
+    def until(self, pattern: str, want: str) -> str:
         """Returns the text before the next match of a pattern, and goes there."""
-        found = re.compile(pattern).search(self.text, self.at)
-        if found is None:
-            raise self.fail(what)
-        begin, self.at = self.at, found.start()
+        match = re.compile(pattern).search(self.text, self.at)
+        if match is None:
+            raise self.fail(want)
+        begin, self.at = self.at, match.start()
         return self.text[begin : self.at]
 
     def function(self) -> dict[str, Any]:
@@ -121,26 +121,26 @@ class _Reader(Scanner):
         begin = self.at
         commented = self.here(f"{pad}//")
         name = r"(?!\s|//)[^\n:?]+?" if commented else r"(?!\s)[^\n]+?"
-        found = re.compile(rf"^{pad}({name})(\??):(?: (?={_TYPE})|(?=\n))", re.MULTILINE).search(
+        match = re.compile(rf"^{pad}({name})(\??):(?: (?={_TYPE})|(?=\n))", re.MULTILINE).search(
             self.text, self.at
         )
-        if found is None or (not commented and found.start() != begin):
+        if match is None or (not commented and match.start() != begin):
             raise self.fail("a field or its description")
-        said = self.comments(self.text[begin : found.start()], pad)
-        self.at = found.end()
+        notes = self.comments(self.text[begin : match.start()], pad)
+        self.at = match.end()
         if self.text[self.at - 1] == ":":
             self.at += 1
-            field = self.several(pad, said)
+            field = self.several(pad, notes)
         else:
             field = _listed(self.schema(pad + "    "))
-            if "description" in field and "description" not in said:
+            if "description" in field and "description" not in notes:
                 raise self.fail("a description before the field")
-            field |= said
+            field |= notes
             self.take(",")
             if self.takes(" // default: "):
                 field["default"] = self.default(self.until("\n", "a line end"), field)
             self.take("\n")
-        return found[1], bool(found[2]), field
+        return match[1], bool(match[2]), field
 
     def comments(self, text: str, pad: str) -> dict[str, Any]:
         """Returns title, description and examples in the comments before a field."""
@@ -152,25 +152,25 @@ class _Reader(Scanner):
         examples = re.search(rf'{pad}// Examples:\n((?:{pad}// - ".*"\n)+)$', text)
         if examples is not None:
             quoted = examples[1].split("\n")[:-1]
-            found = [line[len(pad) + 6 : -1] for line in quoted]
+            values = [line[len(pad) + 6 : -1] for line in quoted]
             text = text[: examples.start()]
         if text:
             out["description"] = text[len(pad) + 3 : -1]
         if examples is not None:
-            out["examples"] = found
+            out["examples"] = values
         return out
 
-    def several(self, pad: str, said: dict[str, Any]) -> dict[str, Any]:
+    def several(self, pad: str, notes: dict[str, Any]) -> dict[str, Any]:
         """Returns a field of several types. Its description may come after the examples."""
-        begin = said.get("description", "")
+        begin = notes.get("description", "")
         lines = re.match(rf'Examples:\n((?:{pad}// - ".*"(?:\n|$))+)', begin)
         if lines is not None:
-            said["examples"] = [line[len(pad) + 6 : -1] for line in lines[1].split("\n") if line]
+            notes["examples"] = [line[len(pad) + 6 : -1] for line in lines[1].split("\n") if line]
             begin = begin[lines.end() + len(pad) + 3 :]
-        said.pop("description", None)
+        notes.pop("description", None)
         default = re.search(rf"(?:^|\n{pad}// )default: (.*)$", begin, re.DOTALL)
         text = begin if default is None else begin[: default.start()]
-        field: dict[str, Any] = dict(said) | ({"description": text} if text else {})
+        field: dict[str, Any] = dict(notes) | ({"description": text} if text else {})
         field["oneOf"] = []
         while self.takes(f"{pad} | "):
             choice = self.choice(pad + "   ", rf"\n{pad} \| |\n{pad},\n", inner=False)
@@ -186,12 +186,12 @@ class _Reader(Scanner):
         out = self.schema(pad)
         if self.takes(" // "):
             text = self.until(end, "the end of a comment")
-            found = _DEFAULT.fullmatch(text)
-            if found is not None:
-                default = self.default(found[2], out, inner=inner)
+            match = _DEFAULT.fullmatch(text)
+            if match is not None:
+                default = self.default(match[2], out, inner=inner)
                 again = default_of(out | {"default": default}, inner=inner)
-                if again == f"default: {found[2]}":
-                    out["default"], text = default, found[1] or ""
+                if again == f"default: {match[2]}":
+                    out["default"], text = default, match[1] or ""
             if text:
                 out["description"] = text
         return out

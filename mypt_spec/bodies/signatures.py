@@ -52,11 +52,11 @@ def compact(value: Any) -> str:
 
 
 def _function(function: dict[str, Any]) -> str:
-    said = function.get("description")
-    head = "".join(f"// {line}\n" for line in _lines(said)) if isinstance(said, str) else ""
+    text = function.get("description")
+    head = "".join(f"// {line}\n" for line in _lines(text)) if isinstance(text, str) else ""
     parameters = function.get("parameters")
-    taken = "" if parameters is None else f"_: {_typed(parameters, '')}"
-    return f"{head}type {function['name']} = ({taken}) => any;"
+    argument = "" if parameters is None else f"_: {_typed(parameters, '')}"
+    return f"{head}type {function['name']} = ({argument}) => any;"
 
 
 def _lines(text: str) -> list[str]:
@@ -78,8 +78,8 @@ def _typed(schema: Any, pad: str) -> str:
     if kinds:
         return " | ".join("number" if k == "integer" else k for k in kinds)
     if kind == "object":
-        said = schema.get("description")
-        head = f"{pad}// {said}\n" if isinstance(said, str) else ""
+        note = schema.get("description")
+        head = f"{pad}// {note}\n" if isinstance(note, str) else ""
         return f"{head}{{\n{_properties(schema, pad)}{pad}}}"
     if kind == "string" and isinstance(schema.get("enum"), list):
         words = [f'"{word}"' for word in schema["enum"] if isinstance(word, str)]
@@ -111,15 +111,15 @@ def _after(choice: Any, *, inner: bool = False, but: object = None) -> str:
     """Returns the comment after one of several types; `but` is a description that is left out."""
     if not isinstance(choice, dict):
         return ""
-    said = choice.get("description")
-    notes = [said] if isinstance(said, str) and said != but else []
+    note = choice.get("description")
+    notes = [note] if isinstance(note, str) and note != but else []
     notes += [default_of(choice, inner=inner)] if "default" in choice else []
     return f" // {' '.join(notes)}" if notes else ""
 
 
 def _properties(schema: dict[str, Any], pad: str) -> str:
-    fields, wanted = schema.get("properties"), schema.get("required")
-    needed = {name for name in wanted if isinstance(name, str)} if isinstance(wanted, list) else ()
+    fields, names = schema.get("properties"), schema.get("required")
+    needed = {name for name in names if isinstance(name, str)} if isinstance(names, list) else ()
     if not isinstance(fields, dict):
         return ""
     return "".join(
@@ -129,32 +129,32 @@ def _properties(schema: dict[str, Any], pad: str) -> str:
 
 
 def _property(name: str, field: Any, pad: str) -> str:
-    given = field if isinstance(field, dict) else {}
-    title, said, examples = (given.get(key) for key in ("title", "description", "examples"))
-    choices = given.get("oneOf")
+    schema = field if isinstance(field, dict) else {}
+    title, description, examples = (schema.get(key) for key in ("title", "description", "examples"))
+    choices = schema.get("oneOf")
     lines = [f"// {title}", "//"] if isinstance(title, str) else []
-    lines += [f"// {said}"] if isinstance(said, str) and "oneOf" not in given else []
+    lines += [f"// {description}"] if isinstance(description, str) and "oneOf" not in schema else []
     if isinstance(examples, list) and examples:
-        shown = [f'// - "{example}"' for example in examples if isinstance(example, str)]
-        lines += ["// Examples:", *shown]
+        quoted = [f'// - "{example}"' for example in examples if isinstance(example, str)]
+        lines += ["// Examples:", *quoted]
     if not isinstance(choices, list):
-        after = f" // {default_of(given)}" if "default" in given and "oneOf" not in given else ""
+        after = f" // {default_of(schema)}" if "default" in schema and "oneOf" not in schema else ""
         head = "".join(f"{pad}{line}\n" for line in lines)
         return f"{head}{pad}{name} {_nullable(field, pad + '    ')},{after}\n"
     first = choices[0] if choices and isinstance(choices[0], dict) else {}
-    above = isinstance(said, str) and first.get("description") != said
-    lines += [f"// {said}"] if above else []
-    lines += [f"// {default_of(given)}"] if "default" in given else []
+    above = isinstance(description, str) and first.get("description") != description
+    lines += [f"// {description}"] if above else []
+    lines += [f"// {default_of(schema)}"] if "default" in schema else []
     lines.append(name)
     for i, choice in enumerate(choices):
-        hidden = choice.get("description") if i == 0 and above and choice is first else said
+        hidden = choice.get("description") if i == 0 and above and choice is first else description
         typed = _nullable(choice, pad + "   ")
         lines.append(f" | {typed}{_after(choice, but=hidden)}")
     return "".join(f"{pad}{line}\n" for line in [*lines, ","])
 
 
-def lost(given: list[dict[str, Any]], read: list[dict[str, Any]]) -> list[str]:
-    """Returns what of definitions is not in those that were `read` in their text, in order.
+def lost(tools: list[dict[str, Any]], back: list[dict[str, Any]]) -> list[str]:
+    """Returns what of definitions is not in those that are read `back` from their text, in order.
 
     Each is a key of a schema, or a type; none occurs twice.
 
@@ -164,9 +164,9 @@ def lost(given: list[dict[str, Any]], read: list[dict[str, Any]]) -> list[str]:
     >>> lost(given, read_signatures(write_signatures(given)))
     ['type "integer"', '"minimum"']
     """
-    pairs = zip(given, read, strict=True)
-    found = [name for a, b in pairs for name in _missing(_bare(a), _bare(b))]
-    return list(dict.fromkeys(found))
+    pairs = zip(tools, back, strict=True)
+    names = [name for a, b in pairs for name in _missing(_bare(a), _bare(b))]
+    return list(dict.fromkeys(names))
 
 
 def _bare(tool: dict[str, Any]) -> dict[str, Any]:
@@ -200,23 +200,23 @@ def _plain(schema: Any) -> Any:
     return out
 
 
-def _missing(given: Any, read: Any, name: str = "", *, named: bool = False) -> Iterator[str]:
-    """Yields what is in one schema and not in the other; `named` where keys are names of fields."""
-    if given == read and _dumps(given) == _dumps(read):  # 1 is True, and 1.0
+def _missing(schema: Any, back: Any, name: str = "", *, fields: bool = False) -> Iterator[str]:
+    """Yields what is in one schema and not in the other; by `fields`, keys are names of fields."""
+    if schema == back and _dumps(schema) == _dumps(back):  # 1 is True, and 1.0
         return
-    if isinstance(given, dict) and isinstance(read, dict) and name != '"default"':
-        for key in [*given, *(k for k in read if k not in given)]:
-            shown = f"the field {key!r}" if named else f'"{key}"'
-            if key in given and key in read:
-                yield from _missing(given[key], read[key], shown, named=shown == '"properties"')
+    if isinstance(schema, dict) and isinstance(back, dict) and name != '"default"':
+        for key in [*schema, *(k for k in back if k not in schema)]:
+            label = f"the field {key!r}" if fields else f'"{key}"'
+            if key in schema and key in back:
+                yield from _missing(schema[key], back[key], label, fields=label == '"properties"')
             else:
-                yield shown
+                yield label
         return
-    both = isinstance(given, list) and isinstance(read, list)
+    both = isinstance(schema, list) and isinstance(back, list)
     if name == '"type"' and both:
-        yield from (f'type "{kind}"' for kind in given if kind not in read)
-    elif name == '"oneOf"' and both and len(given) == len(read):
-        for a, b in zip(given, read, strict=True):
+        yield from (f'type "{kind}"' for kind in schema if kind not in back)
+    elif name == '"oneOf"' and both and len(schema) == len(back):
+        for a, b in zip(schema, back, strict=True):
             yield from _missing(a, b, name)
     else:
         yield name

@@ -69,9 +69,9 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) == len(pairs):
         return out
-    seen: set[str] = set()
+    keys: set[str] = set()
     marked = _Object(out)
-    marked.duplicate = next(k for k, _ in pairs if k in seen or seen.add(k))  # type: ignore[func-returns-value]
+    marked.duplicate = next(k for k, _ in pairs if k in keys or keys.add(k))  # type: ignore[func-returns-value]
     return marked
 
 
@@ -167,12 +167,12 @@ def faults(value: Any) -> Iterator[Fault]:
         if depth > MAX_DEPTH:
             yield Fault("MYP008", f"nested more than {MAX_DEPTH} deep", pointer=pointer_to(node))
         elif isinstance(item, str):
-            found = _SURROGATE.search(item)
-            if found:
+            match = _SURROGATE.search(item)
+            if match:
                 yield Fault(
                     "MYP006",
-                    f"lone surrogate U+{ord(found[0]):04X}: no UTF-8 can hold it",
-                    found.start(),
+                    f"lone surrogate U+{ord(match[0]):04X}: no UTF-8 can hold it",
+                    match.start(),
                     pointer_to(node),
                 )
         elif isinstance(item, dict):
@@ -211,10 +211,10 @@ def faults(value: Any) -> Iterator[Fault]:
             ]
         elif isinstance(item, float):
             if not math.isfinite(item):
-                shown = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
+                number = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
                 yield Fault(
                     "MYP005",
-                    f"{shown} is no JSON number (or one too large to read)",
+                    f"{number} is no JSON number (or one too large to read)",
                     pointer=pointer_to(node),
                 )
         elif isinstance(item, int):

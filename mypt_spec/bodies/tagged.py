@@ -83,8 +83,8 @@ def write_tagged(name: str, arguments: Mapping[str, Any], literals: re.Pattern[s
     </parameter>
     </function>
     """
-    said = arguments_text(arguments, literals)
-    return f"{FUNCTION[0]}{name}{FUNCTION[1]}{said}{FUNCTION[2]}"
+    body = arguments_text(arguments, literals)
+    return f"{FUNCTION[0]}{name}{FUNCTION[1]}{body}{FUNCTION[2]}"
 
 
 def read_tagged(text: str) -> tuple[str, dict[str, str]]:
@@ -93,11 +93,11 @@ def read_tagged(text: str) -> tuple[str, dict[str, str]]:
     >>> read_tagged("<function=f>\\n<parameter=q>\\n\\n</parameter>\\n</function>")
     ('f', {'q': ''})
     """
-    name, at = _named(text, 0, FUNCTION)
+    name, at = _name_in(text, 0, FUNCTION)
     out: dict[str, str] = {}
     while not text.startswith(FUNCTION[2], at):
         begun = at
-        key, at = _named(text, at, ARGUMENT)
+        key, at = _name_in(text, at, ARGUMENT)
         if key in out:
             raise TaggedFault(f"the argument {key!r} occurs twice", begun, "MYP004")
         tag = _TAG.search(text, at)
@@ -112,7 +112,7 @@ def read_tagged(text: str) -> tuple[str, dict[str, str]]:
     return name, out
 
 
-def _named(text: str, at: int, tag: tuple[str, str, str]) -> tuple[str, int]:
+def _name_in(text: str, at: int, tag: tuple[str, str, str]) -> tuple[str, int]:
     """Returns the name in an opening tag at a place, and the place after it."""
     if not text.startswith(tag[0], at):
         raise _expected(tag[0] if tag is FUNCTION else f"{tag[0]}` or `{FUNCTION[2]}", at)
@@ -125,8 +125,8 @@ def _named(text: str, at: int, tag: tuple[str, str, str]) -> tuple[str, int]:
     return match[0], match.end() + len(tag[1])
 
 
-def _expected(what: str, at: int) -> TaggedFault:
-    return TaggedFault(f"expected `{what}`".replace("\n", "\\n"), at)
+def _expected(text: str, at: int) -> TaggedFault:
+    return TaggedFault(f"expected `{text}`".replace("\n", "\\n"), at)
 
 
 def value_of(text: str, kinds: frozenset[str] = KINDS) -> Any:
@@ -152,9 +152,9 @@ def value_of(text: str, kinds: frozenset[str] = KINDS) -> Any:
 
 def _fits(value: Any, kinds: frozenset[str]) -> bool:
     kind = kind_of(value)
-    whole = isinstance(value, float) and value.is_integer()
+    exact = isinstance(value, float) and value.is_integer()
     return (
-        kind in kinds or (kind == "integer" and "number" in kinds) or (whole and "integer" in kinds)
+        kind in kinds or (kind == "integer" and "number" in kinds) or (exact and "integer" in kinds)
     )
 
 
@@ -166,8 +166,8 @@ def _spaced(text: str) -> bool:
 
 def typed(name: str, texts: Mapping[str, str], types: Types) -> dict[str, Any]:
     """Returns the arguments of a call, of the texts of their values."""
-    known = types.get(name, {})
-    return {key: value_of(text, known.get(key, KINDS)) for key, text in texts.items()}
+    kinds = types.get(name, {})
+    return {key: value_of(text, kinds.get(key, KINDS)) for key, text in texts.items()}
 
 
 def arguments_text(arguments: Mapping[str, Any], literals: re.Pattern[str]) -> str:
@@ -188,18 +188,18 @@ def call_findings(
     """
     name, arguments = function["name"], function["arguments"]
     out = []
-    named = [(name, FUNCTION, f"{pointer}/name")]
+    names = [(name, FUNCTION, f"{pointer}/name")]
     at = {key: f"{pointer}/arguments/{escape(key)}" for key in arguments}
-    for what, tag, place in [*named, *((key, ARGUMENT, at[key]) for key in arguments)]:
-        if not NAMES.fullmatch(what):
-            message = f"{what!r} cannot be the name in `{tag[0]}...>`"
+    for word, tag, place in [*names, *((key, ARGUMENT, at[key]) for key in arguments)]:
+        if not NAMES.fullmatch(word):
+            message = f"{word!r} cannot be the name in `{tag[0]}...>`"
             out.append(Finding("MYP320", message, place, on_key=tag is ARGUMENT))
     back = typed(name, {key: value_text(v, literals) for key, v in arguments.items()}, types)
     for key, value in arguments.items():
-        found = with_tags(literals).search(value) if isinstance(value, str) else None
-        if found is not None:
-            message = f"`{found[0]}` in the text of the argument {key!r}"
-            out.append(Finding("MYP301", message, at[key], found.span(), help=_UNSAYABLE))
+        match = with_tags(literals).search(value) if isinstance(value, str) else None
+        if match is not None:
+            message = f"`{match[0]}` in the text of the argument {key!r}"
+            out.append(Finding("MYP301", message, at[key], match.span(), help=_UNSAYABLE))
         elif not _same(value, back[key]):
             message = (
                 f"the argument {key!r} is {a_kind_of(value)}, and its text is read as "
@@ -249,28 +249,28 @@ def kinds_in(schema: Any, root: Any) -> frozenset[str]:
     return _kinds(schema, root, iter(range(_PARTS)))
 
 
-def _kinds(schema: Any, root: Any, left: Iterator[int]) -> frozenset[str]:
-    """Returns the types that a schema allows; `left` counts the parts that may be looked at."""
-    if not isinstance(schema, Mapping) or next(left, None) is None:
+def _kinds(schema: Any, root: Any, budget: Iterator[int]) -> frozenset[str]:
+    """Returns the types that a schema allows; `budget` counts the parts that may be looked at."""
+    if not isinstance(schema, Mapping) or next(budget, None) is None:
         return KINDS
     out = KINDS
-    said = schema.get("type")
-    if said is not None:
-        named = {k for k in (said if isinstance(said, list) else [said]) if isinstance(k, str)}
-        named |= {"integer"} if "number" in named else set()
-        out = frozenset(named & KINDS) or KINDS
+    types = schema.get("type")
+    if types is not None:
+        names = {k for k in (types if isinstance(types, list) else [types]) if isinstance(k, str)}
+        names |= {"integer"} if "number" in names else set()
+        out = frozenset(names & KINDS) or KINDS
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(values, list):
         out &= frozenset(kind_of(value) for value in values)
     for word in ("anyOf", "oneOf"):
         if isinstance(schema.get(word), list):
-            out &= frozenset().union(*(_kinds(part, root, left) for part in schema[word]))
+            out &= frozenset().union(*(_kinds(part, root, budget) for part in schema[word]))
     for part in schema["allOf"] if isinstance(schema.get("allOf"), list) else ():
-        out &= _kinds(part, root, left)
+        out &= _kinds(part, root, budget)
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/"):
         here = root
         for key in reference[2:].split("/"):
             here = here.get(key) if isinstance(here, Mapping) else None
-        out &= _kinds(here, root, left)
+        out &= _kinds(here, root, budget)
     return frozenset(out) or KINDS

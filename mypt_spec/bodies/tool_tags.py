@@ -52,25 +52,25 @@ def _function(function: Mapping[str, Any], literals: re.Pattern[str]) -> str:
                 out += f"\n<type>{field['type']}</type>" if "type" in field else ""
                 if "description" in field:
                     out += f"\n<description>{str(field['description']).strip()}</description>"
-                out += _rest(field, ("name", "type", "description"), literals)
+                out += _other_keys(field, ("name", "type", "description"), literals)
             out += "\n</parameter>"
-        out += _rest(parameters, ("type", "properties"), literals)
+        out += _other_keys(parameters, ("type", "properties"), literals)
     out += "\n</parameters>"
     return (
         out
-        + _rest(function, ("type", "name", "description", "parameters"), literals)
+        + _other_keys(function, ("type", "name", "description", "parameters"), literals)
         + "\n</function>"
     )
 
 
-def _rest(given: Mapping[str, Any], but: tuple[str, ...], literals: re.Pattern[str]) -> str:
+def _other_keys(item: Mapping[str, Any], but: tuple[str, ...], literals: re.Pattern[str]) -> str:
     """Returns the keys of an object that have no tag of their own."""
-    said = (
+    texts = (
         (key, canonical(value, literals) if isinstance(value, dict | list) else str(value))
-        for key, value in given.items()
+        for key, value in item.items()
         if key not in but
     )
-    return "".join(f"\n<{key}>{text}</{key}>" for key, text in said)
+    return "".join(f"\n<{key}>{text}</{key}>" for key, text in texts)
 
 
 def read_tool_tags(text: str) -> list[dict[str, Any]]:
@@ -81,31 +81,31 @@ def read_tool_tags(text: str) -> list[dict[str, Any]]:
         name, inner = _opened(text, at)
         if name != "function":
             raise DefinitionsError("expected `<function>`", at)
-        found, at = _fields(text, inner, "function")
-        if not isinstance(found.get("name"), str) or not found["name"]:
+        function, at = _fields(text, inner, "function")
+        if not isinstance(function.get("name"), str) or not function["name"]:
             raise DefinitionsError('a definition has no "name"', inner - 1)
-        out.append({"type": "function", "function": found})
+        out.append({"type": "function", "function": function})
     return out
 
 
-def _fields(text: str, at: int, of: str) -> tuple[dict[str, Any], int]:
+def _fields(text: str, at: int, parent: str) -> tuple[dict[str, Any], int]:
     """Returns what the tags inside of one say, and the place after its end."""
-    out: dict[str, Any] = {"type": "object"} if of == "parameters" else {}
-    while not text.startswith(end := f"\n</{of}>", at):
+    out: dict[str, Any] = {"type": "object"} if parent == "parameters" else {}
+    while not text.startswith(end := f"\n</{parent}>", at):
         key, inner = _opened(text, at)
-        if of == "parameters" and key == "parameter":
+        if parent == "parameters" and key == "parameter":
             field, at = _fields(text, inner, key)
             out.setdefault("properties", {})[str(field.pop("name", ""))] = field
             continue
-        if of == "function" and key == "parameters":
-            found, at = _fields(text, inner, key)
-            out |= {key: found} if len(found) > 1 else {}
+        if parent == "function" and key == "parameters":
+            field, at = _fields(text, inner, key)
+            out |= {key: field} if len(field) > 1 else {}
             continue
         closed = text.find(f"</{key}>\n<", inner)
         if closed < 0:
             raise DefinitionsError(f"`<{key}>` is not closed", at)
-        said = text[inner:closed]
-        out[key] = said if key in ("name", "description") else _value(said)
+        value = text[inner:closed]
+        out[key] = value if key in ("name", "description") else _value(value)
         at = closed + len(f"</{key}>")
     return out, at + len(end)
 

@@ -92,22 +92,22 @@ class _Writer:
         )
 
     def function(self, function: dict[str, Any]) -> str:
-        rest = {k: function[k] for k in FUNCTION_KEYS if k in function and k != "name"}
+        others = {k: function[k] for k in FUNCTION_KEYS if k in function and k != "name"}
         head = parameters = ""
-        if self.says(rest.get("description")):
-            head = self.lines(rest.pop("description"), "")
-        if "parameters" in rest:
-            parameters = f"_: {self.typed(rest.pop('parameters'), '')}"
-        comment = self.comment(rest) if rest else ""
+        if self.says(others.get("description")):
+            head = self.lines(others.pop("description"), "")
+        if "parameters" in others:
+            parameters = f"_: {self.typed(others.pop('parameters'), '')}"
+        comment = self.comment(others) if others else ""
         return f"{head}type {self.name(function['name'])} = ({parameters}) => any{comment};"
 
     def typed(self, schema: Any, pad: str, *, but: str = "") -> str:
         """Returns a schema as a type; `but` is a key of it that is written elsewhere."""
         if not isinstance(schema, dict):
             return "any" + self.comment(schema)
-        text, said = self.base(schema, pad)
-        rest = {k: v for k, v in schema.items() if k != but and (k not in said or said[k] != v)}
-        return text + (self.comment(rest) if rest else "")
+        text, keys = self.base(schema, pad)
+        others = {k: v for k, v in schema.items() if k != but and (k not in keys or keys[k] != v)}
+        return text + (self.comment(others) if others else "")
 
     def base(self, schema: dict[str, Any], pad: str) -> tuple[str, dict[str, Any]]:
         """Returns TypeScript's type for a schema, and the part of the schema that it covers."""
@@ -128,9 +128,9 @@ class _Writer:
         return "any", {}
 
     def properties(self, schema: dict[str, Any], pad: str) -> tuple[str, dict[str, Any]]:
-        fields, wanted = schema["properties"], schema.get("required")
-        named = {f for f in wanted if isinstance(f, str)} if isinstance(wanted, list) else set()
-        required = [f for f in fields if f in named]
+        fields, listed = schema["properties"], schema.get("required")
+        names = {f for f in listed if isinstance(f, str)} if isinstance(listed, list) else set()
+        required = [f for f in fields if f in names]
         covered = {"type": "object", "properties": fields}
         covered |= {"required": required} if required else {}
         if not fields:
@@ -141,7 +141,7 @@ class _Writer:
             description = field.get("description") if isinstance(field, dict) else None
             but = "description" if self.says(description) else ""
             out.append(self.lines(str(description), inner) if but else "")
-            mark = "" if name in named else "?"
+            mark = "" if name in names else "?"
             out.append(f"{inner}{self.name(name)}{mark}: {self.typed(field, inner, but=but)},\n")
         return "".join([*out, pad, "}"]), covered
 
@@ -152,9 +152,9 @@ class Scanner:
     def __init__(self, text: str, blank: str = "") -> None:
         self.text, self.at, self.blank = text, 0, blank
 
-    def fail(self, what: str) -> DefinitionsError:
+    def fail(self, want: str) -> DefinitionsError:
         got = self.text[self.at : self.at + 20]
-        return DefinitionsError(f"expected {what}, got {repr(got) if got else 'the end'}", self.at)
+        return DefinitionsError(f"expected {want}, got {repr(got) if got else 'the end'}", self.at)
 
     def here(self, literal: str) -> bool:
         """Returns whether a literal comes next, and goes to it."""
@@ -175,13 +175,13 @@ class Scanner:
         if not self.takes(literal):
             raise self.fail(f"`{literal}`" if literal == literal.strip() else repr(literal))
 
-    def match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+    def match(self, pattern: re.Pattern[str], want: str) -> re.Match[str]:
         """Returns the match of a pattern that comes next, and goes past it."""
         if self.blank:
             self.here("")
         match = pattern.match(self.text, self.at)
         if match is None:
-            raise self.fail(what)
+            raise self.fail(want)
         self.at = match.end()
         return match
 
@@ -196,8 +196,8 @@ class Scanner:
                 start = self.at
                 function = self.function()
                 if function["name"] in out:
-                    what = f"the function {function['name']!r} is defined twice"
-                    raise DefinitionsError(what, start)
+                    message = f"the function {function['name']!r} is defined twice"
+                    raise DefinitionsError(message, start)
                 out[function["name"]] = {"type": "function", "function": function}
         except RecursionError:
             raise DefinitionsError("types nest too deep", self.at) from None
@@ -224,15 +224,15 @@ class _Reader(Scanner):
             out["parameters"] = self.schema()
         for literal in (")", "=>", "any"):
             self.take(literal)
-        rest, kinds = self.comment({}), {"description": str, "strict": bool}
+        others, kinds = self.comment({}), {"description": str, "strict": bool}
         self.take(";")
-        fine = isinstance(rest, dict) and isinstance(out.get("parameters", {}), dict)
-        if not fine or not all(isinstance(v, kinds.get(k, ())) for k, v in rest.items()):
+        fine = isinstance(others, dict) and isinstance(out.get("parameters", {}), dict)
+        if not fine or not all(isinstance(v, kinds.get(k, ())) for k, v in others.items()):
             raise DefinitionsError(
                 "a function has a name, a description, parameters that are a schema, and strict",
                 start,
             )
-        out |= rest
+        out |= others
         return {k: out[k] for k in FUNCTION_KEYS if k in out}
 
     def description(self) -> str | None:

@@ -25,8 +25,8 @@ def is_body(text: str, table: TokenTable) -> bool:
     """Returns whether a text is a whole body of the block that models write without tags."""
     if not table.untagged or not text.lstrip().startswith("{"):
         return False
-    read = read_body(text, table.openers[table.untagged].body, table.literals, Place())
-    return not any(finding.severity == "error" for finding in read.findings)
+    body = read_body(text, table.openers[table.untagged].body, table.literals, Place())
+    return not any(finding.severity == "error" for finding in body.findings)
 
 
 def with_tags(events: Iterable[Event], table: TokenTable) -> Iterator[Event]:
@@ -34,9 +34,9 @@ def with_tags(events: Iterable[Event], table: TokenTable) -> Iterator[Event]:
     if not table.untagged:
         yield from events
         return
-    kind, held, inside = table.untagged, list(events), Stack()
+    kind, items, inside = table.untagged, list(events), Stack()
     opener, closer = table.openers[kind], table.closers[kind]
-    for before, event, after in zip([None, *held], held, [*held[1:], None], strict=False):
+    for before, event, after in zip([None, *items], items, [*items[1:], None], strict=False):
         terminal = table.terminals.get(event.terminal)
         if terminal is None:
             around = table.terminals.get(before.terminal) if before else None

@@ -9,7 +9,7 @@ repair gets one. Implements section 6 of grammar/praxis/SPEC.md.
 >>> import mypt_spec
 >>> d = mypt_spec.dialect("praxis")
 >>> text = "[BOS]assistant\n<tin>\n{}\n</ti\n[SEP]\n"
->>> [(cut.meant, text[slice(*cut.span)]) for cut in cuts(d.lex(text), d.table, d.automaton)]
+>>> [(cut.spelling, text[slice(*cut.span)]) for cut in cuts(d.lex(text), d.table, d.automaton)]
 [('\n</tin>', '\n</ti')]
 >>> fragment("Look at </tin now", ("<tin>", "</tin>"))
 (8, 13, '</tin>')
@@ -57,7 +57,7 @@ class Blocks:
 class Cut(NamedTuple):
     """A tag in pieces: events `first` to `last`, without `head` and `tail`, are meant to be `tag`.
 
-    `meant` is its spelling. `split` tells a tag in two pieces, with tags between them, from one
+    `spelling` is its spelling. `split` tells a tag in two pieces, with tags between them, from one
     that ends early. `span` counts code points.
     """
 
@@ -66,7 +66,7 @@ class Cut(NamedTuple):
     head: str
     tail: str
     tag: Terminal
-    meant: str
+    spelling: str
     split: bool
     span: tuple[int, int]
 
@@ -88,13 +88,13 @@ def cuts(events: Sequence[Event], table: TokenTable, automaton: Automaton) -> li
         closer = table.closers.get(stack[1])
         if closer is None or closer not in table.plain_tags:
             continue
-        found = None
+        cut = None
         if event.terminal == TEXT:
-            found = _in_text(events, i, stack[0], closer, needed, table)
+            cut = _in_text(events, i, stack[0], closer, needed, table)
         elif event.terminal == closer.name:
-            found = _behind(events, i, stack[0], closer, needed, table)
-        if found is not None:
-            out.append(found)
+            cut = _behind(events, i, stack[0], closer, needed, table)
+        if cut is not None:
+            out.append(cut)
     return out
 
 
@@ -115,23 +115,23 @@ def inner_tags(table: TokenTable, automaton: Automaton) -> tuple[str, ...]:
     return tuple(tag.shown for tag in tags if tag in table.plain_tags and not tag.patterns)
 
 
-def repaired(text: str, found: Sequence[Cut]) -> str:
+def repaired(text: str, cuts: Sequence[Cut]) -> str:
     """Returns a text with its cut tags written in full."""
-    for cut in reversed(found):
-        text = text[: cut.span[0]] + cut.meant + text[cut.span[1] :]
+    for cut in reversed(cuts):
+        text = text[: cut.span[0]] + cut.spelling + text[cut.span[1] :]
     return text
 
 
-def mended(events: Sequence[Event], found: Sequence[Cut]) -> list[Event]:
+def mended(events: Sequence[Event], cuts: Sequence[Cut]) -> list[Event]:
     """Returns the events of a text with its cut tags read as the tags they were meant to be."""
     out: list[Event] = []
     at = 0
-    for cut in found:
+    for cut in cuts:
         out += events[at : cut.first]
         start, end = cut.span
         if cut.head:
             out.append(Event(TEXT, cut.head, Place("", (start - len(cut.head), start))))
-        out.append(Event(cut.tag.name, cut.meant, Place("", cut.span)))
+        out.append(Event(cut.tag.name, cut.spelling, Place("", cut.span)))
         if cut.tail:
             out.append(Event(TEXT, cut.tail, Place("", (end, end + len(cut.tail)))))
         at = cut.last + 1
@@ -164,26 +164,26 @@ def _in_text(
     if i + 1 < len(events) and events[i + 1].terminal == closer.name:
         return None
     tag, text = closer.shown, events[i].text
-    kept = text.rstrip()
-    begun = next((tag[:n] for n in range(len(tag) - 1, 0, -1) if kept.endswith(tag[:n])), "")
-    head = kept[: len(kept) - len(begun)] if begun else text
+    text_end = text.rstrip()
+    begun = next((tag[:n] for n in range(len(tag) - 1, 0, -1) if text_end.endswith(tag[:n])), "")
+    head = text_end[: len(text_end) - len(begun)] if begun else text
     if table.openers[closer.closes].body != "text" and in_string(head):
         return None  # what a string holds is content
     if _header(events, i + 1, outer, table) and i + 3 < len(events):
-        rest = events[i + 3]
-        behind = rest.text.lstrip()
-        if rest.terminal == TEXT and behind.startswith(tag[len(begun) :]):
+        third = events[i + 3]
+        behind = third.text.lstrip()
+        if third.terminal == TEXT and behind.startswith(tag[len(begun) :]):
             return _cut(events, i, i + 3, head, behind[len(tag) - len(begun) :], closer, split=True)
-        if rest.terminal == closer.name and not begun:
+        if third.terminal == closer.name and not begun:
             return _cut(events, i, i + 3, head, "", closer, split=True)
-        if begun and rest.terminal == needed.get(closer.name):
+        if begun and third.terminal == needed.get(closer.name):
             return _cut(events, i, i + 2, head, "", closer, split=True)
     if begun:
         return _cut(events, i, i, head, "", closer)
     ended = next(
-        (tag[n:] for n in range(1, len(tag) - _SHORTEST + 1) if kept.endswith(tag[n:])), ""
+        (tag[n:] for n in range(1, len(tag) - _SHORTEST + 1) if text_end.endswith(tag[n:])), ""
     )
-    return _cut(events, i, i, kept[: -len(ended)], "", closer) if ended else None
+    return _cut(events, i, i, text_end[: -len(ended)], "", closer) if ended else None
 
 
 def _behind(
@@ -234,15 +234,15 @@ def _cut(
     *,
     split: bool = False,
 ) -> Cut:
-    meant = closer.shown
-    whole = closer.spell()
-    own = whole.removesuffix(meant)  # a line break before the tag is its own
-    if head.endswith(own):
-        head, meant = head[: len(head) - len(own)], whole
-    elif head == events[first].text and split and events[first + 1].text.startswith(own):
-        meant = whole  # the tag that cut it in took the line break with it
+    spelling = closer.shown
+    full = closer.spell()
+    margin = full.removesuffix(spelling)  # a line break before the tag is its own
+    if head.endswith(margin):
+        head, spelling = head[: len(head) - len(margin)], full
+    elif head == events[first].text and split and events[first + 1].text.startswith(margin):
+        spelling = full  # the tag that cut it in took the line break with it
     span = _span(events[first])[0] + len(head), _span(events[last])[1] - len(tail)
-    return Cut(first, last, head, tail, closer, meant, split, span)
+    return Cut(first, last, head, tail, closer, spelling, split, span)
 
 
 def _span(event: Event) -> tuple[int, int]:
@@ -265,14 +265,14 @@ def fragment(text: str, tags: tuple[str, ...], start: int = 0) -> tuple[int, int
     if not tags:
         return None
     begun, ended = fragments(tags)
-    found = [
+    matches = [
         match
         for sign, regex in (("<", begun), (">", ended))
         if sign in text and (match := regex.search(text, start))
     ]
-    if not found:
+    if not matches:
         return None
-    first = min(found, key=re.Match.start)
+    first = min(matches, key=re.Match.start)
     return *first.span(), tags[int((first.lastgroup or "t0")[1:])]
 
 
@@ -301,11 +301,11 @@ def pieces(tags: tuple[str, ...]) -> Pieces:
     >>> pieces(("</tin>",))
     Pieces(anywhere=('</tin', '/tin>'), first=('tin>',), last=('</t', '</ti'))
     """
-    whole = [t for t in tags if t.startswith("<") and t.endswith(">")]
-    closing = [t for t in whole if t.startswith("</")]
-    last = {t[:n] for t in whole for n in range(_SHORTEST, len(t) - 1)}
+    complete = [t for t in tags if t.startswith("<") and t.endswith(">")]
+    closing = [t for t in complete if t.startswith("</")]
+    last = {t[:n] for t in complete for n in range(_SHORTEST, len(t) - 1)}
     return Pieces(
-        (*(t[:-1] for t in whole), *(t[1:] for t in closing)),
+        (*(t[:-1] for t in complete), *(t[1:] for t in closing)),
         tuple(t[2:] for t in closing),
         tuple(sorted(last)),
     )

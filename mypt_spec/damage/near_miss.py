@@ -6,7 +6,7 @@ grammar/mypt/SPEC.md.
 
 >>> import mypt_spec
 >>> near_miss("Use <myPT_tool_call> here.", mypt_spec.dialect("mypt").table)
-NearMiss(text='<myPT_tool_call>', meant='<myPT_toolcall>', start=4, end=20)
+NearMiss(text='<myPT_tool_call>', tag='<myPT_toolcall>', start=4, end=20)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHORT = 7
 
 class NearMiss(NamedTuple):
     text: str
-    meant: str
+    tag: str
     start: int
     end: int
 
@@ -41,13 +41,13 @@ def near_miss(text: str, table: TokenTable, start: int = 0) -> NearMiss | None:
 def near_misses(text: str, table: TokenTable, start: int = 0) -> Iterator[NearMiss]:
     """Yields all near misses in a text at or after `start`."""
     for match in _candidates(table.tags, bool(table.attributed)).finditer(text, start):
-        found = match[0]
-        if found not in table.tags:
-            meant = _meant(found, table.tags)
-            if not meant and table.attributed and not table.literals.fullmatch(found):
-                meant = _attributed(found, table.attributed)
-            if meant:
-                yield NearMiss(found, meant, match.start(), match.end())
+        word = match[0]
+        if word not in table.tags:
+            tag = _closest_tag(word, table.tags)
+            if not tag and table.attributed and not table.literals.fullmatch(word):
+                tag = _attributed(word, table.attributed)
+            if tag:
+                yield NearMiss(word, tag, match.start(), match.end())
 
 
 @lru_cache(maxsize=32)
@@ -61,8 +61,8 @@ def beginnings(tags: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], ...]
         seconds.setdefault(tag[0], set()).add(re.escape(tag[1:2]))
     loose = r"[\w. /|\\-]"  # as in `_candidates`
     return tuple(
-        (first, re.compile(f"{re.escape(first)}(?:{'|'.join([loose, *sorted(more)])})"))
-        for first, more in sorted(seconds.items())
+        (first, re.compile(f"{re.escape(first)}(?:{'|'.join([loose, *sorted(chars)])})"))
+        for first, chars in sorted(seconds.items())
     )
 
 
@@ -78,10 +78,10 @@ def _candidates(tags: tuple[str, ...], attributes: bool = False) -> re.Pattern[s
 
 
 @lru_cache(maxsize=4096)
-def _meant(found: str, tags: tuple[str, ...]) -> str:
-    bars = "|" in found
-    letters = _letters_of(tags, "/" in found[:3], bars)
-    mine = _letters(found)
+def _closest_tag(text: str, tags: tuple[str, ...]) -> str:
+    bars = "|" in text
+    letters = _letters_of(tags, "/" in text[:3], bars)
+    mine = _letters(text)
     for tag, theirs in letters.items():
         if mine == theirs and theirs:
             return tag
@@ -100,13 +100,13 @@ def _letters_of(tags: tuple[str, ...], closing: bool, bars: bool) -> dict[str, s
 
 
 @lru_cache(maxsize=4096)
-def _attributed(found: str, tags: tuple[str, ...]) -> str:
-    """Returns the tag with attributes whose first word is almost that of `found`."""
+def _attributed(text: str, tags: tuple[str, ...]) -> str:
+    """Returns the tag with attributes whose first word is almost that of `text`."""
     words = {_letters(t.split()[0]): t for t in tags}
     close = get_close_matches(
-        _letters(re.split(r"(?<=\w)[ =>]", found)[0]), words, n=1, cutoff=_CUTOFF
+        _letters(re.split(r"(?<=\w)[ =>]", text)[0]), words, n=1, cutoff=_CUTOFF
     )
-    return words[close[0]] if close and not found.startswith("</") else ""
+    return words[close[0]] if close and not text.startswith("</") else ""
 
 
 def _letters(tag: str) -> str:

@@ -15,9 +15,9 @@ from mypt_spec.bodies.json_body import (
     KEYS,
     NAME,
     TAGGED,
+    argument_key,
     called,
     calls_in,
-    given_key,
     read_body,
     usual_ids,
     value_in,
@@ -73,10 +73,10 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
     ways = (misread(context.events, context.table, ids=ids) for ids in (False, True))
     other = next(filter(None, ways), None)
     if other is not None:
-        event, read = other
-        what = f"the text and the tag beside it would be read as {read.text[:60]!r}"
+        event, actual = other
+        message = f"the text and the tag beside it would be read as {actual.text[:60]!r}"
         hint = "content must not spell tags: take it out, or write it differently"
-        yield Finding("MYP301", what, event.at.pointer, event.at.span, help=hint)
+        yield Finding("MYP301", message, event.at.pointer, event.at.span, help=hint)
 
 
 def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
@@ -99,11 +99,11 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
         if terminal is not None and terminal.opens in table.closers:
             owed[terminal.opens] += 1
         start, end = event.at.span or (0, 0)
-        found = run.event.text[start:end]
+        text = run.event.text[start:end]
         if terminal is not None and terminal.spaced:  # the white space around it is the content's
             start, end = (
-                start + len(found) - len(found.lstrip()),
-                end - len(found) + len(found.rstrip()),
+                start + len(text) - len(text.lstrip()),
+                end - len(text) + len(text.rstrip()),
             )
         expected = run.expected(context.automaton, after_text=start > 0)
         at = run.event.at._replace(span=_span(run, start, end))
@@ -113,7 +113,7 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
         row = mistake_of(event, expected, run.inside, "", table, lesser=False)
         fits = row is not None and row.terminal == event.terminal and code[3] == "2"
         if event.terminal in expected or not fits:  # no misplacement's name fits this very tag
-            written = event.text if terminal is None else found if event.other else terminal.shown
+            written = event.text if terminal is None else text if event.other else terminal.shown
             code = "MYP301"
             message = f"`{written}` in the content of `{table.openers[run.inside].shown}`"
             hint, expected = (
@@ -150,7 +150,7 @@ def _spelled(
     if match is None:
         return
     renamed = run.body in ("call", "parameters")
-    pointer = pointer_to(_of_argument(node, run.body) if renamed else node)
+    pointer = pointer_to(_argument_node(node, run.body) if renamed else node)
     message = f"`{match[0]}` in a JSON string of `{context.table.openers[run.inside].shown}`"
     hint = "it is written with a \\u escape, so it is text and no tag; make sure that this is meant"
     place = run.event.at
@@ -169,14 +169,14 @@ def _spelled(
         yield Finding("MYP302", message, "", place.span, help=hint)
 
 
-def _of_argument(node: Node, body: str) -> Node:
+def _argument_node(node: Node, body: str) -> Node:
     """Returns a node in a "call", or in "parameters", as it is in the arguments of a record."""
     if node is None:
         return None
     before, key = node
     if before is not None:
-        return _of_argument(before, body), key
-    return (None, given_key(str(key))) if body == "call" else None
+        return _argument_node(before, body), key
+    return (None, argument_key(str(key))) if body == "call" else None
 
 
 @check("MYP303")
@@ -185,10 +185,10 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
     for run in context.texts if near_miss(context.content, context.table) else ():
         if run.body not in UNESCAPED:
             continue
-        found = near_miss(run.event.text, context.table)
-        while found is not None:
-            span = _span(run, found.start, found.end)
-            message = f"`{found.text}` is no tag; did you mean `{found.meant}`?"
+        miss = near_miss(run.event.text, context.table)
+        while miss is not None:
+            span = _span(run, miss.start, miss.end)
+            message = f"`{miss.text}` is no tag; did you mean `{miss.tag}`?"
             yield Finding(
                 "MYP303",
                 message,
@@ -196,7 +196,7 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
                 span,
                 help="correct the spelling, or take it out",
             )
-            found = near_miss(run.event.text, context.table, found.end)
+            miss = near_miss(run.event.text, context.table, miss.end)
 
 
 @check("MYP304")
@@ -284,9 +284,9 @@ def attribute_value(context: Context) -> Iterator[Finding]:
 
 
 def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding]:
-    given = dict(attrs)
+    remaining = dict(attrs)
     for key, pattern in terminal.patterns.items():
-        value = given.pop(key, None)
+        value = remaining.pop(key, None)
         if value is None:
             yield Finding("MYP320", f"`{terminal.shown}` has no {key}", *at)
         elif not re.fullmatch(pattern, value):
@@ -294,7 +294,7 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
             yield Finding(
                 "MYP320", f"{value!r} cannot be the {key} of `{terminal.shown}`", *at, help=hint
             )
-    for key in given:
+    for key in remaining:
         yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)
 
 
@@ -303,9 +303,9 @@ def text_not_composed(context: Context) -> Iterator[Finding]:
     """Finds texts whose ids are other than those of the vocabulary's own tokenizer."""
     for run in context.texts if context.table.composed else ():
         if not is_normalized("NFC", run.event.text):
-            what = "the text is not in NFC: the model's own tokenizer makes other ids of it"
+            message = "the text is not in NFC: the model's own tokenizer makes other ids of it"
             hint = "normalise texts to NFC where they are made"
-            yield Finding("MYP369", what, run.event.at.pointer, run.event.at.span, help=hint)
+            yield Finding("MYP369", message, run.event.at.pointer, run.event.at.span, help=hint)
 
 
 @check("MYP368")
@@ -318,9 +318,9 @@ def id_of_another_form(context: Context) -> Iterator[Finding]:
             ids = [call.id for call in calls_in(value_in(part.text, body), body, part.attrs)]
         for ident in ids:
             if usual is not None and ident and usual.fullmatch(ident) is None:
-                what = f"the id {ident!r} of a call is none that the models of the format take"
+                message = f"the id {ident!r} of a call is none that the models of the format take"
                 hint = f"write one that matches {usual.pattern}, in the call and in its result"
-                yield Finding("MYP368", what, *part.at, help=hint)
+                yield Finding("MYP368", message, *part.at, help=hint)
 
 
 @check("MYP353")
@@ -395,23 +395,23 @@ def _call(part: Part, body: str, types: Types) -> tuple[str, Any]:
 
 
 def _misfit(
-    code: str, what: str, value: Any, schema: str, place: Place, patience: Patience
+    code: str, noun: str, value: Any, schema: str, place: Place, patience: Patience
 ) -> Iterator[Finding]:
     if not schema:
         return
     try:
-        given = json.loads(value) if isinstance(value, str) else value
-        found = patience.misfits(given, json.loads(schema))
+        instance = json.loads(value) if isinstance(value, str) else value
+        misfits = patience.misfits(instance, json.loads(schema))
     except (SchemaError, ValueError, RecursionError) as error:
         if isinstance(error, SchemaError):
-            yield Finding("MYP128", f"{what} cannot be checked: {error}", *place)
+            yield Finding("MYP128", f"{noun} cannot be checked: {error}", *place)
         return
-    for pointer, message in found:
+    for pointer, message in misfits:
         at = place._replace(pointer=place.pointer + pointer, span=None) if place.pointer else place
         yield Finding(
             code,
-            f"{what} do not fit: {message}"
+            f"{noun} do not fit: {message}"
             if code == "MYP353"
-            else f"{what} does not fit: {message}",
+            else f"{noun} does not fit: {message}",
             *at,
         )

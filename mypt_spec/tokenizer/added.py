@@ -41,13 +41,13 @@ class Added:
     def cutting(self, patterns: tuple[str, ...]) -> tuple[str, ...]:
         """Returns patterns that cut around text that was added, and then as `patterns` do."""
         out: list[str] = []
-        whole = ""
-        for found in filter(None, self.text):
+        prefix = ""
+        for texts in filter(None, self.text):
             # The longest one is taken of those that begin at the same place.
-            longest = sorted(found, key=len, reverse=True)
-            whole += "|".join(_SIGNS.sub(r"\\\g<0>", token) for token in longest) + "|"
-            out.append(whole.removesuffix("|"))
-        return (*out, *(whole + pattern for pattern in patterns))
+            longest = sorted(texts, key=len, reverse=True)
+            prefix += "|".join(_SIGNS.sub(r"\\\g<0>", token) for token in longest) + "|"
+            out.append(prefix.removesuffix("|"))
+        return (*out, *(prefix + pattern for pattern in patterns))
 
 
 def read_added(rows: Iterable[dict[str, Any]]) -> Added:
@@ -72,8 +72,8 @@ def read_added(rows: Iterable[dict[str, Any]]) -> Added:
             special[content] = i
             continue
         if around:
-            what = f"its added token {content!r} is text with {around[0]}"
-            raise ValueError(f"{what}, which is not read; only text that is found anywhere is")
+            message = f"its added token {content!r} is text with {around[0]}"
+            raise ValueError(f"{message}, which is not read; only text that is found anywhere is")
         unfit[content] = "is no special token in it, so text becomes it; make it special"
         (then if row.get("normalized", True) else first)[content] = i
     return Added(special, (first, then), unfit)

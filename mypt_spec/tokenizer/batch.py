@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     import tiktoken
 
 # How Qwen's, Llama 3's, gpt-oss' and Mistral's vocabularies cut text.
-_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_TAIL = r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _CASED = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*",
 )
 _SHORT = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-QWEN2 = rf"{_SHORT}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}" + _REST.replace("/", "")
+QWEN2 = rf"{_SHORT}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}" + _TAIL.replace("/", "")
 LLAMA3 = QWEN2.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
-O200K = "".join(f"{cased}{_SHORT}?|" for cased in _CASED) + r"\p{N}{1,3}" + _REST
-TEKKEN = "|".join(_CASED) + r"|\p{N}" + _REST
+O200K = "".join(f"{cased}{_SHORT}?|" for cased in _CASED) + r"\p{N}{1,3}" + _TAIL
+TEKKEN = "|".join(_CASED) + r"|\p{N}" + _TAIL
 # The name that gigatoken has for a pattern, "" where it has none.
 SCHEMES = {GPT2_PATTERN: "gpt2", QWEN2: "qwen2", LLAMA3: "olmo3", O200K: "o200k", TEKKEN: ""}
 # gigatoken's memory of words has no bound. It is emptied when the process has grown by so many
@@ -151,10 +151,10 @@ class _Simple:
         )
 
     def encode(self, joined: str) -> npt.NDArray[np.uint32]:
-        found: npt.NDArray[np.uint32] = self.encoding.encode_to_numpy(
+        ids: npt.NDArray[np.uint32] = self.encoding.encode_to_numpy(
             joined, allowed_special={BETWEEN}, disallowed_special=()
         )
-        return found
+        return ids
 
     def doubts(self, joined: str) -> re.Pattern[str] | None:
         return _LONG_RUN if _long_runs(joined.encode()) else None
@@ -183,11 +183,11 @@ class _Giga:
     library = "gigatoken"
 
     def __init__(self, base: tiktoken.Encoding, between: int, pattern: str) -> None:
-        known = sorted(base._mergeable_ranks.items(), key=lambda item: item[1])
-        self.vocabulary = write_ranks({token: i for i, (token, _) in enumerate(known)})
-        self.special, self.scheme = {BETWEEN: len(known)}, SCHEMES[pattern]
-        self.ids = np.array([*(i for _, i in known), between], np.uint32)
-        self.growth, self.least = _GROWTH * max(1, len(known) // _USUAL), _LEAST * len(known)
+        ranks = sorted(base._mergeable_ranks.items(), key=lambda item: item[1])
+        self.vocabulary = write_ranks({token: i for i, (token, _) in enumerate(ranks)})
+        self.special, self.scheme = {BETWEEN: len(ranks)}, SCHEMES[pattern]
+        self.ids = np.array([*(i for _, i in ranks), between], np.uint32)
+        self.growth, self.least = _GROWTH * max(1, len(ranks) // _USUAL), _LEAST * len(ranks)
         self.characters = _characters(pattern)
         self._forget()
 
@@ -200,8 +200,8 @@ class _Giga:
                 _hand_back()
             self._forget()
         self.spent += len(joined)
-        found: npt.NDArray[np.uint32] = self.ids[self.tokenizer.encode(joined)]
-        return found
+        ids: npt.NDArray[np.uint32] = self.ids[self.tokenizer.encode(joined)]
+        return ids
 
     def _forget(self) -> None:
         """Loads the vocabulary, with no word remembered."""
@@ -250,7 +250,7 @@ def _characters(pattern: str) -> Characters:
     quick = _load(write_ranks(ranks), special, SCHEMES[pattern])
 
     def plain(text: str) -> npt.NDArray[np.uint32]:
-        found: npt.NDArray[np.uint32] = usual.encode_to_numpy(text, allowed_special={BETWEEN})
-        return found
+        ids: npt.NDArray[np.uint32] = usual.encode_to_numpy(text, allowed_special={BETWEEN})
+        return ids
 
     return Characters(plain, quick.encode)

@@ -69,14 +69,14 @@ def cut(text: str, patterns: Iterable[str]) -> list[str]:
     """Returns a text in pieces: the matches of the first pattern and what is between, and so on."""
     pieces = [text]
     for pattern in patterns:
-        found: list[str] = []
+        parts: list[str] = []
         for piece in pieces:
             at = 0
             for match in _compiled(pattern).finditer(piece):
-                found += [piece[at : match.start()], match[0]]
+                parts += [piece[at : match.start()], match[0]]
                 at = match.end()
-            found.append(piece[at:])
-        pieces = [piece for piece in found if piece]
+            parts.append(piece[at:])
+        pieces = [piece for piece in parts if piece]
     return pieces
 
 
@@ -95,7 +95,7 @@ def encoding(vocabulary: Vocabulary) -> tiktoken.Encoding:
 
     last = vocabulary.patterns[-1]
     # tiktoken drops what its pattern does not match; here it is a piece by itself.
-    whole = r50k_pat_str if last == GPT2_PATTERN else rf"{last}|(?:(?!{last})[\s\S])+"
+    pattern = r50k_pat_str if last == GPT2_PATTERN else rf"{last}|(?:(?!{last})[\s\S])+"
     return tiktoken.Encoding(
-        vocabulary.name, pat_str=whole, mergeable_ranks=vocabulary.ranks, special_tokens={}
+        vocabulary.name, pat_str=pattern, mergeable_ranks=vocabulary.ranks, special_tokens={}
     )

@@ -37,8 +37,8 @@ def small_ranks() -> dict[bytes, int]:
     heads = [bytes([byte]) for byte in (*range(0x80), *range(0xC2, 0xF5))]
     tails = [bytes([byte]) for byte in range(0xC0)]
     kinds = "".join((*_KINDS, "'", "e", "l", "r", "v")).encode()
-    near = {bytes([byte]) for byte in kinds}
-    joins = [a + b for a, b in product(tails, heads) if a in near or b in near or a >= b"\x80" <= b]
+    core = {bytes([byte]) for byte in kinds}
+    joins = [a + b for a, b in product(tails, heads) if a in core or b in core or a >= b"\x80" <= b]
     return {token: i for i, token in enumerate([bytes([byte]) for byte in range(256)] + joins)}
 
 
@@ -50,8 +50,8 @@ class Characters:
 
     def __init__(self, one: Encode, other: Encode) -> None:
         self.one, self.other = one, other
-        self.known = np.zeros(0x110000, np.uint8)  # by code point: 1 alike, 2 not
-        self.known[:128] = 1
+        self.verdicts = np.zeros(0x110000, np.uint8)  # by code point: 1 alike, 2 not
+        self.verdicts[:128] = 1
 
     def odd(self, text: str) -> str:
         """Returns the characters of a text that the two do not cut alike.
@@ -59,16 +59,16 @@ class Characters:
         Raises ValueError for a lone surrogate.
         """
         codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-        found = self.known[codes]
-        if found.all() and found.max() == 1:
+        verdicts = self.verdicts[codes]
+        if verdicts.all() and verdicts.max() == 1:
             return ""
-        new = list(map(chr, np.unique(codes[found == 0]).tolist()))
+        new = list(map(chr, np.unique(codes[verdicts == 0]).tolist()))
         for begin in range(0, len(new), _CHUNK):
             some = new[begin : begin + _CHUNK]
             alike = self._alike(some)
             for char in some:
-                self.known[ord(char)] = 1 if alike or self._alike([char]) else 2
-        return "".join(map(chr, np.unique(codes[self.known[codes] == 2]).tolist()))
+                self.verdicts[ord(char)] = 1 if alike or self._alike([char]) else 2
+        return "".join(map(chr, np.unique(codes[self.verdicts[codes] == 2]).tolist()))
 
     def _alike(self, chars: list[str]) -> bool:
         tried = BETWEEN.join(

@@ -11,21 +11,21 @@ import hashlib
 import json
 from pathlib import Path
 
-from mypt_spec.tokenizer.tekken import of_tekken
-from mypt_spec.tokenizer.tokenizer_json import of_tokenizer_json
+from mypt_spec.tokenizer.tekken import from_tekken
+from mypt_spec.tokenizer.tokenizer_json import from_tokenizer_json
 from mypt_spec.tokenizer.vocabulary import (
     COPIES,
     VERSION,
     Vocabulary,
     VocabularyError,
-    of_made,
-    of_ranks,
+    from_json_file,
+    from_ranks,
 )
 
 # What is looked for in a folder, the first first.
 NAMES = (*COPIES, "tekken.json", "tokenizer.json")
 _EXPECTED = "expected a file of ranks as tiktoken writes them, tokenizer.json or tekken.json"
-_known: dict[str, Vocabulary] = {}
+_cache: dict[str, Vocabulary] = {}
 
 
 def read_vocabulary(path: str | Path) -> Vocabulary:
@@ -41,9 +41,9 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
             f"{file}: cannot be read: {error.strerror or error}; {_EXPECTED}"
         ) from None
     digest = hashlib.sha256(data).hexdigest()
-    if digest not in _known:
-        _known[digest] = _read(data, str(file))
-    return _known[digest]
+    if digest not in _cache:
+        _cache[digest] = _parse(data, str(file))
+    return _cache[digest]
 
 
 def _file(path: Path) -> Path:
@@ -53,31 +53,31 @@ def _file(path: Path) -> Path:
     for name in NAMES:
         if (path / name).is_file():
             return path / name
-    what = f"holds none of {', '.join(NAMES)}"
+    message = f"holds none of {', '.join(NAMES)}"
     if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():
-        what += "; save it once with transformers: AutoTokenizer.from_pretrained(...)"
-        what += ".save_pretrained(...) writes tokenizer.json"
+        message += "; save it once with transformers: AutoTokenizer.from_pretrained(...)"
+        message += ".save_pretrained(...) writes tokenizer.json"
     elif (path / "tokenizer.model").is_file():
-        what += "; its tokenizer.model is read where it is a file of ranks: name that file"
-    raise VocabularyError(f"{path}: {what}")
+        message += "; its tokenizer.model is read where it is a file of ranks: name that file"
+    raise VocabularyError(f"{path}: {message}")
 
 
-def _read(data: bytes, path: str) -> Vocabulary:
+def _parse(data: bytes, path: str) -> Vocabulary:
     if data.lstrip()[:1] != b"{":
         if b"\0" in data[:1000]:
             raise VocabularyError(
                 f"{path}: is no text; SentencePiece's models are not read; {_EXPECTED}"
             )
-        return of_ranks(data, path)
+        return from_ranks(data, path)
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise VocabularyError(f"{path}: is not JSON: {error}; {_EXPECTED}") from None
-    if VERSION in found:
-        return of_made(data, found, path)
-    if isinstance(found.get("config"), dict) and isinstance(found.get("vocab"), list):
-        return of_tekken(found, path)
-    if isinstance(found.get("model"), dict):
-        return of_tokenizer_json(found, path)
-    keys = ", ".join(map(repr, list(found)[:5])) or "no keys"
+    if VERSION in content:
+        return from_json_file(data, content, path)
+    if isinstance(content.get("config"), dict) and isinstance(content.get("vocab"), list):
+        return from_tekken(content, path)
+    if isinstance(content.get("model"), dict):
+        return from_tokenizer_json(content, path)
+    keys = ", ".join(map(repr, list(content)[:5])) or "no keys"
     raise VocabularyError(f"{path}: is a JSON object of {keys}; {_EXPECTED}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, made
+from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, from_tokens
 
 OLD = (
     "<unk>", "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
@@ -21,26 +21,26 @@ OLD = (
 )  # fmt: skip
 
 
-def of_tekken(found: dict[str, Any], path: str) -> Vocabulary:
+def from_tekken(content: dict[str, Any], path: str) -> Vocabulary:
     """Returns the vocabulary of the content of a `tekken.json`. Raises VocabularyError."""
     try:
-        config = found["config"]
+        config = content["config"]
         count = int(config["default_num_special_tokens"])
         size = int(config["default_vocab_size"]) - count
-        named = found.get("special_tokens")
+        rows = content.get("special_tokens")
         special = (
             {tag: i for i, tag in enumerate(OLD)}
-            if named is None
-            else {str(row["token_str"]): int(row["rank"]) for row in named}
+            if rows is None
+            else {str(row["token_str"]): int(row["rank"]) for row in rows}
         )
         ranks = {
             base64.b64decode(row["token_bytes"], validate=True): int(row["rank"]) + count
-            for row in found["vocab"]
+            for row in content["vocab"]
             if int(row["rank"]) < size
         }
         if len(ranks) != size or len(special) > count or size < 256:
             raise ValueError(f"{len(ranks)} tokens of text and {len(special)} special ones")
         special |= {f"<SPECIAL_{i}>": i for i in sorted({*range(count)} - {*special.values()})}
-        return made(ranks, special, (str(config["pattern"]),))
+        return from_tokens(ranks, special, (str(config["pattern"]),))
     except (KeyError, TypeError, ValueError) as error:
         raise VocabularyError(f"{path}: is no whole tekken.json: {error!r}") from None

@@ -38,9 +38,9 @@ _HELP = "install mypt-tags again: pip install --force-reinstall --no-deps mypt-t
 @cache
 def gpt2_letters() -> tuple[str, ...]:
     """Returns the character that spells each byte in GPT-2's files: itself, or one above U+00FF."""
-    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in own]
-    return tuple(chr(byte if byte in own else 256 + others.index(byte)) for byte in range(256))
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return tuple(chr(byte if byte in plain else 256 + others.index(byte)) for byte in range(256))
 
 
 def gpt2_merges() -> list[str]:
@@ -183,10 +183,10 @@ class Tokenizer:
                 if BETWEEN in text or (doubt and doubt.search(text))
             }
             joined = BETWEEN.join("" if i in slow else text for i, text in enumerate(texts))
-        found = quick.encode(joined)
-        ends = np.append(np.flatnonzero(found == between), len(found))
+        encoded = quick.encode(joined)
+        ends = np.append(np.flatnonzero(encoded == between), len(encoded))
         lengths = np.diff(ends, prepend=-1)[: len(texts)] - 1
-        ids = found[found != between]
+        ids = encoded[encoded != between]
         if slow:
             starts = np.cumsum(lengths) - lengths
             numbers = list(slow)
@@ -210,10 +210,10 @@ class Tokenizer:
 
     def length(self, i: int) -> int:
         """Returns how many bytes an ordinary id has."""
-        known = self._lengths.get(i)
-        if known is None:
-            known = self._lengths[i] = len(self._text.decode_bytes([i]))
-        return known
+        size = self._lengths.get(i)
+        if size is None:
+            size = self._lengths[i] = len(self._text.decode_bytes([i]))
+        return size
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Returns the bytes of the ids; special ids become their spelling.
@@ -222,9 +222,9 @@ class Tokenizer:
         """
         out = []
         run: list[int] = []
-        first, stop, rest = self.ordinary.parts
+        first, stop, others = self.ordinary.parts
         for i in map(int, ids):
-            if first <= i < stop or i in rest:
+            if first <= i < stop or i in others:
                 run.append(i)
                 continue
             if i not in self._by_id:

@@ -29,12 +29,12 @@ from mypt_spec.tokenizer.added import read_added
 from mypt_spec.tokenizer.bpe import Bpe, encoding
 from mypt_spec.tokenizer.probe import PROBE
 from mypt_spec.tokenizer.tokenizer import gpt2_letters
-from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary, VocabularyError, made
+from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary, VocabularyError, from_tokens
 
 _NEEDS = "only byte-level BPE is read"
 
 
-def of_tokenizer_json(found: dict[str, Any], path: str) -> Vocabulary:
+def from_tokenizer_json(content: dict[str, Any], path: str) -> Vocabulary:
     """Returns the vocabulary of the content of a `tokenizer.json`.
 
     Raises VocabularyError for what is not byte-level BPE or cannot be reproduced, and where the
@@ -47,33 +47,33 @@ def of_tokenizer_json(found: dict[str, Any], path: str) -> Vocabulary:
             f"{path}: reading it needs tokenizers: pip install 'mypt-tags[tokenizers]'"
         ) from None
     try:
-        patterns = _patterns(found)
-        added = read_added(found.get("added_tokens") or ())
-        ranks = _ranks(found, added.special | added.texts)
+        patterns = _patterns(content)
+        added = read_added(content.get("added_tokens") or ())
+        ranks = _ranks(content, added.special | added.texts)
         ranks |= {token.encode(): i for token, i in added.texts.items()}
-        vocabulary = made(ranks, added.special, added.cutting(patterns))
-        _try(found, vocabulary, [*added.texts])
+        vocabulary = from_tokens(ranks, added.special, added.cutting(patterns))
+        _try(content, vocabulary, [*added.texts])
     except (KeyError, TypeError, AttributeError) as error:
         raise VocabularyError(f"{path}: is no whole tokenizer.json: {error!r}") from None
     except ValueError as error:
         raise VocabularyError(f"{path}: {error}") from None
-    composed = bool(_steps(found.get("normalizer"), "normalizers"))
+    composed = bool(_steps(content.get("normalizer"), "normalizers"))
     return replace(vocabulary, unfit=added.unfit, composed=composed)
 
 
-def _patterns(found: dict[str, Any]) -> tuple[str, ...]:
-    kind = found["model"].get("type")
+def _patterns(content: dict[str, Any]) -> tuple[str, ...]:
+    kind = content["model"].get("type")
     if kind != "BPE":
         raise ValueError(f"its model is {kind or 'of no type'}; {_NEEDS}")
     for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
-        if found["model"].get(key):
-            raise ValueError(f"its model has {key} = {found['model'][key]!r}; {_NEEDS}")
-    for step in _steps(found.get("normalizer"), "normalizers"):
+        if content["model"].get(key):
+            raise ValueError(f"its model has {key} = {content['model'][key]!r}; {_NEEDS}")
+    for step in _steps(content.get("normalizer"), "normalizers"):
         if step.get("type") != "NFC":
             raise ValueError(
                 f"it normalises text with {step.get('type')}; {_NEEDS}, of text as it is"
             )
-    steps = _steps(found.get("pre_tokenizer"), "pretokenizers")
+    steps = _steps(content.get("pre_tokenizer"), "pretokenizers")
     if not steps or steps[-1].get("type") != "ByteLevel":
         names = ", ".join(str(step.get("type")) for step in steps) or "nothing"
         raise ValueError(f"it cuts text with {names} and not, in the end, with ByteLevel; {_NEEDS}")
@@ -96,15 +96,15 @@ def _pattern(step: dict[str, Any]) -> str:
     if kind == "Digits":
         return r"\p{N}" if step.get("individual_digits") else r"\p{N}+"
     if kind == "Split" and step.get("behavior") == "Isolated" and not step.get("invert"):
-        said: dict[str, str] = step["pattern"]
-        return said["Regex"] if "Regex" in said else re.escape(said["String"])
+        pattern: dict[str, str] = step["pattern"]
+        return pattern["Regex"] if "Regex" in pattern else re.escape(pattern["String"])
     if kind == "Split" and step.get("behavior") == "Removed" and step.get("invert"):
         return str(step["pattern"]["Regex"])  # what is between matches is dropped; see `_try`
     how = f" ({step.get('behavior')})" if kind == "Split" else ""
     raise ValueError(f"it cuts text with {kind}{how}, which is not read")
 
 
-def _ranks(found: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]:
+def _ranks(content: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]:
     """Returns the ids of the tokens that text can have.
 
     Raises ValueError where the merges do not come in the order of ids.
@@ -112,23 +112,23 @@ def _ranks(found: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]:
     bytes_of = {letter: byte for byte, letter in enumerate(gpt2_letters())}
     spelled = {
         token: i
-        for token, i in found["model"]["vocab"].items()
+        for token, i in content["model"]["vocab"].items()
         if token not in special and all(letter in bytes_of for letter in token)
     }
     merges = [
-        tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in found["model"]["merges"]
+        tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in content["model"]["merges"]
     ]
     order = {pair: i for i, pair in enumerate(merges)}
-    made_by: defaultdict[str, list[int]] = defaultdict(list)
+    merges_of: defaultdict[str, list[int]] = defaultdict(list)
     for i, (left, right) in enumerate(merges):
-        made_by[left + right].append(i)
-    joined, whole = _alone(found, list(spelled)), bool(found["model"].get("ignore_merges"))
+        merges_of[left + right].append(i)
+    joined, ignore = _alone(content, list(spelled)), bool(content["model"].get("ignore_merges"))
     out = {t: i for (t, i), fits in zip(spelled.items(), joined, strict=True) if fits}
     last, before = -1, ""
     for token in sorted(out, key=out.__getitem__):
         if len(token) == 1:
             continue
-        ways = made_by[token]
+        ways = merges_of[token]
         at = ways[0] if len(ways) == ways[-1] - ways[0] + 1 else _last_merge(token, order)
         if at < last:
             raise ValueError(
@@ -136,7 +136,7 @@ def _ranks(found: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]:
                 "merges in the order of ids are read"
             )
         last, before = at, token
-    if whole:
+    if ignore:
         # The library takes a whole piece that is a token without joining it. So does tiktoken,
         # which would also join it inside of other pieces if it could.
         for token in spelled.keys() - out.keys():
@@ -145,16 +145,16 @@ def _ranks(found: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]:
     return {bytes(bytes_of[letter] for letter in token): i for token, i in out.items()}
 
 
-def _alone(found: dict[str, Any], tokens: list[str]) -> list[bool]:
+def _alone(content: dict[str, Any], tokens: list[str]) -> list[bool]:
     """Returns for each token whether the merges join its bytes to it."""
     from tokenizers import Tokenizer
 
     bare = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
         "normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None,
-        "model": found["model"] | {"ignore_merges": False, "unk_token": None},
+        "model": content["model"] | {"ignore_merges": False, "unk_token": None},
     }  # fmt: skip
-    vocab = found["model"]["vocab"]
+    vocab = content["model"]["vocab"]
     encoded = _library(bare, Tokenizer).encode_batch(tokens, add_special_tokens=False)
     return [e.ids == [vocab[token]] for token, e in zip(tokens, encoded, strict=True)]
 
@@ -184,19 +184,19 @@ def _by_ids(token: str, ids: dict[str, int]) -> list[str]:
     return parts
 
 
-def _try(found: dict[str, Any], vocabulary: Vocabulary, added: list[str]) -> None:
+def _try(content: dict[str, Any], vocabulary: Vocabulary, added: list[str]) -> None:
     """Raises ValueError for the first difference to the library in the probe.
 
     That has each text that was `added`, too: beside letters, spaces and itself.
     """
     from tokenizers import Tokenizer
 
-    library = _library(found | {"truncation": None, "padding": None}, Tokenizer)
+    library = _library(content | {"truncation": None, "padding": None}, Tokenizer)
     probe = PROBE + "".join(f"a{text}b {text} {text}{text}\n" for text in added)
     for tag, i in vocabulary.special.items():
         if library.token_to_id(tag) != i:
-            what = f"its added token {tag!r} has id {i}, the library gives it"
-            raise ValueError(f"{what} {library.token_to_id(tag)}")
+            message = f"its added token {tag!r} has id {i}, the library gives it"
+            raise ValueError(f"{message} {library.token_to_id(tag)}")
     try:
         ours = Bpe(lambda: encoding(vocabulary), vocabulary.patterns)
         ids = ours.encode(probe)

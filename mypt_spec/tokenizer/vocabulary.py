@@ -27,8 +27,8 @@ from typing import Any
 from mypt_spec.table import IdSet, Wanted
 
 FILE = "vocabulary.tiktoken"  # the name of a copy, which is kept with data made with it
-MADE = "vocabulary.json"  # the same of what is more than ranks
-COPIES = (FILE, MADE)
+JSON_FILE = "vocabulary.json"  # the same of what is more than ranks
+COPIES = (FILE, JSON_FILE)
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 VERSION = "mypt_vocabulary"
 # Bytes without a token are those of characters that a vocabulary was not made for; never of these.
@@ -73,7 +73,7 @@ class Vocabulary:
         return {self.file: self.data}
 
 
-def of_ranks(data: bytes, path: str) -> Vocabulary:
+def from_ranks(data: bytes, path: str) -> Vocabulary:
     """Returns the vocabulary of the bytes of a file of ranks.
 
     Raises VocabularyError, which names the line that is wrong.
@@ -81,7 +81,9 @@ def of_ranks(data: bytes, path: str) -> Vocabulary:
     return _vocabulary(FILE, data, _ranks(data, path), {}, (GPT2_PATTERN,))
 
 
-def made(ranks: dict[bytes, int], special: dict[str, int], patterns: tuple[str, ...]) -> Vocabulary:
+def from_tokens(
+    ranks: dict[bytes, int], special: dict[str, int], patterns: tuple[str, ...]
+) -> Vocabulary:
     """Returns the vocabulary of these tokens; equal ones have equal bytes.
 
     Raises ValueError for a vocabulary that has no token for a letter of ASCII.
@@ -96,9 +98,9 @@ def made(ranks: dict[bytes, int], special: dict[str, int], patterns: tuple[str, 
             runs.append((rank, []))
         runs[-1][1].append(base64.b64encode(token).decode())
     ordered = dict(sorted(special.items(), key=lambda item: item[1]))
-    found = {VERSION: 1, "patterns": patterns, "special": ordered, "tokens": runs}
-    data = json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    return _vocabulary(MADE, data, ranks, ordered, patterns)
+    content = {VERSION: 1, "patterns": patterns, "special": ordered, "tokens": runs}
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return _vocabulary(JSON_FILE, data, ranks, ordered, patterns)
 
 
 def wanted_of(vocabulary: Vocabulary, wanted: Wanted) -> Vocabulary:
@@ -108,7 +110,7 @@ def wanted_of(vocabulary: Vocabulary, wanted: Wanted) -> Vocabulary:
     """
     if vocabulary.file == FILE and (wanted.pattern or wanted.special):
         patterns = (wanted.pattern,) if wanted.pattern else vocabulary.patterns
-        vocabulary = made(vocabulary.ranks, dict(wanted.special), patterns)
+        vocabulary = from_tokens(vocabulary.ranks, dict(wanted.special), patterns)
     if wanted.sha256 not in ("", vocabulary.sha256):
         raise ValueError(
             f"the vocabulary is another one: SHA-256 {vocabulary.sha256}, [vocabulary] in "
@@ -117,21 +119,23 @@ def wanted_of(vocabulary: Vocabulary, wanted: Wanted) -> Vocabulary:
     return vocabulary
 
 
-def of_made(data: bytes, found: dict[str, Any], path: str) -> Vocabulary:
-    """Returns the vocabulary of the bytes that `made` gave to one; `found` is their JSON.
+def from_json_file(data: bytes, content: dict[str, Any], path: str) -> Vocabulary:
+    """Returns the vocabulary of the bytes that `from_tokens` gave to one; `content` is their JSON.
 
     Raises VocabularyError.
     """
     try:
-        if found[VERSION] != 1:
-            raise ValueError(f"is of version {found[VERSION]}, expected 1")
+        if content[VERSION] != 1:
+            raise ValueError(f"is of version {content[VERSION]}, expected 1")
         ranks = {
             base64.b64decode(token, validate=True): first + i
-            for first, tokens in found["tokens"]
+            for first, tokens in content["tokens"]
             for i, token in enumerate(tokens)
         }
-        patterns = tuple(map(str, found["patterns"]))
-        again = made(ranks, {str(tag): int(i) for tag, i in found["special"].items()}, patterns)
+        patterns = tuple(map(str, content["patterns"]))
+        again = from_tokens(
+            ranks, {str(tag): int(i) for tag, i in content["special"].items()}, patterns
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise VocabularyError(f"{path}: is no whole vocabulary: {error!r}") from None
     if again.data != data:
@@ -176,18 +180,18 @@ def _ranks(data: bytes, path: str) -> dict[bytes, int]:
         if not line.strip():
             continue
         try:
-            word, shown = line.split()
-            token, rank = base64.b64decode(word, validate=True), int(shown)
+            word, rank_text = line.split()
+            token, rank = base64.b64decode(word, validate=True), int(rank_text)
         except (ValueError, binascii.Error):
             raise VocabularyError(f"{path}:{number}: {_SHAPE}") from None
         if not token or token in out or rank != len(out):
-            what = (
+            message = (
                 f"rank {rank} stands where {len(out)} is expected"
                 if token and token not in out
                 else "the token is empty, or stands twice"
             )
             raise VocabularyError(
-                f"{path}:{number}: {what}; ranks count from 0, in order, and every token has one"
+                f"{path}:{number}: {message}; ranks count from 0, in order, and every token has one"
             )
         out[token] = rank
     lacks = _lacking(out)

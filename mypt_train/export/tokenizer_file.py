@@ -13,7 +13,7 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.table import TEXT, Piece, Terminal
 from mypt_spec.tokenizer.tokenizer import gpt2_letters, gpt2_merges, gpt2_ranks
-from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, MADE
+from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, JSON_FILE
 
 # The name of the id that fills up rows, where the vocabulary has none for it.
 PAD = "<|endoftext|>"
@@ -41,7 +41,7 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "use_regex": True,
     }
     cuts: list[dict[str, Any]] = [byte_level]
-    whole = own is not None and own.file == MADE
+    whole = own is not None and own.file == JSON_FILE
     if own is not None and own.patterns != (GPT2_PATTERN,):
         cuts = [_split(p) for p in own.patterns] + [byte_level | {"use_regex": False}]
     tags = tag_pieces(dialect)
@@ -55,7 +55,7 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "special": True,
     }
     added = {padding(dialect): tokenizer.pad, **tokenizer.special}
-    if own is not None and own.file == MADE:
+    if own is not None and own.file == JSON_FILE:
         added = dict(sorted((own.special | added).items(), key=lambda item: item[1]))
         vocabulary |= added  # else the library gives them ids after the number of tokens
     return {

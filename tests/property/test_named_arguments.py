@@ -21,9 +21,9 @@ from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec.bodies import json_body
 from mypt_spec.bodies.json_body import (
     TAGGED,
+    argument_key,
     call_text,
     calls_of,
-    given_key,
     value_in,
     written,
     written_key,
@@ -51,17 +51,17 @@ ARGUMENTS = st.dictionaries(KEYS, st.integers() | st.dictionaries(KEYS, st.none(
 
 @given(st.text() | KEYS)
 def test_a_key_is_read_as_it_was_given(key: str) -> None:
-    assert given_key(written_key(key)) == key
+    assert argument_key(written_key(key)) == key
     assert written_key(key) != "name"
     if key != "name":
-        assert written_key(given_key(key)) == key
+        assert written_key(argument_key(key)) == key
 
 
 @given(ARGUMENTS)
 def test_only_the_arguments_themselves_are_renamed(arguments: dict[str, Any]) -> None:
     body = written(arguments)
     assert list(body.values()) == list(arguments.values())
-    assert [given_key(key) for key in body] == list(arguments)
+    assert [argument_key(key) for key in body] == list(arguments)
 
 
 @pytest.mark.parametrize("kind", [*CALLS, *LISTS])

@@ -130,8 +130,10 @@ def tekken() -> Path:
 @cache
 def large() -> Path:
     """A vocabulary with more than 65,536 ids: the bytes, far behind one special token."""
-    from mypt_spec.tokenizer.vocabulary import MADE, made
+    from mypt_spec.tokenizer.vocabulary import JSON_FILE, from_tokens
 
-    file = Path(_folder().name) / MADE
-    file.write_bytes(made({bytes([b]): 70_000 + b for b in range(256)}, {"<pad>": 5}, (QWEN,)).data)
+    file = Path(_folder().name) / JSON_FILE
+    file.write_bytes(
+        from_tokens({bytes([b]): 70_000 + b for b in range(256)}, {"<pad>": 5}, (QWEN,)).data
+    )
     return file

@@ -13,7 +13,7 @@ import mypt_spec
 from mypt_infer.decode import Decoder
 from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.tokenizer import gpt2_ranks
-from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, MADE, made
+from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, JSON_FILE, from_tokens
 from tests.support.build import function
 from tests.support.decoding import prompt, walk
 
@@ -24,8 +24,8 @@ LACKS = b"\x04\x13\xf1\xf5\xff"
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokens = [t for t in gpt2_ranks() if len(t) == 1 or t.isascii()][:3000]
     kept = [t for t in tokens if not set(t) & set(LACKS)]
-    vocabulary = made({token: at for at, token in enumerate(kept)}, {}, (GPT2_PATTERN,))
-    file = tmp_path_factory.mktemp("vocabulary") / MADE
+    vocabulary = from_tokens({token: at for at, token in enumerate(kept)}, {}, (GPT2_PATTERN,))
+    file = tmp_path_factory.mktemp("vocabulary") / JSON_FILE
     file.write_bytes(vocabulary.data)
     return file
 

@@ -23,7 +23,13 @@ from mypt_spec.tokenizer.bpe import cut
 from mypt_spec.tokenizer.probe import PROBE
 from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.tokenizer import gpt2_ranks
-from mypt_spec.tokenizer.vocabulary import FILE, GPT2_PATTERN, MADE, VocabularyError, made
+from mypt_spec.tokenizer.vocabulary import (
+    FILE,
+    GPT2_PATTERN,
+    JSON_FILE,
+    VocabularyError,
+    from_tokens,
+)
 from tests.support.build import native, write
 from tests.support.foreign import KINDS, QWEN, on, path, tekken, tokenizer
 from tests.support.vocabulary import path as small
@@ -240,8 +246,8 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         ("x.json", b'{"a": 1}', "is a JSON object of 'a'; expected a file of ranks"),
         ("x.model", b"\x0a\x0b\0\0", "SentencePiece's models are not read"),
         ("tekken.json", b'{"config": {}, "vocab": []}', "no whole tekken.json: KeyError"),
-        (MADE, b'{"mypt_vocabulary": 2}', "is of version 2, expected 1"),
-        (MADE, b'{"mypt_vocabulary": 1, "tokens": 3}', "is no whole vocabulary"),
+        (JSON_FILE, b'{"mypt_vocabulary": 2}', "is of version 2, expected 1"),
+        (JSON_FILE, b'{"mypt_vocabulary": 1, "tokens": 3}', "is no whole vocabulary"),
     ],
 )
 def test_files_that_are_none(tmp_path: Path, name: str, data: bytes, says: str) -> None:
@@ -268,7 +274,7 @@ def test_folders(tmp_path: Path) -> None:
 
 def test_an_altered_copy_is_refused(tmp_path: Path) -> None:
     vocabulary = read_vocabulary(tekken())
-    file = tmp_path / MADE
+    file = tmp_path / JSON_FILE
     file.write_bytes(vocabulary.data.replace(b'"YQ=="', b'"YQA="', 1))
     with pytest.raises(VocabularyError, match=r"no token for the byte|altered"):
         read_vocabulary(file)
@@ -308,9 +314,9 @@ def test_a_set_of_ids_for_people() -> None:
 
 
 def test_gpt2_itself_is_a_file_of_ranks() -> None:
-    vocabulary = made(gpt2_ranks(), {}, (GPT2_PATTERN,))
+    vocabulary = from_tokens(gpt2_ranks(), {}, (GPT2_PATTERN,))
     assert vocabulary.file == FILE
-    assert made(gpt2_ranks(), {"<|endoftext|>": 50256}, (GPT2_PATTERN,)).file == MADE
+    assert from_tokens(gpt2_ranks(), {"<|endoftext|>": 50256}, (GPT2_PATTERN,)).file == JSON_FILE
 
 
 @pytest.mark.parametrize("space", [" ", "\n", " \n"])

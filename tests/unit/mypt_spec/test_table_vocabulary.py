@@ -13,7 +13,7 @@ from mypt.own_format.check import check
 from mypt.prepare.cli import main as prepare
 from mypt_infer.decode import Decoder
 from mypt_spec.tokenizer.sources import read_vocabulary
-from mypt_spec.tokenizer.vocabulary import COPIES, MADE, VocabularyError
+from mypt_spec.tokenizer.vocabulary import COPIES, JSON_FILE, VocabularyError
 from mypt_train import ShardReader
 from tests.support.build import chat, write
 from tests.support.foreign import QWEN, tekken
@@ -87,7 +87,7 @@ def test_another_vocabulary_than_it_is_made_for(tmp_path: Path) -> None:
     vocabulary = read_vocabulary(tekken())
     here = folder(tmp_path, f'[vocabulary]\nkind = "tekken"\nsha256 = "{vocabulary.sha256}"')
     assert mypt_spec.dialect(here, vocabulary=tekken()).tokenizer.special["</s>"] == 2
-    copy = tmp_path / MADE
+    copy = tmp_path / JSON_FILE
     copy.write_bytes(vocabulary.data)
     one, other = (mypt_spec.dialect(here, vocabulary=file) for file in (copy, tekken()))
     assert one.fingerprint == other.fingerprint

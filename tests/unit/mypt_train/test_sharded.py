@@ -30,7 +30,7 @@ from mypt_train.training.trainer import CheckpointError, train  # noqa: E402
 
 pytestmark = pytest.mark.numeric
 
-MADE = config(steps=4, save_every=2, checkpoint="sharded")
+JSON_FILE = config(steps=4, save_every=2, checkpoint="sharded")
 LAST = "step_000004"
 
 
@@ -44,9 +44,9 @@ def runs(sft: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same run with whole checkpoints, and in pieces, and in pieces with a stop."""
     folder = tmp_path_factory.mktemp("runs")
     train(sft, config(steps=4), folder / "whole")
-    train(sft, MADE, folder / "pieces")
-    train(sft, MADE, folder / "stopped", steps=3)
-    train(sft, MADE, folder / "stopped", resume=True)
+    train(sft, JSON_FILE, folder / "pieces")
+    train(sft, JSON_FILE, folder / "stopped", steps=3)
+    train(sft, JSON_FILE, folder / "stopped", resume=True)
     return folder
 
 
@@ -96,7 +96,7 @@ def test_what_is_copied_is_not_what_is_trained(
 
     monkeypatch.setattr(HuggingFaceStorageWriter, "write_data", waits)
     monkeypatch.setattr(write.Saver, "written", written)
-    train(sft, MADE, tmp_path / "run")
+    train(sft, JSON_FILE, tmp_path / "run")
     assert seen[1] is not None
     assert seen[1] is seen[2], "step 3 did not wait"
     for folder in ("step_000002", LAST):
@@ -125,11 +125,11 @@ def test_half_of_one_is_none(
     with pytest.raises(
         CheckpointError, match=r"step_000004: cannot be written: .*No space left.*step_000002"
     ):
-        train(sft, MADE, tmp_path / "run")
+        train(sft, JSON_FILE, tmp_path / "run")
     assert (tmp_path / "run" / f"{LAST}.part" / "shards").is_dir()
     assert [path.name for path in checkpoints(tmp_path / "run")] == ["step_000002"]
     monkeypatch.undo()
-    assert train(sft, MADE, tmp_path / "run", resume=True).folder == tmp_path / "run" / LAST
+    assert train(sft, JSON_FILE, tmp_path / "run", resume=True).folder == tmp_path / "run" / LAST
     assert not list((tmp_path / "run").glob("*.part"))
 
 
@@ -142,7 +142,7 @@ def test_a_piece_that_is_missing_or_altered(runs: Path, sft: Path, tmp_path: Pat
     with pytest.raises(
         CheckpointError, match=r"shard-00001-model-00002-of-00002.safetensors: is missing or was"
     ):
-        train(sft, MADE, tmp_path / "run", resume=True)
+        train(sft, JSON_FILE, tmp_path / "run", resume=True)
     weights.unlink()
     with pytest.raises(ModelError, match="shards holds no weights"):
         read_weights(tmp_path / "run" / LAST)

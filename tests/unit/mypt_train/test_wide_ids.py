@@ -13,7 +13,7 @@ import mypt_spec
 from mypt.lint.cli import main as lint
 from mypt.prepare.cli import main as prepare
 from mypt.view import main as view
-from mypt_spec.tokenizer.vocabulary import MADE
+from mypt_spec.tokenizer.vocabulary import JSON_FILE
 from mypt_train import ShardError, ShardReader
 from mypt_train.data.formats.manifest import dtype_of
 from tests.support.build import chat, read, user, write
@@ -42,8 +42,8 @@ def test_the_manifest_says_the_type(folder: Path) -> None:
     reader = ShardReader(folder, verify=True)
     facts = {key: reader.manifest[key] for key in ("dtype", "version", "vocab_size", "pad_id")}
     assert facts == {"dtype": "uint32", "version": 2, "vocab_size": 70_336, "pad_id": 5}
-    assert list(reader.manifest["vocabulary_sha256"]) == [MADE]
-    assert (folder / MADE).read_bytes() == large().read_bytes()
+    assert list(reader.manifest["vocabulary_sha256"]) == [JSON_FILE]
+    assert (folder / JSON_FILE).read_bytes() == large().read_bytes()
     assert reader.dialect is mypt_spec.dialect("mypt", vocabulary=large())
 
 
@@ -123,7 +123,7 @@ def test_a_model_is_trained_and_exported(
     }  # fmt: skip
     run = tmp_path / "run"
     report = train(folder, {"model": model, "train": TRAIN | {"steps": 2, "warmup": 1}}, run)
-    assert (report.folder / MADE).read_bytes() == large().read_bytes()
+    assert (report.folder / JSON_FILE).read_bytes() == large().read_bytes()
     prompt = write(tmp_path / "prompt.json", {"system": "S", **chat(user())})
     args = ["--model", str(run), "--prompt", prompt, "--max-new-tokens", "20", "--json"]
     assert generate([*args, "--seed", "1"]) == 0
@@ -132,14 +132,14 @@ def test_a_model_is_trained_and_exported(
     assert d.tokenizer.decode(answer["ids"]) == answer["text"]
     out = tmp_path / "exported"
     assert exports([str(run), str(out)]) == 0
-    assert (out / MADE).read_bytes() == large().read_bytes()
+    assert (out / JSON_FILE).read_bytes() == large().read_bytes()
     theirs = tokenizers.Tokenizer.from_file(str(out / "tokenizer.json"))
     text = "Say 'Hi' to  12345!\n\n"
     assert theirs.encode(text).ids == d.tokenizer.encode(text)
     assert theirs.token_to_id("<pad>") == 5
     assert theirs.token_to_id("<myPT_eot>") == d.tokenizer.special["<myPT_eot>"]
     # The exported tokenizer is a vocabulary itself: the tags are its special tokens.
-    (out / MADE).unlink()
+    (out / JSON_FILE).unlink()
     again = mypt_spec.dialect("mypt", vocabulary=out)
     assert again.tokenizer.special == d.tokenizer.special
     assert again.tokenizer.encode(text) == d.tokenizer.encode(text)
