@@ -131,25 +131,25 @@ def make_parser(grammar: str) -> Any:
         # Without `strict`, Lark would read the longer of two rules and refuse what the other takes.
         return lark.Lark(grammar, parser="lalr", lexer=PassThrough, strict=True)
     except lark.exceptions.LarkError as error:
-        said = _in_words(error)
-    if said == _NOT_LALR:
-        said += ": " + _conflicts(lark.Lark(grammar, parser="earley", lexer=PassThrough))
-    raise SpecError(said)
+        message = _in_words(error)
+    if message == _NOT_LALR:
+        message += ": " + _conflicts(lark.Lark(grammar, parser="earley", lexer=PassThrough))
+    raise SpecError(message)
 
 
 def _in_words(error: Exception) -> str:
     import lark
 
-    said = " ".join(str(error).split())
-    if "undefined rule" in said:  # Lark names its own class of rules
+    text = " ".join(str(error).split())
+    if "undefined rule" in text:  # Lark names its own class of rules
         return "the grammar has no rule start, with which each grammar begins"
-    if "used but not defined" in said:
-        return f"the grammar names something that it does not define: {said}"
-    if "conflict" in said.lower() or "collision" in said.lower():
+    if "used but not defined" in text:
+        return f"the grammar names something that it does not define: {text}"
+    if "conflict" in text.lower() or "collision" in text.lower():
         return _NOT_LALR
-    if isinstance(error, lark.exceptions.UnexpectedInput) or "Expecting" in said:
-        return f"the grammar is no Lark grammar: {said}"
-    return f"{_NOT_LALR}, or no Lark grammar: {said}"
+    if isinstance(error, lark.exceptions.UnexpectedInput) or "Expecting" in text:
+        return f"the grammar is no Lark grammar: {text}"
+    return f"{_NOT_LALR}, or no Lark grammar: {text}"
 
 
 def _conflicts(parser: Any) -> str:
@@ -165,7 +165,7 @@ def _conflicts(parser: Any) -> str:
     analysis.compute_includes_lookback()
     analysis.compute_lookaheads()
     names = _Names(parser.rules)
-    found: dict[tuple[str, ...], set[str]] = {}
+    conflicts: dict[tuple[str, ...], set[str]] = {}
     for state in analysis.lr0_itemsets:
         for following, ended in state.lookaheads.items():
             going_on = [
@@ -176,16 +176,16 @@ def _conflicts(parser: Any) -> str:
             if going_on or (len(ended) > 1 and best == next_best):
                 fit = tuple(sorted({names.rule(rule) for rule in (*ended, *going_on)}))
                 tag = "the end" if following.name == END else following.name
-                found.setdefault(fit, set()).add(tag)
-    shown = []
-    for fit, tags in sorted(found.items()):
+                conflicts.setdefault(fit, set()).add(tag)
+    lines = []
+    for fit, tags in sorted(conflicts.items()):
         both = " and ".join(fit) if len(fit) > 1 else f"two places of {fit[0]}"
         *some, last = sorted(tags)
         next_ = f"{', '.join(some)} or {last}" if some else last
-        shown.append(f"where {next_} comes next, it is open which fits: {both}")
-    more = f", and {len(shown) - 3} more" * (len(shown) > 3)
+        lines.append(f"where {next_} comes next, it is open which fits: {both}")
+    suffix = f", and {len(lines) - 3} more" * (len(lines) > 3)
     where = "; two rules, or two places of one rule, take the same tag or text here"
-    return "; ".join(shown[:3]) + more + where
+    return "; ".join(lines[:3]) + suffix + where
 
 
 class _Names:
@@ -193,25 +193,25 @@ class _Names:
 
     def __init__(self, rules: list[Any]) -> None:
         self.rules = rules
-        self.made = {
+        self.repetitions = {
             n for n in (r.origin.name for r in rules) if re.fullmatch(r"__.+_(star|plus)_\d+", n)
         }
 
     def symbol(self, name: str) -> str:
         """Returns a symbol as it is written; a repetition as what is repeated."""
-        if name not in self.made:
+        if name not in self.repetitions:
             return name
         once = [
             r.expansion for r in self.rules if r.origin.name == name and r.expansion[0].name != name
         ]
         each = [" ".join(self.symbol(s.name) for s in expansion) for expansion in once]
-        whole = " | ".join(each)
-        return f"{whole}+" if " " not in whole else f"({whole})+"
+        text = " | ".join(each)
+        return f"{text}+" if " " not in text else f"({text})+"
 
     def rule(self, rule: Any) -> str:
         """Returns the name of a rule and what it takes, of a repetition the rules that have it."""
         name = rule.origin.name
-        if name in self.made:
+        if name in self.repetitions:
             return f"`{self.symbol(name)}` of {', '.join(sorted(self.users(name)))}"
         return f"`{name}: {' '.join(self.symbol(s.name) for s in rule.expansion) or '(nothing)'}`"
 
@@ -219,7 +219,7 @@ class _Names:
         """Returns the rules of the grammar in which a repetition is."""
         having = {r.origin.name for r in self.rules if name in [s.name for s in r.expansion]}
         having.discard(name)
-        return {user for o in having for user in (self.users(o) if o in self.made else {o})}
+        return {user for o in having for user in (self.users(o) if o in self.repetitions else {o})}
 
 
 def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
@@ -269,16 +269,16 @@ def minimise(steps: list[dict[str, int]], accepts: set[int]) -> Automaton:
     classes = [int(s in accepts) for s in range(len(steps))]
     count = len(set(classes))
     while True:
-        seen: dict[Any, int] = {}
+        numbers: dict[Any, int] = {}
         classes = [
-            seen.setdefault(
-                (classes[s], tuple(sorted((t, classes[n]) for t, n in row.items()))), len(seen)
+            numbers.setdefault(
+                (classes[s], tuple(sorted((t, classes[n]) for t, n in row.items()))), len(numbers)
             )
             for s, row in enumerate(steps)
         ]
-        if len(seen) == count:
+        if len(numbers) == count:
             break
-        count = len(seen)
+        count = len(numbers)
     merged = {c: {t: classes[n] for t, n in steps[s].items()} for s, c in enumerate(classes)}
     final = {classes[s] for s in accepts}
     number = {classes[0]: 0}

@@ -30,11 +30,11 @@ from mypt_spec.parser import build, parse_text, spacing
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.rules.shared_mistakes import shared_mistakes
 from mypt_spec.serializer import legal_events, prove, to_text
-from mypt_spec.states import told_apart
+from mypt_spec.states import split_states
 from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import grammar_root, load_table
 from mypt_spec.tokenizer.tokenizer import Tokenizer
-from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, wanted_of
+from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError, match_required
 from mypt_spec.validator import Outcome, Run
 
 _PACKAGE = Path(__file__).parent
@@ -87,11 +87,11 @@ class Dialect:
         """
         if self.folder is None:
             return {}
-        said = self.folder / RECORDS
+        records = self.folder / RECORDS
         return {
             f"{self.name}.lark": _grammar_file(self.folder).read_bytes(),
             "tokens.toml": (self.folder / "tokens.toml").read_bytes(),
-        } | ({said.name: said.read_bytes()} if said.is_file() else {})
+        } | ({records.name: records.read_bytes()} if records.is_file() else {})
 
     @property
     def kept(self) -> dict[str, bytes]:
@@ -118,8 +118,8 @@ class Dialect:
         if checked is None:
             return None, findings
         messages = self.adapter.read(checked, Reader(self.table, findings, lifted))
-        kept = self.adapter.metadata(checked)
-        return Episode(self.name, tuple(messages), checked.get("language"), kept), findings
+        meta = self.adapter.metadata(checked)
+        return Episode(self.name, tuple(messages), checked.get("language"), meta), findings
 
     def write(self, episode: Episode) -> dict[str, Any]:
         """Returns the canonical record of an Episode, a fixed point of `read` and `write`.
@@ -233,7 +233,7 @@ class Dialect:
 
     def mask(self, episode: Episode, name: str) -> Mask:
         """Returns the mask of a name for an Episode. Raises ValueError where `encode` does."""
-        return replace(Mask.of(name), prompted=self.adapter.prompted(episode.meta))
+        return replace(Mask.from_name(name), prompted=self.adapter.prompted(episode.meta))
 
     def trained(self, episode: Episode, *, history: str) -> list[Episode]:
         """Returns the episodes that a policy of `mypt_spec.history.HISTORIES` makes of one.
@@ -271,8 +271,8 @@ class Dialect:
         """
         events, findings = self.lex_ids(ids)
         outcome = Run(self.table, self.automaton, spaces=False).check(events)
-        episode, found = build(outcome, self.table)
-        return (None if findings else episode), findings + found + spacing(outcome)
+        episode, body_findings = build(outcome, self.table)
+        return (None if findings else episode), findings + body_findings + spacing(outcome)
 
     def lex(self, text: str) -> list[Event]:
         """Returns the events of a serialised text, whether they are legal or not."""
@@ -312,8 +312,8 @@ def load(
     """
     bare = _bare(Path(path), adapter)
     if vocabulary is None:
-        return _whole(bare, Path(path))
-    return _with(bare, _vocabulary(vocabulary))
+        return _on_required(bare, Path(path))
+    return _on_vocabulary(bare, _vocabulary(vocabulary))
 
 
 def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
@@ -322,8 +322,8 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
     table = load_table(tokens, where=str(folder / "tokens.toml"))
     shipped = folder.parent == grammar_root()
     if not shipped and table.name in _folders():
-        what = f"{table.name!r} is the name of a dialect of mypt-tags; choose another"
-        raise SpecError(f"{folder / 'tokens.toml'}: [dialect]: {what}")
+        message = f"{table.name!r} is the name of a dialect of mypt-tags; choose another"
+        raise SpecError(f"{folder / 'tokens.toml'}: [dialect]: {message}")
     machine = _compiled(folder.name, grammar)
     if machine is None:
         try:
@@ -332,7 +332,7 @@ def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
             raise SpecError(f"{_grammar_file(folder)}: {error}") from None
     _check_terminals(table, machine, folder)
     try:
-        machine = told_apart(machine, table)
+        machine = split_states(machine, table)
         check_history(table, machine)
     except SpecError as error:
         raise SpecError(f"{folder / 'tokens.toml'}: {error}") from None
@@ -359,36 +359,36 @@ def _text(file: Path) -> str:
 
 def _grammar_file(folder: Path) -> Path:
     """Returns the file of the grammar: that of the folder's name, or the only one."""
-    named = folder / f"{folder.name}.lark"
-    if named.is_file():
-        return named
+    usual = folder / f"{folder.name}.lark"
+    if usual.is_file():
+        return usual
     if not folder.is_dir():
-        what = f"{folder}: is no folder; expected one with a grammar and tokens.toml"
+        text = f"{folder}: is no folder; expected one with a grammar and tokens.toml"
         name = str(folder)
-        raise SpecError(what + f"; dialect({name!r}) is that of this name" * (name in _folders()))
-    found = sorted(folder.glob("*.lark"))
-    if len(found) != 1:
-        what = ", ".join(file.name for file in found) or "none"
-        raise SpecError(f"{folder}: expected {named.name} or one other .lark file, found {what}")
-    return found[0]
+        raise SpecError(text + f"; dialect({name!r}) is that of this name" * (name in _folders()))
+    files = sorted(folder.glob("*.lark"))
+    if len(files) != 1:
+        text = ", ".join(file.name for file in files) or "none"
+        raise SpecError(f"{folder}: expected {usual.name} or one other .lark file, found {text}")
+    return files[0]
 
 
 def _adapter(folder: Path, table: TokenTable, machine: Automaton) -> Adapter:
     """Returns what reads the records of a dialect of one's own."""
-    said, code = folder / RECORDS, folder / CODE
-    if said.is_file() and code.is_file():
+    records, code = folder / RECORDS, folder / CODE
+    if records.is_file() and code.is_file():
         raise SpecError(f"{folder}: records.toml and adapter.py both say how to read records")
-    if said.is_file():
+    if records.is_file():
         from mypt_spec.adapters.declared import declared
 
-        return declared(_text(said), table, machine, where=str(said))
+        return declared(_text(records), table, machine, where=str(records))
     if code.is_file():
         import runpy
 
-        found = runpy.run_path(str(code)).get("ADAPTER")
-        if not isinstance(found, Adapter):
+        adapter = runpy.run_path(str(code)).get("ADAPTER")
+        if not isinstance(adapter, Adapter):
             raise SpecError(f"{code}: has no ADAPTER that is a mypt_spec.adapters.base.Adapter")
-        return found
+        return adapter
     return Unread()
 
 
@@ -436,13 +436,13 @@ def _check_terminals(table: TokenTable, machine: Automaton, folder: Path) -> Non
 def _folders() -> dict[str, Path]:
     import tomllib
 
-    found = {}
+    folders = {}
     for path in sorted(grammar_root().glob("*/tokens.toml")):
         text = path.read_text(encoding="utf-8")
         # The other tables take ten times as long to parse.
         head = text[: text.find("\n[", text.find("[dialect]"))]
-        found[tomllib.loads(head)["dialect"]["name"]] = path.parent
-    return found
+        folders[tomllib.loads(head)["dialect"]["name"]] = path.parent
+    return folders
 
 
 def dialects() -> tuple[str, ...]:
@@ -480,36 +480,36 @@ def _vocabulary(path: str | Path) -> Vocabulary:
 
 @cache
 def _loaded(name: str) -> Dialect:
-    return _whole(_bare_of(name), folder(name))
+    return _on_required(_bare_of(name), folder(name))
 
 
 @cache
 def _bare_of(name: str) -> Dialect:
-    found = _bare(folder(name))
-    if not is_folder(name) and found.name != name:
-        what = f"tokens.toml calls it {found.name!r}, the package {name!r}; make them one name"
-        raise SpecError(f"{found.folder}: {what}")
-    return found
+    bare = _bare(folder(name))
+    if not is_folder(name) and bare.name != name:
+        message = f"tokens.toml calls it {bare.name!r}, the package {name!r}; make them one name"
+        raise SpecError(f"{bare.folder}: {message}")
+    return bare
 
 
-def _whole(bare: Dialect, path: Path) -> Dialect:
+def _on_required(bare: Dialect, path: Path) -> Dialect:
     """Returns a dialect on the vocabulary that its token table names, if that is a file."""
-    wanted = bare.table.wanted
-    if wanted is None or not wanted.file:
+    required = bare.table.required
+    if required is None or not required.file:
         return bare
-    return _with(bare, _vocabulary(path / wanted.file))
+    return _on_vocabulary(bare, _vocabulary(path / required.file))
 
 
 @cache
 def _on(name: str, vocabulary: Vocabulary) -> Dialect:
-    return _with(_bare_of(name), vocabulary)
+    return _on_vocabulary(_bare_of(name), vocabulary)
 
 
-def _with(bare: Dialect, vocabulary: Vocabulary) -> Dialect:
-    wanted = bare.table.wanted
+def _on_vocabulary(bare: Dialect, vocabulary: Vocabulary) -> Dialect:
+    required = bare.table.required
     try:
-        if wanted is not None:
-            vocabulary = wanted_of(vocabulary, wanted)
+        if required is not None:
+            vocabulary = match_required(vocabulary, required)
         unfit = next((tag for tag in bare.table.special if tag in vocabulary.unfit), None)
         if unfit is not None:
             raise ValueError(f"the vocabulary: the tag {unfit!r} {vocabulary.unfit[unfit]}")
@@ -533,13 +533,13 @@ def folder(name: str) -> Path:
     folders = _folders()
     if name in folders:
         return folders[name]
-    found = _registered().get(name)
-    if isinstance(found, str):
-        raise SpecError(f"dialect {name!r}: {found}")
-    if found is not None:
-        return found
-    known = ", ".join(sorted([*folders, *_registered()]))
-    raise KeyError(f"no dialect {name!r}; known are {known}; a folder has a slash: ./{name}")
+    registered = _registered().get(name)
+    if isinstance(registered, str):
+        raise SpecError(f"dialect {name!r}: {registered}")
+    if registered is not None:
+        return registered
+    names = ", ".join(sorted([*folders, *_registered()]))
+    raise KeyError(f"no dialect {name!r}; known are {names}; a folder has a slash: ./{name}")
 
 
 def copied_to(folder: Path) -> str | None:
@@ -582,7 +582,7 @@ def _registered() -> dict[str, Path | str]:
     from importlib.metadata import entry_points
     from importlib.util import find_spec
 
-    found: dict[str, Path | str] = {}
+    folders: dict[str, Path | str] = {}
     for point in entry_points(group="mypt_spec.dialects"):
         try:
             place = find_spec(point.value)
@@ -592,5 +592,5 @@ def _registered() -> dict[str, Path | str]:
         where = place and place.submodule_search_locations
         owner = point.dist.name if point.dist is not None else "a package"
         why = f"{owner} registers it as {point.value}, which is not installed, or is no folder"
-        found[point.name] = Path(next(iter(where))) if where else why
-    return found
+        folders[point.name] = Path(next(iter(where))) if where else why
+    return folders

@@ -36,7 +36,7 @@ MASKS = {
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Which tokens of an episode are trained. `str(Mask.of(name)) == name` for a canonical name.
+    """Which tokens of an episode are trained. `str(Mask.from_name(n)) == n` for a canonical name.
 
     - `blocks`: "model" trains what the token table says. "trl" trains all in the outermost blocks
       of the model, from after the opening tag to the end of the closing tag, white space after it
@@ -54,7 +54,7 @@ class Mask:
     prompted: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, name: str) -> Mask:
+    def from_name(cls, name: str) -> Mask:
         """Returns the mask of a name of `MASKS`, or of several with "+" between them.
 
         Raises ValueError for any other name.
@@ -64,17 +64,17 @@ class Mask:
         names = name.split("+")
         blocks = [n for n in names if n in ("model", "trl", "all-assistant")]
         if len(set(names)) < len(names) or len(blocks) > 1 or not set(names) <= set(MASKS):
-            known = ", ".join(MASKS)
+            choices = ", ".join(MASKS)
             raise ValueError(
-                f'no mask {name!r}; masks are {known}, and "last" and "no-think" may be added to '
+                f'no mask {name!r}; masks are {choices}, and "last" and "no-think" may be added to '
                 "one, such as trl+last"
             )
         return cls(blocks[0] if blocks else "model", "last" in names, "no-think" not in names)
 
     def __str__(self) -> str:
-        named = [self.blocks] * (self.blocks != "model")
-        named += ["last"] * self.last + ["no-think"] * (not self.thoughts)
-        return "+".join(named) or "model"
+        parts = [self.blocks] * (self.blocks != "model")
+        parts += ["last"] * self.last + ["no-think"] * (not self.thoughts)
+        return "+".join(parts) or "model"
 
 
 MODEL = Mask()
@@ -135,10 +135,10 @@ def segments(
     if not (mask.last or weights or not mask.thoughts):
         return _segments(events, table, tokenizer, mask)
     events = list(events)
-    found = _less(_segments(events, table, tokenizer, mask), events, table, mask)
+    masked = _less(_segments(events, table, tokenizer, mask), events, table, mask)
     if not weights:
-        return found
-    both = zip(found, weights, strict=True)
+        return masked
+    both = zip(masked, weights, strict=True)
     return (s._replace(loss=s.loss if w else 0, weight=w) for s, w in both)
 
 
@@ -147,19 +147,19 @@ def weights_of(messages: Sequence[Message], table: TokenTable) -> list[float] | 
 
     Blocks that were read from one message of a record share its weight, as do the marks after it.
     """
-    given = [message.meta.get(WEIGHT) for message in messages]
-    if not any(weight is not None for weight in given):
+    weights = [message.meta.get(WEIGHT) for message in messages]
+    if not any(weight is not None for weight in weights):
         return None
     sources = [m.at.pointer.rpartition("/")[0] for m in messages]
-    both = zip(sources, given, strict=True)
-    known = {source: w for source, w in both if source and w is not None}
+    both = zip(sources, weights, strict=True)
+    by_source = {source: w for source, w in both if source and w is not None}
     out: list[float] = []
     before = 1.0
     for message, source, weight, events in zip(
-        messages, sources, given, blocks_of(messages, table), strict=True
+        messages, sources, weights, blocks_of(messages, table), strict=True
     ):
         if weight is None:
-            weight = known.get(source, before if message.role in table.marks else 1.0)
+            weight = by_source.get(source, before if message.role in table.marks else 1.0)
         before = float(weight)
         out += [before] * len(events)
     return out
@@ -173,29 +173,29 @@ def _segments(
         # Ids are those of any mask.
         usual = [loss for _, loss, _ in _losses(events, table, Mask(prompted=mask.prompted))]
         ids = iter(_glued(events, usual, table, tokenizer))
-    for event, loss, shown in _losses(events, table, mask):
+    for event, loss, blocks in _losses(events, table, mask):
         terminal = table.terminals.get(event.terminal)
         trail = tokenizer.encode(terminal.trail) if terminal is not None and terminal.trail else []
         if table.glue:
-            own = next(ids) + trail
+            event_ids = next(ids) + trail
         elif terminal is None:
-            own = tokenizer.encode(event.text)
+            event_ids = tokenizer.encode(event.text)
         else:
-            own = tag_ids(event, table, tokenizer)
-        yield Segment(event, own, loss, shown, len(trail) if mask.blocks == "model" else 0)
+            event_ids = tag_ids(event, table, tokenizer)
+        yield Segment(event, event_ids, loss, blocks, len(trail) if mask.blocks == "model" else 0)
 
 
 def _losses(
     events: Iterable[Event], table: TokenTable, mask: Mask, inside: Stack = ()
 ) -> Iterator[tuple[Event, int, Stack]]:
     """Yields (event, loss, blocks around it) of events that come `inside` of some blocks."""
-    whole, headers = mask.blocks != "model", int(mask.blocks == "all-assistant")
+    uniform, headers = mask.blocks != "model", int(mask.blocks == "all-assistant")
     within: dict[Stack, int] = {(): 1}  # the loss of content in these blocks
     for kind in inside:
         stack = next(reversed(within))
         within[*stack, kind] = within[stack] & table.openers[kind].body_loss
     events = list(events) if mask.prompted else events
-    given = _prompted(events, table, mask) if isinstance(events, list) and not whole else ()
+    prompted = _prompted(events, table, mask) if isinstance(events, list) and not uniform else ()
     for number, event in enumerate(events):
         terminal = table.terminals.get(event.terminal)
         if terminal is None:
@@ -205,12 +205,12 @@ def _losses(
         outer = within[around]
         inside = after_tag(inside, terminal, table)
         loss, body = outer & terminal.loss, outer & terminal.body_loss
-        if whole and around:  # all in a block is as the block is, but for what the system puts in
+        if uniform and around:  # all in a block is as the block is, but for what the system puts in
             opener = terminal if terminal.opens else table.openers[around[-1]]
             loss = body = outer & int(opener.by_model or opener.body_loss)
-        elif whole and terminal.opens:
+        elif uniform and terminal.opens:
             loss = body & headers
-        elif number in given:
+        elif number in prompted:
             loss = 0
         if terminal.opens:
             within[inside] = body
@@ -253,7 +253,7 @@ def _glued(
             run.append((number, event.text))
             continue
         values = dict(event.attrs)
-        for piece in terminal.said:
+        for piece in terminal.stem:
             if piece.kind == "special":
                 flush()
                 out[number].append(tokenizer.special[piece.value])
@@ -282,7 +282,7 @@ class EncodedAlone(NamedTuple):
 
 
 def runs(
-    found: Sequence[Segment], table: TokenTable, tokenizer: Tokenizer, mask: Mask = MODEL
+    segments: Sequence[Segment], table: TokenTable, tokenizer: Tokenizer, mask: Mask = MODEL
 ) -> list[EncodedAlone]:
     """Returns what is encoded by itself in the segments of whole messages.
 
@@ -290,7 +290,7 @@ def runs(
     """
     out: list[EncodedAlone] = []
     if not table.glue:
-        for number, segment in enumerate(found):
+        for number, segment in enumerate(segments):
             terminal = table.terminals.get(segment.event.terminal)
             cut = len(segment.ids) - segment.trailing
             parts: list[str | list[int]] = [segment.ids[:cut]]
@@ -305,7 +305,7 @@ def runs(
             if segment.trailing:
                 out.append(EncodedAlone(segment.ids[cut:], 0, number, number))
         return out
-    events, usually = [s.event for s in found], Mask(prompted=mask.prompted)
+    events, usually = [s.event for s in segments], Mask(prompted=mask.prompted)
     usual = [loss for _, loss, _ in _losses(events, table, usually)]
     text, last, begun, ended = "", -1, 0, 0
     changes: list[tuple[int, float, int]] = []  # a loss, a weight, and where in the text they begin
@@ -315,7 +315,7 @@ def runs(
         one = len(changes) <= 2 and changes[0][1] == weight
         return EncodedAlone(text, loss if one else -1, begun, ended, weight, text[:at])
 
-    for number, (segment, now) in enumerate(zip(found, usual, strict=True)):
+    for number, (segment, now) in enumerate(zip(segments, usual, strict=True)):
         terminal = table.terminals.get(segment.event.terminal)
         parts = (
             [segment.event.text] if terminal is None else _pieces(segment.event, table, tokenizer)
@@ -343,7 +343,7 @@ def _pieces(event: Event, table: TokenTable, tokenizer: Tokenizer) -> list[str |
     """Returns the spelling of a tag without the white space after it: texts, and special ids."""
     out: list[str | list[int]] = []
     values = dict(event.attrs)
-    for piece in table.terminals[event.terminal].said:
+    for piece in table.terminals[event.terminal].stem:
         if piece.kind == "special":
             out.append([tokenizer.special[piece.value]])
             continue
@@ -374,11 +374,11 @@ def run_ids(
 
 
 def _less(
-    found: Iterable[Segment], events: Sequence[Event], table: TokenTable, mask: Mask
+    segments: Iterable[Segment], events: Sequence[Event], table: TokenTable, mask: Mask
 ) -> Iterator[Segment]:
     thoughts = table.kinds("thought") if not mask.thoughts else frozenset()
     begin = _last_turn(events, table) if mask.last else 0
-    for number, segment in enumerate(found):
+    for number, segment in enumerate(segments):
         masked = number < begin or not thoughts.isdisjoint(segment.inside)
         yield segment._replace(loss=0) if masked else segment
 
@@ -390,11 +390,11 @@ def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
             f'the mask "last" needs to know where a turn of {table.name} begins: set turn_opener '
             "in [dialect] of its tokens.toml"
         )
-    found = [table.terminals.get(event.terminal) for event in events]
-    opened = [terminal.opens if terminal else "" for terminal in found] + [""]
+    terminals = [table.terminals.get(event.terminal) for event in events]
+    opened = [terminal.opens if terminal else "" for terminal in terminals] + [""]
     begin = 0
     inside: Stack = ()
-    for number, terminal in enumerate(found):
+    for number, terminal in enumerate(terminals):
         if terminal is not None:
             around = before_tag(inside, table, terminal)
             inside = after_tag(inside, terminal, table)
@@ -438,7 +438,7 @@ def tag_ids(
     plain = ""
     values = dict(event.attrs)
     terminal = table.terminals[event.terminal]
-    for piece in terminal.spelling if trail else terminal.said:
+    for piece in terminal.spelling if trail else terminal.stem:
         if piece.kind == "special":
             if plain:
                 out += tokenizer.encode(plain)

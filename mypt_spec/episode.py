@@ -143,8 +143,8 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
     Raises ValueError for a role or part that the dialect does not have, for a mark with parts, and
     for a part inside a block that ends at the next tag.
     """
-    held = list(messages)
-    for message, following in zip_longest(held, held[1:]):
+    items = list(messages)
+    for message, following in zip_longest(items, items[1:]):
         mark = table.marks.get(message.role)
         if mark is not None:
             if message.parts:
@@ -155,10 +155,10 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
         else:
             after = table.marks.get(following.role) if following is not None else None
             closed = after is None or message.role not in after.ends
-            found = _block(
+            events = _block(
                 message.role, message.attrs, message.parts, message.at, table, closed=closed
             )
-            yield _joined(found, table) if table.followed else found
+            yield _joined(events, table) if table.followed else events
 
 
 def _joined(events: list[Event], table: TokenTable) -> list[Event]:
@@ -211,8 +211,8 @@ def _block(
     last = table.closers.get(parts[-1].kind) if parts else None
     ended = last is not None and (last is closer or (last.both and kind in last.ends))
     if closer is not None and closed and not ended:
-        own = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
-        out.append(Event(closer.name, closer.spell(attrs), end, own))
+        closing = tuple(a for a in attrs if a[0] in closer.patterns) if attrs else ()
+        out.append(Event(closer.name, closer.spell(attrs), end, closing))
     return out
 
 

@@ -44,17 +44,17 @@ TELLING = frozenset({
 })  # fmt: skip
 
 
-def is_metadata(record: Mapping[str, Any], key: str, meant: str, *, telling: bool) -> bool:
+def is_metadata(record: Mapping[str, Any], key: str, close: str, *, telling: bool) -> bool:
     """Returns whether an unknown top-level key is metadata.
 
-    `meant` is the known key that it is most like, "" for none. A key that the record lacks, or
+    `close` is the known key that it is most like, "" for none. A key that the record lacks, or
     leaves empty, was meant. `telling`: keys that say something in some format are no metadata.
     """
     if key in CUSTOMARY:
         return True
     if telling and key.lower() in TELLING:
         return False
-    return not meant or record.get(meant) not in (None, "", [])
+    return not close or record.get(close) not in (None, "", [])
 
 
 def noted(key: str, pointer: str) -> list[Finding]:

@@ -98,18 +98,18 @@ def beginnings(
         )
     messages = episode.messages
     starts = turn_starts(messages, table)
-    rest = len(messages)
-    while rest and messages[rest - 1].role in table.marks:
-        rest -= 1
+    end = len(messages)
+    while end and messages[end - 1].role in table.marks:
+        end -= 1
     # A conversation that ends with a call has no mark that an answer before it could end with.
-    marks = [messages[rest:]] if rest < len(messages) else [(Message(m),) for m in table.marks]
+    marks = [messages[end:]] if end < len(messages) else [(Message(m),) for m in table.marks]
     out = []
     for begin, following in pairwise(starts):
-        said = [i for i in range(begin, following) if by_model(messages[i], table)]
-        part = messages[: said[-1] + 1] if said else ()
+        answers = [i for i in range(begin, following) if by_model(messages[i], table)]
+        part = messages[: answers[-1] + 1] if answers else ()
         ended = (part + mark for mark in [(), *marks] if _ends(part + mark, table, automaton))
-        if part and (shown := next(ended, ())):
-            out.append(replace(episode, messages=shown))
+        if part and (prefix := next(ended, ())):
+            out.append(replace(episode, messages=prefix))
     parts = [*out, episode]
     return [step for part in parts for step in _steps(part, table, automaton)] if steps else parts
 
@@ -125,11 +125,11 @@ def _steps(episode: Episode, table: TokenTable, automaton: Automaton) -> list[Ep
         if ours[i] and not ours[i + 1] and _ends(messages[: i + 1], table, automaton)
     ]
     for end in [*ends, len(messages) - 1]:
-        shown = tuple(
+        prefix = tuple(
             replace(m, meta=m.meta | {WEIGHT: 0}) if ours[i] and begin <= i < done else m
             for i, m in enumerate(messages[: end + 1])
         )
-        out.append(replace(episode, messages=shown))
+        out.append(replace(episode, messages=prefix))
         done = end + 1
     return out
 
@@ -175,8 +175,8 @@ def check(table: TokenTable, automaton: Automaton) -> None:
 
 def _lacks(after: int, before: int, table: TokenTable, automaton: Automaton) -> str:
     """Returns a terminal that may come after a block, and not in its place; "" where none does."""
-    seen = [(after, before)]
-    for state, other in seen:
+    pairs = [(after, before)]
+    for state, other in pairs:
         if state in automaton.accepts and other not in automaton.accepts:
             return "the end"
         rows = (
@@ -186,8 +186,8 @@ def _lacks(after: int, before: int, table: TokenTable, automaton: Automaton) -> 
         for name, to in here.items():
             if name not in there:
                 return name
-            if (to, there[name]) not in seen:
-                seen.append((to, there[name]))
+            if (to, there[name]) not in pairs:
+                pairs.append((to, there[name]))
     return ""
 
 

@@ -72,7 +72,7 @@ def lex_ids(
     UTF-8 (MYP504).
     """
     numbers = [_integer(item) for item in ids]
-    first, stop, rest = ordinary.parts
+    first, stop, others = ordinary.parts
     by_id = {i: table.sentinels[s] for s, i in table.special.items() if i >= 0}
     findings: list[Finding] = []
     chunks: list[str] = []
@@ -82,8 +82,8 @@ def lex_ids(
     while at < len(numbers):
         start = at
         token = numbers[at]
-        if first <= token < stop or token in rest:
-            while at < len(numbers) and (first <= numbers[at] < stop or numbers[at] in rest):
+        if first <= token < stop or token in others:
+            while at < len(numbers) and (first <= numbers[at] < stop or numbers[at] in others):
                 at += 1
             raw = decode(numbers[start:at])
             chunk = raw.decode("utf-8", errors="replace")
@@ -100,11 +100,11 @@ def lex_ids(
             chunk = by_id.get(token, "")
             if not chunk:
                 tags = f"tags are {min(by_id)}-{max(by_id)}, " if by_id else ""
-                what = f"{tags}ordinary text is {ordinary}"
+                expected = f"{tags}ordinary text is {ordinary}"
                 findings.append(
                     Finding(
                         "MYP503",
-                        f"id {_shown(ids[start])} means nothing in {table.name}: {what}",
+                        f"id {_abbreviated(ids[start])} means nothing in {table.name}: {expected}",
                         span=(start, at),
                     )
                 )
@@ -128,12 +128,12 @@ def _integer(item: object) -> int:
         return -1
 
 
-def _shown(item: object) -> str:
+def _abbreviated(item: object) -> str:
     try:
-        shown = " ".join(str(item).split())
+        text = " ".join(str(item).split())
     except ValueError:  # Python writes no integer of thousands of digits
         return f"(an {type(item).__name__} that is too large to show)"
-    return shown if len(shown) <= 60 else shown[:60] + "…"
+    return text if len(text) <= 60 else text[:60] + "…"
 
 
 def _same(start: int, end: int) -> tuple[int, int]:

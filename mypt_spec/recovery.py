@@ -122,7 +122,7 @@ class _Search:
             done.add(node)
             if node[1] >= goal and (node[1] < last or node[0] in self.automaton.accepts):
                 return _commit(edits)
-            for extra, following, more in self._edges(node, goal):
+            for extra, following, edit in self._edges(node, goal):
                 if cost + extra <= MAX_COST and following not in done:
                     # Edits after the first event that is read belong to a later fault, which gets
                     # its own search.
@@ -130,8 +130,8 @@ class _Search:
                         cost + extra,
                         next(order),
                         following,
-                        edits if shut else edits + more,
-                        shut or not more,
+                        edits if shut else edits + edit,
+                        shut or not edit,
                     )
                     heappush(queue, item)
         return Repair(deletes={self.at}) if self.at < last else Repair()

@@ -74,8 +74,8 @@ def prove(events: list[Event], table: TokenTable, *, ids: bool = False) -> str:
     if other is not None:
         want, got = other
         where = f" at {want.at.pointer}" if want.at.pointer else ""
-        what = f"content would be read as {got.terminal} {got.text[:60]!r}"
-        raise ValueError(f"no text can say this: {what}{where}")
+        message = f"content would be read as {got.terminal} {got.text[:60]!r}"
+        raise ValueError(f"no text can say this: {message}{where}")
     return joined
 
 
@@ -87,12 +87,12 @@ def misread(
     None where reading the compact text of the events, or with `ids` its token ids, returns them.
     """
     special = table.sentinels if ids else None
-    own = [
+    texts = [
         e.text if e.terminal == TEXT else table.terminals[e.terminal].spell(e.attrs, special)
         for e in events
     ]
-    found = with_tags((lex_sentinels if ids else lex)("".join(own), table), table)
-    for got, want in zip(found, _merged(events), strict=False):
+    actual = with_tags((lex_sentinels if ids else lex)("".join(texts), table), table)
+    for got, want in zip(actual, _merged(events), strict=False):
         if (got.terminal, got.text, got.attrs) != (want.terminal, want.text, want.attrs):
             return want, got
     return None

@@ -16,21 +16,21 @@ from mypt_spec.table import CALLS, LISTS, TEXT, SpecError, Terminal, TokenTable
 
 Stack = tuple[str, ...]  # kinds of block, outermost first
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 
 
 def _once(
-    find: Callable[[Automaton, TokenTable], _Found],
-) -> Callable[[Automaton, TokenTable], _Found]:
-    known: WeakKeyDictionary[Automaton, _Found] = WeakKeyDictionary()
+    find: Callable[[Automaton, TokenTable], _Result],
+) -> Callable[[Automaton, TokenTable], _Result]:
+    results: WeakKeyDictionary[Automaton, _Result] = WeakKeyDictionary()
 
     @wraps(find)
-    def found(automaton: Automaton, table: TokenTable) -> _Found:
-        if automaton not in known:
-            known[automaton] = find(automaton, table)
-        return known[automaton]
+    def cached(automaton: Automaton, table: TokenTable) -> _Result:
+        if automaton not in results:
+            results[automaton] = find(automaton, table)
+        return results[automaton]
 
-    return found
+    return cached
 
 
 def before_tag(stack: Stack, table: TokenTable, terminal: Terminal | None = None) -> Stack:
@@ -57,8 +57,8 @@ def after_tag(stack: Stack, terminal: Terminal, table: TokenTable) -> Stack:
     around = before_tag(stack, table, terminal)
     if terminal.opens:
         return (*around, terminal.opens)
-    rest = around[:-1] if terminal.closes else around
-    return rest[:-1] if terminal.both and {*rest[-1:]} & {*terminal.ends} else rest
+    remaining = around[:-1] if terminal.closes else around
+    return remaining[:-1] if terminal.both and {*remaining[-1:]} & {*terminal.ends} else remaining
 
 
 @_once
@@ -76,7 +76,7 @@ def open_blocks(automaton: Automaton, table: TokenTable) -> dict[int, Stack]:
     return stacks
 
 
-def told_apart(automaton: Automaton, table: TokenTable) -> Automaton:
+def split_states(automaton: Automaton, table: TokenTable) -> Automaton:
     """Returns an automaton of the same language in which each state has its own open blocks.
 
     A minimal automaton makes one state of two blocks after which the same may follow. Where none is
@@ -101,9 +101,9 @@ def told_apart(automaton: Automaton, table: TokenTable) -> Automaton:
     quoting = {kind for kind, t in table.openers.items() if t.quotes}
     deep = next((s for _, s in queue if len(s) > 2 and quoting.isdisjoint(s)), ())
     if deep:
-        what = f"opens {deep[2]!r} inside {deep[1]!r}, which is inside {deep[0]!r}"
+        message = f"opens {deep[2]!r} inside {deep[1]!r}, which is inside {deep[0]!r}"
         hint = "a block inside of another holds text and no blocks"
-        raise SpecError(f"{table.openers[deep[2]].name}: {what}: {hint}")
+        raise SpecError(f"{table.openers[deep[2]].name}: {message}: {hint}")
     if len(steps) == len(automaton.steps):
         return automaton
     accepts = frozenset(n for (state, _), n in numbers.items() if state in automaton.accepts)
@@ -115,21 +115,21 @@ def _check_blocks(stack: Stack, name: str, table: TokenTable) -> None:
     tag = table.terminals.get(name)
     if tag is None:
         if not stack:
-            what = 'takes text where no block is open: a terminal before it needs "opens"'
-            raise SpecError(f"{TEXT}: the grammar {what}, or the tag after it is no closing one")
+            text = 'takes text where no block is open: a terminal before it needs "opens"'
+            raise SpecError(f"{TEXT}: the grammar {text}, or the tag after it is no closing one")
         return
     around = before_tag(stack, table, tag)
     if tag.closes and not {*around[-1:]} & {*tag.ends}:
         inside = f"inside {around[-1]!r}" if around else "where no block is open"
-        what = f"closes {', '.join(map(repr, tag.ends))}, and the grammar has it {inside}"
-        raise SpecError(f"{name}: {what}")
+        text = f"closes {', '.join(map(repr, tag.ends))}, and the grammar has it {inside}"
+        raise SpecError(f"{name}: {text}")
     if around and not tag.opens and not tag.closes:
-        what = f"and the grammar has it inside {stack[-1]!r}: a mark is between blocks"
-        raise SpecError(f'{name}: its row has neither "opens" nor "closes", {what}')
+        text = f"and the grammar has it inside {stack[-1]!r}: a mark is between blocks"
+        raise SpecError(f'{name}: its row has neither "opens" nor "closes", {text}')
     if len(around) > 4 * len(table.openers):
         kind = next(kind for kind in around if around.count(kind) > 1)
-        what = f"opens again and again inside itself: the grammar has no tag that closes {kind!r}"
-        raise SpecError(f'{table.openers[kind].name}: {what}, as its row of "closes" says')
+        text = f"opens again and again inside itself: the grammar has no tag that closes {kind!r}"
+        raise SpecError(f'{table.openers[kind].name}: {text}, as its row of "closes" says')
 
 
 def model_writes_in(stack: Stack, table: TokenTable) -> bool:
@@ -164,7 +164,7 @@ def result_opener(automaton: Automaton, table: TokenTable) -> Terminal | None:
 
     This is what only the system may write after a call, perhaps after closing tags.
     """
-    stacks, calling, found = open_blocks(automaton, table), calling_blocks(table), None
+    stacks, calling, common = open_blocks(automaton, table), calling_blocks(table), None
     for before, row in enumerate(automaton.steps):
         inside = stacks[before][-1:]
         if calling.isdisjoint(inside) or not model_writes_in(stacks[before], table):
@@ -172,8 +172,8 @@ def result_opener(automaton: Automaton, table: TokenTable) -> Terminal | None:
         closers = [n for n in row if n != TEXT and inside[0] in table.terminals[n].ends]
         for state in [row[name] for name in closers]:
             openers = _opened_by_the_system(state, automaton, table)
-            found = openers if found is None else found & openers
-    return table.terminals[min(found)] if found else None
+            common = openers if common is None else common & openers
+    return table.terminals[min(common)] if common else None
 
 
 def calling_blocks(table: TokenTable) -> frozenset[str]:
@@ -186,20 +186,20 @@ def _opened_by_the_system(state: int, automaton: Automaton, table: TokenTable) -
 
     A block that begins a turn is no result, but one inside of it may be, if its role says so.
     """
-    seen, out, told = [state], set(), table.kinds("result")
+    states, out, results = [state], set(), table.kinds("result")
     stacks = open_blocks(automaton, table)
-    for here in seen:
+    for here in states:
         for name, following in automaton.steps[here].items():
             terminal = table.terminals.get(name)
             if terminal is None:
                 continue
             if terminal.closes:
-                seen += [] if following in seen else [following]
+                states += [] if following in states else [following]
             elif terminal.opens and not terminal.by_model and not terminal.body_by_model:
                 around = terminal.opens == table.turn_opener
-                seen += [following] if around and following not in seen else []
+                states += [following] if around and following not in states else []
                 inside = table.turn_opener in stacks[here]
-                out |= {name} if not around and (not inside or terminal.opens in told) else set()
+                out |= {name} if not around and (not inside or terminal.opens in results) else set()
     return out
 
 

@@ -50,30 +50,30 @@ class IdSet:
     ranges: tuple[range, ...]
 
     @classmethod
-    def of(cls, ids: Iterable[int]) -> IdSet:
+    def from_ids(cls, ids: Iterable[int]) -> IdSet:
         """Returns the set of some ids."""
-        found: list[range] = []
+        ranges: list[range] = []
         for i in sorted(set(ids)):
-            if found and found[-1].stop == i:
-                found[-1] = range(found[-1].start, i + 1)
+            if ranges and ranges[-1].stop == i:
+                ranges[-1] = range(ranges[-1].start, i + 1)
             else:
-                found.append(range(i, i + 1))
-        return cls(tuple(found))
+                ranges.append(range(i, i + 1))
+        return cls(tuple(ranges))
 
     @cached_property
     def parts(self) -> tuple[int, int, frozenset[int]]:
-        """Returns (start, stop, rest): the longest range, and all other ids.
+        """Returns (start, stop, others): the longest range, and all other ids.
 
         Loops over ids ask for these, because comparing is several times as fast as a call.
         """
         longest = max(self.ranges, key=len, default=range(0))
-        rest = frozenset(i for run in self.ranges if run != longest for i in run)
-        return longest.start, longest.stop, rest
+        others = frozenset(i for run in self.ranges if run != longest for i in run)
+        return longest.start, longest.stop, others
 
     def __contains__(self, i: Any) -> bool:
         """Returns whether an integer, of numpy too, is in the set."""
-        first, stop, rest = self.parts
-        return bool(first <= i < stop or i in rest)
+        first, stop, others = self.parts
+        return bool(first <= i < stop or i in others)
 
     def __iter__(self) -> Iterator[int]:
         return (i for run in self.ranges for i in run)
@@ -83,8 +83,8 @@ class IdSet:
 
     def __str__(self) -> str:
         """Returns the ranges for people, at most the first three."""
-        shown = [f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in self.ranges[:3]]
-        return ", ".join(shown) + ", ..." * (len(self.ranges) > 3) or "not known"
+        ranges = [f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in self.ranges[:3]]
+        return ", ".join(ranges) + ", ..." * (len(self.ranges) > 3) or "not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Terminal:
 
     The remaining fields follow from these; they are stored because every tag of every record asks
     for them. `ends`: all kinds of block that it closes. `led`: whether it begins with white space.
-    `trail`: white space at its end that only the system writes. `said`: the spelling without it.
+    `trail`: white space at its end that only the system writes. `stem`: the spelling without it.
     `spaced`: whether white space is part of the spelling, and may be read otherwise. `patterns`:
     attribute to the pattern of its values. `shown`: the spelling for people, attributes as `...`.
     `bare`: the spelling with empty attributes.
@@ -170,7 +170,7 @@ class Terminal:
     ends: tuple[str, ...] = field(init=False, repr=False, compare=False)
     led: bool = field(init=False, repr=False, compare=False)
     trail: str = field(init=False, repr=False, compare=False)
-    said: tuple[Piece, ...] = field(init=False, repr=False, compare=False)
+    stem: tuple[Piece, ...] = field(init=False, repr=False, compare=False)
     spaced: bool = field(init=False, repr=False, compare=False)
     patterns: dict[str, str] = field(init=False, repr=False, compare=False)
     shown: str = field(init=False, repr=False, compare=False)
@@ -185,7 +185,7 @@ class Terminal:
             "ends": (self.closes, *self.shared) if self.closes else (),
             "led": bool(pieces) and pieces[0].kind == "space",
             "trail": "".join(p.value for p in pieces if not p.loss),
-            "said": tuple(p for p in pieces if p.loss),
+            "stem": tuple(p for p in pieces if p.loss),
             "spaced": any(p.kind == "space" for p in pieces),
             "patterns": patterns,
             "shown": "".join("..." if p.kind == "attr" else p.value for p in pieces).strip("\n"),
@@ -242,7 +242,7 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequiredVocabulary:
     """The vocabulary that a table is made for, in place of GPT-2's.
 
     `kind` is what its file is, `file` the path from the table's folder ("" where a user names it),
@@ -276,9 +276,9 @@ class TokenTable:
 
     `special` maps each single-id tag to its id, `ordinary` are the ids of text, and `pad` is an id
     that means nothing: it fills up rows. All other ids below `vocab_size` mean nothing either.
-    Where the table is made for another vocabulary than GPT-2's, `wanted` is that, and `given` are
-    the ids that it says of tags. Before `on` was called, there are no ids of text then, and ids of
-    tags that are not given are below zero. `models` are those whose vocabulary ids are made with,
+    Where the table is made for another vocabulary than GPT-2's, `required` is it; `declared_ids`
+    are the ids that it says of tags. Before `on` was called, there are no ids of text then, and ids
+    of other tags are below zero. `models` are those whose vocabulary ids are made with,
     if the table does not name it. `untagged` is the kind of block that they write without its tags,
     too (`damage.untagged`). With `glue`, what is between two special ids is encoded
     together. `composed` says that models with the vocabulary see texts in NFC.
@@ -303,44 +303,44 @@ class TokenTable:
     models: str = ""
     untagged: str = ""
     pad_vocabulary_to: int = 64
-    wanted: Wanted | None = None
-    given: tuple[tuple[str, int], ...] = ()
+    required: RequiredVocabulary | None = None
+    declared_ids: tuple[tuple[str, int], ...] = ()
     glue: bool = False
     composed: bool = False
     history: History = History()
 
-    def on(self, base: str, ordinary: IdSet, taken: Mapping[str, int]) -> TokenTable:
+    def on(self, base: str, ordinary: IdSet, ids: Mapping[str, int]) -> TokenTable:
         """Returns the same table on another base vocabulary, which has these ids of text.
 
-        `taken` are the ids of its own special tokens. A tag that is one of them has its id, then
+        `ids` are the ids of its own special tokens. A tag that is one of them has its id, then
         come the ids that the table gives; other tags get ids after all of these, in the order of
         the table. The id of padding comes before them, unless a special token is left that no tag
         uses. Raises ValueError where the table gives an id that the vocabulary gives to another, or
         one that is far above all of the vocabulary.
         """
-        owner = {i: tag for tag, i in taken.items()}
-        said = dict(self.given) | dict(self.wanted.special if self.wanted else ())
-        end = max([ordinary.ranges[-1][-1], *(i for tag, i in taken.items() if tag not in said)])
-        for tag, i in said.items():
+        owner = {i: tag for tag, i in ids.items()}
+        fixed = dict(self.declared_ids) | dict(self.required.special if self.required else ())
+        end = max([ordinary.ranges[-1][-1], *(i for tag, i in ids.items() if tag not in fixed)])
+        for tag, i in fixed.items():
             if i > end + UNUSED:
                 raise ValueError(
                     f"id {i:,} of {tag!r} does not fit the vocabulary: its last id is {end:,}, and "
                     f"a model would have a row of embeddings for each id up to {i:,}; choose one "
                     f"up to {end + UNUSED:,}"
                 )
-        for tag, i in self.given:
-            if i in ordinary or owner.get(i, tag) != tag or taken.get(tag, i) != i:
+        for tag, i in self.declared_ids:
+            if i in ordinary or owner.get(i, tag) != tag or ids.get(tag, i) != i:
                 theirs = "of text" if i in ordinary else f"of {owner[i]!r}" if i in owner else ""
-                is_now = f"has id {taken[tag]} there" if tag in taken else f"is {theirs} there"
+                is_now = f"has id {ids[tag]} there" if tag in ids else f"is {theirs} there"
                 raise ValueError(f"id {i} of {tag!r} does not fit the vocabulary: it {is_now}")
-        taken = dict(self.given) | dict(taken)
-        unused = {tag: i for tag, i in taken.items() if tag not in self.special}
-        last = max([ordinary.ranges[-1][-1], *taken.values()])
+        ids = dict(self.declared_ids) | dict(ids)
+        unused = {tag: i for tag, i in ids.items() if tag not in self.special}
+        last = max([ordinary.ranges[-1][-1], *ids.values()])
         pad = next(
             (unused[tag] for tag in PADDING if tag in unused), min([last + 1, *unused.values()])
         )
         after = itertools.count(max(last, pad) + 1)
-        special = {tag: taken[tag] if tag in taken else next(after) for tag in self.special}
+        special = {tag: ids[tag] if tag in ids else next(after) for tag in self.special}
         size = padded(max(last, pad, *special.values()) + 1, self.pad_vocabulary_to)
         return replace(
             self, base_vocabulary=base, ordinary=ordinary, pad=pad, special=special, vocab_size=size
@@ -349,7 +349,7 @@ class TokenTable:
     @cached_property
     def trails(self) -> dict[str, str]:
         """Maps each single-id tag with which a tag ends to the white space that the system adds."""
-        return {t.said[-1].value: t.trail for t in self.terminals.values() if t.trail}
+        return {t.stem[-1].value: t.trail for t in self.terminals.values() if t.trail}
 
     @cached_property
     def openers(self) -> dict[str, Terminal]:
@@ -442,9 +442,9 @@ class TokenTable:
     @cached_property
     def literals(self) -> re.Pattern[str]:
         """Matches each string that is read as structure: single-id tags, and tags of plain text."""
-        found = sorted({re.escape(s) for s in self.special}, key=len, reverse=True)
-        found += [pattern(t, core=True) for t in self.plain_tags]
-        return re.compile("|".join(found))
+        patterns = sorted({re.escape(s) for s in self.special}, key=len, reverse=True)
+        patterns += [pattern(t, core=True) for t in self.plain_tags]
+        return re.compile("|".join(patterns))
 
     @cached_property
     def plain_tags(self) -> tuple[Terminal, ...]:
@@ -462,14 +462,14 @@ class TokenTable:
         Where their block is not open, that text is content, and the other tag follows.
         """
         rows = {t.name: t.spelling[t.led :] for t in self.terminals.values() if not t.joins}
-        whole = {name: "".join(p.value for p in row) for name, row in rows.items()}
+        texts = {name: "".join(p.value for p in row) for name, row in rows.items()}
         mixed = [n for n, row in rows.items() if any(p.kind == "special" for p in row)]
         lead = {n: text_at(rows[n]) for n in mixed if self.terminals[n].closes}
         return {
             name: len(text)
             for name, text in lead.items()
             if text.strip()
-            if any(s.startswith(whole[name][len(text) :]) for n, s in whole.items() if n != name)
+            if any(s.startswith(texts[name][len(text) :]) for n, s in texts.items() if n != name)
         }
 
     @cached_property
@@ -532,9 +532,9 @@ class TokenTable:
     def _lexer(self, special: dict[str, str] | None) -> re.Pattern[str]:
         rows = [t for t in self.spellings if not t.joins]
         rows.sort(key=lambda t: -len(t.shown))
-        named = [(t.name, replace(t, spelling=t.spelling[t.led :])) for t in rows]
-        parts = {special[s] if special else s for s in self.special if s not in self._whole}
-        spelled = [(name, _first(t, special), pattern(t, special)) for name, t in named]
+        forms = [(t.name, replace(t, spelling=t.spelling[t.led :])) for t in rows]
+        parts = {special[s] if special else s for s in self.special if s not in self._single_tags}
+        spelled = [(name, _first(t, special), pattern(t, special)) for name, t in forms]
         spelled += [
             (f"{_ALONE}{i}", part[0], re.escape(part)) for i, part in enumerate(sorted(parts))
         ]
@@ -543,14 +543,14 @@ class TokenTable:
         # The regex engine skips to a set of characters fast, but only if the set comes before all
         # groups.
         firsts = "".join(re.escape(c) for c in sorted({first for _, first, _ in spelled}))
-        rest = (
+        alternatives = (
             f"(?<={re.escape(first)})(?P<{name}>{body[len(re.escape(first)) :]})"
             for name, first, body in spelled
         )
-        return re.compile(f"[{firsts}](?:{'|'.join(rest)})")
+        return re.compile(f"[{firsts}](?:{'|'.join(alternatives)})")
 
     @cached_property
-    def _whole(self) -> set[str]:
+    def _single_tags(self) -> set[str]:
         """Returns the single-id tags that are terminals by themselves, white space aside."""
         rows = [[p for p in t.spelling if p.kind != "space"] for t in self.terminals.values()]
         return {row[0].value for row in rows if len(row) == 1 and row[0].kind == "special"}
@@ -580,11 +580,11 @@ def _overlaps(forms: list[list[Piece]], way: int) -> list[str]:
         for form in forms
     ]
     return [
-        whole[:at]
-        for form, whole in zip(forms, texts, strict=True)
+        text[:at]
+        for form, text in zip(forms, texts, strict=True)
         for at in range(1, len(text_at(form)) + 1)
-        if any(o.startswith(whole[at:]) or whole[at:].startswith(o) for o in texts if o)
-        if whole[:at].strip() and len(form) + len(whole) > at + 1
+        if any(o.startswith(text[at:]) or text[at:].startswith(o) for o in texts if o)
+        if text[:at].strip() and len(form) + len(text) > at + 1
     ]
 
 

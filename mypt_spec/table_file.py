@@ -23,10 +23,10 @@ from mypt_spec.table import (
     IdSet,
     Mistake,
     Piece,
+    RequiredVocabulary,
     SpecError,
     Terminal,
     TokenTable,
-    Wanted,
     padded,
 )
 
@@ -74,10 +74,10 @@ class TomlFile:
     def __init__(self, where: str) -> None:
         self.where = where
 
-    def need(self, ok: bool, entry: str, what: str) -> None:
+    def need(self, ok: bool, entry: str, message: str) -> None:
         """Raises SpecError, which names the entry, unless it is `ok`."""
         if not ok:
-            raise SpecError(f"{self.where}: {entry}: {what}")
+            raise SpecError(f"{self.where}: {entry}: {message}")
 
     def read(self, source: str, schema: str) -> dict[str, Any]:
         """Returns the data in the text of the file. Raises SpecError for the first fault in it.
@@ -89,8 +89,8 @@ class TomlFile:
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise SpecError(f"{self.where}: not TOML: {error}") from None
         rules = _schema(schema)
-        for entry, what in _faults(rules, data, "", "", rules["$defs"]):
-            self.need(False, entry or "the file", what)
+        for entry, message in _faults(rules, data, "", "", rules["$defs"]):
+            self.need(False, entry or "the file", message)
         return data
 
 
@@ -150,10 +150,10 @@ def _faults(schema: dict[str, Any], value: Any, entry: str, key: str, defs: Any)
         if keyword in _RULES and not _RULES[keyword](rule, value, fits):
             choice = f"one of {', '.join(map(str, schema.get('enum', ())))}"
             yield fault(keyword, f"must be {choice if keyword == 'enum' else f'{noun}, not empty'}")
-    more = [defs[schema["$ref"].removeprefix("#/$defs/")]] if "$ref" in schema else []
-    more += [rule for name, rule in schema.get("dependentSchemas", {}).items() if name in value]
-    more += [schema["then" if fits(schema["if"], value) else "else"]] if "if" in schema else []
-    for rule in more:
+    rules = [defs[schema["$ref"].removeprefix("#/$defs/")]] if "$ref" in schema else []
+    rules += [rule for name, rule in schema.get("dependentSchemas", {}).items() if name in value]
+    rules += [schema["then" if fits(schema["if"], value) else "else"]] if "if" in schema else []
+    for rule in rules:
         yield from _faults(rule, value, entry, key, defs)
 
 
@@ -167,9 +167,9 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     head: dict[str, Any] = {"title": data["dialect"]["name"], "doc": "", "base_vocabulary": "gpt2"}
     head |= {"layouts": {"compact": ""}, "pad_vocabulary_to": 64} | data["dialect"]
     first, pad = head.pop("first_special_id", 50257), head["pad_vocabulary_to"]
-    wanted = data.get("vocabulary")
-    if wanted is not None:
-        wanted = Wanted(**wanted | {"special": tuple(wanted.get("special", {}).items())})
+    spec = data.get("vocabulary")
+    if spec is not None:
+        spec = RequiredVocabulary(**spec | {"special": tuple(spec.get("special", {}).items())})
     rows = _rows(data["terminal"], need)
     terminals: dict[str, Terminal] = {}
     for row in rows:
@@ -186,11 +186,11 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         if piece.kind == "special"
     }
     special = {tag: first + i for i, tag in enumerate(special)}
-    given = _given_ids(rows, None if wanted is not None else special, need)
+    ids = _declared_ids(rows, None if spec is not None else special, need)
     ordinary, vocab_size = IdSet((range(first - 1),)), padded(first + len(special), pad)
-    if wanted is not None:
+    if spec is not None:
         ordinary, vocab_size, first = IdSet(()), 0, 0
-        special = {tag: given.get(tag, -2 - i) for i, tag in enumerate(special)}
+        special = {tag: ids.get(tag, -2 - i) for i, tag in enumerate(special)}
     return TokenTable(
         **head | {"phases": tuple(head.get("phases", ()))},
         ordinary=ordinary,
@@ -199,8 +199,8 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
         terminals=terminals,
         special=special,
         mistakes=_mistakes(data.get("mistake", []), terminals, need),
-        wanted=wanted,
-        given=tuple(given.items()),
+        required=spec,
+        declared_ids=tuple(ids.items()),
         history=_history(data.get("history"), terminals, head, need),
     )
 
@@ -220,9 +220,9 @@ def _rows(rows: list[dict[str, Any]], need: Need) -> list[dict[str, Any]]:
             (r.get("joins"), r.get("after")) == (row["joins"], row.get("after")) for r in out
         )
         need(not twice, entry, f"another terminal joins {row['joins']}")
-        own = {"spelling": [{"space": row["space"], "exact": True}, *base["spelling"]]}
-        own |= {k: row[k] for k in ("name", "joins", "after") if k in row}
-        out.append({k: v for k, v in base.items() if k != "id"} | own)
+        changes = {"spelling": [{"space": row["space"], "exact": True}, *base["spelling"]]}
+        changes |= {k: row[k] for k in ("name", "joins", "after") if k in row}
+        out.append({k: v for k, v in base.items() if k != "id"} | changes)
     return out
 
 
@@ -255,7 +255,7 @@ def _piece(raw: dict[str, Any]) -> Piece:
 def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:
     """Checks that texts can be read as the terminals that they are."""
     names: dict[tuple[Piece, ...], str] = {}
-    trails = {t.said[-1]: t.trail for t in terminals.values() if t.trail and t.said}
+    trails = {t.stem[-1]: t.trail for t in terminals.values() if t.trail and t.stem}
     for t in terminals.values():
         entry, pieces = f"[[terminal]] {t.name}", t.spelling
         # Or content and the white space of a tag after it could spell this one together.
@@ -267,8 +267,8 @@ def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:
             fine = {(p.value, p.pattern) for p in form if p.kind == "attr"} == attrs
             need(fine, entry, 'a spelling of "also" has the attributes of "spelling"')
             kinds = {p.kind for p in form}
-            what = 'a spelling of "also" has a special piece, and no white space of its own'
-            need("special" in kinds and "space" not in kinds, entry, what)
+            message = 'a spelling of "also" has a special piece, and no white space of its own'
+            need("special" in kinds and "space" not in kinds, entry, message)
         for form in (pieces, *t.also):
             twice = f"is spelled as {names.get(form)} is"
             twice = 'a spelling of "also" is there twice' if names.get(form) == t.name else twice
@@ -277,8 +277,8 @@ def _check_spellings(terminals: dict[str, Terminal], need: Need) -> None:
         masked = [i for i, piece in enumerate(pieces) if not piece.loss]
         fine = not masked or (masked == [len(pieces) - 1] and pieces[-2:][0].kind == "special")
         need(fine, entry, 'a piece of "loss" 0 is the last one, after a special piece')
-        what = "another tag that ends with the same special piece has other white space after it"
-        need(trails.get(t.said[-1], t.trail) == t.trail, t.name, what)
+        message = "another tag that ends with the same special piece has other white space after it"
+        need(trails.get(t.stem[-1], t.trail) == t.trail, t.name, message)
 
 
 def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
@@ -289,39 +289,39 @@ def _check_blocks(terminals: dict[str, Terminal], need: Need) -> None:
         rivals = [o for o in terminals.values() if o is not t and not (o.joins or t.joins)]
         opens = next((o.name for o in rivals if t.opens and o.opens == t.opens), None)
         parted = opens is None or any(o.before for o in [t, *rivals] if o.opens == t.opens)
-        what = f"opens {t.opens!r}, as {opens} does: nothing says where each of them is written"
-        need(parted, t.name, f'{what}; expected "joins", "before" or "also"')
+        text = f"opens {t.opens!r}, as {opens} does: nothing says where each of them is written"
+        need(parted, t.name, f'{text}; expected "joins", "before" or "also"')
         shuts = set(() if t.mark else t.closing)
         shut = next((o.name for o in rivals if not o.mark and shuts & {*o.closing}), None)
-        what = f"closes {t.closes!r}, as {shut} does: nothing says where each of them is written"
-        need(shut is None, t.name, what)
+        text = f"closes {t.closes!r}, as {shut} does: nothing says where each of them is written"
+        need(shut is None, t.name, text)
         for end in t.ends:
             need(end in blocks, t.name, f"closes {end!r}, which nothing opens")
-        what = '"before" is of another opening tag of a block: the kind that it begins with, not '
-        need(not t.before or usual >= {t.opens, t.before}, t.name, f"{what}{t.before!r}")
+        text = '"before" is of another opening tag of a block: the kind that it begins with, not '
+        need(not t.before or usual >= {t.opens, t.before}, t.name, f"{text}{t.before!r}")
 
 
 def _check_head(head: dict[str, Any], terminals: dict[str, Terminal], need: Need) -> None:
     """Checks the kinds of block that `[dialect]` names."""
     bare, naming = head.get("untagged", ""), ("call", "function", "parameters")
-    named = {t.opens for t in terminals.values() if t.opens and t.body in naming}
-    named &= {t.closes for t in terminals.values() if t.both}
-    what = '"untagged" is a block of calls that one tag closes with the block around it ("both")'
-    need(bare == "" or bare in named, "[dialect]", f"{what}, not {bare!r}")
+    kinds = {t.opens for t in terminals.values() if t.opens and t.body in naming}
+    kinds &= {t.closes for t in terminals.values() if t.both}
+    message = '"untagged" is a block of calls that one tag closes with the block around it ("both")'
+    need(bare == "" or bare in kinds, "[dialect]", f"{message}, not {bare!r}")
     turn = head.get("turn_opener", "")
     openers = sorted({t.opens for t in terminals.values() if t.opens})
-    what = f'"turn_opener" is no block that a terminal opens: {turn!r}; blocks are'
-    need(turn in ("", *openers), "[dialect]", f"{what} {', '.join(openers)}")
+    message = f'"turn_opener" is no block that a terminal opens: {turn!r}; blocks are'
+    need(turn in ("", *openers), "[dialect]", f"{message} {', '.join(openers)}")
 
 
-def _given_ids(
+def _declared_ids(
     rows: list[dict[str, Any]], ordered: dict[str, int] | None, need: Need
 ) -> dict[str, int]:
     """Returns the ids that a table for another vocabulary says of its tags.
 
     A table for GPT-2's has ids in the order of its tags, `ordered`, and may say the same.
     """
-    given: dict[str, int] = {}
+    ids: dict[str, int] = {}
     for row in rows:
         entry = f"[[terminal]] {row['name']}"
         for piece in row["spelling"]:
@@ -331,13 +331,13 @@ def _given_ids(
                 continue
             tag, i = piece["special"], piece["id"]
             if ordered is not None:
-                what = f'"id" is {i}, the order of the table says {ordered[tag]}'
-                need(ordered[tag] == i, entry, what)
+                message = f'"id" is {i}, the order of the table says {ordered[tag]}'
+                need(ordered[tag] == i, entry, message)
                 continue
-            owner = next((other for other, its in given.items() if its == i), tag)
+            owner = next((other for other, its in ids.items() if its == i), tag)
             need(owner == tag, entry, f"id {i} is that of {owner}")
-            need(given.setdefault(tag, i) == i, entry, f"{tag} has id {given[tag]} above")
-    return given
+            need(ids.setdefault(tag, i) == i, entry, f"{tag} has id {ids[tag]} above")
+    return ids
 
 
 def _mistakes(
@@ -349,8 +349,8 @@ def _mistakes(
     for row in rows:
         entry = f"[[mistake]] {row['code']}"
         for key in ("terminal", "expected"):
-            known = row.get(key, TEXT) in {*terminals, TEXT, END}
-            need(known, entry, f"no terminal {row.get(key)!r}")
+            exists = row.get(key, TEXT) in {*terminals, TEXT, END}
+            need(exists, entry, f"no terminal {row.get(key)!r}")
         lists: dict[str, Any] = {key: tuple(row[key]) for key in ("inside", "after") if key in row}
         for key, names in lists.items():
             need({*names} <= kinds, entry, f'"{key}" names no block or mark: {row[key]}')

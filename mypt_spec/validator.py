@@ -90,7 +90,7 @@ class Run:
         at, errors = self._straight(events), 0
         while True:
             for pos, name in [i for i in repair.inserts if i[0] == at] if repair.inserts else ():
-                self._read(Event(name, "", events[at].at if at < len(events) else Place()))
+                self._advance(Event(name, "", events[at].at if at < len(events) else Place()))
                 repair.inserts.remove((pos, name))
             if at < len(events) and at in repair.deletes:
                 at += 1
@@ -105,13 +105,13 @@ class Run:
                     event = event._replace(terminal=repair.replaces[at])
             self.out.before[at] = self.out.state
             if event.terminal in self.automaton.steps[self.out.state]:
-                self._read(event)
+                self._advance(event)
                 self.out.events.append(event)
                 at += 1
             elif self.spaces and not self.open and event.blank:
                 self.out.gaps.append(event)
                 at += 1
-            elif at < len(events) and (harmless := self._named_harmless(events, at)) is not None:
+            elif at < len(events) and (harmless := self._harmless_finding(events, at)) is not None:
                 self.out.findings.append(harmless)
                 at += 1
             elif errors >= MAX_FAULTS:
@@ -144,7 +144,7 @@ class Run:
             if event.terminal not in steps[out.state]:
                 break
             out.before[at] = out.state
-            self._read(event)
+            self._advance(event)
         else:
             at = len(events)
         out.events += events[:at]
@@ -155,7 +155,7 @@ class Run:
         """Returns the innermost open block, "" between blocks."""
         return self.open[-1] if self.open else ""
 
-    def _named_harmless(self, events: Sequence[Event], at: int) -> Finding | None:
+    def _harmless_finding(self, events: Sequence[Event], at: int) -> Finding | None:
         """Returns the finding about a refused event that is named by a row below error.
 
         None for any other event. Only an event between a run of content and a tag that may follow
@@ -186,7 +186,7 @@ class Run:
             fix,
         )
 
-    def _read(self, event: Event) -> None:
+    def _advance(self, event: Event) -> None:
         self.out.state = self.automaton.steps[self.out.state][event.terminal]
         terminal = self.table.terminals.get(event.terminal)
         if terminal is None:
@@ -195,8 +195,8 @@ class Run:
         if len(stack) < len(self.open):
             self.last = self.open[len(stack)]
         if not terminal.opens:
-            named = terminal.mark or not terminal.closes
-            self.last = event.terminal.lower() if named else stack[-1]
+            by_name = terminal.mark or not terminal.closes
+            self.last = event.terminal.lower() if by_name else stack[-1]
         self.open = after_tag(self.open, terminal, self.table)
 
     def _name(self, event: Event, repair: Repair) -> Finding:
@@ -252,7 +252,7 @@ def name_refusal(
     blocks ("" at the start, None if unknown), and `repair` what was found for it.
     """
     if event.terminal == STRAY:
-        known = [
+        tags = [
             t.shown
             for t in table.terminals.values()
             if t.opens and t.spelling[0].value == event.text
@@ -260,7 +260,7 @@ def name_refusal(
         return (
             "MYP240",
             f"`{event.text}` alone is no tag",
-            f"tags that begin with it: {', '.join(known)}" if known else "delete it",
+            f"tags that begin with it: {', '.join(tags)}" if tags else "delete it",
         )
     terminal = table.terminals.get(event.terminal)
     message = _sentence(event, inside, last, table)
@@ -278,14 +278,14 @@ def name_refusal(
             )
         if around is not None and repair.adds(around):
             return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` before it"
-        meant = next(iter(repair.replaces.values()), "")
+        intended = next(iter(repair.replaces.values()), "")
         hint = (
-            f"did you mean `{table.terminals[meant].shown}`?"
-            if meant
+            f"did you mean `{table.terminals[intended].shown}`?"
+            if intended
             else "delete it, or open its block before"
         )
-        if meant and table.terminals[meant].shown == terminal.shown:
-            hint = f"this block ends with {table.terminals[meant].spell()!r}, line ends and all"
+        if intended and table.terminals[intended].shown == terminal.shown:
+            hint = f"this block ends with {table.terminals[intended].spell()!r}, line ends and all"
         return "MYP212", f"`{terminal.shown}` closes nothing here", hint
     if inside and around is None and expected == {TEXT}:
         return (
@@ -327,8 +327,8 @@ def _sentence(event: Event, inside: str, last: str | None, table: TokenTable) ->
     if event.terminal == END:
         return f"the conversation ends {after}" if inside or last else "the conversation is empty"
     if event.terminal == TEXT:
-        shown = event.text if len(event.text) <= 40 else event.text[:40] + "…"
-        return f"text {after}: {shown!r}"
+        excerpt = event.text if len(event.text) <= 40 else event.text[:40] + "…"
+        return f"text {after}: {excerpt!r}"
     terminal = table.terminals[event.terminal]
     verb = "opens" if terminal.opens else "stands"
     return f"`{terminal.shown}` {verb} {after}"

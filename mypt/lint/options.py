@@ -151,6 +151,6 @@ def _mask(name: str) -> str:
     from mypt_spec.encoder import Mask
 
     try:
-        return str(Mask.of(name))
+        return str(Mask.from_name(name))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None

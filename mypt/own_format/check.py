@@ -61,7 +61,7 @@ def check(folder: Path, vocabulary: str | None = None) -> Iterator[Result]:
         yield Result("episodes", False, f"none could be made: {why}")
         return
     yield _texts(dialect, episodes)
-    if dialect.table.wanted is not None and dialect.vocabulary is None:
+    if dialect.table.required is not None and dialect.vocabulary is None:
         why = "[vocabulary] names no file: ids, vectors and the decoder are not checked; "
         why += "name one with --vocab"
         yield Result("ids", None, why)

@@ -47,13 +47,13 @@ def check_episode(
     automaton: Automaton,
     tokenizer: Tokenizer,
     limits: Limits,
-    more: Callable[[Context, list[Finding]], list[Finding]] | None = None,
+    extend: Callable[[Context, list[Finding]], list[Finding]] | None = None,
     tools: ToolsOf = lambda episode: None,
 ) -> list[Finding]:
     """Returns every finding about an Episode, in a fixed order. Never raises.
 
-    `more` adds what the adapter knows beyond the text: it takes the findings so far and returns the
-    whole list. `tools` returns the definitions to which calls are held, or None.
+    `extend` adds what the adapter knows beyond the text: it takes the findings so far and returns
+    the whole list. `tools` returns the definitions to which calls are held, or None.
     """
     try:
         events = list(events_of(episode.messages, table))
@@ -68,4 +68,4 @@ def check_episode(
         ]
     for check in _CHECKS:
         findings += check(context)
-    return more(context, findings) if more else findings
+    return extend(context, findings) if extend else findings

@@ -24,20 +24,20 @@ def _schemas(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the schemas that an answer must fit, by their pointers in the record."""
     form = _form(options)
     outer = form.get("json_schema") if form.get("type") == "json_schema" else None
-    given = {
+    schemas = {
         "/response_schema": options.get("response_schema"),
         "/response_format/json_schema/schema": outer.get("schema")
         if isinstance(outer, dict)
         else None,
     }
-    return {pointer: schema for pointer, schema in given.items() if isinstance(schema, dict)}
+    return {pointer: schema for pointer, schema in schemas.items() if isinstance(schema, dict)}
 
 
 def asks_for_json(options: Mapping[str, Any]) -> bool:
     """Returns whether the options of a record ask for an answer in JSON."""
     kinds = ("json_object", "json_schema")
-    wanted = _form(options).get("type") in kinds or options.get("json_mode") is True
-    return wanted or bool(_schemas(options))
+    by_format = _form(options).get("type") in kinds or options.get("json_mode") is True
+    return by_format or bool(_schemas(options))
 
 
 def answer_misfits(
@@ -50,8 +50,8 @@ def answer_misfits(
     except Fault as error:
         fault = error
     if fault is not None:
-        said = f"the answer must be JSON, and is {fault.message}"
-        yield Finding("MYP342", said, *at, help="write JSON, and nothing around it")
+        problem = f"the answer must be JSON, and is {fault.message}"
+        yield Finding("MYP342", problem, *at, help="write JSON, and nothing around it")
         return
     if _form(options).get("type") == "json_object" and not isinstance(value, dict):
         yield Finding("MYP344", "the answer must be a JSON object", *at)
@@ -59,11 +59,11 @@ def answer_misfits(
         if next(faults(schema), None) is not None:
             continue
         try:
-            found = patience.misfits(value, schema)
+            misfits = patience.misfits(value, schema)
         except SchemaError as error:
             if error.in_use:  # any other fault was found in the record itself
                 yield Finding("MYP128", f"the answer cannot be checked: {error}", place)
             continue
-        for pointer, message in found:
+        for pointer, message in misfits:
             where = f" at {pointer}" if pointer else ""
             yield Finding("MYP343", f"the answer does not fit the schema{where}: {message}", *at)

@@ -126,13 +126,13 @@ class Context:
 
         Tools that the episode defines come before those of the limits.
         """
-        given = {}
+        types = {}
         for schema in self.limits.schemas:
             try:
-                given[schema.name] = types_in(json.loads(schema.arguments or "{}"))
+                types[schema.name] = types_in(json.loads(schema.arguments or "{}"))
             except (ValueError, RecursionError):
                 continue  # said where the schema is used
-        return {**given, **declared_types(self.episode.messages, self.table)}
+        return {**types, **declared_types(self.episode.messages, self.table)}
 
     @cached_property
     def calls(self) -> list[Part]:

@@ -17,9 +17,9 @@ from mypt_spec.rules.registry import check
 def truncated_tag(context: Context) -> Iterator[Finding]:
     """Finds pieces of tags of plain text in content."""
     for run in context.texts:
-        found = fragment(run.event.text, context.inner_tags) if run.body == "text" else None
-        while found is not None:
-            start, end, tag = found
+        piece = fragment(run.event.text, context.inner_tags) if run.body == "text" else None
+        while piece is not None:
+            start, end, tag = piece
             base = run.event.at.span[0] if run.event.at.span else 0
             text = f"`{run.event.text[start:end]}` looks like a piece of `{tag}`"
             yield Finding(
@@ -29,4 +29,4 @@ def truncated_tag(context: Context) -> Iterator[Finding]:
                 (base + start, base + end),
                 help=f"write `{tag}` where the block ends, or take it out",
             )
-            found = fragment(run.event.text, context.inner_tags, end)
+            piece = fragment(run.event.text, context.inner_tags, end)

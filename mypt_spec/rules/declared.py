@@ -26,12 +26,12 @@ def undeclared_calls(context: Context) -> Iterator[Finding]:
     """Finds calls of other tools than are declared (MYP313); silent where none is."""
     if context.tools is None:
         return
-    own = frozenset(function_of(tool)["name"] for tool in context.tools)
-    declared = context.limits.tools | declared_tools(context.episode, context.table) | own
-    for name, at in _named_calls(context) if declared else ():
+    defined = frozenset(function_of(tool)["name"] for tool in context.tools)
+    declared = context.limits.tools | declared_tools(context.episode, context.table) | defined
+    for name, at in _called_names(context) if declared else ():
         if name not in declared:
-            known = f"declared are {', '.join(sorted(declared))}"
-            yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *at, help=known)
+            hint = f"declared are {', '.join(sorted(declared))}"
+            yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *at, help=hint)
 
 
 def misfit_arguments(context: Context) -> Iterator[Finding]:
@@ -47,17 +47,17 @@ def misfit_arguments(context: Context) -> Iterator[Finding]:
             continue
         schema = schemas[call.name]
         try:
-            found = patience.misfits(call.arguments, schema)
+            misfits = patience.misfits(call.arguments, schema)
         except SchemaError:
             continue  # the check of definitions says so
-        found += [
+        misfits += [
             (f"/{escape(key)}", f"it has no parameter {key!r}")
             for key in undeclared(call.arguments, schema)
         ]
-        for pointer, message in found:
+        for pointer, message in misfits:
             place = at._replace(pointer=at.pointer + pointer, span=None) if at.pointer else at
-            what = f"the arguments of {call.name!r} do not fit: {message}"
-            yield Finding("MYP353", what, *place)
+            text = f"the arguments of {call.name!r} do not fit: {message}"
+            yield Finding("MYP353", text, *place)
 
 
 def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
@@ -71,12 +71,12 @@ def declared_tools(episode: Episode, table: TokenTable) -> frozenset[str]:
     return frozenset(name for text in declaring for name in names.findall(text))
 
 
-def _named_calls(context: Context) -> Iterator[tuple[str, Place]]:
+def _called_names(context: Context) -> Iterator[tuple[str, Place]]:
     """Yields the names of called tools, and where they are; of bodies that are not legal, too."""
     for part in context.calls:
         body, in_tag = context.table.openers[part.kind].body, dict(part.attrs).get(NAME)
-        read = _names if len(part.text) <= _LONG else names_called
-        for n, name in enumerate([in_tag] if in_tag else read(part.text, body)):
+        names_of = _names if len(part.text) <= _LONG else names_called
+        for n, name in enumerate([in_tag] if in_tag else names_of(part.text, body)):
             yield name, _inside(part, body, n)[0]
 
 

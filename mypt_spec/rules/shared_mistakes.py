@@ -45,8 +45,8 @@ def shared_mistakes(source: str, chat: Chat, table: TokenTable) -> tuple[Mistake
     kinds = {"": ""} | {piece: path[-1] for piece, path in chat.blocks.items()}
     words = {"tools_before": chat.tools_before} | {p: tag.shown for p, tag in tags.items()}
     rows = [r for r in tomllib.loads(source)["mistake"] if "where" not in r or chat.has(r["where"])]
-    made = (_made(row, names, kinds, words) for row in rows)
-    return tuple(row for row in made if row is not None)
+    mistakes = (_mistake(row, names, kinds, words) for row in rows)
+    return tuple(row for row in mistakes if row is not None)
 
 
 def _tags(chat: Chat, table: TokenTable) -> dict[str, Terminal]:
@@ -60,20 +60,20 @@ def _tags(chat: Chat, table: TokenTable) -> dict[str, Terminal]:
     return out
 
 
-def _made(
+def _mistake(
     row: dict[str, Any], names: dict[str, str], kinds: dict[str, str], words: dict[str, str]
 ) -> Mistake | None:
     """Returns a row in the words of a format; None if it names a piece that the format lacks.
 
     By piece, there are the `names` of terminals, the `kinds` of block, and the `words` of helps.
     """
-    made: dict[str, Any] = {"code": row["code"]}
+    fields: dict[str, Any] = {"code": row["code"]}
     try:
-        made |= {key: names[row[key]] for key in ("terminal", "expected") if key in row}
-        made |= {
+        fields |= {key: names[row[key]] for key in ("terminal", "expected") if key in row}
+        fields |= {
             key: tuple(kinds[p] for p in row[key]) for key in ("inside", "after") if key in row
         }
-        made["help"] = _WORD.sub(lambda match: words[match[1]], row["help"])
+        fields["help"] = _WORD.sub(lambda match: words[match[1]], row["help"])
     except KeyError:
         return None
-    return Mistake(**made)
+    return Mistake(**fields)

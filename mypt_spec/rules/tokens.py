@@ -54,11 +54,11 @@ def character_without_token(context: Context) -> Iterator[Finding]:
     for event in context.events if context.tokenizer.lacks else ():
         places = context.tokenizer.unspelled(event.text)
         if places:
-            at, more = places[0], f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+            at, suffix = places[0], f" (and {len(places) - 1} more)" if len(places) > 1 else ""
             base = event.at.span[0] if event.at.span else 0
             yield Finding(
                 "MYP514",
-                f"the vocabulary has no token for U+{ord(event.text[at]):04X}{more}",
+                f"the vocabulary has no token for U+{ord(event.text[at]):04X}{suffix}",
                 event.at.pointer,
                 (base + at, base + at + 1),
                 help="remove the character, or use another vocabulary",

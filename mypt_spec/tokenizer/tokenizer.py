@@ -93,7 +93,7 @@ BASES = {"gpt2": gpt2}
 
 
 def _absent(table: TokenTable) -> tiktoken.Encoding:
-    kind = table.wanted.kind if table.wanted is not None else ""
+    kind = table.required.kind if table.required is not None else ""
     raise VocabularyError(
         f"{table.name} has ids only on a vocabulary ({kind}): name one, with --vocab for instance"
     )
@@ -113,9 +113,9 @@ class Tokenizer:
         self.vocab_size = table.vocab_size
         self.ordinary, self.pad = table.ordinary, table.pad
         if vocabulary is None:
-            self.files = dict(FILES) if table.wanted is None else {}
+            self.files = dict(FILES) if table.required is None else {}
             absent = partial(_absent, table)
-            base = BASES[table.base_vocabulary] if table.wanted is None else absent
+            base = BASES[table.base_vocabulary] if table.required is None else absent
             self._text = Bpe(base, (GPT2_PATTERN,))
             self.lacks = b""
         else:

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_spec.table import IdSet, Wanted
+from mypt_spec.table import IdSet, RequiredVocabulary
 
 FILE = "vocabulary.tiktoken"  # the name of a copy, which is kept with data made with it
 JSON_FILE = "vocabulary.json"  # the same of what is more than ranks
@@ -103,18 +103,18 @@ def from_tokens(
     return _vocabulary(JSON_FILE, data, ranks, ordered, patterns)
 
 
-def wanted_of(vocabulary: Vocabulary, wanted: Wanted) -> Vocabulary:
+def match_required(vocabulary: Vocabulary, required: RequiredVocabulary) -> Vocabulary:
     """Returns the vocabulary with what a token table says of ranks.
 
     Raises ValueError for another vocabulary than the table is made for.
     """
-    if vocabulary.file == FILE and (wanted.pattern or wanted.special):
-        patterns = (wanted.pattern,) if wanted.pattern else vocabulary.patterns
-        vocabulary = from_tokens(vocabulary.ranks, dict(wanted.special), patterns)
-    if wanted.sha256 not in ("", vocabulary.sha256):
+    if vocabulary.file == FILE and (required.pattern or required.special):
+        patterns = (required.pattern,) if required.pattern else vocabulary.patterns
+        vocabulary = from_tokens(vocabulary.ranks, dict(required.special), patterns)
+    if required.sha256 not in ("", vocabulary.sha256):
         raise ValueError(
             f"the vocabulary is another one: SHA-256 {vocabulary.sha256}, [vocabulary] in "
-            f"tokens.toml says {wanted.sha256}"
+            f"tokens.toml says {required.sha256}"
         )
     return vocabulary
 
@@ -155,7 +155,7 @@ def _vocabulary(
         raise ValueError(
             f"has no token for the byte {lacks[0]:#04x} ({len(lacks)} of 256 bytes lack)"
         )
-    ids = IdSet.of(ranks.values())
+    ids = IdSet.from_ids(ranks.values())
     twice = [tag for tag, i in special.items() if i in ids]
     if len(ids) != len(ranks) or twice or len(set(special.values())) != len(special):
         raise ValueError(f"gives one id to two tokens {', '.join(twice[:3])}".rstrip())

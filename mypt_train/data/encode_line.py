@@ -128,7 +128,7 @@ class Encoder:
         elif isinstance(split, MessageSplitter):
             self.chats = ChatTemplates(
                 self.dialect, split, options.episode_mask, history=options.history,
-                only_last=Mask.of(options.mask).last,
+                only_last=Mask.from_name(options.mask).last,
             )  # fmt: skip
         elif options.history == "keep" and split is None and not self.dialect.table.glue:
             self.templates = Templates(self.dialect, options.mask)
@@ -256,7 +256,7 @@ class Encoder:
     def _written(self, episodes: list[Episode], samples: list[Sample]) -> LineOutcome:
         counts = None
         if self.options.history != "keep":
-            last = Mask.of(self.options.mask).last
+            last = Mask.from_name(self.options.mask).last
             counts = self._tally(episodes, samples)
             counts["answers"] = sum(answers(e, self.dialect, last=last) for e in episodes)
             counts["whole_tokens"] = counts["tokens"]
@@ -274,7 +274,7 @@ class Encoder:
     def _turns(self, episode: Episode, *, proved: bool) -> LineOutcome:
         table, steps = self.dialect.table, bool(self.dialect.adapter.prompted(episode.meta))
         parts = beginnings(episode, table, self.dialect.automaton, steps=steps)
-        if Mask.of(self.options.mask).last:
+        if Mask.from_name(self.options.mask).last:
             turns = len(turn_starts(episode.messages, table))
             parts = [p for p in parts if len(turn_starts(p.messages, table)) == turns]
 
@@ -372,7 +372,7 @@ class Encoder:
         weights = encoded.weights
         if weights is not None:
             weights[:1] = 0
-        last = Mask.of(self.options.episode_mask).last  # no weight acts in what comes before
+        last = Mask.from_name(self.options.episode_mask).last  # no weight acts in what comes before
         starts = turn_starts(episode.messages, self.dialect.table) if last else []
         asked = episode.messages[starts[-1] if starts else 0 :]
         if self.options.history == "per-turn" and self.dialect.adapter.prompted(episode.meta):

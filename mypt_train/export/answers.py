@@ -147,7 +147,7 @@ class _Reader:
 
 def _spelled(terminal: Terminal) -> tuple[Item, ...]:
     out: list[Item] = []
-    for piece in terminal.said:
+    for piece in terminal.stem:
         if piece.kind == "special":
             out.append(("id", piece.value))
         elif piece.kind == "attr":

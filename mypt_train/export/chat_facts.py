@@ -93,7 +93,7 @@ def _core(terminal: Terminal) -> str:
 def _pieces(terminal: Terminal) -> list[list[str]]:
     """Returns the pieces of a spelling as [text, ""] or [attribute, its pattern]."""
     out: list[list[str]] = []
-    for piece in terminal.said:
+    for piece in terminal.stem:
         if piece.kind == "attr":
             out.append([piece.value, piece.pattern])
         elif out and not out[-1][1]:

@@ -138,7 +138,7 @@ def _pattern(terminal: Terminal, *, named: bool = False) -> str:
     With `named`, its attribute is a group.
     """
     out = ""
-    for piece in terminal.said:
+    for piece in terminal.stem:
         if piece.kind == "attr":
             out += f"(?P<name>{piece.pattern})" if named else f"(?:{piece.pattern})"
         else:

@@ -63,7 +63,7 @@ def agree(name: str, history: str, lines: list[bytes]) -> None:
         assert refused == errors, raw
 
 
-@pytest.mark.parametrize("name", [n for n in DIALECTS if not mypt_spec.dialect(n).table.wanted])
+@pytest.mark.parametrize("name", [n for n in DIALECTS if not mypt_spec.dialect(n).table.required])
 @given(data=st.data())
 @settings(max_examples=examples(60))
 def test_of_the_dialects(name: str, data: st.DataObject) -> None:

@@ -207,10 +207,10 @@ def test_results_begin_no_turn() -> None:
 @pytest.mark.parametrize("name", ["", "all", "trl+model", "last+last", "trl+all-assistant", "trl+"])
 def test_unknown_masks_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="masks are model, trl"):
-        Mask.of(name)
+        Mask.from_name(name)
 
 
 def test_masks_have_one_name() -> None:
-    assert [str(Mask.of(n)) for n in MASKS] == [*MASKS]
-    assert str(Mask.of("no-think+last+trl")) == "trl+last+no-think"
-    assert str(Mask.of("model+last")) == "last"
+    assert [str(Mask.from_name(n)) for n in MASKS] == [*MASKS]
+    assert str(Mask.from_name("no-think+last+trl")) == "trl+last+no-think"
+    assert str(Mask.from_name("model+last")) == "last"

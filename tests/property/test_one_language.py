@@ -19,7 +19,7 @@ from mypt_spec.automaton import MAX_CONFIGURATIONS, Automaton, extract, minimise
 from mypt_spec.episode import events_of
 from mypt_spec.findings import Finding
 from mypt_spec.rules import check_episode
-from mypt_spec.states import open_blocks, told_apart
+from mypt_spec.states import open_blocks, split_states
 from mypt_spec.table import END, TEXT, SpecError
 from tests.support.canonical import assert_record
 from tests.support.examples import either, examples
@@ -191,12 +191,12 @@ def test_minimal_deterministic_and_canonical(name: str) -> None:
         live |= more
     assert live == set(a.states), "from every state there is an end"
     again = extract(grammar(name))
-    apart = told_apart(again, d.table)
+    apart = split_states(again, d.table)
     assert (apart.steps, apart.accepts) == (a.steps, a.accepts)
-    assert told_apart(a, d.table) is a
+    assert split_states(a, d.table) is a
     once_more = minimise([dict(row) for row in a.steps], set(a.accepts))
     assert (once_more.steps, once_more.accepts) == (again.steps, again.accepts)
-    once_more = told_apart(once_more, d.table)
+    once_more = split_states(once_more, d.table)
     assert (once_more.steps, once_more.accepts) == (a.steps, a.accepts)
     copy = Automaton.from_dict(a.as_dict())
     assert (copy.steps, copy.accepts) == (a.steps, a.accepts)

@@ -26,7 +26,7 @@ def features(name: str) -> Features:
         ("encoded together", table.glue),
         ("layouts", len(table.layouts) > 1),
         ("phases", bool(table.phases)),
-        ("vocabulary", table.wanted.kind if table.wanted else table.base_vocabulary),
+        ("vocabulary", table.required.kind if table.required else table.base_vocabulary),
         ("history", "empty where last" if table.history.last else bool(table.history.drops)),
     }
     for terminal in terminals:

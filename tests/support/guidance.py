@@ -217,7 +217,7 @@ class Judge:
         """
         out: list[str] = []
         plain = ""
-        pieces = list(terminal.said)
+        pieces = list(terminal.stem)
         if text and pieces[0].kind == "space" and terminal in self.table.plain_tags:
             return ""  # white space that follows a text would be read as its end
         for piece in pieces:

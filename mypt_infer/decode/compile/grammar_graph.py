@@ -326,7 +326,7 @@ class GrammarGraph:
     # Spellings.
 
     def _head(self, terminal: Terminal) -> _Head:
-        pieces = list(terminal.said)
+        pieces = list(terminal.stem)
         lead = pieces.pop(0).value if pieces[0].kind == "space" else ""
         token, text = -1, ""
         if pieces[0].kind == "special":
@@ -410,7 +410,7 @@ def call_ends(dialect: Dialect) -> tuple[str, int]:
     """
     table = dialect.table
     for kind in kinds_of(dialect, CALLING):
-        closer = table.closers[kind].said
+        closer = table.closers[kind].stem
         one = closer[0].value if len(closer) == 1 and closer[0].kind == "special" else ""
         return table.openers[kind].body, table.special.get(one, dialect.tokenizer.pad)
     return "call", dialect.tokenizer.pad

@@ -68,7 +68,7 @@ def _way(form: Format, begin: int) -> list[Terminal]:
 def _ids(decoder: Decoder, terminal: Terminal, name: str) -> list[int]:
     """Returns the ids of a tag; without a name, those before the place of the name."""
     tokenizer, out, plain = decoder.dialect.tokenizer, list[int](), ""
-    for piece in terminal.said:
+    for piece in terminal.stem:
         if piece.kind == "special":
             out += [*(tokenizer.encode(plain) if plain else ()), tokenizer.special[piece.value]]
             plain = ""

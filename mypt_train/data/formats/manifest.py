@@ -137,7 +137,7 @@ def read(path: Path) -> dict[str, Any]:
             f"{VERSIONS[found['dtype']]}"
         )
     options = found["options"]
-    Mask.of(options.get("mask", "model"))  # raises ValueError
+    Mask.from_name(options.get("mask", "model"))  # raises ValueError
     for split, made in found["splits"].items():
         before = ""
         for number, shard in enumerate(made["shards"]):

@@ -56,7 +56,7 @@ class Options:
     history: str = "keep"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mask", str(Mask.of(self.mask)))
+        object.__setattr__(self, "mask", str(Mask.from_name(self.mask)))
         if known(self.history) == "per-turn" and self.preferences:
             raise ValueError(
                 "preferences rank the last answers alone: leave out the history per-turn, or take "
@@ -95,7 +95,7 @@ class Options:
     @property
     def episode_mask(self) -> str:
         """Returns the mask of each episode: by the history per-turn, only its last answer."""
-        mask = Mask.of(self.mask)
+        mask = Mask.from_name(self.mask)
         return str(replace(mask, last=True) if self.history == "per-turn" else mask)
 
     @property

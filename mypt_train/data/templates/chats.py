@@ -114,7 +114,7 @@ class ChatTemplates:
         self.dialect, self.splitter = dialect, splitter
         self.mask, self.history = mask, history
         self.only_last = only_last
-        self.turns = history != "keep" or Mask.of(mask).last  # what is made depends on turns
+        self.turns = history != "keep" or Mask.from_name(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
         self.pieces = Memo[Hashable, Known | bool | None](_ENTRIES, room=_ROOM)
         self.chats = Memo[tuple[bytes, ...], Chat](_ENTRIES, room=_ROOM)
@@ -302,7 +302,7 @@ class ChatTemplates:
             ]
             found = None if piece in torn else self._piece(own, numbers, marked, start, tags)
             if found is not None:
-                context = start < asked and Mask.of(self.mask).last  # where no weight acts
+                context = start < asked and Mask.from_name(self.mask).last  # where no weight acts
                 own_blocks = [
                     m for m in episode.messages if piece_of(m, starts) == piece and not context
                 ]

@@ -95,7 +95,9 @@ def test_ids_of_tags() -> None:
 def test_a_vocabulary_without_a_spare_special_token() -> None:
     tags = dict.fromkeys(mypt_spec.dialect("mypt").table.special)
     ranks = {bytes([b]): b + 3 for b in range(256)}
-    table = mypt_spec.dialect("mypt").table.on("x", IdSet.of(ranks.values()), {next(iter(tags)): 0})
+    table = mypt_spec.dialect("mypt").table.on(
+        "x", IdSet.from_ids(ranks.values()), {next(iter(tags)): 0}
+    )
     assert table.pad == 259
     assert [*table.special.values()] == [0, *range(260, 260 + len(tags) - 1)]
 
@@ -297,7 +299,7 @@ def test_tekken() -> None:
 
 @given(st.sets(st.integers(0, 60), min_size=1))
 def test_a_set_of_ids(ids: set[int]) -> None:
-    id_set = IdSet.of(ids)
+    id_set = IdSet.from_ids(ids)
     assert [*id_set] == sorted(ids)
     assert len(id_set) == len(ids)
     assert [i for i in range(-5, 70) if i in id_set] == sorted(ids)
@@ -307,8 +309,8 @@ def test_a_set_of_ids(ids: set[int]) -> None:
 
 
 def test_a_set_of_ids_for_people() -> None:
-    assert str(IdSet.of([7, 1, 2, 3])) == "1-3, 7"
-    assert str(IdSet.of([1, 3, 5, 7])) == "1, 3, 5, ..."
+    assert str(IdSet.from_ids([7, 1, 2, 3])) == "1-3, 7"
+    assert str(IdSet.from_ids([1, 3, 5, 7])) == "1, 3, 5, ..."
     assert str(IdSet(())) == "not known"
     assert 0 not in IdSet(())
 
