@@ -11,7 +11,7 @@ from mypt_lint.check.detect import elsewhere
 from mypt_lint.check.from_settings import checker
 from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_records.shapes import SHAPES, shape_of
-from mypt_spec.dialect import dialect, told_by_records
+from mypt_spec.dialect import detectable_dialects, dialect
 
 
 def _judge(name: str) -> Judge | None:
@@ -41,7 +41,7 @@ def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], S
         unknown[converter.source] += len(findings)
         return frozenset(f.code for f in findings)
 
-    names = [name for name in (*told_by_records(), *SHAPES) if name != converter.source]
+    names = [name for name in (*detectable_dialects(), *SHAPES) if name != converter.source]
     others = {name: partial(fits, name=name, read=reader(name, _judge(name))) for name in names}
     found, source = elsewhere(source, codes, others)
     fewest = min((unknown[name] for name in found), default=0)

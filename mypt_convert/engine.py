@@ -24,7 +24,7 @@ from mypt_spec.bodies.strict_json import escape
 from mypt_spec.dialect import Dialect, dialect, dialects, is_folder, registered
 from mypt_spec.episode import Episode
 from mypt_spec.extra_keys import METADATA, UNKNOWN, extra_key
-from mypt_spec.findings import Finding, told
+from mypt_spec.findings import Finding, with_help
 
 _FORM = ("role", "type")  # keys of how something is written, which differs in canonical records
 _MOVED = {"MYP250"}  # findings about parts that are elsewhere in the canonical record
@@ -130,7 +130,7 @@ class Converter:
         out = replace(out, losses=lost, kept=held(findings, lost))
         if out.record is not None:
             return out
-        first, *rest = map(told, out.findings)
+        first, *rest = map(with_help, out.findings)
         if self._unprompted(conversation, losses, out):
             first = replace(first, message=f"{first.message}; --system gives it one")
         return replace(out, findings=(first, *rest))

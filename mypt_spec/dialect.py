@@ -94,7 +94,7 @@ class Dialect:
         } | ({records.name: records.read_bytes()} if records.is_file() else {})
 
     @property
-    def kept(self) -> dict[str, bytes]:
+    def all_files(self) -> dict[str, bytes]:
         """Returns `files`, and the vocabulary where it is another than the dialect's, by name."""
         return self.files | ({} if self.vocabulary is None else self.vocabulary.copy)
 
@@ -450,7 +450,7 @@ def dialects() -> tuple[str, ...]:
     return tuple(sorted(_folders()))
 
 
-def told_by_records() -> tuple[str, ...]:
+def detectable_dialects() -> tuple[str, ...]:
     """Returns the names of the installed dialects whose records nobody else's look like, sorted.
 
     Records that a `records.toml` describes are those of chats in general, so nothing in them says
@@ -513,7 +513,7 @@ def _on_vocabulary(bare: Dialect, vocabulary: Vocabulary) -> Dialect:
         unfit = next((tag for tag in bare.table.special if tag in vocabulary.unfit), None)
         if unfit is not None:
             raise ValueError(f"the vocabulary: the tag {unfit!r} {vocabulary.unfit[unfit]}")
-        table = bare.table.on(vocabulary.name, vocabulary.ids, vocabulary.special)
+        table = bare.table.with_vocabulary(vocabulary.name, vocabulary.ids, vocabulary.special)
         table = replace(table, composed=vocabulary.composed)
     except ValueError as error:
         raise VocabularyError(f"{bare.spec}: {error}") from None

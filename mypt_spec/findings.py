@@ -78,7 +78,7 @@ def regraded(finding: Finding, severity: str) -> Finding:
     return out
 
 
-def told(finding: Finding) -> Finding:
+def with_help(finding: Finding) -> Finding:
     """Returns the finding with its help in its message, for reports that show no more."""
     hint = f" ({finding.help})" if finding.help else ""
     return replace(finding, message=finding.message + hint)

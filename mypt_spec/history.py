@@ -24,7 +24,7 @@ HISTORIES = {
 """What each name of a policy makes of a conversation."""
 
 
-def known(policy: str) -> str:
+def valid_policy(policy: str) -> str:
     """Returns a policy of `HISTORIES`. Raises ValueError for any other name."""
     if policy not in HISTORIES:
         raise ValueError(f"no history {policy!r}; known are {', '.join(HISTORIES)}")
@@ -38,7 +38,7 @@ def episodes(
     each answer once, and `steps` are as in `beginnings`. Raises ValueError for another policy, and
     where no turn can be told.
     """
-    if known(policy) == "keep":
+    if valid_policy(policy) == "keep":
         return [episode]
     if policy == "official":
         return [official(episode, table)]
@@ -147,7 +147,7 @@ def _ends(messages: Iterable[Message], table: TokenTable, automaton: Automaton) 
     return state in automaton.accepts
 
 
-def held(messages: Iterable[Message], table: TokenTable) -> tuple[int, int]:
+def count_dropped(messages: Iterable[Message], table: TokenTable) -> tuple[int, int]:
     """Returns how many blocks there are of those that history drops: with content, and empty."""
     drops = table.history.drops
     texts = [p.text for m in messages for p in m.parts if p.kind in drops]

@@ -277,11 +277,11 @@ class TokenTable:
     `special` maps each single-id tag to its id, `ordinary` are the ids of text, and `pad` is an id
     that means nothing: it fills up rows. All other ids below `vocab_size` mean nothing either.
     Where the table is made for another vocabulary than GPT-2's, `required` is it; `declared_ids`
-    are the ids that it says of tags. Before `on` was called, there are no ids of text then, and ids
-    of other tags are below zero. `models` are those whose vocabulary ids are made with,
-    if the table does not name it. `untagged` is the kind of block that they write without its tags,
-    too (`damage.untagged`). With `glue`, what is between two special ids is encoded
-    together. `composed` says that models with the vocabulary see texts in NFC.
+    are the ids that it says of tags. Before `with_vocabulary` was called, there are
+    no ids of text then, and ids of other tags are below zero. `models` are those whose vocabulary
+    ids are made with, if the table does not name it. `untagged` is the kind of block that they
+    write without its tags, too (`damage.untagged`). With `glue`, what is between two special ids is
+    encoded together. `composed` says that models with the vocabulary see texts in NFC.
     """
 
     name: str
@@ -309,7 +309,7 @@ class TokenTable:
     composed: bool = False
     history: History = History()
 
-    def on(self, base: str, ordinary: IdSet, ids: Mapping[str, int]) -> TokenTable:
+    def with_vocabulary(self, base: str, ordinary: IdSet, ids: Mapping[str, int]) -> TokenTable:
         """Returns the same table on another base vocabulary, which has these ids of text.
 
         `ids` are the ids of its own special tokens. A tag that is one of them has its id, then

@@ -11,7 +11,7 @@ from typing import cast
 from mypt_convert.bridges.steps import Bridge
 from mypt_spec.adapters.declared import Declared
 from mypt_spec.adapters.messages import Messages
-from mypt_spec.dialect import dialect, dialects, folder, is_folder, told_by_records
+from mypt_spec.dialect import detectable_dialects, dialect, dialects, folder, is_folder
 
 _NEEDED = {"user": "user", "text": "assistant"}  # kinds of steps, and the roles that say them
 
@@ -19,7 +19,7 @@ _NEEDED = {"user": "user", "text": "assistant"}  # kinds of steps, and the roles
 def bridge_of(name: str) -> Bridge:
     """Returns the bridge of a dialect. Raises KeyError for one whose records have none."""
     own = folder(name).name
-    if name in dialects() and name not in told_by_records():
+    if name in dialects() and name not in detectable_dialects():
         from mypt_convert.bridges.messages import MessageBridge
 
         return MessageBridge.of(dialect(name))

@@ -21,7 +21,7 @@ from mypt_cli.jsonl.blocks import Source, blocks
 from mypt_cli.jsonl.layout import MAGIC
 from mypt_cli.jsonl.records import record_blocks
 from mypt_spec.bodies.strict_json import Fault, loads
-from mypt_spec.dialect import Dialect, shaped, told_by_records
+from mypt_spec.dialect import Dialect, detectable_dialects, shaped
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 from mypt_spec.table import TEXT
@@ -74,7 +74,7 @@ def candidates(first: str, kind: str = "record") -> list[Dialect]:
 
 def in_order(first: str, kind: str = "record") -> list[str]:
     """Returns the names of the dialects that a source of a kind may have, `first` in front."""
-    known = told_by_records() if kind == "record" else mypt_spec.dialects()
+    known = detectable_dialects() if kind == "record" else mypt_spec.dialects()
     return sorted(known, key=lambda name: name != first)
 
 
@@ -137,7 +137,7 @@ def elsewhere_than(
     its shape. Where the records of `dialect` are chats as other tools write them, such a chat is in
     no other dialect, whichever can read it, too.
     """
-    a_chat = dialect.name not in told_by_records()
+    a_chat = dialect.name not in detectable_dialects()
 
     def fits(record: object, name: str) -> bool:
         with suppress(Exception):  # the check of the line reports it

@@ -19,7 +19,7 @@ from mypt_lint.settings.settings import Settings
 from mypt_records.chat import ROLES
 from mypt_records.names import FOUND, OTHER
 from mypt_records.reading import meant
-from mypt_spec.dialect import RECORDS, Dialect, folder, told_by_records
+from mypt_spec.dialect import RECORDS, Dialect, detectable_dialects, folder
 from mypt_spec.extra_keys import extra_key
 from mypt_spec.findings import Finding
 
@@ -103,13 +103,13 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
         if not any(failures(record, dialect) for record in found):
             return ""  # safe fixes repair all
     most = 1 if definite else best  # errors that another dialect has not
-    others = told_by_records() if best else ()
+    others = detectable_dialects() if best else ()
     return "" if any(_worse(_reader(other), found, best) < most for other in others) else shape
 
 
 def _of_no_format(found: Sequence[object], name: str) -> bool:
     """Returns whether records have no key that could be the messages of any dialect."""
-    names = {*told_by_records(), *({name} - {AUTO})}
+    names = {*detectable_dialects(), *({name} - {AUTO})}
     keys = {mypt_spec.dialect(known_dialect(each)).adapter.SCHEMA.messages for each in names}
     records = [record for record in found if isinstance(record, dict)]
     return bool(records) and not any(
@@ -170,7 +170,7 @@ def _errors(findings: Iterable[Finding]) -> int:
 def _keys() -> frozenset[str]:
     from mypt_records.shapes import SHAPES
 
-    schemas = [mypt_spec.dialect(name).adapter.SCHEMA for name in told_by_records()]
+    schemas = [mypt_spec.dialect(name).adapter.SCHEMA for name in detectable_dialects()]
     tables = [*(schema.top for schema in schemas), *(shape.TOP for shape in SHAPES.values())]
     return frozenset(key for table in tables for key in table)
 

@@ -67,7 +67,7 @@ class Option:
             return any(value == v and value.__class__ is v.__class__ for v in self.values)
         return isinstance(value, str)
 
-    def says(self, values: Mapping[str, Any]) -> str:
+    def text_for(self, values: Mapping[str, Any]) -> str:
         """Returns the text of the option for those of a record; "" for none."""
         if not self.name:
             return self.text
@@ -107,7 +107,7 @@ class TemplateOptions:
         """Returns the text of the options of a record; "" where it gives none that has a text."""
         if not any(option.text and option.name in values for option in self.options if option.name):
             return ""
-        return "".join(o.says(values) for o in self.options if tools or not o.tools)
+        return "".join(o.text_for(values) for o in self.options if tools or not o.tools)
 
     def empty_thought(self, values: Mapping[str, Any]) -> bool:
         """Returns whether prompts with these options end with an empty thought."""

@@ -26,7 +26,7 @@ from mypt_lint.settings.settings import NO_SETTINGS, Settings
 from mypt_spec.adapters.message_splitter import MessageSplitter
 from mypt_spec.encoder import Mask
 from mypt_spec.episode import Episode, events_of
-from mypt_spec.findings import RULES, Finding, told
+from mypt_spec.findings import RULES, Finding, with_help
 from mypt_spec.history import beginnings, by_model, official, turn_starts
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import turns
@@ -224,7 +224,7 @@ class Encoder:
         episode, findings = self.checker.read(record)
         against = self._against([*about, *findings])
         if episode is None or against:
-            return _refused(*(map(told, against) if self.checker.shape else against))
+            return _refused(*(map(with_help, against) if self.checker.shape else against))
         warned = Counter(
             graded.code
             for f in (*about, *findings)

@@ -21,7 +21,7 @@ from mypt_cli.store import Store, StoreError, is_url
 from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
 from mypt_records.names import NAMES
-from mypt_spec.dialect import told_by_records
+from mypt_spec.dialect import detectable_dialects
 from mypt_train.data.assembly.collection import SPLITS, rejected
 from mypt_train.data.assembly.summary import dumped, manifest, reasons, unwritable
 from mypt_train.data.assembly.totals import Totals
@@ -150,7 +150,7 @@ def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
         of_other_tools = dict(source.rules.values).get("records") in NAMES
         if source.local and 0 < lines[source.path] == refused[source.path] and not of_other_tools:
             one = Source(source.path, source.packing, source.bytes)
-            others = elsewhere_than(one, plan.options.loaded_dialect, told_by_records())[0]
+            others = elsewhere_than(one, plan.options.loaded_dialect, detectable_dialects())[0]
             if names := [dialect.name for dialect in others]:
                 out += f"; {source.path} is {either(names)}: use --dialect {names[0]}"
     return out
@@ -168,7 +168,7 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
             splits[name] += shards
     if not totals.add_up or totals.all.lines != sealed.lines:
         raise PlanError(f"the lines do not add up: {totals.all.as_dict()}; please report this")
-    for name, content in plan.options.loaded_dialect.kept.items():
+    for name, content in plan.options.loaded_dialect.all_files.items():
         put(plan, name, content, alone=alone)
     return manifest([source.described() for source in plan.inputs], plan.options, totals, splits)
 

@@ -255,7 +255,7 @@ class _Run:
         self.optimizer = adamw(model, c)
         if last is not None:
             restore(last, model, self.optimizer, world)
-        beside = self.train.dialect.kept | checkpoint.generation_of(last or source)
+        beside = self.train.dialect.all_files | checkpoint.generation_of(last or source)
         self.saver = Saver(out, model, self.optimizer, c, world, beside, store)
         self.best = math.inf if before is None else before.get("best", math.inf)
         self.stale = 0  # validations since the best one

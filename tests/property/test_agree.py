@@ -15,7 +15,7 @@ from mypt.lint.cli import main as lint
 from mypt.view import main as view
 from mypt_lint.run.plan import Plan
 from mypt_lint.settings.config import Config
-from mypt_spec.dialect import told_by_records
+from mypt_spec.dialect import detectable_dialects
 from tests.support.examples import examples
 from tests.support.maker import drawn
 from tests.support.shapes import RECORDS
@@ -33,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def files(random: Random) -> list[Any]:
     """Returns records of one kind, each perhaps with further keys, one perhaps of another."""
-    name = random.choice(told_by_records())
+    name = random.choice(detectable_dialects())
     kind = random.choice((SHAPED, ODD, [legal(random, name) for _ in range(3)]))
     records = [random.choice(kind) for _ in range(random.randint(1, 4))]
     if random.randrange(4) == 0:

@@ -8,7 +8,7 @@ from typing import Any
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_spec.encoder import Mask
-from mypt_spec.history import known
+from mypt_spec.history import valid_policy
 from mypt_train.data.formats import FORMATS, in_parquet, parquet, trainer_of
 
 _USUAL = {("mask", "model"), ("history", "keep")}
@@ -57,7 +57,7 @@ class Options:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mask", str(Mask.from_name(self.mask)))
-        if known(self.history) == "per-turn" and self.preferences:
+        if valid_policy(self.history) == "per-turn" and self.preferences:
             raise ValueError(
                 "preferences rank the last answers alone: leave out the history per-turn, or take "
                 "official"

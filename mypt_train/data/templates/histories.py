@@ -13,7 +13,7 @@ from typing import Any
 from mypt_cli.words import counted
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
-from mypt_spec.history import by_model, held, turn_starts
+from mypt_spec.history import by_model, count_dropped, turn_starts
 from mypt_spec.record_schema import WEIGHT
 from mypt_train.data.formats.options import Options
 
@@ -32,7 +32,8 @@ def tally(
     before: Episode, after: Episode, tokens: int, trained: int, dialect: Dialect
 ) -> Counter[str]:
     """Returns the counts of an episode: before a policy, and after it as tokens."""
-    given, kept = held(before.messages, dialect.table), held(after.messages, dialect.table)
+    table = dialect.table
+    given, kept = count_dropped(before.messages, table), count_dropped(after.messages, table)
     return Counter(
         thoughts_left_out=given[0] - kept[0],
         empty_thoughts=max(0, kept[1] - given[1]),

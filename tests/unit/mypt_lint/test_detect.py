@@ -21,7 +21,7 @@ from mypt.prepare.cli import main as prepare
 from mypt.view import main as view
 from mypt_cli.jsonl.blocks import Source
 from mypt_lint.check.detect import candidates, detect, elsewhere, elsewhere_than, error_count
-from mypt_spec.dialect import told_by_records
+from mypt_spec.dialect import detectable_dialects
 from tests.support.build import assistant, call, chat, lines, native, system, tool, user, write
 from tests.support.conversion import FEATURES
 from tests.support.linting import ROOT, Linter, codes
@@ -48,7 +48,7 @@ def example(name: str) -> bytes:
 
 @given(st.data())
 def test_the_dialect_or_one_that_fits_as_well(data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(told_by_records()))
+    name = data.draw(st.sampled_from(detectable_dialects()))
     drawn = data.draw(st.lists(records(name), min_size=1, max_size=3))
     best, others, sure = guess(jsonl(*drawn))
     assert sure
@@ -118,7 +118,7 @@ def test_a_misspelt_tag_in_every_line_is_a_sign_for_its_dialect() -> None:
     record = native(user(), assistant("so <MyPT_think>"))
     assert guess(jsonl(*[record] * 20))[0] == "mypt"
     source = Source("x", stream=io.BytesIO(jsonl(*[record] * 20)))
-    assert elsewhere_than(source, mypt_spec.dialect("mypt"), told_by_records())[0] == ()
+    assert elsewhere_than(source, mypt_spec.dialect("mypt"), detectable_dialects())[0] == ()
 
 
 def test_a_file_of_another_dialect_is_told_so(folder: Path, lint: Linter) -> None:
@@ -143,7 +143,7 @@ def test_a_file_of_another_dialect_is_told_so(folder: Path, lint: Linter) -> Non
     assert lint("x.jsonl", "--dialect", "usf-omega")[:2] == (0, [])
 
 
-CHATS = [name for name in mypt_spec.dialects() if name not in told_by_records()]
+CHATS = [name for name in mypt_spec.dialects() if name not in detectable_dialects()]
 
 
 def prepared(path: str, dialect: str, capsys: pytest.CaptureFixture[str]) -> str:

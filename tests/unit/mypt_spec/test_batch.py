@@ -144,8 +144,8 @@ def test_a_character_that_one_library_does_not_know_goes_the_slow_way(
     fresh: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     characters = batch._characters(GPT2_PATTERN)
-    monkeypatch.setattr(characters, "known", characters.known.copy())
-    characters.known[ord("é")] = 2
+    monkeypatch.setattr(characters, "verdicts", characters.verdicts.copy())
+    characters.verdicts[ord("é")] = 2
     assert characters.odd("cafés") == "é"
     texts = ["cafés", "tea", "\n\né's", "日本 é]"]
     ids, _ = fresh.encode_batch(texts)

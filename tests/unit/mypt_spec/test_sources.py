@@ -95,7 +95,7 @@ def test_ids_of_tags() -> None:
 def test_a_vocabulary_without_a_spare_special_token() -> None:
     tags = dict.fromkeys(mypt_spec.dialect("mypt").table.special)
     ranks = {bytes([b]): b + 3 for b in range(256)}
-    table = mypt_spec.dialect("mypt").table.on(
+    table = mypt_spec.dialect("mypt").table.with_vocabulary(
         "x", IdSet.from_ids(ranks.values()), {next(iter(tags)): 0}
     )
     assert table.pad == 259
