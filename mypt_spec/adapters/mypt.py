@@ -27,7 +27,7 @@ class MyPT(Adapter):
             "cite": MAYBE,
         },
         call=CALL | {"think": MAYBE},
-        more={"assistant_context": {"content": TEXT}},
+        extra_roles={"assistant_context": {"content": TEXT}},
     )
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:

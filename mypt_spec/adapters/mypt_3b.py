@@ -19,7 +19,9 @@ from mypt_spec.table import TokenTable
 class Phase3B(Adapter):
     """Knows the JSON of phase 3B's records."""
 
-    SCHEMA = tool_chat("tool_result", system=MAYBE, assistant={"content": TEXT}, call=CALL, more={})
+    SCHEMA = tool_chat(
+        "tool_result", system=MAYBE, assistant={"content": TEXT}, call=CALL, extra_roles={}
+    )
 
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
         """Returns the messages of a record; the context of a user message is a block before it."""

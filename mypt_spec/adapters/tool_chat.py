@@ -18,12 +18,12 @@ _CONTEXT = ("user", "context")
 
 
 def tool_chat(
-    result: str, *, system: Field, assistant: Fields, call: Fields, more: dict[str, Fields]
+    result: str, *, system: Field, assistant: Fields, call: Fields, extra_roles: dict[str, Fields]
 ) -> RecordSchema:
     """Returns the shape of the records: `result` is the role of a tool's result.
 
     `system` is the field of the system prompt, `assistant` and `call` are the keys of these two
-    messages, and `more` are the roles that only this dialect has.
+    messages, and `extra_roles` are the roles that only this dialect has.
     """
     return RecordSchema(
         top={
@@ -36,7 +36,7 @@ def tool_chat(
             "assistant": assistant,
             "assistant_toolcall": call,
             result: {"name": Field(NAME), "content": Field(JSON)},
-            **more,
+            **extra_roles,
         },
         aliases={
             **CHAT_ROLES,

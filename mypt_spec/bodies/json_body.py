@@ -79,8 +79,8 @@ class Call(NamedTuple):
 def written(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns arguments under the keys that they have in a "call", beside the name of the tool.
 
-    `name`, and `name` with `_` after it, get one more `_`; any other key stays. `argument_key` takes it
-    off, so no argument is lost and no two become one.
+    `name`, and `name` with `_` after it, get one more `_`; any other key stays. `argument_key`
+    takes it off, so no argument is lost and no two become one.
 
     >>> written({"name": "Ada", "name_": 1, "names": 2})
     {'name_': 'Ada', 'name__': 1, 'names': 2}
