@@ -28,7 +28,8 @@ from mypt_spec.bodies.strict_json import escape
 _LONGEST = 1 << 20  # bytes of a line
 _TEXTS = frozenset({"content", "value", "text", "reasoning_content", "thinking", "reasoning"})
 _ROLE = frozenset({"from", "role"})
-_KEPT = frozenset({"tools", "functions", "language"})  # of which the string itself says something
+# A finding about them depends on the value: the help about a label that is a number names one.
+_KEPT = frozenset({"tools", "functions", "language", "label"})
 _LEFT = frozenset({"text", "history", "response_format"})  # for the checker
 _SMALL = 1 << 53
 _WRITTEN = (str, bool, type(None))
@@ -76,6 +77,8 @@ class ChatSkeletons:
         elif kind is int or kind is float:
             if not (-_SMALL < value < _SMALL if kind is int else math.isfinite(value)):
                 raise NoSkeletonError
+            if key in _KEPT:
+                return value
             out.others[f"/{escape(key)}"] = value
             return 0 if kind is int else 0.5
         elif kind in _WRITTEN:

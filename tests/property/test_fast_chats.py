@@ -122,6 +122,15 @@ def test_texts_that_are_equal_stay_so(side: str, odd: list[Any]) -> None:
     assert found == known.checker.line(line, row=1, filename="f")
 
 
+def test_the_help_about_a_label_is_that_of_its_value() -> None:
+    cache = chats("sharegpt", "")
+    for label in (0, 1, 0):
+        line = json.dumps({"conversations": [], "label": label}).encode()
+        assert cache.line(line, row=2, filename="f") == cache.checker.line(
+            line, row=2, filename="f"
+        )
+
+
 @pytest.mark.parametrize("dialect", ["", "usf-omega"])
 def test_most_records_are_remembered(dialect: str) -> None:
     known = chats("sharegpt", dialect)
