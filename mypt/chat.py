@@ -117,8 +117,8 @@ def _run(chosen: argparse.Namespace) -> int:
                 screen.say("/help shows the commands", "dim")
             _talk(session)
         finally:
-            kept = session.keep()
-    return DONE if kept else FAILED
+            is_saved = session.keep()
+    return DONE if is_saved else FAILED
 
 
 def _session(chosen: argparse.Namespace, transcript: Path | None) -> Session:
@@ -155,13 +155,13 @@ def _leaving() -> Iterator[None]:
     Without this, a closed window ends the process in the middle of a turn. An exception that is
     raised where Python frees an object is lost, so it is raised again until it has been heard.
     """
-    asked: list[int] = []
+    signals: list[int] = []
 
     def leave(number: int, frame: Any) -> None:
-        if not asked:
-            asked.append(number)
+        if not signals:
+            signals.append(number)
             signal.setitimer(signal.ITIMER_REAL, _AGAIN, _AGAIN)
-        raise SystemExit(128 + asked[0])
+        raise SystemExit(128 + signals[0])
 
     before = {}
     for name in ("SIGTERM", "SIGHUP", "SIGALRM"):
@@ -171,7 +171,7 @@ def _leaving() -> Iterator[None]:
     try:
         yield
     finally:
-        if asked:
+        if signals:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)

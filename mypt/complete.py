@@ -16,9 +16,9 @@ _FILES = ("FILE", "DIR", "PATH", "GLOB", "OUT", "CHECKPOINT", ".jsonl", ".html")
 def complete(arguments: Sequence[str]) -> int:
     """Prints the answer to a script: its shell, and the words of the line up to the cursor."""
     shell, *words = arguments
-    found, files = candidates(words)
+    completions, files = candidates(words)
     print("files" if files else "words")
-    for word, about in found.items():
+    for word, about in completions.items():
         if shell == "zsh":
             print(word.replace(":", "\\:"), about, sep=":")
         else:
@@ -55,15 +55,15 @@ def _of_command(name: str, before: list[str], word: str) -> tuple[dict[str, str]
     action = parser._option_string_actions.get(last)
     if action is not None and action.nargs != 0:
         front = f"{option}=" if equals else ""
-        found = _values(action, value if equals else word)
-        files = found is None and any(part in str(action.metavar) for part in _FILES)
-        return {front + each: about for each, about in (found or {}).items()}, files
+        values = _values(action, value if equals else word)
+        files = values is None and any(part in str(action.metavar) for part in _FILES)
+        return {front + each: about for each, about in (values or {}).items()}, files
     if word.startswith("-"):
         options = {n: _help(action) for action in visible(parser) for n in action.option_strings}
         return _begin(options, word), False
     first = next(iter(parser._get_positional_actions()), None)
-    found = _values(first, word) if first and not before else None
-    return found or {}, found is None
+    values = _values(first, word) if first and not before else None
+    return values or {}, values is None
 
 
 def _values(action: Action, word: str) -> dict[str, str] | None:
@@ -75,8 +75,8 @@ def _values(action: Action, word: str) -> dict[str, str] | None:
         from mypt_spec import dialects
         from mypt_spec.dialect import registered
 
-        more = {"source": ("auto", *NAMES), "target": ()}.get(action.dest, ("auto",))
-        return _begin(dict.fromkeys([*more, *dialects(), *registered()], ""), word)
+        extra_names = {"source": ("auto", *NAMES), "target": ()}.get(action.dest, ("auto",))
+        return _begin(dict.fromkeys([*extra_names, *dialects(), *registered()], ""), word)
     if action.dest == "format":
         from mypt_lint.report import FORMATS
 

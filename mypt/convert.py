@@ -83,30 +83,30 @@ def _run(options: argparse.Namespace) -> int:
 
     def converter_of(source: Source) -> tuple[Converter, Source]:
         """Returns the converter by the settings of a source, and what to read instead of it."""
-        name, own, looked = plan.format_of(source, say)
+        name, settings, fresh_source = plan.format_of(source, say)
         try:
-            return from_settings.converter(own, name, options.target), looked
+            return from_settings.converter(settings, name, options.target), fresh_source
         except KeyError as error:
             raise UsageError(error.args[0]) from None
 
     say = saying(PROG, quiet=options.quiet)
     native = options.source == NATIVE
-    named = {"records": NATIVE} if native else {"dialect": options.source}
-    plan = planned(options, **named)
+    overrides = {"records": NATIVE} if native else {"dialect": options.source}
+    plan = planned(options, **overrides)
     sources = plan.files(options.paths, say=say)
-    found = [converter_of(source) for source in sources]
+    converters = [converter_of(source) for source in sources]
     report = Report(sys.stderr, on_loss=options.on_loss)
-    taken = [source.path for source in sources]
+    paths = [source.path for source in sources]
     with ExitStack() as stack:
-        output = stack.enter_context(Output(options.output, taken))
+        output = stack.enter_context(Output(options.output, paths))
         counts = (
-            stack.enter_context(Output(options.report, [*taken, options.output]))
+            stack.enter_context(Output(options.report, [*paths, options.output]))
             if options.report
             else None
         )
         bar = stack.enter_context(Bar(sources, quiet=options.quiet))
-        for converter, looked in found:
-            formats, source = formats_of(looked, converter)
+        for converter, fresh_source in converters:
+            formats, source = formats_of(fresh_source, converter)
             report.misnamed(source.path, converter.source, formats)
             for line in lines(source):
                 bar.at(line.position)

@@ -43,8 +43,8 @@ def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], S
 
     names = [name for name in (*detectable_dialects(), *SHAPES) if name != converter.source]
     others = {name: partial(fits, name=name, read=reader(name, _judge(name))) for name in names}
-    found, source = elsewhere(source, codes, others)
-    fewest = min((unknown[name] for name in found), default=0)
+    matches, source = elsewhere(source, codes, others)
+    fewest = min((unknown[name] for name in matches), default=0)
     if not refused and fewest >= unknown[converter.source]:
         return (), source
-    return tuple(name for name in found if unknown[name] == fewest), source
+    return tuple(name for name in matches if unknown[name] == fewest), source

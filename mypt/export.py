@@ -62,7 +62,7 @@ def _run(chosen: argparse.Namespace) -> int:
         raise rooms.ExportError("name the folder to write once, with --out DIR")
     refuse_url(out, what="a folder")
     if chosen.checkpoint is not None:
-        made = rooms.export(
+        report = rooms.export(
             chosen.checkpoint, out, dialect=chosen.dialect, vocabulary=chosen.vocab, servers=servers
         )
     elif not servers:
@@ -72,8 +72,8 @@ def _run(chosen: argparse.Namespace) -> int:
             dialect = mypt_spec.dialect(chosen.dialect or "mypt", vocabulary=chosen.vocab)
         except (KeyError, VocabularyError, SpecError) as error:
             raise rooms.ExportError(error.args[0]) from None
-        made = rooms.write_server_files(dialect, servers, out)
-    print(made)
+        report = rooms.write_server_files(dialect, servers, out)
+    print(report)
     return DONE
 
 

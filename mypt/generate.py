@@ -110,7 +110,7 @@ def _run(chosen: argparse.Namespace) -> int:
         for n in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")
     }
     show = None if chosen.json else _Raw(dialect) if chosen.raw else _Screen(dialect)
-    found = generate(
+    generation = generate(
         model,
         [prompt],
         decoder=decoder,
@@ -119,19 +119,19 @@ def _run(chosen: argparse.Namespace) -> int:
         **options,
     )[0]
     if show is None:
-        print(json.dumps(summary(found), ensure_ascii=False))
+        print(json.dumps(summary(generation), ensure_ascii=False))
     else:
         show.end()
     return DONE
 
 
-def _room(wanted: int, prompt: int, positions: int | None) -> int:
-    """Returns how many tokens may come after a prompt; says so if they are fewer than `wanted`.
+def _room(max_new_tokens: int, prompt: int, positions: int | None) -> int:
+    """Returns how many tokens may come after a prompt; reports a lower limit.
 
     Raises CliError for a prompt that is too long.
     """
-    if positions is None or prompt + wanted <= positions:
-        return wanted
+    if positions is None or prompt + max_new_tokens <= positions:
+        return max_new_tokens
     if prompt >= positions:
         raise CliError(
             f"the prompt has {prompt} tokens; the model has {positions} positions, for prompt and "
@@ -150,7 +150,7 @@ def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> 
     from mypt_infer.decode.base.schemas import SchemaWarning
     from mypt_infer.decode.decoder import Decoder
 
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always", SchemaWarning)
         decoder = Decoder(
             dialect,
@@ -162,7 +162,7 @@ def _decoder(chosen: argparse.Namespace, dialect: Dialect, tools: list[Any]) -> 
             skip_unreadable=chosen.skip_unreadable,
             response=_response(chosen),
         )
-    for line in (*(w.message for w in said), *(f"left out: {s.reason}" for s in decoder.skipped)):
+    for line in (*(w.message for w in notes), *(f"left out: {s.reason}" for s in decoder.skipped)):
         print(f"{PROG}: {line}", file=sys.stderr)
     return decoder
 
@@ -179,23 +179,23 @@ def _response(chosen: argparse.Namespace) -> Response | None:
     return Response(schema=json_of(chosen.response_schema))
 
 
-def summary(found: Generation) -> dict[str, Any]:
+def summary(generation: Generation) -> dict[str, Any]:
     """Returns what `--json` prints."""
-    episode, _ = found.episode
+    episode, _ = generation.episode
     record = None
     if isinstance(episode, Episode):
         try:
-            record = found.dialect.write(episode)
+            record = generation.dialect.write(episode)
         except ValueError:
             record = None
-    drawn = [s for s in found.steps if s.refused_mass is not None]
+    drawn = [s for s in generation.steps if s.refused_mass is not None]
     return {
-        "text": found.text,
-        "ended": found.ended,
-        "tokens": len(found.steps),
-        "forced": len(found.steps) - len(drawn),
-        "lost": round(found.refused_mass, 6),
-        "ids": found.ids,
+        "text": generation.text,
+        "ended": generation.ended,
+        "tokens": len(generation.steps),
+        "forced": len(generation.steps) - len(drawn),
+        "lost": round(generation.refused_mass, 6),
+        "ids": generation.ids,
         "record": record,
     }
 

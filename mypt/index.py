@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DONE = 0
 # The number of characters that are shown of a text that was found.
-_SHOWN = 160
+_WIDTH = 160
 
 PROG = "mypt-index"
 EPILOG = """\
@@ -107,12 +107,14 @@ def _offer(engine: WorkspaceEngine, port: int | None) -> None:
     from mypt_infer.workspace.tools import WorkspaceTools, toolbox
     from mypt_spec import __version__
 
-    made = server_of(toolbox(WorkspaceTools(engine)), name=PROG, version=__version__, seconds=30.0)
+    server = server_of(
+        toolbox(WorkspaceTools(engine)), name=PROG, version=__version__, seconds=30.0
+    )
     if port is None:
-        serve_stdio(made)
+        serve_stdio(server)
     else:
         print(f"{PROG}: http://127.0.0.1:{port}/mcp", file=sys.stderr)
-        serve_http(made, port)
+        serve_http(server, port)
 
 
 def _hits(engine: WorkspaceEngine, chunks: list[Chunk]) -> None:
@@ -127,8 +129,8 @@ def _hits(engine: WorkspaceEngine, chunks: list[Chunk]) -> None:
         if doc is not None:
             text = " ".join(chunk.text.split())
             place = f"{engine.base_dir / doc.path}  {doc.title}  ({chunk.chunk_id})"
-            more = display.ellipsis if len(text) > _SHOWN else ""
-            print(display.line(place), f"    {display.line(text[:_SHOWN])}{more}", sep="\n")
+            end = display.ellipsis if len(text) > _WIDTH else ""
+            print(display.line(place), f"    {display.line(text[:_WIDTH])}{end}", sep="\n")
 
 
 def _summary(report: Report, index: Path, *, verbose: bool) -> None:

@@ -56,10 +56,10 @@ def _legality_of(
     """
     # All processes take part.
     weights = {name: whole(weight).cpu() for name, weight in merged(model).items()}
-    found: dict[str, Any] = {}
+    shares: dict[str, Any] = {}
     if world.first:
         try:
-            found = measure(
+            shares = measure(
                 Llama(rebuilt(model, weights)),
                 corpus,
                 prompts=config.legality_prompts,
@@ -68,9 +68,9 @@ def _legality_of(
                 seed=config.seed,
             )
         except ValueError as error:
-            found = {"failed": str(error)}
+            shares = {"failed": str(error)}
     world.wait()
-    return found, _text(found)
+    return shares, _text(shares)
 
 
 def measure(
@@ -88,22 +88,22 @@ def measure(
     )
     chosen = choose(corpus, prompts, seed)
     ready = accepted([prompt for _, prompt in chosen], decoder)
-    kept = [
+    numbered_prompts = [
         (number, prompt)
         for (number, _), prompt in zip(chosen, ready, strict=True)
         if prompt is not None
     ]
     out: dict[str, Any] = {
-        "prompts": len(kept),
-        "refused_prompts": len(chosen) - len(kept),
+        "prompts": len(numbered_prompts),
+        "refused_prompts": len(chosen) - len(numbered_prompts),
         "temperature": temperature,
         "tools": [tool.name for tool in decoder.tools],
     }
-    phases = [int(corpus.phase[number]) for number, _ in kept]
+    phases = [int(corpus.phase[number]) for number, _ in numbered_prompts]
     for name, run in (("unconstrained", alone), ("constrained", constrained)):
         results: list[str] = []
-        for begin in range(0, len(kept), _BATCH):
-            part = [prompt for _, prompt in kept[begin : begin + _BATCH]]
+        for begin in range(0, len(numbered_prompts), _BATCH):
+            part = [prompt for _, prompt in numbered_prompts[begin : begin + _BATCH]]
             results += run(
                 llama,
                 part,
@@ -131,21 +131,21 @@ def choose(corpus: Corpus, count: int, seed: int) -> list[tuple[int, list[int]]]
     return out
 
 
-def _text(found: Mapping[str, Any]) -> str:
-    if not found:
+def _text(shares: Mapping[str, Any]) -> str:
+    if not shares:
         return ""
-    if "failed" in found:
-        return f"legality was not measured: {found['failed']}"
-    free, bound = (found[how]["legal"] for how in ("unconstrained", "constrained"))
+    if "failed" in shares:
+        return f"legality was not measured: {shares['failed']}"
+    free, bound = (shares[how]["legal"] for how in ("unconstrained", "constrained"))
     return f"{free:.1%} legal by itself, {bound:.1%} constrained"
 
 
 def _episodes(corpus: Corpus) -> list[Episode]:
-    found = (
+    episodes = (
         corpus.dialect.parse_ids(corpus.tokens(number)[0])[0]
         for number in range(min(len(corpus.episodes), _LOOKED_AT))
     )
-    return [episode for episode in found if episode is not None]
+    return [episode for episode in episodes if episode is not None]
 
 
 def _summary(results: Sequence[str], phases: Sequence[int]) -> dict[str, Any]:

@@ -14,11 +14,11 @@ DONE, FAILED = 0, 2
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command that the first word names; returns the exit status."""
-    name, *rest = [*(sys.argv[1:] if argv is None else argv)] or ["help"]
+    name, *args = [*(sys.argv[1:] if argv is None else argv)] or ["help"]
     if name in MODULES:
-        return command(name)(rest)
+        return command(name)(args)
     if name in ("help", "-h", "--help"):
-        return command(rest[0])(["--help"]) if rest and rest[0] in MODULES else _help(rest)
+        return command(args[0])(["--help"]) if args and args[0] in MODULES else _help(args)
     if name == "--version":
         from mypt_spec import __version__
 
@@ -28,13 +28,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         from mypt.complete import complete
         from mypt_cli.completion import command as script
 
-        return complete(rest) if name == "complete" else script(f"{PROG} completion", MODULES)(rest)
+        return complete(args) if name == "complete" else script(f"{PROG} completion", MODULES)(args)
     return _unknown(name)
 
 
-def _help(rest: list[str]) -> int:
-    if rest and rest[0] not in OWN:
-        return _unknown(rest[0])
+def _help(args: list[str]) -> int:
+    if args and args[0] not in OWN:
+        return _unknown(args[0])
     width = max(map(len, ABOUT)) + 2
     sections = {title: dict.fromkeys(group) for title, group in GROUPS.items()}
     lines = ["usage: mypt COMMAND [ARGUMENT ...]", ""]
@@ -49,9 +49,9 @@ def _help(rest: list[str]) -> int:
 
 
 def _unknown(name: str) -> int:
-    known = list(ABOUT)
-    print(f"mypt: error: no command {name!r}{suggestion(name, known)}", file=sys.stderr)
-    print(f"Commands: {', '.join(known)}.", file=sys.stderr)
+    names = list(ABOUT)
+    print(f"mypt: error: no command {name!r}{suggestion(name, names)}", file=sys.stderr)
+    print(f"Commands: {', '.join(names)}.", file=sys.stderr)
     return FAILED
 
 

@@ -30,24 +30,24 @@ def shard_items(folder: str, number: int) -> Iterator[Item]:
                 if at + len(shard.index) < number:
                     at += len(shard.index)
                     continue
-                for seen in episodes(
+                for item in episodes(
                     reader.dialect, shard, reader.mask, weighed="weighed" in reader.manifest
                 ):
                     at += 1
                     if at >= number:
-                        segments, lacks = encoded(reader.dialect, seen.episode, reader.mask)
-                        label = f"{folder}:{at} ({shard.name}, episode {seen.number})"
+                        segments, lacks = encoded(reader.dialect, item.episode, reader.mask)
+                        label = f"{folder}:{at} ({shard.name}, episode {item.number})"
                         text = (
-                            reader.dialect.tokenizer.decode(seen.ids)
-                            if seen.episode is None
+                            reader.dialect.tokenizer.decode(item.ids)
+                            if item.episode is None
                             else "ids"
                         )
                         yield Item(
                             label,
                             reader.dialect,
-                            seen.episode,
+                            item.episode,
                             segments,
-                            seen.findings,
+                            item.findings,
                             text,
                             lacks=lacks,
                         )

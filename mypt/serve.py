@@ -88,7 +88,7 @@ def _run(chosen: argparse.Namespace) -> int:
     if chosen.threads is not None:
         torch.set_num_threads(chosen.threads)
     service = _service(chosen)
-    made = application.app(service, key=key, hosts=LOOPBACK if key is None else None)
+    app = application.app(service, key=key, hosts=LOOPBACK if key is None else None)
     listening = _socket(chosen.host, chosen.port)
     host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
     print(
@@ -98,7 +98,7 @@ def _run(chosen: argparse.Namespace) -> int:
         file=sys.stderr,
         flush=True,
     )
-    config = uvicorn.Config(made, **settings(grace=chosen.grace))
+    config = uvicorn.Config(app, **settings(grace=chosen.grace))
     settle()
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has ended
         signal.signal(number, lambda *_: None)
@@ -150,7 +150,7 @@ def _service(chosen: argparse.Namespace) -> Service:
     for name in ("rows", "queue", "max_new_tokens", "timeout"):
         if getattr(chosen, name) < (0 if name == "queue" else 1):
             raise ValueError(f"--{name.replace('_', '-')} is {getattr(chosen, name)}")
-    named, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
+    folder, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
     model = loaded(chosen.model, chosen.device)
     limits = Limits(
         rows=chosen.rows,
@@ -162,7 +162,7 @@ def _service(chosen: argparse.Namespace) -> Service:
         model,
         dialect,
         name=chosen.name or Path(chosen.model).resolve().name,
-        folder=named,
+        folder=folder,
         system=chosen.system,
         tools=[*TOOL_REGISTRY, *chosen.tool],
         limits=limits,

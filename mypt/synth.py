@@ -51,19 +51,19 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_cli.progress import Bar
     from mypt_train.curriculum import episodes
 
-    made = episodes(
+    records = episodes(
         chosen.phase,
         chosen.n,
         seed=chosen.seed,
         split=chosen.split,
         dialect=DIALECT if chosen.dialect in (None, "auto") else chosen.dialect,
     )
-    shown = chosen.output != "-" or not sys.stdout.isatty()
+    shows_progress = chosen.output != "-" or not sys.stdout.isatty()
     with (
         Output(chosen.output, ()) as out,
-        Bar(chosen.n, unit="episodes", quiet=chosen.quiet or not shown) as bar,
+        Bar(chosen.n, unit="episodes", quiet=chosen.quiet or not shows_progress) as bar,
     ):
-        for number, record in enumerate(made, 1):
+        for number, record in enumerate(records, 1):
             out.write(record)
             bar.at(number)
     if not chosen.quiet:

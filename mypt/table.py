@@ -57,5 +57,5 @@ PROG = "mypt"
 
 def command(name: str) -> Command:
     """Returns a command."""
-    found: Command = import_module(MODULES[name]).main
-    return found
+    result: Command = import_module(MODULES[name]).main
+    return result

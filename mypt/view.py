@@ -127,7 +127,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.history != "keep":
             raise UsageError(f"--history: {path} holds what mypt-prepare has made; leave it out")
         items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
-        return _shown(items, path, NO_SETTINGS.counting, options)
+        return _show(items, path, NO_SETTINGS.counting, options)
     source, line = _source(options.file)
     checker, kind, source, doubt, counting = _checker(source, options)
     layouts = checker.dialect.table.layouts
@@ -138,10 +138,10 @@ def _run(options: argparse.Namespace) -> int:
     items = _items(checker, source, kind, line, doubt, options)
     if options.history != "keep":
         items = by_history(items, options.history)
-    return _shown(items, source.path, counting, options)
+    return _show(items, source.path, counting, options)
 
 
-def _shown(
+def _show(
     items: Iterator[Item], path: str, counting: Sequence[str], options: argparse.Namespace
 ) -> int:
     """Shows items as the options say; returns the exit status.
@@ -150,7 +150,7 @@ def _shown(
     """
     status = CLEAN
 
-    def judged() -> Iterator[Item]:
+    def watch_status() -> Iterator[Item]:
         nonlocal status
         for item in items:
             if any(f.severity in counting for f in item.findings):
@@ -158,11 +158,11 @@ def _shown(
             yield item
 
     if options.html is not None:
-        _page(judged(), path, options)
+        _page(watch_status(), path, options)
     elif options.view == "text":
-        _text(judged(), options.layout)
+        _text(watch_status(), options.layout)
     else:
-        _terminal(judged(), options.view or "chat")
+        _terminal(watch_status(), options.view or "chat")
     return status
 
 
@@ -193,22 +193,22 @@ def _checker(
     from mypt_records.names import TEXTS
 
     plan = planned(options, usual=DEFAULTS)
-    own = plan.of(source.path)
-    kind = "text" if own["kind"] == "text" else "record"
-    if kind == "text" and (own["dialect"] == AUTO or own.origin("dialect") == "default"):
-        guess = detect(source, kind, candidates(DEFAULTS["dialect"], kind), hidden(own))
+    settings = plan.of(source.path)
+    kind = "text" if settings["kind"] == "text" else "record"
+    if kind == "text" and (settings["dialect"] == AUTO or settings.origin("dialect") == "default"):
+        guess = detect(source, kind, candidates(DEFAULTS["dialect"], kind), hidden(settings))
         doubt = f"{guess.dialect.name} is taken for it: no tag of any dialect is at its beginning"
         doubt = "" if guess.sure else f"{doubt}; choose with --dialect"
-        return checker(own, guess.dialect), kind, guess.source, doubt, own.counting
-    said: list[str] = []
-    found = plan.resolved(source, said.append)
-    if found.formatless and found.own["records"] == TEXTS:
-        names, source = formats_of_texts(found.source)
-        found = found._replace(
-            dialect=next(iter(names), found.dialect), source=source, formatless=False
+        return checker(settings, guess.dialect), kind, guess.source, doubt, settings.counting
+    doubts: list[str] = []
+    resolution = plan.resolved(source, doubts.append)
+    if resolution.formatless and resolution.own["records"] == TEXTS:
+        names, source = formats_of_texts(resolution.source)
+        resolution = resolution._replace(
+            dialect=next(iter(names), resolution.dialect), source=source, formatless=False
         )
-    judge = found.checker(options.vocab)
-    return judge, kind, found.source, "; ".join(said), found.own.counting
+    judge = resolution.checker(options.vocab)
+    return judge, kind, resolution.source, "; ".join(doubts), resolution.own.counting
 
 
 def _items(
@@ -274,12 +274,12 @@ def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> No
     from mypt_cli.words import counted
     from mypt_view.page import collect, page
 
-    held, path = collect(items), options.html
+    collection, path = collect(items), options.html
     with Output(path, [source]) as output:
-        output.write_bytes(page(held, source))
+        output.write_bytes(page(collection, source))
     if path != "-" and not options.quiet:
-        shown = counted(len(held.rows), "episode")
-        print(f"mypt-view: wrote {path}: {shown} of {source}", file=sys.stderr)
+        episodes = counted(len(collection.rows), "episode")
+        print(f"mypt-view: wrote {path}: {episodes} of {source}", file=sys.stderr)
 
 
 main = Command(

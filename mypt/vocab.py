@@ -52,11 +52,11 @@ def _texts(chosen: argparse.Namespace) -> Iterator[str]:
     from mypt_spec.table import TEXT
 
     plan, say = planned(chosen), saying(PROG, quiet=chosen.quiet)
-    found = plan.files(chosen.paths, say=say)
-    d, rules, sources = plan.one_dialect(found, say, what="a vocabulary")
+    inputs = plan.files(chosen.paths, say=say)
+    d, rules, sources = plan.one_dialect(inputs, say, what="a vocabulary")
     with Bar(sources, quiet=chosen.quiet) as bar:
-        for source, own in zip(sources, rules, strict=True):
-            read = checker(own, d).read if own["records"] in NAMES else d.read
+        for source, settings in zip(sources, rules, strict=True):
+            read = checker(settings, d).read if settings["records"] in NAMES else d.read
             for line in lines(source):
                 bar.at(line.position)
                 episode, findings = read(line.value) if line.fault is None else (None, [line.fault])
@@ -78,12 +78,12 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_train.curriculum.bpe import learn
 
     refuse_url(chosen.output)
-    read = [0, 0]  # texts, bytes
+    totals = [0, 0]  # texts, bytes
 
     def counted() -> Iterator[str]:
         for text in _texts(chosen):
-            read[0] += 1
-            read[1] += len(text.encode())
+            totals[0] += 1
+            totals[1] += len(text.encode())
             yield text
 
     with Bar(chosen.size, unit="tokens", quiet=chosen.quiet) as bar:
@@ -95,8 +95,8 @@ def _run(chosen: argparse.Namespace) -> int:
         raise UsageError(f"{chosen.output}: cannot be written: {error.strerror or error}") from None
     if not chosen.quiet:
         print(
-            f"{chosen.output}: {len(ranks)} ids of text, learnt from {read[0]} texts of {read[1]} "
-            "bytes",
+            f"{chosen.output}: {len(ranks)} ids of text, learnt from {totals[0]} texts of "
+            f"{totals[1]} bytes",
             file=sys.stderr,
         )
     return DONE

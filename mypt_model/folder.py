@@ -39,8 +39,8 @@ def newest(folder: str | Path) -> Path:
     Returns the folder unchanged if it holds neither, so that a reader names it in its error.
     """
     folder = Path(folder)
-    found = [] if (folder / CONFIG).exists() else checkpoints(folder)
-    return found[-1] if found else folder
+    paths = [] if (folder / CONFIG).exists() else checkpoints(folder)
+    return paths[-1] if paths else folder
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -48,12 +48,12 @@ def checkpoints(folder: Path) -> list[Path]:
 
     Only whole checkpoints are found: a checkpoint gets its name after all its files are written.
     """
-    found = [
+    numbered_paths = [
         (int(p.name[5:]), p)
         for p in folder.glob("step_*")
         if p.name[5:].isdecimal() and (p / CONFIG).exists()
     ]
-    return [path for _, path in sorted(found)]
+    return [path for _, path in sorted(numbered_paths)]
 
 
 def beside(folder: str | Path, *names: str) -> Path | None:
@@ -82,26 +82,26 @@ def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
         if path.is_file()
         else config.is_file() and read_object(config)
     )
-    said = data.get("dialect") if isinstance(data, dict) else None
-    if not isinstance(said, str):
+    dialect = data.get("dialect") if isinstance(data, dict) else None
+    if not isinstance(dialect, str):
         return wanted or default
-    own = path.with_name("tokens.toml")
-    if own.is_file() and wanted in (None, said):
-        if (code := own.with_name("adapter.py")).exists():
+    tokens_file = path.with_name("tokens.toml")
+    if tokens_file.is_file() and wanted in (None, dialect):
+        if (code := tokens_file.with_name("adapter.py")).exists():
             raise ModelError(f"{code}: came with the model and is not run; remove it")
-        return f"{own.parent.as_posix()}/"
-    if own.is_file() and wanted and _same(own, Path(wanted) / own.name):
+        return f"{tokens_file.parent.as_posix()}/"
+    if tokens_file.is_file() and wanted and _same(tokens_file, Path(wanted) / tokens_file.name):
         return wanted
-    if wanted not in (None, said):
+    if wanted not in (None, dialect):
         raise ModelError(
-            f"{folder}: the model was trained on {said}, not on {wanted}; leave --dialect out"
+            f"{folder}: the model was trained on {dialect}, not on {wanted}; leave --dialect out"
         )
-    if wanted is None and ("/" in said or os.sep in said or said in (".", "..")):
+    if wanted is None and ("/" in dialect or os.sep in dialect or dialect in (".", "..")):
         # Its adapter.py would be run, and nobody here has named it.
         raise ModelError(
-            f"{path}: the dialect {said!r} is a folder; only a name is taken from data"
+            f"{path}: the dialect {dialect!r} is a folder; only a name is taken from data"
         )
-    return said
+    return dialect
 
 
 def _same(file: Path, other: Path) -> bool:
@@ -141,14 +141,14 @@ def raw_config(folder: Path) -> dict[str, Any]:
 def read_object(path: Path) -> dict[str, Any]:
     """Returns the JSON object in a file. Raises ModelError."""
     try:
-        found = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes())
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ModelError(f"{path}: expected an object")
-    return found
+    return value
 
 
 def _plain(raw: dict[str, Any]) -> bool:
@@ -180,9 +180,9 @@ def read_config(folder: Path) -> LlamaConfig:
     for nested in (raw.get("rope_parameters"), raw.get("rope_theta")):
         if isinstance(nested, dict):
             raw["rope_theta"] = nested.get("rope_theta", 10000.0)
-    known = {f.name for f in fields(LlamaConfig)}
+    names = {f.name for f in fields(LlamaConfig)}
     try:
-        return LlamaConfig(**{k: v for k, v in raw.items() if k in known})
+        return LlamaConfig(**{k: v for k, v in raw.items() if k in names})
     except TypeError as error:
         raise ModelError(f"{path}: {str(error).partition(') ')[2] or error}") from None
     except ModelError as error:
@@ -222,7 +222,7 @@ def check_layers(folder: Path) -> None:
         layers = part.get("num_hidden_layers") if isinstance(part, dict) else None
         if layers is None:
             continue
-        numbers = {int(found[1]) for name in names if (found := _LAYER.search(name))}
+        numbers = {int(match[1]) for name in names if (match := _LAYER.search(name))}
         count = len(numbers)
         if count and layers != count and not (layers == min(layers, count) and not _plain(raw)):
             raise ModelError(

@@ -63,8 +63,8 @@ class Attention(nn.Module):
         `cos` and `sin` are the rotations, (rows, 1, n, head). `attend` is described at `Attend`.
         """
         q, k, v = (self._heads(project(x)) for project in (self.q_proj, self.k_proj, self.v_proj))
-        seen = attend(layer, _turned(q, cos, sin), _turned(k, cos, sin), v)
-        out: Tensor = self.o_proj(seen.transpose(1, 2).reshape(x.shape))
+        context = attend(layer, _turned(q, cos, sin), _turned(k, cos, sin), v)
+        out: Tensor = self.o_proj(context.transpose(1, 2).reshape(x.shape))
         return out
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -207,22 +207,22 @@ def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
 
     Raises ModelError naming a weight that is missing or has another shape than `config` says.
     """
-    wanted = shapes(config)
-    missing = sorted(set(wanted) - set(weights))
+    expected_shapes = shapes(config)
+    missing = sorted(set(expected_shapes) - set(weights))
     if missing:
         raise ModelError(
             f"the weights lack {missing[0]} and {len(missing) - 1} others"
             if len(missing) > 1
             else f"the weights lack {missing[0]}"
         )
-    for name, shape in wanted.items():
+    for name, shape in expected_shapes.items():
         if tuple(weights[name].shape) != shape:
             raise ModelError(
                 f"{name} has shape {tuple(weights[name].shape)}, config.json says {shape}"
             )
     with torch.device("meta"):
         out = Transformer(config)
-    out.load_state_dict({name: weights[name] for name in wanted}, assign=True)
+    out.load_state_dict({name: weights[name] for name in expected_shapes}, assign=True)
     return out
 
 

@@ -42,7 +42,7 @@ def read_pieces(folder: Path) -> dict[str, Tensor]:
     Raises ModelError, naming the file, if one cannot be read, and naming the weight, if a piece of
     it is missing.
     """
-    return {name: read() for name, read in each_piece(folder).items()}
+    return {name: load() for name, load in each_piece(folder).items()}
 
 
 def each_piece(folder: Path) -> dict[str, Callable[[], Tensor]]:
@@ -50,19 +50,19 @@ def each_piece(folder: Path) -> dict[str, Callable[[], Tensor]]:
 
     Raises ModelError as `read_pieces` does, here and when a weight is read.
     """
-    found: dict[str, list[tuple[list[int], Callable[[], Tensor]]]] = {}
+    pieces_by_name: dict[str, list[tuple[list[int], Callable[[], Tensor]]]] = {}
     for path in files_of_weights(folder):
         opened = opened_tensors(path)
         try:
             info = json.loads(opened.metadata()[_INFO])
             for name in opened.keys():  # noqa: SIM118 -- it is no dictionary
                 at: list[int] = info[name][_OFFSETS]
-                found.setdefault(name, []).append((at, partial(opened.get_tensor, name)))
+                pieces_by_name.setdefault(name, []).append((at, partial(opened.get_tensor, name)))
         except (ValueError, KeyError, TypeError) as error:
             raise ModelError(f"cannot read {path}: {error}") from None
-    if not found:
+    if not pieces_by_name:
         raise ModelError(f"{folder / SHARDS} holds no weights")
-    return {name: partial(_joined, folder, name, pieces) for name, pieces in found.items()}
+    return {name: partial(_joined, folder, name, pieces) for name, pieces in pieces_by_name.items()}
 
 
 def opened_tensors(path: Path) -> Any:
@@ -84,12 +84,12 @@ def _joined(
 ) -> Tensor:
     import torch
 
-    read = [(begin, piece()) for begin, piece in pieces]
-    ends = [[at + n for at, n in zip(begin, piece.shape, strict=True)] for begin, piece in read]
+    parts = [(begin, piece()) for begin, piece in pieces]
+    ends = [[at + n for at, n in zip(begin, piece.shape, strict=True)] for begin, piece in parts]
     size = [max(end) for end in zip(*ends, strict=True)]
-    if sum(piece.numel() for _, piece in read) != math.prod(size):
+    if sum(piece.numel() for _, piece in parts) != math.prod(size):
         raise ModelError(f"{folder / SHARDS}: a piece of {name} is missing")
-    whole = torch.empty(size, dtype=read[0][1].dtype)
-    for (begin, piece), end in zip(read, ends, strict=True):
-        whole[tuple(map(slice, begin, end))] = piece
-    return whole
+    out = torch.empty(size, dtype=parts[0][1].dtype)
+    for (begin, piece), end in zip(parts, ends, strict=True):
+        out[tuple(map(slice, begin, end))] = piece
+    return out

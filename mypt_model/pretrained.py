@@ -95,8 +95,8 @@ class Pretrained(nn.Module):
         then: Callable[[Tensor, Tensor], Any],
     ) -> Any:
         """Returns `then(hidden, head)`; see `Transformer` for shapes."""
-        found = self.model(input_ids=ids, position_ids=at, use_cache=False, attend=attend)
-        hidden = found.last_hidden_state
+        output = self.model(input_ids=ids, position_ids=at, use_cache=False, attend=attend)
+        hidden = output.last_hidden_state
         return then(hidden.flatten(0, 1)[places], self.lm_head.weight)
 
     @torch.no_grad()
@@ -172,7 +172,7 @@ def open_pretrained(folder: Path) -> Pretrained:
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        found: Any = (
+        result: Any = (
             _of_pieces(folder)
             if is_sharded(folder)
             else AutoModelForCausalLM.from_pretrained(
@@ -180,12 +180,12 @@ def open_pretrained(folder: Path) -> Pretrained:
                 output_loading_info=True,
             )
         )  # fmt: skip
-        inner, told = found
+        inner, info = result
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
-        said = str(error).strip().partition("\n")[0]
-        raise ModelError(f"{folder}: transformers cannot read this model: {said}") from None
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelError(f"{folder}: transformers cannot read this model: {reason}") from None
     try:
-        if missing := sorted(told["missing_keys"]):
+        if missing := sorted(info["missing_keys"]):
             raise ModelError(f"the weights lack {missing[0]} ({len(missing)} are missing)")
         _check_shape(inner.config)
         out = _wrapped(inner)
@@ -210,8 +210,8 @@ def open_hollow(folder: Path, vocab_size: int) -> Pretrained:
         with torch.device("meta"):
             out = _wrapped(build(config, dtype=torch.float32)).grown(vocab_size)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        said = str(error).strip().partition("\n")[0]
-        raise ModelError(f"{folder}: transformers cannot read this model: {said}") from None
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelError(f"{folder}: transformers cannot read this model: {reason}") from None
     out.inner.to_empty(device="cpu")
     out.inner.tie_weights()
     return out
@@ -276,7 +276,7 @@ def _check_shape(config: Any) -> None:
 @torch.no_grad()
 def _check_logits(model: Pretrained) -> None:
     ids = torch.arange(_PROBE)[None] * 7919 % model.config.vocab_size
-    own = model(
+    logits = model(
         ids, torch.arange(_PROBE)[None], _causal, torch.arange(_PROBE), nn.functional.linear
     )
     inner = model.inner
@@ -285,8 +285,8 @@ def _check_logits(model: Pretrained) -> None:
         theirs = inner(input_ids=ids, use_cache=False).logits[0]
     finally:
         inner.set_attn_implementation(_NAME)
-    apart = float((own - theirs).abs().max() / theirs.std().clamp(min=1e-6))
-    if not apart < (1e-3 if own.dtype == torch.float32 else 0.3):
+    apart = float((logits - theirs).abs().max() / theirs.std().clamp(min=1e-6))
+    if not apart < (1e-3 if logits.dtype == torch.float32 else 0.3):
         raise ModelError(
             f"model_type {model.config.raw.get('model_type')!r} computes its logits in a way that "
             f"is not supported (they differ by {apart:.2g} standard deviations)"
@@ -298,11 +298,11 @@ def _causal(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def _again(forward: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def _again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Runs a layer whose activations are computed again, where there are to be gradients."""
     if torch.is_grad_enabled():
-        return checkpoint(forward, *given, use_reentrant=False, **named)
-    return forward(*given, **named)
+        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+    return forward(*args, **kwargs)
 
 
 def _register() -> None:
@@ -317,7 +317,7 @@ def _register() -> None:
 
 def _attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *,
-    attend: Attend, scaling: float | None = None, **more: Any,
+    attend: Attend, scaling: float | None = None, **kwargs: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Calls the attention of the forward pass, as transformers calls one.
 

@@ -91,8 +91,8 @@ class Block:
 
     def breaks(self, chunk: Chunk) -> list[tuple[int, int]]:
         """Returns where to break the text of one of its chunks into lines; see `line_breaks`."""
-        held = chunk.json or (self.look in ("call", "tool") and not chunk.is_tag)
-        return line_breaks(chunk.event.text) if held else []
+        breakable = chunk.json or (self.look in ("call", "tool") and not chunk.is_tag)
+        return line_breaks(chunk.event.text) if breakable else []
 
 
 def blocks_of(item: Item) -> tuple[list[Block], list[Finding]]:
@@ -116,7 +116,7 @@ def inline_kinds(dialect: Dialect) -> frozenset[tuple[str, str]]:
     A citation is such a block.
     """
     table, machine = dialect.table, dialect.automaton
-    found = set()
+    pairs = set()
     for state, stack in open_blocks(machine, table).items():
         behind = machine.steps[state].get(TEXT)
         if len(stack) != 1 or behind is None or stack[0] not in table.closers:
@@ -124,8 +124,8 @@ def inline_kinds(dialect: Dialect) -> frozenset[tuple[str, str]]:
         for name in machine.steps[behind]:
             kind = table.terminals[name].opens if name != TEXT else ""
             if kind and (table.openers[kind].body == "text" or table.openers[stack[0]].quotes):
-                found.add((stack[0], kind))
-    return frozenset(found)
+                pairs.add((stack[0], kind))
+    return frozenset(pairs)
 
 
 def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
@@ -195,26 +195,26 @@ def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
         yield _block_of("line", _value_of(value, ""))
         return
     members = value.items() if isinstance(value, dict) else [("line", value)]
-    for key, held in members:
+    for key, content in members:
         at = below("", key) if isinstance(value, dict) else ""
-        if not isinstance(held, list) or not any(isinstance(m, dict) for m in held):
-            yield _block_of(str(key), _value_of(held, at))
+        if not isinstance(content, list) or not any(isinstance(m, dict) for m in content):
+            yield _block_of(str(key), _value_of(content, at))
             continue
-        for i, message in enumerate(held):
+        for i, message in enumerate(content):
             here = below(at, str(i))
             if not isinstance(message, dict):
                 yield _block_of(str(key), _value_of(message, here))
                 continue
             tag = next((key for key in _ROLES if isinstance(message.get(key), str)), "")
-            rest = {k: v for k, v in message.items() if k != tag}
+            fields = {k: v for k, v in message.items() if k != tag}
             name = message[tag] if tag else str(key)
             block = _block_of(name)
             opener = dialect.table.openers.get(name)
             block.model = opener is not None and opener.body_by_model
-            if len(rest) == 1 and not rest.keys().isdisjoint(_CONTENTS):
-                block.chunks += [_value_of(v, below(here, k)) for k, v in rest.items()]
+            if len(fields) == 1 and not fields.keys().isdisjoint(_CONTENTS):
+                block.chunks += [_value_of(v, below(here, k)) for k, v in fields.items()]
             else:
-                block.chunks += _fields([(k, v, below(here, k)) for k, v in rest.items()])
+                block.chunks += _fields([(k, v, below(here, k)) for k, v in fields.items()])
             block.chunks = block.chunks or [Chunk(plain_event("", here))]
             yield block
 
@@ -224,7 +224,7 @@ def _metadata(item: Item) -> Iterator[Block]:
     record, episode = item.value, item.episode
     if not isinstance(record, dict) or episode is None:
         return
-    held = [
+    entries = [
         (k, v, below("", k))
         for k, v in record.items()
         if k in episode.meta or (k == "language" and episode.language is not None)
@@ -232,25 +232,25 @@ def _metadata(item: Item) -> Iterator[Block]:
     for key, messages in record.items():
         for i, message in enumerate(messages if isinstance(messages, list) else ()):
             at = below(below("", key), str(i))
-            held += [
+            entries += [
                 (f"{at[1:]}/{k}", v, below(at, k))
                 for k, v in (message.items() if isinstance(message, dict) else ())
                 if k.startswith("_")
             ]
-    if held:
-        yield Block("metadata", "not in the text", chunks=list(_fields(held)))
+    if entries:
+        yield Block("metadata", "not in the text", chunks=list(_fields(entries)))
 
 
-def _fields(held: Sequence[tuple[str, Any, str]]) -> Iterator[Chunk]:
+def _fields(entries: Sequence[tuple[str, Any, str]]) -> Iterator[Chunk]:
     """Yields one line for each field, of its name, its value and its pointer."""
-    for n, (name, value, pointer) in enumerate(held):
+    for n, (name, value, pointer) in enumerate(entries):
         lead = "\n" * bool(n) + f"{name}: "
         yield Chunk(plain_event(lead, pointer.rpartition("/")[0]), inline="key")
         yield _value_of(value, pointer)
 
 
 def _value_of(value: Any, pointer: str) -> Chunk:
-    return Chunk(plain_event(_shown(value), pointer), json=not isinstance(value, str))
+    return Chunk(plain_event(_as_text(value), pointer), json=not isinstance(value, str))
 
 
 def line_breaks(text: str) -> list[tuple[int, int]]:
@@ -284,13 +284,13 @@ def line_breaks(text: str) -> list[tuple[int, int]]:
     return out
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _place(item: Item, blocks: list[Block]) -> list[Finding]:
     """Puts each finding into the block that it is about. Returns the others."""
-    rest = []
+    remaining = []
     chunks = [(block, chunk) for block in blocks for chunk in block.chunks]
     for finding in item.findings:
         best, near = None, 3  # to have only the first key in common is not enough
@@ -299,13 +299,13 @@ def _place(item: Item, blocks: list[Block]) -> list[Finding]:
             if close > near:
                 best, near = (block, chunk), close
         if best is None:
-            rest.append(finding)
+            remaining.append(finding)
             continue
         best[0].findings.append(finding)
         mark = _mark(finding, best[1], item.dialect)
         if mark is not None:
             best[1].marks.append(mark)
-    return rest
+    return remaining
 
 
 _EXACT = 1 << 20

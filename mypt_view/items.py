@@ -90,14 +90,14 @@ def read_items(checker: Checker, source: Source, kind: str, line: int | None) ->
 def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
     """Yields one item for each record; `line` is its line, row, or number in an array."""
     first, row, noun = line or 1, 0, "line"
-    told: set[tuple[str, str]] = set()
+    reported_keys: set[tuple[str, str]] = set()
     for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         noun = "line" if block.kind == "lines" else "record"
         if block.too_long:
             row = block.first_row
             if row >= first:
-                found = too_long(checker, block, row, source.path)
-                yield _unread(checker, source, row, block.data.decode("utf-8", "replace"), found)
+                findings = too_long(checker, block, row, source.path)
+                yield _unread(checker, source, row, block.data.decode("utf-8", "replace"), findings)
             continue
         lines = block.lines()
         for row, raw in enumerate(lines, block.first_row):
@@ -105,17 +105,17 @@ def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item
                 continue
             if block.broken and row == block.first_row + len(lines) - 1:
                 break  # the piece of a line where a damaged file ends
-            yield _once(record(checker, raw, row, source.path), told)
+            yield _once(record(checker, raw, row, source.path), reported_keys)
         if block.broken:
             row = block.first_row + max(0, len(lines) - 1)
             if row >= first:
-                found = broken_off(checker, block, row, source.path)
+                findings = broken_off(checker, block, row, source.path)
                 yield _unread(
                     checker,
                     source,
                     row,
                     lines[-1].decode("utf-8", "replace") if lines else "",
-                    found,
+                    findings,
                 )
     _need(source, row, first, noun)
 
@@ -209,14 +209,14 @@ def by_history(items: Iterable[Item], history: str) -> Iterator[Item]:
             yield item
             continue
         try:
-            made = item.dialect.trained(item.episode, history=history)
+            episodes = item.dialect.trained(item.episode, history=history)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        for number, episode in enumerate(made, 1):
+        for number, episode in enumerate(episodes, 1):
             segments, lacks = encoded(item.dialect, episode, mask)
             yield replace(
                 item,
-                label=item.label + f", episode {number} of {len(made)}" * (len(made) > 1),
+                label=item.label + f", episode {number} of {len(episodes)}" * (len(episodes) > 1),
                 episode=episode,
                 segments=segments,
                 findings=item.findings if number == 1 else (),
@@ -227,13 +227,13 @@ def by_history(items: Iterable[Item], history: str) -> Iterator[Item]:
 
 def first(items: Iterable[Item], number: int | None) -> Iterator[Item]:
     """Yields the first `number` items (None: all); empty lines are shown and not counted."""
-    shown = 0
+    count = 0
     for item in items:
-        if number is not None and shown >= number:
+        if number is not None and count >= number:
             return
         yield item
-        shown += bool(item.raw.strip())
-        if number is not None and shown >= number:
+        count += bool(item.raw.strip())
+        if number is not None and count >= number:
             return  # before the next one is read: it may not be there yet
 
 
@@ -249,12 +249,12 @@ def outline(item: Item) -> tuple[int, int | None]:
     The phase is None where the dialect has none.
     """
     table = item.dialect.table
-    found = [table.terminals.get(e.terminal) for e in item.events() or ()]
-    opened = [terminal.opens if terminal else "" for terminal in found]
+    tags = [table.terminals.get(e.terminal) for e in item.events() or ()]
+    opened = [terminal.opens if terminal else "" for terminal in tags]
     turns = sum(map(table.begins_turn, opened, [*opened[1:], ""]))
     if not table.phases or item.episode is None:
         return turns, None
-    needed = [t.phase for t in found if t and not t.closes] + [table.multi_turn_phase] * (turns > 1)
+    needed = [t.phase for t in tags if t and not t.closes] + [table.multi_turn_phase] * (turns > 1)
     return turns, max(needed, default=1)
 
 
@@ -264,8 +264,8 @@ def tools_called(item: Item) -> list[str]:
     table, names = item.dialect.table, dict[str, None]()
     for part in call_parts(messages, table):
         in_tag = dict(part.attrs).get(NAME)
-        found = [in_tag] if in_tag else names_called(part.text, table.openers[part.kind].body)
-        names |= dict.fromkeys(found)
+        call_names = [in_tag] if in_tag else names_called(part.text, table.openers[part.kind].body)
+        names |= dict.fromkeys(call_names)
     return list(names)
 
 
@@ -293,12 +293,12 @@ def _placed(finding: Finding, span: tuple[int, int] | None) -> Finding:
     return regraded(replace(finding, pointer="", span=span), finding.severity)
 
 
-def _once(item: Item, told: set[tuple[str, str]]) -> Item:
-    """Returns an item without what was `told` already, and notes what is told once for a file."""
+def _once(item: Item, reported_keys: set[tuple[str, str]]) -> Item:
+    """Returns an item without the findings in `reported_keys`; adds those reported once per file."""
     keys = [(f.code, f.message) for f in item.findings]
-    kept = tuple(f for f, key in zip(item.findings, keys, strict=True) if key not in told)
-    told.update(key for key in keys if key[0] in OF_THE_FILE)
-    return item if len(kept) == len(keys) else replace(item, findings=kept)
+    fresh = tuple(f for f, key in zip(item.findings, keys, strict=True) if key not in reported_keys)
+    reported_keys.update(key for key in keys if key[0] in OF_THE_FILE)
+    return item if len(fresh) == len(keys) else replace(item, findings=fresh)
 
 
 def _need(source: Source, rows: int, line: int, noun: str = "line") -> None:

@@ -25,7 +25,7 @@ class Run(NamedTuple):
 class Unit(NamedTuple):
     """What stays together in a row: a character with its accents, or one escape."""
 
-    shown: str
+    text: str
     width: int
     style: str
     mark: str
@@ -41,11 +41,11 @@ class Row:
     def runs(self) -> Iterator[tuple[str, str]]:
         """Yields (text, style), with neighbours of one style joined."""
         for style, group in groupby(self.units, key=lambda unit: unit.style):
-            yield "".join(unit.shown for unit in group), style
+            yield "".join(unit.text for unit in group), style
 
     @property
     def text(self) -> str:
-        return "".join(unit.shown for unit in self.units)
+        return "".join(unit.text for unit in self.units)
 
     @property
     def marks(self) -> str:
@@ -61,20 +61,20 @@ def rows(runs: Iterable[Run], width: int, display: Display, *, ends: bool = Fals
     out = [Row()]
     space = 0  # units up to the last place where the row may be broken
     for unit in _units(runs, display, ends):
-        if unit.shown == "\n":
+        if unit.text == "\n":
             out.append(Row())
             space = 0
             continue
         while (row := out[-1]).units and row.width + unit.width > width:
-            rest = row.units[space:] if space else []
-            if rest:
+            tail = row.units[space:] if space else []
+            if tail:
                 del row.units[space:]
-                row.width -= sum(u.width for u in rest)
-            out.append(Row(rest, sum(u.width for u in rest)))
+                row.width -= sum(u.width for u in tail)
+            out.append(Row(tail, sum(u.width for u in tail)))
             space = 0
         row.units.append(unit)
         row.width += unit.width
-        if unit.shown == " ":
+        if unit.text == " ":
             space = len(row.units)
     return out
 

@@ -68,11 +68,11 @@ def collect(items: Iterable[Item]) -> Collected:
         out.dialect, out.phases = item.format, item.dialect.table.phases
         out.tags.add(item)
         out.rules |= {f.code: [f.name, f.severity] for f in item.findings}
-        blocks, rest = blocks_of(item)
+        blocks, remaining = blocks_of(item)
         if not part:
             out.starts.append(len(out.rows))
         out.rows.append(_row(item, blocks))
-        part.append(_json(_episode(item, blocks, rest)))
+        part.append(_json(_episode(item, blocks, remaining)))
         if sum(map(len, part)) > _PART:
             out.parts.append(_packed(part))
             part = []
@@ -81,7 +81,7 @@ def collect(items: Iterable[Item]) -> Collected:
     return out
 
 
-def page(held: Collected, source: str) -> bytes:
+def page(content: Collected, source: str) -> bytes:
     """Returns the page of what was collected from a source, a file by its name."""
     folder = files("mypt_view") / "assets"
     template, style, *scripts = (
@@ -93,16 +93,16 @@ def page(held: Collected, source: str) -> bytes:
         "version": __version__,
         "source": source,
         "name": ntpath.basename(source) or source,
-        "dialect": held.dialect,
-        "phases": list(held.phases),
-        "rules": held.rules,
-        "tags": [row._asdict() for row in held.tags.rows()],
-        "starts": held.starts,
-        "rows": held.rows,
+        "dialect": content.dialect,
+        "phases": list(content.phases),
+        "rules": content.rules,
+        "tags": [row._asdict() for row in content.tags.rows()],
+        "starts": content.starts,
+        "rows": content.rows,
     }
     parts = "\n".join(
         f'<script type="text/plain" id="part-{n}">{part}</script>'
-        for n, part in enumerate(held.parts)
+        for n, part in enumerate(content.parts)
     )
     slots = {
         "policy": policy,
@@ -165,10 +165,10 @@ def _row(item: Item, blocks: Sequence[Block]) -> dict[str, Any]:
     }
 
 
-def _episode(item: Item, blocks: Sequence[Block], rest: Sequence[Finding]) -> dict[str, Any]:
+def _episode(item: Item, blocks: Sequence[Block], remaining: Sequence[Finding]) -> dict[str, Any]:
     return {
         "lacks": item.lacks,
-        "findings": [_finding(f) for f in rest],
+        "findings": [_finding(f) for f in remaining],
         "blocks": [_block(block, item) for block in blocks],
     }
 

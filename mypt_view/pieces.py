@@ -21,19 +21,19 @@ def pieces(segment: Segment, tokenizer: Tokenizer) -> Iterator[tuple[list[int], 
     The texts join to the event's text.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    held: list[int] = []
+    ids: list[int] = []
     text = ""
     for number in segment.ids:
-        if not held and (alone := _alone(tokenizer, number)) is not None:
+        if not ids and (alone := _alone(tokenizer, number)) is not None:
             yield [number], alone
             continue
-        held.append(number)
+        ids.append(number)
         text += decoder.decode(tokenizer.decode_bytes([number]))
         if not decoder.getstate()[0]:
-            yield held, text
-            held, text = [], ""
-    if held:  # ids from elsewhere may stop inside a character
-        yield held, text + decoder.decode(b"", final=True)
+            yield ids, text
+            ids, text = [], ""
+    if ids:  # ids from elsewhere may stop inside a character
+        yield ids, text + decoder.decode(b"", final=True)
 
 
 @lru_cache(1 << 17)

@@ -57,19 +57,19 @@ class Terminal:
         )
         self._console = Console(file=stream, markup=False, highlight=False, emoji=False, **options)  # type: ignore[arg-type]
         self.plain = self._console.color_system is None or self._console.no_color
-        known = self._console.width if self._console.is_terminal else _WIDTH
-        self._width = max(width or known, 20)
+        console_width = self._console.width if self._console.is_terminal else _WIDTH
+        self._width = max(width or console_width, 20)
         self._fine = self.display.printable(_SOLID) == _SOLID
 
     def show(self, item: Item, view: str) -> None:
         """Prints one item in one of the views "chat", "mask", "ids" and "tree"."""
-        blocks, rest = blocks_of(item)
+        blocks, remaining = blocks_of(item)
         coded = item.segments is not None
         lacks = {"mask": "loss mask", "ids": "ids"}.get(view, "")
         self._head(item, "" if coded else lacks)
         if view == "mask" and coded:
             self._legend()
-        for finding in rest:
+        for finding in remaining:
             self._finding(finding)
         if view == "tree" or (view == "ids" and coded):
             for finding in [f for block in blocks for f in block.findings]:
@@ -124,8 +124,8 @@ class Terminal:
 
     def _bubbles(self, blocks: Iterable[Block], *, mask: bool) -> None:
         for block in blocks:
-            shown = block.look != "meta" or bool(block.findings)
-            if not (shown if mask else block.visible):
+            is_shown = block.look != "meta" or bool(block.findings)
+            if not (is_shown if mask else block.visible):
                 continue
             indent = _INDENT if block.model else 2 * block.nested
             self._bubble(block, indent, mask)
@@ -198,12 +198,12 @@ def summary(item: Item) -> str:
         words.append(f"{counted(total, 'token')}, {trained} trained{share}")
     if turns or item.episode is not None:
         words.append(counted(turns, "turn"))
-    found = [
+    counts = [
         counted(n, s)
         for s in ("error", "warning", "info")
         if (n := sum(f.severity == s for f in item.findings))
     ]
-    words.append(", ".join(found) or "no findings")
+    words.append(", ".join(counts) or "no findings")
     return f"{item.label}: {'; '.join(words)}"
 
 
@@ -221,7 +221,7 @@ def _runs(block: Block, style: str, mask: bool) -> Iterator[Run]:
         )
         under = TRAINED_MARK if trained else " "
         text, at = chunk.event.text, 0
-        whole = len(text)
+        length = len(text)
         if trained and chunk.segment is not None and chunk.segment.trailing:
             text = text.rstrip()
         breaks = [] if mask else block.breaks(chunk)
@@ -230,7 +230,7 @@ def _runs(block: Block, style: str, mask: bool) -> Iterator[Run]:
             yield Run(_laid_out(text, a, b, breaks), _POINTED[severity], _FINDING_MARK)
             at = b
         yield Run(_laid_out(text, at, len(text), breaks), base, under)
-        if len(text) < whole:
+        if len(text) < length:
             yield Run(chunk.event.text[len(text) :], MASKED, " ")
 
 
@@ -270,11 +270,11 @@ def _tree(blocks: list[Block], display: Display, width: int, *, fine: bool) -> I
             kind = chunk.inline or (block.kind if block.nested else "text")
             lead = inner + (last if i + 1 == len(parts) else branch)
             row = Text.assemble((lead, "dim"), (f"{display.line(kind)} ", "cyan"))
-            shown = quoted(chunk.event.text.encode("utf-8", "surrogatepass"), display)
+            line = quoted(chunk.event.text.encode("utf-8", "surrogatepass"), display)
             row.append(
-                shown
-                if len(shown) <= (room := max(20, width - row.cell_len))
-                else f"{shown[: room - len(display.ellipsis)]}{display.ellipsis}"
+                line
+                if len(line) <= (room := max(20, width - row.cell_len))
+                else f"{line[: room - len(display.ellipsis)]}{display.ellipsis}"
             )
             yield row
     for block in meta:
@@ -283,11 +283,11 @@ def _tree(blocks: list[Block], display: Display, width: int, *, fine: bool) -> I
 
 
 def _branch(lead: str, block: Block, group: list[Block], display: Display) -> Text:
-    held = [chunk.segment for b in group for chunk in b.chunks if chunk.segment is not None]
+    segments = [chunk.segment for b in group for chunk in b.chunks if chunk.segment is not None]
     row = Text.assemble(
         (lead, "dim"), (display.line(block.title), f"bold {_COLOURS.get(block.look, 'default')}")
     )
-    if held:
-        total, trained = sum(len(s.ids) for s in held), sum(sum(s.losses) for s in held)
+    if segments:
+        total, trained = sum(len(s.ids) for s in segments), sum(sum(s.losses) for s in segments)
         row.append(f"  {counted(total, 'token')}, {trained} trained", "dim")
     return row

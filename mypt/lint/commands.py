@@ -167,7 +167,7 @@ def _init(chosen: argparse.Namespace) -> int:
     path = FILES[0]
     if os.path.lexists(path):
         raise UsageError(f"{path} is here already; delete it first, or edit it")
-    known = candidates("")
+    dialects = candidates("")
     dialect, shape = chosen.dialect, ""
     if dialect is None:
         plan = Plan({}, find())
@@ -176,12 +176,12 @@ def _init(chosen: argparse.Namespace) -> int:
         except UsageError:
             dialect = "auto"
         else:
-            own, source = with_shape(plan.of(source.path), source, definite=False)
-            shape = own["records"] or ""
-            dialect = "" if shape else detect(source, "record", known).dialect.name
+            settings, source = with_shape(plan.of(source.path), source, definite=False)
+            shape = settings["records"] or ""
+            dialect = "" if shape else detect(source, "record", dialects).dialect.name
     first = f'dialect = "{dialect}"'
     if shape:
-        first = f'records = "{shape}"\n# dialect = "{known[0].name}"  # as a format, too'
+        first = f'records = "{shape}"\n# dialect = "{dialects[0].name}"  # as a format, too'
     with open(path, "x", encoding="utf-8") as out:
         out.write(STARTER.format(first=first))
     print(f"{path} written, for {about(shape) if shape else dialect}.")
@@ -207,7 +207,7 @@ def _check_dialect(chosen: argparse.Namespace) -> int:
     fine = True
     for result in check(place, chosen.vocab):
         mark = {True: "ok   ", False: "error", None: "note "}[result.fine]
-        print(f"{mark} {result.name}: {result.said}")
+        print(f"{mark} {result.name}: {result.detail}")
         fine = fine and result.fine is not False
     return 0 if fine else 1
 

@@ -50,18 +50,18 @@ class Document:
 
     text: str
     group: Group
-    found: list[Diagnostic]
+    findings: list[Diagnostic]
     starts: list[int] = field(repr=False)
 
     @staticmethod
     def of(text: str, group: Group) -> Document:
         """Lints a text with the checker of a group, whose one source has the document's name."""
         source = Source(group.sources[0].path, stream=io.BytesIO(encoded(text)))
-        found = [item for chunk in run(group.checker, [source], group.kind) for item in chunk.found]
+        items = [item for chunk in run(group.checker, [source], group.kind) for item in chunk.found]
         starts = [0]
         while (end := text.find("\n", starts[-1])) >= 0:
             starts.append(end + 1)
-        return Document(text, group, found, starts)
+        return Document(text, group, items, starts)
 
     def offset(self, row: int, column: int) -> int:
         """Returns the offset of a row and column, which count from 1, within the line."""
@@ -96,7 +96,7 @@ class Document:
                 0, self.text, fixer.text(encoded(self.text))[0].decode("utf-8", "replace")
             )
         out: list[Edit] = []
-        for row in sorted({item.row for item in self.found if fixer.wants(item.finding)}):
+        for row in sorted({item.row for item in self.findings if fixer.wants(item.finding)}):
             start, end = self.starts[row - 1], self._end(row)
             old, last = self.text[start:end], end == len(self.text)
             new, _ = fixer.line(encoded(old), row=row)
@@ -136,11 +136,11 @@ class Document:
             episode, faults = dialect.check(loads(line.strip()))
             if episode is None or any(fault.severity == "error" for fault in faults):
                 return
-            found = dialect.segments(episode)
+            segments = dialect.segments(episode)
         except (Fault, ValueError):
             return
         places = Places(line)
-        for segment in found:
+        for segment in segments:
             event = segment.event
             for at in (event.name_at, event.at) if event.terminal == TEXT else ():
                 if at is not None and at.pointer:
@@ -180,10 +180,10 @@ def _inside(places: Places, line: str, at: Place) -> tuple[int, int]:
     return (start + 1, end - 1) if at.span is None and line.startswith('"', start) else (start, end)
 
 
-def _apart(found: Iterator[Trained]) -> Iterator[Trained]:
+def _apart(ranges: Iterator[Trained]) -> Iterator[Trained]:
     """Yields the ranges in order, without those that overlap another."""
     last = 0
-    for item in sorted(found):
+    for item in sorted(ranges):
         if item.start >= last and item.end > item.start:
             yield item
             last = item.end

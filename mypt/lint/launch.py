@@ -99,10 +99,10 @@ def _outcomes(job: Job, engine: MakeEngine) -> Generator[Outcome]:
                 raise UsageError(f"{', '.join(paths)}: checking failed: {attempt.error}")
             waiting[attempt.unit] = attempt.result
             while first in waiting:
-                found = waiting.pop(first)
-                if isinstance(found, Refusal):
-                    raise UsageError(found.message)
-                yield from found
+                result = waiting.pop(first)
+                if isinstance(result, Refusal):
+                    raise UsageError(result.message)
+                yield from result
                 first += 1
 
 

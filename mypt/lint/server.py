@@ -27,7 +27,7 @@ from mypt_lint.run.plan import planned
 from mypt_spec import __version__
 from mypt_spec.rules.reference import page
 
-SHOWN = 1000  # diagnostics of a document: more make editors slow, and nobody reads them
+MAX_ITEMS = 1000  # diagnostics of a document: more make editors slow, and nobody reads them
 LEGEND = lsp.SemanticTokensLegend(
     token_types=["comment", "string"], token_modifiers=["masked", "trained"]
 )
@@ -97,9 +97,9 @@ class Desk:
     def __init__(self, server: LanguageServer, options: argparse.Namespace) -> None:
         self.server = server
         self._options = options
-        self._seen: dict[str, tuple[int | None, Document | None, Positions]] = {}
+        self._cache: dict[str, tuple[int | None, Document | None, Positions]] = {}
 
-    def look(self, uri: str) -> tuple[Document, Positions] | None:
+    def current_document(self, uri: str) -> tuple[Document, Positions] | None:
         """Returns a document as it is now, with its positions.
 
         None for one that is not open, and where its settings are faulty; the user gets a message.
@@ -107,24 +107,24 @@ class Desk:
         if uri not in self.server.workspace.text_documents:
             return None  # it was closed while the client asked
         open_ = self.server.workspace.get_text_document(uri)
-        seen = self._seen.get(uri)
-        if seen is None or seen[0] != open_.version:
+        entry = self._cache.get(uri)
+        if entry is None or entry[0] != open_.version:
             positions = Positions(
                 open_.source, self.server.workspace.position_codec.client_num_units
             )
             try:
-                found = self._linted(open_)
+                document = self._linted(open_)
             except UsageError as error:
-                found = None
+                document = None
                 self.server.window_show_message(
                     lsp.ShowMessageParams(lsp.MessageType.Error, f"mypt-lint: {error}")
                 )
-            seen = self._seen[uri] = (open_.version, found, positions)
-        _, found, positions = seen
-        return None if found is None else (found, positions)
+            entry = self._cache[uri] = (open_.version, document, positions)
+        _, document, positions = entry
+        return None if document is None else (document, positions)
 
     def forget(self, uri: str) -> None:
-        self._seen.pop(uri, None)
+        self._cache.pop(uri, None)
 
     def _linted(self, open_: TextDocument) -> Document:
         path = open_.path or open_.filename or "untitled.jsonl"
@@ -135,25 +135,27 @@ class Desk:
         return Document.of(open_.source, group._replace(sources=[replace(source, stream=None)]))
 
     def publish(self, uri: str) -> None:
-        found: list[lsp.Diagnostic] = []
-        seen, rest = self.look(uri), 0
-        if seen is not None:
-            document, positions = seen
-            found = [diagnostic(document, item, positions) for item in document.found[:SHOWN]]
-            rest = len(document.found) - SHOWN
-        if rest > 0:
-            more = f"{rest} more findings are not shown here; mypt-lint --show-all prints them"
-            found.append(
+        items: list[lsp.Diagnostic] = []
+        current, excess = self.current_document(uri), 0
+        if current is not None:
+            document, positions = current
+            items = [
+                diagnostic(document, item, positions) for item in document.findings[:MAX_ITEMS]
+            ]
+            excess = len(document.findings) - MAX_ITEMS
+        if excess > 0:
+            message = f"{excess} more findings are not shown here; mypt-lint --show-all prints them"
+            items.append(
                 lsp.Diagnostic(
                     positions.range(0, 0),
-                    more,
+                    message,
                     severity=lsp.DiagnosticSeverity.Warning,
                     source="mypt-lint",
                 )
             )
         version = self.server.workspace.get_text_document(uri).version
         self.server.text_document_publish_diagnostics(
-            lsp.PublishDiagnosticsParams(uri, found, version)
+            lsp.PublishDiagnosticsParams(uri, items, version)
         )
 
 
@@ -176,12 +178,12 @@ def diagnostic(document: Document, item: Diagnostic, positions: Positions) -> ls
 
 def hover(desk: Desk, params: lsp.HoverParams) -> lsp.Hover | None:
     """Returns the pages of the rules whose findings are at a position."""
-    if (seen := desk.look(params.text_document.uri)) is None:
+    if (current := desk.current_document(params.text_document.uri)) is None:
         return None
-    document, positions = seen
+    document, positions = current
     at = positions.offset(params.position)
     here = [
-        item for item in document.found if document.span(item)[0] <= at <= document.span(item)[1]
+        item for item in document.findings if document.span(item)[0] <= at <= document.span(item)[1]
     ]
     if not here:
         return None
@@ -194,12 +196,12 @@ def hover(desk: Desk, params: lsp.HoverParams) -> lsp.Hover | None:
 
 def actions(desk: Desk, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
     """Returns the fixes of the findings in a range, and one for all safe ones of the document."""
-    if (seen := desk.look(params.text_document.uri)) is None:
+    if (current := desk.current_document(params.text_document.uri)) is None:
         return []
-    document, positions = seen
+    document, positions = current
     start, end = positions.offset(params.range.start), positions.offset(params.range.end)
     uri, out = params.text_document.uri, []
-    for item in document.found:
+    for item in document.findings:
         fix, (first, last) = item.finding.fix, document.span(item)
         edits = document.fix(item)
         if fix is not None and edits and first <= end and start <= last:
@@ -241,14 +243,14 @@ def tokens(
 ) -> lsp.SemanticTokens:
     """Returns the loss mask, of the document or a range of it."""
     data: list[int] = []
-    if (seen := desk.look(params.text_document.uri)) is None:
+    if (current := desk.current_document(params.text_document.uri)) is None:
         return lsp.SemanticTokens(data)
-    document, positions = seen
-    wanted = (0, len(document.text))
+    document, positions = current
+    bounds = (0, len(document.text))
     if isinstance(params, lsp.SemanticTokensRangeParams):
-        wanted = positions.offset(params.range.start), positions.offset(params.range.end)
+        bounds = positions.offset(params.range.start), positions.offset(params.range.end)
     line = column = 0
-    for item in document.mask(*wanted):
+    for item in document.mask(*bounds):
         for first, last in positions.pieces(item.start, item.end):
             here, behind = positions.position(first), positions.position(last)
             if behind.character > here.character:

@@ -78,11 +78,11 @@ def watched(options: argparse.Namespace) -> NoReturn:
         raise UsageError(f"{url}: --watch looks at files here, and not into a store")
     plan = _plan(options)
     prepared = [path for path in options.paths if is_prepared(path)]
-    own = [path for path in (plan.config.path,) if path]
+    config_files = [path for path in (plan.config.path,) if path]
     watch(
         lambda: lint(options),
         lambda: [
-            *own,
+            *config_files,
             *prepared,
             *(
                 s.path
@@ -169,19 +169,19 @@ class _Session:
             for source in group.sources
             if source.stdin or source.size is None or source.stream is not None
         }
-        whole = ["what compares all records (--data-set)"] if self.plan.top["data-set"] else []
-        here = [*sorted(streams), *prepared, *map(str, options.template), *whole]
+        data_set = ["what compares all records (--data-set)"] if self.plan.top["data-set"] else []
+        here = [*sorted(streams), *prepared, *map(str, options.template), *data_set]
         if not (options.launcher and here):
             return ""
         return f"--launcher {options.launcher}: checked here, by one process: {', '.join(here)}"
 
     def _templates(self, codes: frozenset[str]) -> Iterator[Chunk]:
         top = self.plan.top
-        named = AUTO if top.origin("dialect") == "default" else top["dialect"]
+        dialect_name = AUTO if top.origin("dialect") == "default" else top["dialect"]
         for path in self.options.template:
             from mypt_lint.template.lint import lint_template
 
-            dialect = None if named == AUTO else named_dialect(named)
+            dialect = None if dialect_name == AUTO else named_dialect(dialect_name)
             yield from lint_template(path, dialect, codes, dict(top["severity"] or ()))
 
     def say(self, text: str) -> None:
@@ -271,7 +271,7 @@ class _Session:
         kinds = {group.kind for group in groups} or {self.plan.top["kind"]}
         total = Summary(unit_name=unit or (_UNITS[min(kinds)] if len(kinds) == 1 else "unit"))
         sources = [source for group in groups for source in group.sources]
-        found: set[Key] = set()
+        keys: set[Key] = set()
         accepted = self.known or frozenset()
         wants_all = options.write_baseline or self.known is None
         with self._outputs(sources, output) as out:
@@ -279,7 +279,7 @@ class _Session:
                 for chunk in chain(self._checked(groups), folders):
                     bar.at(chunk.position)
                     total.add(chunk.summary)
-                    found |= chunk.keys if wants_all else chunk.keys & accepted
+                    keys |= chunk.keys if wants_all else chunk.keys & accepted
                     for item in chunk.found:
                         out.finding(item)
                     if chunk.summary.files:
@@ -288,7 +288,7 @@ class _Session:
             if options.statistics:
                 print("\n".join(map(Display(sys.stdout).line, statistics(total))))
             sys.stdout.flush()
-        self._baseline(found, total)
+        self._baseline(keys, total)
         return total
 
     def _outputs(self, sources: list[Source], output: str | None) -> Outputs | Silent:
@@ -311,26 +311,26 @@ class _Session:
                 )
                 for group in groups
             )
-        whole: Iterator[Chunk] = iter(())
+        data_set: Iterator[Chunk] = iter(())
         if self.plan.top["data-set"]:
             from mypt_lint.dataset.compare import DataSet
 
             globs = self.plan.top["eval"] or ()
-            whole = DataSet(groups, eval_globs=globs, prompts=self.plan.eval_prompts).chunks()
-        return interleaved(lines, whole)
+            data_set = DataSet(groups, eval_globs=globs, prompts=self.plan.eval_prompts).chunks()
+        return interleaved(lines, data_set)
 
-    def _baseline(self, found: set[Key], total: Summary) -> None:
+    def _baseline(self, keys: set[Key], total: Summary) -> None:
         options, path = self.options, self.plan.baseline
         if options.write_baseline:
-            baseline.write(options.write_baseline, found)
+            baseline.write(options.write_baseline, keys)
             self.say(
-                f"{counted(len(found), 'finding')} written to {options.write_baseline}: known from "
+                f"{counted(len(keys), 'finding')} written to {options.write_baseline}: known from "
                 "now on."
             )
         elif self.known is not None and path:
-            gone = self.known - found
+            gone = self.known - keys
             if options.prune_baseline and gone:
-                baseline.write(path, self.known & found)
+                baseline.write(path, self.known & keys)
             self.say(f"{counted(total.known, 'finding')} known from {path}.")
             if gone:
                 done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
@@ -345,10 +345,10 @@ def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
             yield from check_folder(folder, codes)
 
 
-def _jobs(asked: int, group: Group) -> int:
+def _jobs(jobs: int, group: Group) -> int:
     if any(source.remote for source in group.sources):
         return 1  # a forked process cannot use a store, and each would read all of it
-    if asked > 0:
-        return asked
+    if jobs > 0:
+        return jobs
     size = sum(source.size or 0 for source in group.sources)
     return min(os.cpu_count() or 1, 8, max(1, size // _PARALLEL))

@@ -34,14 +34,14 @@ Unit = tuple[Piece, ...]
 class Part:
     """A file of the job: `checker` is the number of its checker, `kind` what it holds.
 
-    `whole` says that it is one piece, which is read as if it were alone.
+    `is_whole` says that it is one piece, which is read as if it were alone.
     """
 
     checker: int
     kind: str
     source: Source
     input: Input
-    whole: bool
+    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -83,30 +83,30 @@ def packed(job: Job) -> bytes:
     return pickle.dumps((mypt_spec.__version__, _fingerprints(job), pickle.dumps(job)))
 
 
-def check_unit(job: bytes, number: int) -> list[Outcome] | Refusal:
+def check_unit(data: bytes, number: int) -> list[Outcome] | Refusal:
     """Returns what is found in a unit, an outcome for each of its pieces."""
     try:
-        read, fast = _read(job)
-        if any(part.input.local for part in read.parts):
+        job, fast = _load_job(data)
+        if any(part.input.local for part in job.parts):
             with suppress(FileNotFoundError):  # then the files are not here either, which is said
-                os.chdir(read.folder)
-        return [_piece(read, fast, piece) for piece in read.units[number]]
+                os.chdir(job.folder)
+        return [_piece(job, fast, piece) for piece in job.units[number]]
     except UsageError as error:
         return Refusal(str(error))
 
 
 @lru_cache(maxsize=1)
-def _read(job: bytes) -> tuple[Job, list[FastChecker]]:
-    version, fingerprints, body = pickle.loads(job)
+def _load_job(data: bytes) -> tuple[Job, list[FastChecker]]:
+    version, fingerprints, body = pickle.loads(data)
     if version != mypt_spec.__version__:
         raise UsageError(
             f"a machine has version {mypt_spec.__version__} of mypt-tags, this is {version}; "
             "install the same on all"
         )
-    read: Job = pickle.loads(body)
-    if _fingerprints(read) != fingerprints:
+    job: Job = pickle.loads(body)
+    if _fingerprints(job) != fingerprints:
         raise UsageError("a machine has another grammar than this one; install the same on all")
-    return read, [FastChecker(checker) for checker in read.checkers]
+    return job, [FastChecker(checker) for checker in job.checkers]
 
 
 def _fingerprints(job: Job) -> list[str]:
@@ -115,9 +115,9 @@ def _fingerprints(job: Job) -> list[str]:
 
 def _piece(job: Job, fast: Sequence[FastChecker], piece: Piece) -> Outcome:
     part = job.parts[piece.file]
-    if part.whole:
-        found = list(run(job.checkers[part.checker], [part.source], part.kind))
-        return Outcome(found[:-1], found[-1])
+    if part.is_whole:
+        all_chunks = list(run(job.checkers[part.checker], [part.source], part.kind))
+        return Outcome(all_chunks[:-1], all_chunks[-1])
     checker = fast[part.checker]
     base = FAR if piece.start else 0
     chunks: list[Chunk] = []
@@ -132,13 +132,13 @@ def _piece(job: Job, fast: Sequence[FastChecker], piece: Piece) -> Outcome:
     return Outcome(chunks, ending, bool(last.broken))
 
 
-def _add(chunks: list[Chunk], more: Chunk) -> None:
+def _add(chunks: list[Chunk], chunk: Chunk) -> None:
     """Adds a chunk to the last one, as long as that is small."""
     if chunks:
         last = chunks[-1]
-        keys = len(last.summary.keys) + len(more.summary.keys)
-        if len(last.found) + len(more.found) <= MANY and keys <= MAX_KEYS:
-            last.join(more)
-            last.position = more.position
+        keys = len(last.summary.keys) + len(chunk.summary.keys)
+        if len(last.found) + len(chunk.found) <= MANY and keys <= MAX_KEYS:
+            last.join(chunk)
+            last.position = chunk.position
             return
-    chunks.append(more)
+    chunks.append(chunk)

@@ -29,8 +29,8 @@ def begin(folder: Path) -> list[Path]:
 
 def _write(folder: Path, file: Path, name: str) -> Path:
     """Writes a file of the starter, with the names of the dialect and of its folder in it."""
-    own = folder.absolute().name
-    path = folder / (f"{own}.lark" if file.suffix == ".lark" else file.name)
-    text = file.read_text(encoding="utf-8").replace("FOLDER", own).replace("NAME", name)
+    folder_name = folder.absolute().name
+    path = folder / (f"{folder_name}.lark" if file.suffix == ".lark" else file.name)
+    text = file.read_text(encoding="utf-8").replace("FOLDER", folder_name).replace("NAME", name)
     path.write_text(text, encoding="utf-8")
     return path

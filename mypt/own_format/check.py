@@ -27,7 +27,7 @@ from mypt_spec.table import END
 
 EPISODES = 200  # that are made by chance
 GENERATIONS = 30
-_SHOWN = 120  # characters of an example
+_LIMIT = 120  # characters of an example
 _KEYS = {"name", "record", "text", "trained", "findings"}
 
 
@@ -37,7 +37,7 @@ class Result:
 
     name: str
     fine: bool | None
-    said: str
+    detail: str
 
 
 def check(folder: Path, vocabulary: str | None = None) -> Iterator[Result]:
@@ -77,12 +77,12 @@ def _language(dialect: Dialect) -> Result:
     """Walks Lark's parser and the automaton side by side through all that Lark can reach."""
     grammar = next(data for name, data in dialect.files.items() if name.endswith(".lark"))
     first = make_parser(grammar.decode()).parse_interactive([]).as_immutable()
-    seen, queue = {tuple(first.parser_state.state_stack): dialect.automaton.start}, deque([first])
+    states, queue = {tuple(first.parser_state.state_stack): dialect.automaton.start}, deque([first])
     from lark import Token
 
     while queue:
         here = queue.popleft()
-        state = seen[tuple(here.parser_state.state_stack)]
+        state = states[tuple(here.parser_state.state_stack)]
         takes = here.accepts()
         allowed = set(dialect.automaton.steps[state])
         if takes - {END} != allowed or (END in takes) != dialect.automaton.accepting(state):
@@ -91,10 +91,10 @@ def _language(dialect: Dialect) -> Result:
         for terminal in allowed:
             following = here.feed_token(Token(terminal, ""))
             key = tuple(following.parser_state.state_stack)
-            if key not in seen:
-                seen[key] = dialect.automaton.steps[state][terminal]
+            if key not in states:
+                states[key] = dialect.automaton.steps[state][terminal]
                 queue.append(following)
-    return Result("grammar", True, f"Lark and the automaton agree in {len(seen)} configurations")
+    return Result("grammar", True, f"Lark and the automaton agree in {len(states)} configurations")
 
 
 def _texts(dialect: Dialect, episodes: list[Episode]) -> Result:
@@ -106,7 +106,7 @@ def _texts(dialect: Dialect, episodes: list[Episode]) -> Result:
                 return Result("text", False, f"no text: {error}")
             back, findings = dialect.parse(text)
             if back != episode:
-                return Result("text", False, f"does not come back: {_of(text, findings)}")
+                return Result("text", False, f"does not come back: {_example(text, findings)}")
     return Result("text", True, f"{len(episodes)} episodes come back from their texts")
 
 
@@ -120,7 +120,7 @@ def _ids(dialect: Dialect, episodes: list[Episode]) -> Result:
         back, findings = dialect.parse_ids(encoded.ids)
         if back != episode:
             text = dialect.tokenizer.decode(encoded.ids)
-            return Result("ids", False, f"does not come back: {_of(text, findings)}")
+            return Result("ids", False, f"does not come back: {_example(text, findings)}")
         tokens, trained = tokens + len(encoded.ids), trained + int(encoded.loss.sum())
     share = f"{trained / tokens:.0%} of their tokens are trained"
     return Result("ids", True, f"{len(episodes)} episodes come back from their ids; {share}")
@@ -137,7 +137,7 @@ def _records(dialect: Dialect, episodes: list[Episode]) -> Result:
     if not without:
         return Result("records", True, count)
     episode, why = min(without, key=lambda pair: len(dialect.serialize(pair[0])))
-    text = _of(dialect.serialize(episode), [])
+    text = _example(dialect.serialize(episode), [])
     fine = None if len(without) < len(episodes) else False
     return Result("records", fine, f"{count}; one that has none: {text}: {why}")
 
@@ -175,10 +175,10 @@ def _vector(dialect: Dialect, vector: dict[str, Any]) -> str:
         else:
             episode, findings = dialect.parse(vector[kind])
             findings += [] if episode is None else dialect.validate(episode)
-        found = Counter(f.code for f in findings)
-        if found != expected:
-            said = "; ".join(f"{f.code} {f.message}" for f in findings) or "nothing"
-            return f"the {kind} has other findings than {sorted(expected)}: {said}"
+        codes = Counter(f.code for f in findings)
+        if codes != expected:
+            listing = "; ".join(f"{f.code} {f.message}" for f in findings) or "nothing"
+            return f"the {kind} has other findings than {sorted(expected)}: {listing}"
         if episode is None or any(f.severity == "error" for f in findings):
             continue
         try:
@@ -222,7 +222,7 @@ def _generations(dialect: Dialect, episodes: list[Episode]) -> Result:
         outcome = dialect.check_prefix(dialect.tokenizer.decode(ids))
         if any(f.severity == "error" for f in outcome.findings):
             text = dialect.tokenizer.decode(ids)
-            return Result("decoder", False, f"an illegal turn: {_of(text, outcome.findings)}")
+            return Result("decoder", False, f"an illegal turn: {_example(text, outcome.findings)}")
         count += 1
         if count == GENERATIONS:
             break
@@ -231,6 +231,6 @@ def _generations(dialect: Dialect, episodes: list[Episode]) -> Result:
     return Result("decoder", True, f"{count} turns of random models are legal and in budget")
 
 
-def _of(text: str, findings: list[Finding]) -> str:
-    shown = json.dumps(text[:_SHOWN], ensure_ascii=False) + ("…" if len(text) > _SHOWN else "")
-    return shown + (f": {findings[0].code} {findings[0].message}" if findings else "")
+def _example(text: str, findings: list[Finding]) -> str:
+    quote = json.dumps(text[:_LIMIT], ensure_ascii=False) + ("…" if len(text) > _LIMIT else "")
+    return quote + (f": {findings[0].code} {findings[0].message}" if findings else "")

@@ -37,11 +37,11 @@ class Walks:
 
     def episodes(self, count: int) -> tuple[list[Episode], str]:
         """Returns (episodes, why): legal episodes, none twice, and why another was not."""
-        found: dict[str, Episode] = {}
+        episodes: dict[str, Episode] = {}
         why = "every tag needs an attribute that no example fits"
         for _ in range(2 * count):
             events = self._walk()
-            if events is None or len(found) == count:
+            if events is None or len(episodes) == count:
                 continue
             messages, findings = messages_of(events, self.dialect.table)
             episode = Episode(self.dialect.name, tuple(messages))
@@ -51,8 +51,8 @@ class Walks:
             if findings:
                 why = f"{findings[0].code} {findings[0].message}"
             else:
-                found.setdefault(repr(episode), episode)
-        return list(found.values()), why
+                episodes.setdefault(repr(episode), episode)
+        return list(episodes.values()), why
 
     def _walk(self) -> list[Event] | None:
         """Returns the events of an episode; None where no way leads to an end."""
@@ -117,12 +117,12 @@ class Walks:
         for state, row in enumerate(self._ways):
             for following in row.values():
                 before.setdefault(following, []).append(state)
-        found = {s: 0 for s in range(len(machine.steps)) if machine.accepting(s)}
-        queue = deque(found)
+        distances = {s: 0 for s in range(len(machine.steps)) if machine.accepting(s)}
+        queue = deque(distances)
         while queue:
             here = queue.popleft()
             for state in before.get(here, ()):
-                if state not in found:
-                    found[state] = found[here] + 1
+                if state not in distances:
+                    distances[state] = distances[here] + 1
                     queue.append(state)
-        return found
+        return distances

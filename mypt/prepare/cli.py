@@ -11,7 +11,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from mypt.prepare.options import DONE, REFUSED, add_inputs, add_output, asked, summary
+from mypt.prepare.options import DONE, REFUSED, add_inputs, add_output, request_of, summary
 from mypt.prepare.scale import ABOUT, subcommand
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
@@ -65,7 +65,7 @@ def _run(chosen: argparse.Namespace) -> int:
     workers = chosen.workers or os.cpu_count() or 1
     _refuse_url(chosen.out, workers)
     say = saying(PROG, quiet=chosen.quiet)
-    sources, rules, options = asked(chosen, say)
+    sources, rules, options = request_of(chosen, say)
     with Bar(sources, quiet=chosen.quiet) as bar:
         manifest = prepare(
             sources,
@@ -88,10 +88,10 @@ def _refuse_url(out: str, workers: int) -> None:
 
     if is_url(out):
         refuse_web_server(out)
-        shown = redacted(out)
-        plan = shlex.quote(shown)
+        url = redacted(out)
+        plan = shlex.quote(url)
         raise UsageError(
-            f"{shown}: a data set in a store is made by a plan; plan it with the same words after "
+            f"{url}: a data set in a store is made by a plan; plan it with the same words after "
             "mypt-prepare plan, but without --jobs and --resume, then\n"
             f"  mypt-prepare resume --plan {plan} --jobs {workers}\n"
             f"  mypt-prepare commit --plan {plan}"

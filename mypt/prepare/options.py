@@ -106,7 +106,7 @@ def add_output(out: Parser, where: str) -> None:
     )
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """What a command line asks for: sources with the settings of each, and options."""
 
     sources: list[Source]
@@ -114,7 +114,7 @@ class Asked(NamedTuple):
     options: Options
 
 
-def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
+def request_of(chosen: argparse.Namespace, say: Callable[[str], None]) -> Request:
     """Returns what a command line asks for; `say` is told what is found out. Raises UsageError."""
     from mypt_cli.progress import waiting
     from mypt_lint.check.from_settings import checker
@@ -139,11 +139,11 @@ def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
         "history",
     )
     with waiting("listing inputs", quiet=chosen.quiet):
-        found = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
-        dialect, rules, sources = plan.one_dialect(found, say, what="a data set")
-    for source, own in zip(sources, rules, strict=True):
-        shape = own["records"]
-        if shape in NAMES and shape != TEXTS and own.origin("dialect") == "default":
+        inputs = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
+        dialect, rules, sources = plan.one_dialect(inputs, say, what="a data set")
+    for source, rule in zip(sources, rules, strict=True):
+        shape = rule["records"]
+        if shape in NAMES and shape != TEXTS and rule.origin("dialect") == "default":
             raise UsageError(
                 f"{source.path}: records of the shape {shape} can be prepared in several formats: "
                 f"name one with --dialect, such as {dialect.name}"
@@ -158,9 +158,9 @@ def asked(chosen: argparse.Namespace, say: Callable[[str], None]) -> Asked:
     if values["vocabulary"] == GPT2:
         values["vocabulary"] = None
     options = Options(dialect=dialect.spec, phase=plan.top["phase"], pack=pack, **values)
-    for own in dict.fromkeys(rules):
-        checker(own, options.loaded_dialect)  # raises for bad settings, before anything is written
-    return Asked(sources, rules, options)
+    for rule in dict.fromkeys(rules):
+        checker(rule, options.loaded_dialect)  # raises for bad settings, before anything is written
+    return Request(sources, rules, options)
 
 
 def summary(

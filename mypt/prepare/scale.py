@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mypt.prepare.options import DONE, REFUSED, add_inputs, add_output, asked, summary
+from mypt.prepare.options import DONE, REFUSED, add_inputs, add_output, request_of, summary
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser, not_negative, positive
@@ -69,20 +69,20 @@ def subcommand(name: str) -> Command:
 
 def _bytes(text: str) -> int:
     """Reads a size: 256M, 4GB, 1000000. Letters count in powers of 1024."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size; expected a number, or one as 256M")
-    return int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
+    return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
 
 
 def _numbers(text: str) -> list[int]:
     """Reads numbers of units: 7, 0-99, 3,5,8-10."""
     out: list[int] = []
     for part in text.split(","):
-        found = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
-        if found is None:
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if match is None:
             raise argparse.ArgumentTypeError(f"{text!r} are no units; expected 7, 0-99, or 3,8-10")
-        begin, end = int(found[1]), int(found[2] or found[1])
+        begin, end = int(match[1]), int(match[2] or match[1])
         if end < begin:
             raise argparse.ArgumentTypeError(f"{part!r} ends before it begins")
         out += range(begin, end + 1)
@@ -176,7 +176,7 @@ def _plan(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.planning.plan import make_plan, write_plan
 
     say = saying(PROG + "plan", quiet=chosen.quiet)
-    sources, rules, options = asked(chosen, say)
+    sources, rules, options = request_of(chosen, say)
     with Bar(sources, quiet=chosen.quiet) as bar:
         plan = make_plan(
             sources,
@@ -188,23 +188,23 @@ def _plan(chosen: argparse.Namespace) -> int:
             progress=bar.at,
         )
     with Bar(len(plan.inputs), unit="inputs", quiet=chosen.quiet) as bar:
-        found = estimated(plan, chosen.sample, bar.at)
-    if found.refused and options.on_error == "fail":
+        estimate = estimated(plan, chosen.sample, bar.at)
+    if estimate.refused and options.on_error == "fail":
         raise UsageError(
-            f"{found.refused} of {found.records} records of the sample are refused; repair them, "
-            f"or use --on-error reject{found.reasons}"
+            f"{estimate.refused} of {estimate.records} records of the sample are refused; "
+            f"repair them, or use --on-error reject{estimate.reasons}"
         )
     path = write_plan(plan)
     for line in indivisible(plan, chosen.unit_size):
         say(line)
     if not chosen.quiet:
-        print(f"{path}: {found.said(plan)}{found.reasons}")
+        print(f"{path}: {estimate.said(plan)}{estimate.reasons}")
         print(f"  next: mypt-prepare run --plan {path} --units 0-{len(plan.units) - 1}")
-    return REFUSED if found.refused else DONE
+    return REFUSED if estimate.refused else DONE
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    plan = _read(chosen.plan)
+    plan = _load(chosen.plan)
     units = range(len(plan.units)) if chosen.units is None else chosen.units
     beyond = [n for n in units if n >= len(plan.units)]
     if beyond:
@@ -219,19 +219,19 @@ def _run(chosen: argparse.Namespace) -> int:
 def _resume(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.state import status_of
 
-    plan = _read(chosen.plan)
+    plan = _load(chosen.plan)
     if _is_committed(plan, chosen, "resume"):
         return DONE
-    found = status_of(plan)
-    left = [] if chosen.again else sorted(found.aside)
-    done = _make(plan, chosen, found.missing + sorted(set(found.aside) - set(left)))
-    if left:
+    status = status_of(plan)
+    aside = [] if chosen.again else sorted(status.aside)
+    done = _make(plan, chosen, status.missing + sorted(set(status.aside) - set(aside)))
+    if aside:
         say = saying(PROG + "resume", quiet=chosen.quiet)
         say(
-            f"{counted(len(left), 'unit')} set aside before; --again tries again, and "
+            f"{counted(len(aside), 'unit')} set aside before; --again tries again, and "
             "mypt-prepare status says why"
         )
-    return REFUSED if left else done
+    return REFUSED if aside else done
 
 
 def _is_committed(plan: Plan, chosen: argparse.Namespace, work: str) -> bool:
@@ -256,7 +256,7 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
     say = saying((PROG + "run").strip(), quiet=chosen.quiet)
     ray = engine_of("ray", chosen.jobs or 0) if chosen.launcher == "ray" else None
     with Bar(len(units), unit="units", quiet=chosen.quiet) as bar:
-        made = drive(
+        outcome = drive(
             plan,
             chosen.plan,
             units,
@@ -267,18 +267,18 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
             progress=bar.at,
         )
     if not chosen.quiet:
-        print(f"{plan.shown}: {made.said()}")
-    return REFUSED if made.aside else DONE
+        print(f"{plan.shown}: {outcome.said()}")
+    return REFUSED if outcome.aside else DONE
 
 
 def _status(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.state import status_of
 
-    plan = _read(chosen.plan)
-    found = status_of(plan)
-    for line in found.lines(plan):
+    plan = _load(chosen.plan)
+    status = status_of(plan)
+    for line in status.lines(plan):
         print(line)
-    return DONE if found.committed or not (found.missing or found.aside) else REFUSED
+    return DONE if status.committed or not (status.missing or status.aside) else REFUSED
 
 
 def _commit(chosen: argparse.Namespace) -> int:
@@ -287,27 +287,27 @@ def _commit(chosen: argparse.Namespace) -> int:
     from mypt_train.scale.launch.choice import engine_of
 
     say = saying(PROG + "commit", quiet=chosen.quiet)
-    plan = _read(chosen.plan)
+    plan = _load(chosen.plan)
     if chosen.tasks is not None or chosen.launcher in HANDING:
         return _tasks(plan, chosen)
     several = chosen.launcher == "ray" or (chosen.jobs or 1) > 1
     with Bar(0, unit="done", quiet=chosen.quiet) as bar:
-        made = commit(
+        result = commit(
             plan,
             max_failed=chosen.max_failed_units,
             path=chosen.plan,
             engine=engine_of(chosen.launcher, chosen.jobs or 0) if several else None,
             progress=bar.show,
         )
-    if not made.first:
+    if not result.first:
         say(f"{plan.shown}: was committed before, by the same plan; nothing was done")
     if not chosen.quiet:
-        summary(made.manifest, plan.shown, plan.options, say)
-        missing = [entry["unit"] for entry in made.manifest["plan"]["missing"]]
+        summary(result.manifest, plan.shown, plan.options, say)
+        missing = [entry["unit"] for entry in result.manifest["plan"]["missing"]]
         if missing:
             which = f"unit{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
             print(f"  missing: {which}; the manifest says what they hold")
-    return REFUSED if made.manifest["lines"]["refused"] else DONE
+    return REFUSED if result.manifest["lines"]["refused"] else DONE
 
 
 def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
@@ -323,15 +323,15 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
         work = [(*command, stage.tasks) for stage in stages(plan, sealed)]
         _hand_on(plan, chosen, work, "commit")
         return DONE
-    made: list[bool] = []
+    outcomes: list[bool] = []
     with Bar(len(chosen.tasks), unit="tasks", quiet=chosen.quiet) as bar:
         for number in chosen.tasks:
-            made.append(make_task(plan, sealed, number, bar.at))
+            outcomes.append(make_task(plan, sealed, number, bar.at))
             bar.at(1)
             bar.next()
     if not chosen.quiet:
-        before = f", {len(made) - sum(made)} were done before" if not all(made) else ""
-        print(f"{plan.shown}: {counted(sum(made), 'task')} done{before}")
+        before = f", {len(outcomes) - sum(outcomes)} were done before" if not all(outcomes) else ""
+        print(f"{plan.shown}: {counted(sum(outcomes), 'task')} done{before}")
     return DONE
 
 
@@ -355,7 +355,7 @@ def _hand_on(
         print(f"  when squeue is empty: mypt-prepare {after} --plan {shlex.quote(chosen.plan)}")
 
 
-def _read(path: str) -> Plan:
+def _load(path: str) -> Plan:
     from mypt_train.scale.planning.plan import read_plan
 
     return read_plan(path)

@@ -59,37 +59,37 @@ def episodes(
 
 def _episodes(dialect: str, phase: int, n: int, seed: int, split: str) -> Iterator[dict[str, Any]]:
     chance = Random(f"{dialect} curriculum {phase} {split} {seed}")
-    made, roles = CURRICULA[dialect][phase], mypt_spec.dialect(dialect).adapter.SCHEMA.aliases
+    recipe, roles = CURRICULA[dialect][phase], mypt_spec.dialect(dialect).adapter.SCHEMA.aliases
     draws = [Draw(chance, language) for language in LANGUAGES]
-    seen: set[bytes] = set()
+    digests: set[bytes] = set()
     tries = 0
-    while len(seen) < n:
-        record = _episode(made, draws[chance.randrange(len(draws))], split)
+    while len(digests) < n:
+        record = _episode(recipe, draws[chance.randrange(len(draws))], split)
         for message in record["messages"]:
             message["role"] = roles.get(message["role"], message["role"])
         key = hashlib.sha256(json.dumps(record).encode()).digest()[:16]
-        if key in seen:
+        if key in digests:
             tries += 1
             if tries == _TRIES:
                 raise CurriculumError(
-                    f"phase {phase} has hardly more than {len(seen)} episodes in the split "
+                    f"phase {phase} has hardly more than {len(digests)} episodes in the split "
                     f"{split!r}; {n} were asked for"
                 )
             continue
-        seen.add(key)
+        digests.add(key)
         tries = 0
         yield record
 
 
-def _episode(made: Phase, draw: Draw, split: str) -> dict[str, Any]:
+def _episode(recipe: Phase, draw: Draw, split: str) -> dict[str, Any]:
     messages: Turn = []
     turn: Turn = []
-    for _ in range(draw.pick(made.turns)):
-        make = draw.pick(made.makes + made.later * bool(turn))
+    for _ in range(draw.pick(recipe.turns)):
+        make = draw.pick(recipe.makes + recipe.later * bool(turn))
         before, turn = turn, make(draw, turn)
         while split_of(turn[0]["content"]) != split:
             turn = make(draw, before)
         messages += turn
     plain = not any(m["role"] == "assistant_toolcall" for m in messages) and draw.often(0.7)
-    system = draw.data[made.tools] if made.tools and not plain else draw.data["system"]
+    system = draw.data[recipe.tools] if recipe.tools and not plain else draw.data["system"]
     return {"system": system, "messages": messages, "language": draw.data["language"]}

@@ -60,12 +60,12 @@ def searched(draw: Draw, thing: Thing, result: Message) -> Turn:
     return called("search", arguments, result)
 
 
-def titles(draw: Draw, thing: Thing, found: list[Document]) -> Message:
+def titles(draw: Draw, thing: Thing, hits: list[Document]) -> Message:
     """Returns the answer to a search: the titles of what was found."""
     phase = draw.data["phase4"]
-    answer = phase["none"] if not found else phase["found1"] if len(found) == 1 else phase["found"]
-    listed = draw.listed(found) if found else ""
-    return said(answer.format(n=len(found), titles=listed, **thing.fields))
+    answer = phase["none"] if not hits else phase["found1"] if len(hits) == 1 else phase["found"]
+    listed = draw.listed(hits) if hits else ""
+    return said(answer.format(n=len(hits), titles=listed, **thing.fields))
 
 
 def short(draw: Draw, *documents: Document) -> Message:
@@ -135,17 +135,17 @@ def courtesy(draw: Draw, _: Turn) -> Turn:
 def search(draw: Draw, _: Turn) -> Turn:
     """Returns a turn with one search, answered by the titles of what was found."""
     thing = draw.thing()
-    found = draw.documents(draw.pick((0, 1, 1, 2, 3)), lambda: _document(draw, thing))
-    calls = searched(draw, thing, _hits(found))
+    documents = draw.documents(draw.pick((0, 1, 1, 2, 3)), lambda: _document(draw, thing))
+    calls = searched(draw, thing, _hits(documents))
     question = draw.question(draw.data["phase4"]["search"], **thing.fields)
-    return [asked(question), *calls, titles(draw, thing, found)]
+    return [asked(question), *calls, titles(draw, thing, documents)]
 
 
 def listing(draw: Draw, _: Turn) -> Turn:
     """Returns a turn that lists some documents."""
-    found = draw.documents(draw.pick((2, 3, 4)), lambda: _document(draw))
-    rows = [{"doc_id": d.doc_id, "title": d.title} for d in found]
-    answer = draw.data["phase4"]["listed"].format(n=len(found), titles=draw.listed(found))
+    documents = draw.documents(draw.pick((2, 3, 4)), lambda: _document(draw))
+    rows = [{"doc_id": d.doc_id, "title": d.title} for d in documents]
+    answer = draw.data["phase4"]["listed"].format(n=len(documents), titles=draw.listed(documents))
     return [
         asked(draw.question(draw.data["phase4"]["list"])),
         *called("list_docs", {}, {"documents": rows}),
@@ -176,10 +176,10 @@ def _document(draw: Draw, thing: Thing | None = None) -> Document:
     return draw.document(thing or draw.thing(), aspects=(draw.pick(ASPECTS),))
 
 
-def _hits(found: list[Document]) -> Message:
+def _hits(documents: list[Document]) -> Message:
     rows = [
         {"doc_id": d.doc_id, "title": d.title, "snippet": next(iter(d.facts.values()))}
-        for d in found
+        for d in documents
     ]
     return {"documents": rows, "total": len(rows)}
 
@@ -189,8 +189,8 @@ def _hits(found: list[Document]) -> Message:
 
 def _question(draw: Draw) -> tuple[str, str, Document]:
     aspect = draw.pick(ASPECTS)
-    rest = draw.chance.sample([a for a in ASPECTS if a != aspect], draw.pick((0, 1)))
-    aspects = tuple(a for a in ASPECTS if a == aspect or a in rest)
+    others = draw.chance.sample([a for a in ASPECTS if a != aspect], draw.pick((0, 1)))
+    aspects = tuple(a for a in ASPECTS if a == aspect or a in others)
     document = draw.document(draw.thing(), aspects=aspects)
     return (
         draw.question(draw.data["documents"][aspect][:-1], **document.thing.fields),

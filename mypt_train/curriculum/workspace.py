@@ -30,26 +30,26 @@ def _document(draw: Draw, thing: Thing | None = None) -> Document:
     return draw.document(thing or draw.thing(), aspects=aspects)
 
 
-def _search(draw: Draw, thing: Thing, found: list[Document]) -> Turn:
+def _search(draw: Draw, thing: Thing, documents: list[Document]) -> Turn:
     hits = [
         {
             "chunk_id": f"{d.doc_id}#0",
-            **_named(d),
+            **_reference(d),
             "text": " ".join(d.content.split()),
             "position": 0,
             "score": round(0.9 - 0.1 * place, 2),
         }
-        for place, d in enumerate(found)
+        for place, d in enumerate(documents)
     ]
     return searched(draw, thing, {"documents": hits, "total": len(hits)})
 
 
 def _summary(document: Document) -> Turn:
-    result = {**_named(document), "summary": document.gist}
+    result = {**_reference(document), "summary": document.gist}
     return called("summarize", {"doc_id": document.doc_id}, result)
 
 
-def _named(document: Document) -> Message:
+def _reference(document: Document) -> Message:
     return {"doc_id": document.doc_id, "title": document.title}
 
 
@@ -78,27 +78,27 @@ def condensed(draw: Draw, _: Turn) -> Turn:
 def lookup(draw: Draw, _: Turn) -> Turn:
     """Returns a turn with one search, answered by the titles of what was found."""
     thing = draw.thing()
-    found = draw.documents(draw.pick((0, 1, 1, 2)), lambda: _document(draw, thing))
+    documents = draw.documents(draw.pick((0, 1, 1, 2)), lambda: _document(draw, thing))
     question = draw.question(draw.data["phase4"]["search"], **thing.fields)
-    return [asked(question), *_search(draw, thing, found), titles(draw, thing, found)]
+    return [asked(question), *_search(draw, thing, documents), titles(draw, thing, documents)]
 
 
 def search_and_summarize(draw: Draw, _: Turn) -> Turn:
     """Returns a turn with a search and a summary of each document found."""
     thing = draw.thing()
-    found = draw.documents(draw.pick((1, 1, 2)), lambda: _document(draw, thing))
+    documents = draw.documents(draw.pick((1, 1, 2)), lambda: _document(draw, thing))
     question = draw.question(draw.data["workspace"]["find"], **thing.fields)
-    summaries = [message for document in found for message in _summary(document)]
-    return [asked(question), *_search(draw, thing, found), *summaries, short(draw, *found)]
+    summaries = [message for document in documents for message in _summary(document)]
+    return [asked(question), *_search(draw, thing, documents), *summaries, short(draw, *documents)]
 
 
 def list_read_and_summarize(draw: Draw, _: Turn) -> Turn:
     """Returns a turn that lists all documents, reads one and summarizes it."""
-    found = draw.documents(draw.pick((2, 3, 4)), lambda: _document(draw))
-    document = draw.pick(found)
-    rows = [{**_named(d), "path": f"{d.doc_id}.txt"} for d in found]
+    documents = draw.documents(draw.pick((2, 3, 4)), lambda: _document(draw))
+    document = draw.pick(documents)
+    rows = [{**_reference(d), "path": f"{d.doc_id}.txt"} for d in documents]
     page = {
-        **_named(document),
+        **_reference(document),
         "text": document.content,
         "position": 0,
         "next": None,

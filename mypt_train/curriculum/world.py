@@ -90,7 +90,7 @@ def world(language: str) -> World:
 
 
 def _thing(name: str, row: list[str], articles: dict[str, list[str]]) -> Thing:
-    one, the, what, place, use = row
+    one, the, kind, place, use = row
     article, _, noun = the.partition(" ")
     acc, dat = (f"{word} {noun}" for word in articles[article])
     fields = {
@@ -100,7 +100,7 @@ def _thing(name: str, row: list[str], articles: dict[str, list[str]]) -> Thing:
         "The": capital(the),
         "acc": acc,
         "dat": dat,
-        "is": what,
+        "is": kind,
         "place": place,
         "use": use,
     }
@@ -153,15 +153,15 @@ class Draw:
 
     def question(self, phrases: list[str], **slots: str) -> str:
         """Draws one of some phrases, with or without words that introduce it."""
-        asked = self.pick(phrases).format(**slots)
+        text = self.pick(phrases).format(**slots)
         return str(
-            self.pick(self.data["openers"]).format(q=asked, name=self.pick(self.data["names"]))
+            self.pick(self.data["openers"]).format(q=text, name=self.pick(self.data["names"]))
         )
 
     def thing(self) -> Thing:
         """Draws a thing of the world."""
-        found: Thing = self.pick(self.world.things)
-        return found
+        thing: Thing = self.pick(self.world.things)
+        return thing
 
     def document(self, thing: Thing, *, aspects: tuple[str, ...]) -> Document:
         """Draws a document about a thing that says one sentence about each of these aspects."""
@@ -176,11 +176,11 @@ class Draw:
 
     def documents(self, count: int, draw: Callable[[], Document]) -> list[Document]:
         """Draws `count` documents with different ids; `draw` draws one."""
-        found: dict[str, Document] = {}
-        while len(found) < count:
+        documents: dict[str, Document] = {}
+        while len(documents) < count:
             document = draw()
-            found.setdefault(document.doc_id, document)
-        return list(found.values())
+            documents.setdefault(document.doc_id, document)
+        return list(documents.values())
 
     def listed(self, documents: list[Document]) -> str:
         """Returns the titles of documents as they are listed in a sentence."""

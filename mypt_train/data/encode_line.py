@@ -102,16 +102,16 @@ class Encoder:
         self.options = options
         self.dialect = options.loaded_dialect
         self.dtype = np.dtype(dtype_of(self.dialect.tokenizer.vocab_size))
-        own = checker(rules, self.dialect, with_fixes=False)
-        limits = replace(own.limits, phase=own.limits.phase or options.phase)
-        self.checker = replace(own, limits=limits)
+        base = checker(rules, self.dialect, with_fixes=False)
+        limits = replace(base.limits, phase=base.limits.phase or options.phase)
+        self.checker = replace(base, limits=limits)
         self.counting = rules.counting
         # What the settings hide of a line is for the checker: lines that are proved clean need no
         # settings. What is neither counted nor reported is no reason to read a line.
         quiet = {
             code
             for code, rule in RULES.items()
-            if rule.severity == "info" == own.severity(Finding(code, ""))
+            if rule.severity == "info" == base.severity(Finding(code, ""))
         }
         quiet = set() if "info" in self.counting else quiet
         self.clean_filter = CleanFilter(
@@ -133,39 +133,39 @@ class Encoder:
         elif options.history == "keep" and split is None and not self.dialect.table.glue:
             self.templates = Templates(self.dialect, options.mask)
 
-    def lines(self, given: list[bytes], *, first: bool = False) -> list[LineOutcome]:
+    def lines(self, raw_lines: list[bytes], *, first: bool = False) -> list[LineOutcome]:
         """Returns the outcomes of several lines: the same as `line` of each, but faster.
 
         If a record is proved clean and its template is known, only its texts are encoded. `first`
         says that the first line is the first of its file.
         """
-        lines = given if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in given]
+        lines = raw_lines if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in raw_lines]
         out: list[LineOutcome | None] = [None] * len(lines)
-        found: list[tuple[int, Chat, list[Any]]] = []
+        matches: list[tuple[int, Chat, list[Any]]] = []
         if self.options.preferences:
             return [self.line(raw, first=first and i == 0) for i, raw in enumerate(lines)]
-        kept: list[Any] = []
-        doubtful = set(self.clean_filter.doubtful(lines, kept))
+        skeletons: list[Any] = []
+        doubtful = set(self.clean_filter.doubtful(lines, skeletons))
         doubtful |= {i for i, raw in enumerate(lines) if raw.endswith(b"\r")}
-        for i, taken in enumerate(kept):
-            if taken is None or i in doubtful:
+        for i, skeleton in enumerate(skeletons):
+            if skeleton is None or i in doubtful:
                 continue
             if self.chats is not None:
-                known = self.chats.find(taken[0], lines[i])
-                if known is not None:
-                    found.append((i, *known))
+                match = self.chats.find(skeleton[0], lines[i])
+                if match is not None:
+                    matches.append((i, *match))
             elif self.templates is not None:
-                alone = self.templates.of(*taken)
+                alone = self.templates.of(*skeleton)
                 if alone is not None:
-                    found.append((i, Chat([alone[0]]), alone[1]))
-        every = [(template, values) for _, chat, values in found for template in chat.templates]
+                    matches.append((i, Chat([alone[0]]), alone[1]))
+        every = [(template, values) for _, chat, values in matches for template in chat.templates]
         samples = (
             Sample(one.ids, one.mask, weights=one.weights, weighed=template.weighed)
             for one, (template, _) in zip(
                 filled(every, self.dialect.tokenizer, self.dtype), every, strict=True
             )
         )
-        for i, chat, _ in found:
+        for i, chat, _ in matches:
             out[i] = self._of_templates(chat, list(islice(samples, len(chat.templates))))
         # What is proved clean is read without being checked, but for the first line of a file.
         for i in range(int(first), len(lines)):
@@ -184,8 +184,8 @@ class Encoder:
         """
         templates = chat.templates
         counts = [
-            Counter({**known, **_sized(sample)})
-            for known, sample in zip(chat.counts, samples, strict=False)
+            Counter({**base, **_sized(sample)})
+            for base, sample in zip(chat.counts, samples, strict=False)
         ]
         if self.options.history == "per-turn":
             long = not all(map(self._fits, samples))
@@ -240,8 +240,8 @@ class Encoder:
             return self._encoded(record, episode, proved=proved)
         except ValueError as error:
             code, _, message = str(error).partition(" ")
-            known = code in RULES
-            return _refused(Finding(code if known else "MYP301", message if known else str(error)))
+            coded = code in RULES
+            return _refused(Finding(code if coded else "MYP301", message if coded else str(error)))
 
     def _encoded(self, record: Any, episode: Episode, *, proved: bool) -> LineOutcome:
         if self.options.preferences:
@@ -263,13 +263,13 @@ class Encoder:
         return LineOutcome(WRITTEN, tuple(samples), tags=self._tags(episodes), history=counts)
 
     def _tally(self, episodes: list[Episode], samples: list[Sample]) -> Counter[str]:
-        found = Counter[str]()
+        counts = Counter[str]()
         for before, sample in zip(episodes, samples, strict=True):
             after = official(before, self.dialect.table)
-            found.update(
+            counts.update(
                 tally(before, after, len(sample.ids), int(sample.mask.sum()), self.dialect)
             )
-        return found
+        return counts
 
     def _turns(self, episode: Episode, *, proved: bool) -> LineOutcome:
         table, steps = self.dialect.table, bool(self.dialect.adapter.prompted(episode.meta))
@@ -290,18 +290,18 @@ class Encoder:
         )
 
     def _of_turns(
-        self, given: list[_Turn], shortened: Callable[[int], _Turn | None]
+        self, turns: list[_Turn], shortened: Callable[[int], _Turn | None]
     ) -> LineOutcome:
         """Returns the outcome of a conversation by its turns; `shortened` makes one of a number
         fit.
 
         A turn of which nothing is trained gets no episode, unless no turn would.
         """
-        found: list[_Turn] = []
-        counts = Counter(whole_tokens=len(given[-1].sample.ids))
-        for number, turn in enumerate(given):
-            sample, final = turn.sample, number == len(given) - 1
-            if not sample.mask.any() and (found or not final):
+        trained_turns: list[_Turn] = []
+        counts = Counter(whole_tokens=len(turns[-1].sample.ids))
+        for number, turn in enumerate(turns):
+            sample, final = turn.sample, number == len(turns) - 1
+            if not sample.mask.any() and (trained_turns or not final):
                 counts["untrained_answers"] += 1
                 continue
             if not self._fits(sample):
@@ -312,18 +312,18 @@ class Encoder:
                         return self._not_split(sample, "its last turn alone does not fit")
                     turn = shorter
                     counts["shortened_answers"] += 1
-                elif none.status == REFUSED or (final and not found):
+                elif none.status == REFUSED or (final and not trained_turns):
                     return none
                 else:
                     counts["too_long_answers"] += 1
                     continue
             counts["answers"] += bool(turn.sample.mask.any())
-            found.append(turn)
+            trained_turns.append(turn)
         tags = Counter[str]()
-        for turn in found:
+        for turn in trained_turns:
             counts.update(turn.counts)
             tags.update(turn.tags)
-        samples = tuple(turn.sample for turn in found)
+        samples = tuple(turn.sample for turn in trained_turns)
         return LineOutcome(WRITTEN, samples, tags=tags, history=counts)
 
     def _shortened(self, episode: Episode) -> tuple[Episode, Sample | None]:
@@ -365,7 +365,7 @@ class Encoder:
         Its first token is never a target, because no token before it could predict it. Nothing is
         found in an episode that is `proved`.
         """
-        episode = self._shown(episode)
+        episode = self._by_policy(episode)
         encoded = self.dialect.encode(episode, mask=self.options.episode_mask, proved=proved)
         mask = encoded.loss.copy()
         mask[:1] = 0
@@ -374,14 +374,14 @@ class Encoder:
             weights[:1] = 0
         last = Mask.from_name(self.options.episode_mask).last  # no weight acts in what comes before
         starts = turn_starts(episode.messages, self.dialect.table) if last else []
-        asked = episode.messages[starts[-1] if starts else 0 :]
+        turn = episode.messages[starts[-1] if starts else 0 :]
         if self.options.history == "per-turn" and self.dialect.adapter.prompted(episode.meta):
-            ours = [by_model(message, self.dialect.table) for message in asked]
-            asked = asked[len(ours) - ours[::-1].index(False) :] if False in ours else asked
-        weighed = any(message.meta.get(WEIGHT, 1) != 1 for message in asked)
+            ours = [by_model(message, self.dialect.table) for message in turn]
+            turn = turn[len(ours) - ours[::-1].index(False) :] if False in ours else turn
+        weighed = any(message.meta.get(WEIGHT, 1) != 1 for message in turn)
         return Sample(encoded.ids.astype(self.dtype), mask, weights=weights, weighed=weighed)
 
-    def _shown(self, episode: Episode) -> Episode:
+    def _by_policy(self, episode: Episode) -> Episode:
         keep = self.options.history == "keep"
         return episode if keep else official(episode, self.dialect.table)
 
@@ -454,7 +454,7 @@ class Encoder:
         return Counter(
             e.terminal
             for episode in episodes
-            for e in events_of(self._shown(episode).messages, table)
+            for e in events_of(self._by_policy(episode).messages, table)
             if e.terminal != TEXT
         )
 

@@ -38,27 +38,27 @@ def pack(
     for a length that is not 1 to `row`.
     """
     # (length, -index), sorted: from the end, the first of equal lengths comes first.
-    held: list[tuple[int, int]] = []
+    pending: list[tuple[int, int]] = []
     source = iter(lengths)
     while True:
-        fresh = [(length, -index) for length, index in islice(source, window - len(held))]
+        fresh = [(length, -index) for length, index in islice(source, window - len(pending))]
         for length, index in fresh:
             if not 0 < length <= row:
                 raise ValueError(f"item {-index} has {length} tokens, a row holds 1 to {row}")
-        if len(fresh) > len(held):
-            held = sorted(held + fresh)
+        if len(fresh) > len(pending):
+            pending = sorted(pending + fresh)
         else:
             for item in fresh:
-                insort(held, item)
-        if not held:
+                insort(pending, item)
+        if not pending:
             return
-        length, index = held.pop()
-        found, room = [-index], row - length
-        while room and held:
-            at = bisect_right(held, (room, 0)) - 1
+        length, index = pending.pop()
+        indices, room = [-index], row - length
+        while room and pending:
+            at = bisect_right(pending, (room, 0)) - 1
             if at < 0:
                 break
-            length, index = held.pop(at)
-            found.append(-index)
+            length, index = pending.pop(at)
+            indices.append(-index)
             room -= length
-        yield sorted(found)
+        yield sorted(indices)

@@ -56,12 +56,12 @@ class ShardReader:
         self, folder: str | Path, *, verify: bool = False, cache: Cache | str | Path | None = None
     ) -> None:
         self.name, self.folder = str(folder), Path(folder)
-        self._kept: Kept | None = None
+        self._local: Kept | None = None
         if is_url(self.name):
             self.name = self.name.rstrip("/")
             room = cache if isinstance(cache, Cache) else Cache(Path(cache) if cache else None)
-            self._kept = _kept(self.name, room, verify=verify)
-            self.folder = self._kept.folder
+            self._local = _local_copy(self.name, room, verify=verify)
+            self.folder = self._local.folder
         self.manifest = self._manifest()
         self.mask: str = self.manifest["options"].get("mask", "model")
         self._refuse_rows()
@@ -101,7 +101,7 @@ class ShardReader:
         The cache has to hold all of them. `progress` is told the bytes that are here, of `size`.
         Raises ShardError.
         """
-        if self._kept is None:
+        if self._local is None:
             return
         splits = self.manifest["splits"].values()
         files = [item for split in splits for e in split["shards"] for item in e["files"].items()]
@@ -123,17 +123,17 @@ class ShardReader:
         Raises KeyError for another split, and ShardError for a file that cannot be read. With
         `check`, also raises ShardError for an index, mask, id or count that no preparation writes.
         """
-        made = self.manifest["splits"][split]
-        for why in missummed(made) if check else ():
+        split_entry = self.manifest["splits"][split]
+        for why in missummed(split_entry) if check else ():
             raise ShardError(f"{self.name}/{MANIFEST}: {split}: {why}; prepare the data again")
-        for entry in made["shards"]:
+        for entry in split_entry["shards"]:
             shard = self._shard(entry)
             if check:
                 self._refuse(shard, entry)
             yield shard
 
     def _shard(self, entry: dict[str, Any]) -> Shard:
-        if self._kept is None:
+        if self._local is None:
             return self._loaded(entry)
         for _ in range(_TRIES):
             paths = [self._fetched(name, file) for name, file in entry["files"].items()]
@@ -144,15 +144,15 @@ class ShardReader:
                 if all(path.exists() for path in paths):
                     raise
         raise ShardError(
-            f"{self.name}/{entry['name']}: the cache {self._kept.cache.root} may hold "
-            f"{self._kept.cache.limit} bytes, too little for a shard of each process that uses it; "
-            "give it more room (mypt-train --cache-gb)"
+            f"{self.name}/{entry['name']}: the cache {self._local.cache.root} may hold "
+            f"{self._local.cache.limit} bytes, too little for a shard of each process that uses "
+            "it; give it more room (mypt-train --cache-gb)"
         )
 
     def _fetched(self, name: str, entry: dict[str, Any]) -> Path:
-        assert self._kept is not None
+        assert self._local is not None
         with _refusing():
-            return self._kept.fetch(name, entry)
+            return self._local.fetch(name, entry)
 
     def _loaded(self, entry: dict[str, Any]) -> Shard:
         options, base = self.manifest["options"], self.folder / entry["name"]
@@ -194,8 +194,8 @@ class ShardReader:
         options = self.manifest["options"]
         trainer = trainer_of(options.get("format", "bin"))
         if trainer:
-            said = "" if self.mask == "model" else f" --mask {self.mask}"
-            check = f"mypt-lint --trainer-rows {self.folder / 'train'}{said} --dialect"
+            mask_option = "" if self.mask == "model" else f" --mask {self.mask}"
+            check = f"mypt-lint --trainer-rows {self.folder / 'train'}{mask_option} --dialect"
             copy = next((n for n in COPIES if n in self.manifest["vocabulary_sha256"]), None)
             check += f" {self._spoken()}" + (f" --vocab {self.folder / copy}" if copy else "")
             raise ShardError(
@@ -252,13 +252,13 @@ class ShardReader:
         except (VocabularyError, KeyError, mypt_spec.SpecError) as error:
             raise ShardError(f"{error.args[0]}; prepare the data again") from None
         if dialect.tokenizer.files != expected:
-            found, wanted = (
+            actual_digests, expected_digests = (
                 ", ".join(f"{name} {digest[:12]}" for name, digest in sorted(files.items()))
                 for files in (dialect.tokenizer.files, expected)
             )
             raise ShardError(
-                f"{self.name}: was prepared with another vocabulary ({wanted}, found is "
-                f"{found}); prepare it again"
+                f"{self.name}: was prepared with another vocabulary ({expected_digests}, found is "
+                f"{actual_digests}); prepare it again"
             )
         return dialect
 
@@ -301,9 +301,9 @@ class ShardReader:
     def _check(self, name: str, entry: dict[str, Any], *, verify: bool) -> None:
         path = self.folder / name
         try:
-            if self._kept is not None:
+            if self._local is not None:
                 with _refusing():
-                    size = self._kept.size(name)
+                    size = self._local.size(name)
             else:
                 size = path.stat().st_size
         except OSError as error:
@@ -313,7 +313,7 @@ class ShardReader:
                 f"{self.name}/{name}: has {size} bytes, expected {entry['bytes']}; copy or prepare "
                 "it again"
             )
-        if verify and self._kept is None:
+        if verify and self._local is None:
             digest = atomic.sha256(path)
             if digest != entry["sha256"]:
                 raise ShardError(
@@ -322,7 +322,7 @@ class ShardReader:
                 )
 
 
-def _kept(url: str, cache: Cache, *, verify: bool) -> Kept:
+def _local_copy(url: str, cache: Cache, *, verify: bool) -> Kept:
     """Returns the folder here of a data set in a store. Raises ShardError."""
     try:
         return Kept(url, MANIFEST, cache, leave=_is_log, verify=verify)
@@ -391,19 +391,19 @@ def _saved(path: Path, dtype: np.dtype[np.void], count: int) -> Any:
     Raises ShardError for any other file: numpy's own reader raises errors of many kinds for a bad
     header, and believes any length in it.
     """
-    wanted = io.BytesIO()
+    header = io.BytesIO()
     described = np.lib.format.dtype_to_descr(dtype)
     head = {"descr": described, "fortran_order": False, "shape": (count,)}
-    np.lib.format.write_array_header_1_0(wanted, head)
+    np.lib.format.write_array_header_1_0(header, head)
     try:
         with path.open("rb") as file:
-            found = file.read(10)
-            length = int.from_bytes(found[8:], "little")
-            found += file.read(length)
+            data = file.read(10)
+            length = int.from_bytes(data[8:], "little")
+            data += file.read(length)
     except OSError as error:
         raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
     # Versions of numpy pad the header with more or fewer spaces.
-    if found[:8] + found[10:].strip() != wanted.getvalue()[:8] + wanted.getvalue()[10:].strip():
+    if data[:8] + data[10:].strip() != header.getvalue()[:8] + header.getvalue()[10:].strip():
         raise ShardError(
             f"{path}: is no array of {count} entries of {dtype}; prepare the data again"
         )

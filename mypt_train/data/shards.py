@@ -74,8 +74,8 @@ def write_shard(
             _for_trainer(form, ids(), masks(), rows, packed=packed)
         ]
     elif form == "parquet":
-        whole = parquet.dump(_whole(ids()), _whole(masks()), index, starts)
-        pieces = [[whole]]
+        content = parquet.dump(_join(ids()), _join(masks()), index, starts)
+        pieces = [[content]]
     else:
         pieces = [(a.data.cast("B") for a in ids()), (a.data for a in masks()), [_saved(index)]]
         pieces += [[_saved(kinds)]] * preferences
@@ -124,13 +124,13 @@ def _for_trainer(
     """Yields the bytes of a file of rows that have no padding: JSONL a few rows at a time."""
     trainer, of = trainer_of(form), [[placed.length for placed in row] for row in rows]
     if in_parquet(form):
-        yield trainer_rows.parquet(trainer, _whole(ids), _whole(masks), of, packed=packed)
+        yield trainer_rows.parquet(trainer, _join(ids), _join(masks), of, packed=packed)
         return
     at = 0
     for some, mask in zip(ids, masks, strict=True):
-        end, left = at, len(some)
-        while left:
-            left -= sum(of[end])
+        end, remaining = at, len(some)
+        while remaining:
+            remaining -= sum(of[end])
             end += 1
         yield from trainer_rows.lines(trainer, some, mask, of[at:end], packed=packed)
         at = end
@@ -162,7 +162,7 @@ def _filled(
         yield out
 
 
-def _whole(pieces: Iterator[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def _join(pieces: Iterator[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     """Returns pieces joined, each of which is valid until the next."""
     return np.concatenate([piece.copy() for piece in pieces])
 
@@ -171,14 +171,14 @@ def _write(path: Path, pieces: Iterable[memoryview]) -> dict[str, Any]:
     """Writes a file; returns its size and SHA-256, as the manifest has them."""
     digest, size = hashlib.sha256(), 0
 
-    def told() -> Iterator[memoryview]:
+    def with_digest() -> Iterator[memoryview]:
         nonlocal size
         for piece in pieces:
             digest.update(piece)
             size += piece.nbytes
             yield piece
 
-    atomic.write(path, told())
+    atomic.write(path, with_digest())
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
@@ -190,14 +190,14 @@ def _saved(array: npt.NDArray[np.void]) -> memoryview:
 
 def shards_of(rows: list[list[Placed]], row_length: int, most: int) -> Iterator[list[list[Placed]]]:
     """Yields rows in lists of at most `most` tokens, at least one row each."""
-    held: list[list[Placed]] = []
+    shard: list[list[Placed]] = []
     size = 0
     for row in rows:
         length = row_length or sum(p.length for p in row)
-        if held and size + length > most:
-            yield held
-            held, size = [], 0
-        held.append(row)
+        if shard and size + length > most:
+            yield shard
+            shard, size = [], 0
+        shard.append(row)
         size += length
-    if held:
-        yield held
+    if shard:
+        yield shard

@@ -44,7 +44,7 @@ _USUAL = np.dtype("<u2")
 
 
 def encoded(
-    found: Iterator[Block],
+    blocks: Iterator[Block],
     options: Options,
     rules: Settings,
     *,
@@ -60,11 +60,11 @@ def encoded(
     """
     encoder = _encoder(options, rules)
     unit = Encoded(encoder)
-    held = -1  # bytes in the unit; -1 before its first block
-    for block in found:
+    unit_bytes = -1  # bytes in the unit; -1 before its first block
+    for block in blocks:
         row = block.first_row
-        for lines, length in _cut(block, size, max(held, 0)):
-            held = max(held, 0) + length
+        for lines, length in _cut(block, size, max(unit_bytes, 0)):
+            unit_bytes = max(unit_bytes, 0) + length
             if skip > 0:
                 pass
             elif lines is None:
@@ -72,18 +72,18 @@ def encoded(
             else:
                 unit.add(lines, row, begins=begins)
             row += 1 if lines is None else len(lines)
-            if held >= size:
+            if unit_bytes >= size:
                 if skip <= 0:
                     yield unit
-                held, unit, skip = -1, Encoded(encoder), skip - 1
-    if held >= 0 and skip <= 0:
+                unit_bytes, unit, skip = -1, Encoded(encoder), skip - 1
+    if unit_bytes >= 0 and skip <= 0:
         yield unit
 
 
-def _cut(block: Block, size: int, held: int) -> Iterator[tuple[list[bytes] | None, int]]:
+def _cut(block: Block, size: int, unit_bytes: int) -> Iterator[tuple[list[bytes] | None, int]]:
     """Yields the lines of a block, with their bytes, so that each `size` bytes end one of them.
 
-    None is a line that cannot be read. `held` bytes came before.
+    None is a line that cannot be read. `unit_bytes` bytes came before.
     """
     if block.too_long:
         yield None, block.too_long + 1
@@ -95,9 +95,9 @@ def _cut(block: Block, size: int, held: int) -> Iterator[tuple[list[bytes] | Non
     begin = length = 0
     for i, raw in enumerate(lines, 1):
         length += len(raw) + 1
-        if held + length >= size:
+        if unit_bytes + length >= size:
             yield lines[begin:i], length
-            begin, length, held = i, 0, 0
+            begin, length, unit_bytes = i, 0, 0
     if begin < len(lines) or not lines:
         yield lines[begin:], length
 
@@ -176,11 +176,11 @@ class Encoded:
         self.lines += 1
         self.statuses[outcome.status] += 1
         if outcome.status != WRITTEN:
-            shown = [
+            findings = [
                 {"code": f.code, "message": f.message, "pointer": f.pointer}
                 for f in outcome.findings
             ]
-            self.rejects.append({"row": row, "status": outcome.status, "findings": shown})
+            self.rejects.append({"row": row, "status": outcome.status, "findings": findings})
             return
         if outcome.tags:
             self.tagged.setdefault(id(outcome.tags), [outcome.tags, 0])[1] += 1

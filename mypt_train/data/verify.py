@@ -28,7 +28,7 @@ from mypt_train.data.shard import Shard, ShardError
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ShardEpisode:
     """An episode of a shard as it was read back: its place, ids, and what is wrong with it.
 
     `number` counts the episodes of the shard from 1, `start` is the first token in the shard.
@@ -72,7 +72,7 @@ def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
 
 def episodes(
     dialect: Dialect, shard: Shard, policy: str = "model", *, weighed: bool = False
-) -> Iterator[Seen]:
+) -> Iterator[ShardEpisode]:
     """Yields each episode of a shard, read back from its ids, with its findings.
 
     The mask of the shard is compared with that of the episode, by the mask named `policy`.
@@ -83,7 +83,7 @@ def episodes(
         if episode is not None:
             findings = [*findings, *dialect.validate(episode)]
             findings += _mask(dialect, episode, mask, policy, weighed)
-        yield Seen(number + 1, int(entry["start"]), ids, episode, tuple(findings))
+        yield ShardEpisode(number + 1, int(entry["start"]), ids, episode, tuple(findings))
 
 
 def _mask(
@@ -95,21 +95,21 @@ def _mask(
 ) -> list[Finding]:
     def masked(meta: dict[str, Any]) -> npt.NDArray[np.uint8]:
         """Returns the mask of the episode of a record with these options."""
-        wanted = dialect.encode(replace(episode, meta=meta), mask=policy).loss
-        wanted[:1] = 0
-        if weighed and len(wanted) == len(mask):
-            _silence(dialect, episode, wanted, mask)
-        return wanted
+        expected = dialect.encode(replace(episode, meta=meta), mask=policy).loss
+        expected[:1] = 0
+        if weighed and len(expected) == len(mask):
+            _silence(dialect, episode, expected, mask)
+        return expected
 
-    wanted = masked({})
-    differs = np.flatnonzero(wanted != mask) if len(wanted) == len(mask) else np.zeros(1, int)
+    expected = masked({})
+    differs = np.flatnonzero(expected != mask) if len(expected) == len(mask) else np.zeros(1, int)
     # Ids do not say what the options of a record were.
     options = dialect.adapter.prompting if len(differs) else ()
     if not len(differs) or any(np.array_equal(masked(meta), mask) for meta in options):
         return []
     at = int(differs[0])
     message = (
-        f"token {at} of the episode has mask {mask[at]}, expected {wanted[at]}; {len(differs)} "
+        f"token {at} of the episode has mask {mask[at]}, expected {expected[at]}; {len(differs)} "
         "differ"
     )
     return [Finding("MYP506", message, span=(at, at + 1), help="prepare the data again")]
@@ -118,16 +118,16 @@ def _mask(
 def _silence(
     dialect: Dialect,
     episode: Episode,
-    wanted: npt.NDArray[np.uint8],
+    expected: npt.NDArray[np.uint8],
     mask: npt.NDArray[np.uint8],
 ) -> None:
-    """Clears `wanted` in each message in which `mask` is 0: one of weight 0."""
+    """Clears `expected` in each message in which `mask` is 0: one of weight 0."""
     lengths = [len(segment.ids) for segment in dialect.segments(episode)]
     event = at = 0
     for events in blocks_of(episode.messages, dialect.table):
         size = sum(lengths[event : event + len(events)])
         if not mask[at : at + size].any():
-            wanted[at : at + size] = 0
+            expected[at : at + size] = 0
         event, at = event + len(events), at + size
 
 
@@ -141,12 +141,12 @@ def _shard(reader: ShardReader, shard: Shard, entry: dict[str, int]) -> Iterator
         yield number, start, end, Finding("MYP507", why)
     for why in miscounted(shard, entry):
         yield 0, 0, 0, Finding("MYP508", why)
-    for seen in episodes(reader.dialect, shard, reader.mask, weighed="weighed" in reader.manifest):
-        for finding in seen.findings:
+    for item in episodes(reader.dialect, shard, reader.mask, weighed="weighed" in reader.manifest):
+        for finding in item.findings:
             start, end = (
-                finding.span if finding.span and not finding.pointer else (0, len(seen.ids))
+                finding.span if finding.span and not finding.pointer else (0, len(item.ids))
             )
-            yield seen.number, seen.start + start, seen.start + end, finding
+            yield item.number, item.start + start, item.start + end, finding
 
 
 def _padding(shard: Shard, pad: int) -> Iterator[_Place]:
@@ -165,17 +165,17 @@ def _padding(shard: Shard, pad: int) -> Iterator[_Place]:
 
 
 def _unnamed(reader: ShardReader) -> Iterator[_Place]:
-    named = {
+    names = {
         name
         for split in reader.manifest["splits"].values()
         for shard in split["shards"]
         for name in shard["files"]
     }
-    for split, made in reader.manifest["splits"].items():
-        for why in missummed(made):
+    for split, entry in reader.manifest["splits"].items():
+        for why in missummed(entry):
             yield 0, 0, 0, Finding("MYP508", f"{split}: {why}")
         for path in sorted((reader.folder / split).glob("shard_*")):
-            if f"{split}/{path.name}" not in named:
+            if f"{split}/{path.name}" not in names:
                 yield (
                     0,
                     0,
@@ -205,7 +205,7 @@ def _chunk(
 
 
 def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[str]) -> Chunk:
-    found = sorted(
+    diagnostics = sorted(
         (
             Diagnostic(
                 finding,
@@ -222,5 +222,5 @@ def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[
         key=lambda item: item.sort_key,
     )
     summary = Summary()
-    summary.tally(found)
-    return Chunk(found, summary)
+    summary.tally(diagnostics)
+    return Chunk(diagnostics, summary)

@@ -75,9 +75,9 @@ class _Reader:
         queue = [*starts]
         for state in queue:
             rules[state] = tuple(dict.fromkeys(self._ways(state, first=state in starts)))
-            more = [w.then for w in rules[state] if w.then is not None]
-            queue += [s for s in dict.fromkeys(more) if s not in queue]
-        own = [] if self.dialect.vocabulary is None else [*self.dialect.vocabulary.special]
+            following = [w.then for w in rules[state] if w.then is not None]
+            queue += [s for s in dict.fromkeys(following) if s not in queue]
+        special = [] if self.dialect.vocabulary is None else [*self.dialect.vocabulary.special]
         plain = [
             text
             for t in self.table.plain_tags
@@ -85,21 +85,21 @@ class _Reader:
             if not t.patterns
         ]
         begun = [first_text(t) for t in self.table.plain_tags if t.patterns]
-        every = {*self.table.special, *own, *reserved, *plain, *begun} - {""}
+        every = {*self.table.special, *special, *reserved, *plain, *begun} - {""}
         short = sorted(s for s in every if not any(o in s and o != s for o in every))
         return Answers(rules, tuple(starts), tuple(short))
 
     def _starts(self) -> list[int]:
         """Returns the states after what the system writes, in which the model goes on."""
-        found = []
+        states = []
         for state, row in enumerate(self.machine.steps):
             for name, then in row.items():
                 if name == TEXT or name in self.writes[state] or not self.writes[then]:
                     continue
                 for forced_name in forced(then, self.dialect):
                     then = self.machine.steps[then][forced_name]
-                found.append(then)
-        return sorted({*found})
+                states.append(then)
+        return sorted({*states})
 
     def _ends(self, state: int) -> bool:
         """Returns whether an answer may end in a state, which a tag of the model led to."""

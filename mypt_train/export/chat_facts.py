@@ -60,8 +60,8 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     table, machine = dialect.table, dialect.automaton
     steps = trained_steps(dialect)
     plain = [_core(t) for t in table.plain_tags]
-    own = [] if dialect.vocabulary is None else [*dialect.vocabulary.special]
-    tags = sorted({*table.special, *own, *reserved, *plain}, key=lambda t: (-len(t), t))
+    special = [] if dialect.vocabulary is None else [*dialect.vocabulary.special]
+    tags = sorted({*table.special, *special, *reserved, *plain}, key=lambda t: (-len(t), t))
     literal = [tag for tag in tags if tag in table.tags or tag in table.special]
     return Facts(
         machine.start,
@@ -133,20 +133,20 @@ def prompts(dialect: Dialect) -> dict[int, list[str]]:
     out: dict[int, list[str]] = {}
     for state in machine.states:
         ways: list[tuple[int, list[str]]] = [(state, [])]
-        seen = {state}
+        reached = {state}
         for here, path in ways:
             if writes[here]:
                 out[state] = [*path, *forced(here, dialect)]
                 break
             for name, then in machine.steps[here].items():
                 terminal = table.terminals.get(name)
-                if terminal is None or terminal == result or then in seen:
+                if terminal is None or terminal == result or then in reached:
                     continue
                 if terminal.opens and not terminal.body_by_model:
                     continue
                 if not terminal.opens and (terminal.by_model or stacks[here]):
                     continue  # only the system closes its blocks, and it has done so
-                seen.add(then)
+                reached.add(then)
                 ways.append((then, [*path, name]))
     return out
 

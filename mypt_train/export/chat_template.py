@@ -41,18 +41,18 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     `reserved` are spellings of special ids that are no tags, which no text may have.
     """
     layout, table = chat_layout(dialect), dialect.table
-    known: dict[str, Any] = asdict(facts(dialect, reserved=reserved))
-    start, ways, states = known.pop("start"), known.pop("prompts"), range(len(known["steps"]))
-    known["prompts"] = [ways.get(state, []) for state in states]
-    known["answered"] = [int(state in ways) for state in states]
-    known |= _layout(dialect, layout) | {"head_block": layout.options.block}
-    known["head_system"] = layout.options.system
+    slots: dict[str, Any] = asdict(facts(dialect, reserved=reserved))
+    start, ways, states = slots.pop("start"), slots.pop("prompts"), range(len(slots["steps"]))
+    slots["prompts"] = [ways.get(state, []) for state in states]
+    slots["answered"] = [int(state in ways) for state in states]
+    slots |= _layout(dialect, layout) | {"head_block": layout.options.block}
+    slots["head_system"] = layout.options.system
     title = f"The text of a chat in {table.title}."
     out = [f"{{#- {title} Made by mypt-export from the grammar of {table.name}. -#}}\n"]
     # First: an option may have the name of a variable of the program.
     out.append(f"{{%- set thoughtless = {_thoughtless(dialect, layout)} -%}}\n")
     out += option_texts(layout.options)
-    for name, value in known.items():
+    for name, value in slots.items():
         out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
     fields = (
         f'state={start}, open="", key="", last="", mark="", said="", trained=0, out=[], '
@@ -71,8 +71,8 @@ def _thoughtless(dialect: Dialect, layout: ChatLayout) -> str:
     """Returns the condition on options under which prompts end with an empty thought."""
     inside = len(layout.paths.get("thought", ())) > 1
     records = dialect.adapter.prompting if inside else ()
-    given = [pair for record in records for pair in record[KEY].items() if pair[0].isidentifier()]
-    tests = (f"({name} is defined and {name} == {json.dumps(value)})" for name, value in given)
+    pairs = [pair for record in records for pair in record[KEY].items() if pair[0].isidentifier()]
+    tests = (f"({name} is defined and {name} == {json.dumps(value)})" for name, value in pairs)
     return " or ".join(tests) or "false"
 
 

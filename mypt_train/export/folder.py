@@ -80,8 +80,8 @@ def export(
     if is_sharded(source):
         from safetensors.torch import save
 
-        whole = save(read_pieces(source), metadata={"format": "pt"})
-        return write_folder(out, {WEIGHTS: whole} | written)
+        weights = save(read_pieces(source), metadata={"format": "pt"})
+        return write_folder(out, {WEIGHTS: weights} | written)
     return write_folder(out, written, copies={WEIGHTS: source / WEIGHTS})
 
 

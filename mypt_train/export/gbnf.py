@@ -55,12 +55,12 @@ _LISTED = {
 }
 
 
-def gbnf(dialect: Dialect, found: Answers, *, token: str = "<[{}]>") -> str:
+def gbnf(dialect: Dialect, answer: Answers, *, token: str = "<[{}]>") -> str:
     """Returns the grammar, with `root` as its first rule; `token` is how an id is written."""
     kinds = {
-        value for ways in found.rules.values() for w in ways for k, value in w.items if k == "body"
+        value for ways in answer.rules.values() for w in ways for k, value in w.items if k == "body"
     }
-    lines = [f"root ::= {' | '.join(rule(state) for state in found.starts)}"]
+    lines = [f"root ::= {' | '.join(rule(state) for state in answer.starts)}"]
     ids = dialect.tokenizer.special
 
     def written(way: Way) -> str:
@@ -68,19 +68,19 @@ def gbnf(dialect: Dialect, found: Answers, *, token: str = "<[{}]>") -> str:
         items += [] if way.then is None else [rule(way.then)]
         return " ".join(items) or '""'
 
-    for state, ways in found.rules.items():
+    for state, ways in answer.rules.items():
         lines.append(f"{rule(state)} ::= {' | '.join(written(way) for way in ways)}")
-    lines += _free("text", found.forbidden)
+    lines += _free("text", answer.forbidden)
     if TAGGED in kinds:
         lines += _TAGGED.strip().split("\n")
-        lines += _free("between", _shortest({*found.forbidden, *TAGS}))
+        lines += _free("between", _shortest({*answer.forbidden, *TAGS}))
         lines += [f"body-{TAGGED} ::= {_BODIES[TAGGED]}"]
         kinds = kinds - {TAGGED}
     if kinds:
         lines += _JSON.strip().split("\n")
         lines += [_LISTED[kind].strip() for kind in sorted(kinds) if kind in _LISTED]
         lines += [f"body-{kind} ::= {_BODIES[kind]}" for kind in sorted(kinds)]
-        lines += _free("string", found.forbidden, string=True)
+        lines += _free("string", answer.forbidden, string=True)
     return "\n".join(lines) + "\n"
 
 

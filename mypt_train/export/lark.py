@@ -39,9 +39,9 @@ VALUE: BETWEEN "\n</parameter>\n"
 _LETTER = r'([^"\\\x00-\x1f]|\\["\\nrtfb]|\\u00[0-7][0-9a-f])'
 
 
-def lark(dialect: Dialect, found: Answers) -> str:
+def lark(dialect: Dialect, answer: Answers) -> str:
     """Returns the grammar; its first rule is `start`."""
-    words = "|".join(_escaped(word) for word in found.forbidden)
+    words = "|".join(_escaped(word) for word in answer.forbidden)
     legal = f"~/(?s:.*)({words})(?s:.*)/"
     lexemes = {"TEXT": f"/(?s:.+)/ & {legal}"}
     attrs: dict[str, str] = {}
@@ -69,16 +69,16 @@ def lark(dialect: Dialect, found: Answers) -> str:
         return " ".join(out) or '""'
 
     rules = [
-        f"{rule(s)}: {' | '.join(written(way) for way in ways)}" for s, ways in found.rules.items()
+        f"{rule(s)}: {' | '.join(written(way) for way in ways)}" for s, ways in answer.rules.items()
     ]
     head = [
-        f"start: {' | '.join(rule(s) for s in found.starts)}",
+        f"start: {' | '.join(rule(s) for s in answer.starts)}",
     ]
     lexemes |= {name: f"/{pattern.replace('/', chr(92) + '/')}/" for pattern, name in attrs.items()}
-    lines = [*head, *rules, *(f"{name}: {said}" for name, said in lexemes.items())]
-    bodies = {v for ways in found.rules.values() for w in ways for k, v in w.items if k == "body"}
+    lines = [*head, *rules, *(f"{name}: {lexeme}" for name, lexeme in lexemes.items())]
+    bodies = {v for ways in answer.rules.values() for w in ways for k, v in w.items if k == "body"}
     if TAGGED in bodies:
-        words = "|".join(_escaped(word) for word in (*found.forbidden, *TAGS))
+        words = "|".join(_escaped(word) for word in (*answer.forbidden, *TAGS))
         lines += _TAGGED.strip().split("\n")
         lines += [f"BETWEEN: /(?s:.*)/ & ~/(?s:.*)({words})(?s:.*)/"]
     if bodies - {TAGGED}:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mypt_spec import Dialect
 from mypt_spec.states import awaits_result, open_blocks
-from mypt_spec.table import TEXT, Terminal
+from mypt_spec.table import TEXT
 
 
 def endings(dialect: Dialect) -> list[str]:
@@ -16,10 +16,10 @@ def endings(dialect: Dialect) -> list[str]:
     A tag counts if it is one id, and if in some state after it only the system may write, or the
     episode is over. Section "Generation" of each `grammar/*/SPEC.md` describes these tags.
     """
-    table, found = dialect.table, _last_tags(dialect)
+    table, tags = dialect.table, _last_tags(dialect)
     return sorted(
-        (tag for tag in found if tag in table.special),
-        key=lambda tag: (found[tag], table.special[tag]),
+        (tag for tag in tags if tag in table.special),
+        key=lambda tag: (tags[tag], table.special[tag]),
     )
 
 
@@ -37,7 +37,7 @@ def _last_tags(dialect: Dialect) -> dict[str, tuple[bool, bool]]:
     table, machine = dialect.table, dialect.automaton
     blocks = open_blocks(machine, table)
     turn = table.openers[table.turn_opener].name if table.turn_opener else ""
-    found: dict[str, tuple[bool, bool]] = {}
+    tags: dict[str, tuple[bool, bool]] = {}
     for before, row in enumerate(machine.steps):
         if any(not table.openers[kind].body_loss for kind in blocks[before]):
             continue  # what the system writes, quotations too
@@ -45,14 +45,10 @@ def _last_tags(dialect: Dialect) -> dict[str, tuple[bool, bool]]:
             terminal = table.terminals.get(name)
             if (
                 terminal is not None
-                and _own(terminal)
-                and not any(n == TEXT or _own(table.terminals[n]) for n in machine.steps[state])
+                and terminal.by_model
+                and not any(n == TEXT or table.terminals[n].by_model for n in machine.steps[state])
             ):
                 over = state in machine.accepts and not awaits_result(state, machine, table)
-                known = over, turn in machine.steps[state]
-                found[terminal.shown] = max(found.get(terminal.shown, known), known)
-    return found
-
-
-def _own(terminal: Terminal) -> bool:
-    return terminal.by_model
+                key = over, turn in machine.steps[state]
+                tags[terminal.shown] = max(tags.get(terminal.shown, key), key)
+    return tags

@@ -27,7 +27,7 @@ _MEMBER = (
 _TEXT_AS_IT_IS = {"content": "text", "content_args": {"strip": False}}
 _FUNCTION = {"name": "{content.name}", "arguments": "{content.arguments}"}
 _PARAMETERS = {"name": "{content.name}", "arguments": "{content.parameters}"}
-_NAMED = {"name": "{name}", "arguments": "{content}"}
+_FIELDS = {"name": "{name}", "arguments": "{content}"}
 
 
 def response_template(dialect: Dialect) -> dict[str, Any]:
@@ -50,34 +50,34 @@ def response_template(dialect: Dialect) -> dict[str, Any]:
 def _calls(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     kind = layout.paths["call"][-1]
     opener = dialect.table.openers[kind]
-    found = _bounds(kind, dialect)
+    field = _bounds(kind, dialect)
     if opener.body == "calls":
-        return found | {"content": "json"}
+        return field | {"content": "json"}
     if opener.body == "functions":
         function = {"name": "{name}", "arguments": "{arguments}"}
         item = {"type": "function", "id": "{id}", "function": function}
-        return found | {"content": "json", "transform": item, "transform_each": True}
+        return field | {"content": "json", "transform": item, "transform_each": True}
     if opener.body == TAGGED:  # the library reads a value by the type in its tool's schema
-        found["open_pattern"] += re.escape(FUNCTION[0]) + r"(?P<name>[^<>\n]+)>\n"
+        field["open_pattern"] += re.escape(FUNCTION[0]) + r"(?P<name>[^<>\n]+)>\n"
         value = r"<parameter=(?P<key>[^<>\n]+)>\n(?P<value>.*?)\n</parameter>"
-        found |= {"content": "xml-inline", "content_args": {"tag_pattern": value}}
-        return found | {"repeats": True, "transform": {"type": "function", "function": _NAMED}}
+        field |= {"content": "xml-inline", "content_args": {"tag_pattern": value}}
+        return field | {"repeats": True, "transform": {"type": "function", "function": _FIELDS}}
     if opener.body == "call":
-        found["open_pattern"] += r'\{"name": "(?P<name>(?:[^"\\]|\\.)*)"(?:, )?'
+        field["open_pattern"] += r'\{"name": "(?P<name>(?:[^"\\]|\\.)*)"(?:, )?'
         args = {"tag_pattern": _MEMBER, "value_parser": {"name": "json"}}
-        found |= {"content": "xml-inline", "content_args": args}
-        function = _NAMED
+        field |= {"content": "xml-inline", "content_args": args}
+        function = _FIELDS
     else:
-        function = {"function": _FUNCTION, "parameters": _PARAMETERS}.get(opener.body, _NAMED)
-        found["content"] = "json"
-    return found | {"repeats": True, "transform": {"type": "function", "function": function}}
+        function = {"function": _FUNCTION, "parameters": _PARAMETERS}.get(opener.body, _FIELDS)
+        field["content"] = "json"
+    return field | {"repeats": True, "transform": {"type": "function", "function": function}}
 
 
 def _content(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     """Returns where the text of an answer is: in blocks, or where no other field is."""
     kinds = [layout.paths[p][-1] for p in ("said", "answer") if p in layout.paths]
-    whole = dialect.table.openers[kinds[-1]]
-    if not whole.by_model or forced_opener(whole, dialect):
+    opener = dialect.table.openers[kinds[-1]]
+    if not opener.by_model or forced_opener(opener, dialect):
         ends = "|".join(_ends(kinds[-1], dialect))
         return {"close_pattern": f"(?:{ends})(?s:.*)"}
     bounds = [_bounds(kind, dialect) for kind in kinds]
@@ -98,49 +98,49 @@ def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
     spaces = "|".join(re.escape(other.bare[: -len(opener.bare)]) for other in others)
     lead = f"(?:{spaces})?" if spaces else ""
     ends = "|".join(_ends(kind, dialect))
-    return {"open_pattern": lead + _pattern(opener, named=True), "close_pattern": ends}
+    return {"open_pattern": lead + _pattern(opener, captures=True), "close_pattern": ends}
 
 
 def _ends(kind: str, dialect: Dialect) -> list[str]:
     """Returns patterns of the tags that end a block, or that follow one without a closing tag."""
     table, machine = dialect.table, dialect.automaton
-    found: dict[str, None] = {}
+    patterns: dict[str, None] = {}
     for state, stack in open_blocks(machine, table).items():
         for name in machine.steps[state] if stack[-1:] == (kind,) else ():
             terminal = table.terminals.get(name)
             if terminal is None:
                 continue
             if kind in terminal.ends:
-                found[_pattern(terminal)] = None
+                patterns[_pattern(terminal)] = None
             elif kind not in table.closers or (
                 terminal.opens == kind and table.openers[kind].again
             ):
-                found[f"(?={_pattern(terminal)})"] = None
-    return sorted(found, key=lambda p: (-len(p), p))
+                patterns[f"(?={_pattern(terminal)})"] = None
+    return sorted(patterns, key=lambda p: (-len(p), p))
 
 
 def _anchors(dialect: Dialect) -> list[str]:
     """Returns patterns of what is directly before an answer."""
     table, machine = dialect.table, dialect.automaton
     writes = model_writes(machine, table)
-    found: dict[str, None] = {}
+    patterns: dict[str, None] = {}
     for state, row in enumerate(machine.steps):
         for name, then in row.items():
             if name != TEXT and name not in writes[state] and writes[then]:
                 tags = [name, *forced(then, dialect)]
-                found["".join(_pattern(table.terminals[tag]) for tag in tags)] = None
-    return sorted(found, key=lambda p: (-len(p), p))
+                patterns["".join(_pattern(table.terminals[tag]) for tag in tags)] = None
+    return sorted(patterns, key=lambda p: (-len(p), p))
 
 
-def _pattern(terminal: Terminal, *, named: bool = False) -> str:
+def _pattern(terminal: Terminal, *, captures: bool = False) -> str:
     """Returns the pattern of a tag, without white space that the system adds after it.
 
-    With `named`, its attribute is a group.
+    With `captures`, its attribute is a group.
     """
     out = ""
     for piece in terminal.stem:
         if piece.kind == "attr":
-            out += f"(?P<name>{piece.pattern})" if named else f"(?:{piece.pattern})"
+            out += f"(?P<name>{piece.pattern})" if captures else f"(?:{piece.pattern})"
         else:
             out += re.escape(piece.value)
     return out

@@ -64,27 +64,27 @@ def chosen(names: Iterable[str]) -> tuple[str, ...]:
 
     Raises ExportError for a name that is none.
     """
-    given = {part.strip() for name in names for part in name.split(",") if part.strip()}
-    for name in sorted(given - {*SERVERS}):
+    requested_names = {part.strip() for name in names for part in name.split(",") if part.strip()}
+    for name in sorted(requested_names - {*SERVERS}):
         raise ExportError(f"--for {name}: no such server; known are {', '.join(SERVERS)}")
-    return tuple(name for name in SERVERS if name in given)
+    return tuple(name for name in SERVERS if name in requested_names)
 
 
 def server_files(dialect: Dialect, servers: Iterable[str]) -> dict[str, str]:
     """Returns the files for some servers. Raises ExportError where one cannot be written."""
     servers = tuple(servers)
-    wanted = {file for server in servers for file in SERVERS[server]}
+    file_names = {file for server in servers for file in SERVERS[server]}
     reserved = (padding(dialect),)
     ends = endings(dialect)
     out = {TEMPLATE: chat_template(dialect, reserved=reserved)}
-    if RESPONSE in wanted:
+    if RESPONSE in file_names:
         out[RESPONSE] = _json(response_template(dialect))
-    if wanted & {TAG, LARK}:
-        found = answers(dialect, ends[-1:], reserved=reserved)
-        grammar = {"type": "grammar", "grammar": gbnf(dialect, found, token="Token({})")}
+    if file_names & {TAG, LARK}:
+        grammar_rules = answers(dialect, ends[-1:], reserved=reserved)
+        grammar = {"type": "grammar", "grammar": gbnf(dialect, grammar_rules, token="Token({})")}
         out[TAG] = _json({"type": "structural_tag", "format": grammar})
-        out[LARK] = lark(dialect, found)
-    if GBNF in wanted:
+        out[LARK] = lark(dialect, grammar_rules)
+    if GBNF in file_names:
         stops = [*ends[-1:], *(e for e in ends if e in ALWAYS_ENDS)]
         out[GBNF] = gbnf(dialect, answers(dialect, stops, reserved=reserved))
     return out | {README: _readme(dialect, servers)}

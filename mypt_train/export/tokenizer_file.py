@@ -25,15 +25,15 @@ class ExportError(Exception):
 
 def padding(dialect: Dialect) -> str:
     """Returns the name of the id that fills up rows."""
-    own = {} if dialect.vocabulary is None else dialect.vocabulary.special
-    names = [tag for tag, i in own.items() if i == dialect.tokenizer.pad]
+    special = {} if dialect.vocabulary is None else dialect.vocabulary.special
+    names = [tag for tag, i in special.items() if i == dialect.tokenizer.pad]
     return [*names, PAD if PAD not in dialect.tokenizer.special else "<|padding|>"][0]
 
 
 def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
     """Returns the content of `tokenizer.json`: byte-level BPE, and the tags as added tokens."""
-    own, tokenizer = dialect.vocabulary, dialect.tokenizer
-    vocabulary, merges = _gpt2() if own is None else _of_ranks(own.ranks)
+    source, tokenizer = dialect.vocabulary, dialect.tokenizer
+    vocabulary, merges = _gpt2() if source is None else _of_ranks(source.ranks)
     byte_level = {
         "type": "ByteLevel",
         "add_prefix_space": False,
@@ -41,9 +41,9 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "use_regex": True,
     }
     cuts: list[dict[str, Any]] = [byte_level]
-    whole = own is not None and own.file == JSON_FILE
-    if own is not None and own.patterns != (GPT2_PATTERN,):
-        cuts = [_split(p) for p in own.patterns] + [byte_level | {"use_regex": False}]
+    direct = source is not None and source.file == JSON_FILE
+    if source is not None and source.patterns != (GPT2_PATTERN,):
+        cuts = [_split(p) for p in source.patterns] + [byte_level | {"use_regex": False}]
     tags = tag_pieces(dialect)
     if tags:
         cuts.insert(0, _split("|".join(tags)))
@@ -55,8 +55,8 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "special": True,
     }
     added = {padding(dialect): tokenizer.pad, **tokenizer.special}
-    if own is not None and own.file == JSON_FILE:
-        added = dict(sorted((own.special | added).items(), key=lambda item: item[1]))
+    if source is not None and source.file == JSON_FILE:
+        added = dict(sorted((source.special | added).items(), key=lambda item: item[1]))
         vocabulary |= added  # else the library gives them ids after the number of tokens
     return {
         "version": "1.0", "truncation": None, "padding": None,
@@ -68,7 +68,7 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "model": {
             "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
             "end_of_word_suffix": None,
-            "fuse_unk": False, "byte_fallback": False, "ignore_merges": whole, "vocab": vocabulary,
+            "fuse_unk": False, "byte_fallback": False, "ignore_merges": direct, "vocab": vocabulary,
             "merges": merges,
         },
     }  # fmt: skip
@@ -85,21 +85,21 @@ def tag_pieces(dialect: Dialect) -> list[str]:
     The library cuts a text at special ids first, so plain text before or after these is at an end
     of what a pattern sees. With `glue`, only what is trained otherwise than its text is apart.
     """
-    table, found = dialect.table, set[str]()
+    table, patterns = dialect.table, set[str]()
     for terminal in table.terminals.values():
         special = [i for i, piece in enumerate(terminal.spelling) if piece.kind == "special"]
         if not special:
             if not table.glue:
-                found.add(_run(terminal.spelling))
+                patterns.add(_run(terminal.spelling))
             continue
         head, tail = terminal.spelling[: special[0]], terminal.spelling[special[-1] + 1 :]
         apart = not table.glue or (terminal.opens and terminal.loss != terminal.body_loss)
         before, after = _beside(terminal, dialect)
         if head and before and not table.glue:
-            found.add(_run(head) + r"\z")
+            patterns.add(_run(head) + r"\z")
         if tail and after and (apart or terminal.trail):
-            found.add(r"\A" + _run(tail))
-    return sorted(found, key=lambda p: (-len(p), p))
+            patterns.add(r"\A" + _run(tail))
+    return sorted(patterns, key=lambda p: (-len(p), p))
 
 
 def _beside(terminal: Terminal, dialect: Dialect) -> tuple[bool, bool]:
@@ -134,7 +134,7 @@ def tokenizer_config(dialect: Dialect, end: str) -> dict[str, Any]:
 
 
 def _gpt2() -> tuple[dict[str, int], list[list[str]]]:
-    vocabulary = {_shown(token): rank for token, rank in gpt2_ranks().items()}
+    vocabulary = {_spell(token): rank for token, rank in gpt2_ranks().items()}
     return vocabulary | {PAD: len(vocabulary)}, [line.split() for line in gpt2_merges()]
 
 
@@ -145,14 +145,14 @@ def _of_ranks(ranks: dict[bytes, int]) -> tuple[dict[str, int], list[list[str]]]
     bytes have the lowest rank, however each half was made.
     """
     merges = [
-        [_shown(token[:at]), _shown(token[at:])]
+        [_spell(token[:at]), _spell(token[at:])]
         for token in ranks
         for at in range(1, len(token))
         if token[:at] in ranks and token[at:] in ranks
     ]
-    return {_shown(token): rank for token, rank in ranks.items()}, merges
+    return {_spell(token): rank for token, rank in ranks.items()}, merges
 
 
-def _shown(token: bytes) -> str:
+def _spell(token: bytes) -> str:
     letters = gpt2_letters()
     return "".join(letters[byte] for byte in token)

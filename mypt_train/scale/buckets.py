@@ -81,25 +81,25 @@ def settle(runs: Sequence[Read], bucket: int, *, most: int = MOST) -> Places:
     `most` bounds how many entries are in memory at a time. Raises ValueError for a file that is no
     whole run, or runs that were made for different numbers of buckets.
     """
-    found = [np.empty(0, PLACE)]
+    chunks = [np.empty(0, PLACE)]
     with ThreadPoolExecutor(_THREADS) as threads:  # a store answers many requests at a time
         parts = [*threads.map(lambda read: Part.of(read, bucket, ENTRY, "run of digests"), runs)]
         if len({part.of_parts for part in parts}) > 1:
             raise ValueError("each run of digests must be made for the same number of buckets")
         bits = parts[0].of_parts.bit_length() - 1 if parts else 0
-        more = max(0, -(-sum(part.count for part in parts) // most) - 1).bit_length()
+        extra_bits = max(0, -(-sum(part.count for part in parts) // most) - 1).bit_length()
 
         def of_pass(number: int, part: Part) -> Entries:
             pieces = part.pieces(most // _THREADS + 1)
-            held = [piece[_leading(piece, bits, more) == number] for piece in pieces]
-            return np.concatenate([np.empty(0, ENTRY), *held])
+            matching = [piece[_leading(piece, bits, extra_bits) == number] for piece in pieces]
+            return np.concatenate([np.empty(0, ENTRY), *matching])
 
-        for number in range(1 << more):
+        for number in range(1 << extra_bits):
             every = np.concatenate(
                 [np.empty(0, ENTRY), *threads.map(partial(of_pass, number), parts)]
             )
-            found.append(_places(every[_repeated(every)]))
-    every = np.concatenate(found)
+            chunks.append(_places(every[_repeated(every)]))
+    every = np.concatenate(chunks)
     ordered: Places = every[np.lexsort((every["sample"], every["unit"]))]
     return ordered
 
@@ -156,15 +156,15 @@ class Part:
         self._read, self._dtype, self._start = read, dtype, start
 
     @staticmethod
-    def of(read: Read, number: int, dtype: np.dtype[Any], what: str) -> Part:
-        """Finds a part of a file. Raises ValueError, naming `what` was expected."""
+    def of(read: Read, number: int, dtype: np.dtype[Any], kind: str) -> Part:
+        """Finds a part of a file. Raises ValueError, naming the `kind` of file."""
         head = read(0, _HEAD.size)
         if len(head) != _HEAD.size or head[: len(_MAGIC)] != _MAGIC:
-            raise ValueError(f"is no {what}")
+            raise ValueError(f"is no {kind}")
         _, size, parts = _HEAD.unpack(head)
         places = read(_HEAD.size + 8 * number, 16)
         if size != dtype.itemsize or number >= parts or len(places) != 16:
-            raise ValueError(f"is no whole {what}")
+            raise ValueError(f"is no whole {kind}")
         begin, end = struct.unpack("<QQ", places)
         start = _HEAD.size + 8 * (parts + 1) + size * begin
         return Part(read, dtype, start, end - begin, parts)
@@ -174,10 +174,10 @@ class Part:
         size = self._dtype.itemsize
         for first in range(0, self.count, most):
             length = size * min(most, self.count - first)
-            found = self._read(self._start + size * first, length)
-            if len(found) != length:
+            data = self._read(self._start + size * first, length)
+            if len(data) != length:
                 raise ValueError("a run of digests was cut short; make it again")
-            yield np.frombuffer(found, self._dtype)
+            yield np.frombuffer(data, self._dtype)
 
 
 def in_memory(body: bytes) -> Read:

@@ -65,21 +65,21 @@ def commit(
     and OSError.
     """
     store = plan.store()
-    made, first = _there(plan, store), False
-    if made is None:
+    manifest, first = _there(plan, store), False
+    if manifest is None:
         try:
             sealed = seal(plan, max_failed=max_failed, progress=progress)
             _refuse_unwritable(plan, store, sealed)
             make_tasks(plan, sealed, path, engine, progress)
-            made = _manifest(plan, store, sealed) | {"plan": _about(plan, sealed)}
-            first = store.put_if_absent(MANIFEST, dumped(made))
-            made = made if first else _there(plan, store) or made
+            manifest = _manifest(plan, store, sealed) | {"plan": _about(plan, sealed)}
+            first = store.put_if_absent(MANIFEST, dumped(manifest))
+            manifest = manifest if first else _there(plan, store) or manifest
         except (StoreError, OSError):
-            made = _there(plan, store)  # another has committed, and has cleaned up
-            if made is None:
+            manifest = _there(plan, store)  # another has committed, and has cleaned up
+            if manifest is None:
                 raise
     clean(plan, store, progress)  # also after a commit that was killed before it did so
-    return Committed(made, first)
+    return Committed(manifest, first)
 
 
 def commit_alone(plan: Plan, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
@@ -97,27 +97,27 @@ def commit_alone(plan: Plan, progress: Callable[[str, int, int], None]) -> dict[
         clean(plan, store)  # so that the same folder can be named again
         raise
 
-    def writing(what: str, done: int, total: int) -> None:
-        if what == "writing":
-            progress(what, done, total)
+    def writing(stage: str, done: int, total: int) -> None:
+        if stage == "writing":
+            progress(stage, done, total)
 
     make_group(plan, sealed, 0, alone=True, progress=writing)
-    made = _manifest(plan, store, sealed, alone=True)
-    put(plan, MANIFEST, dumped(made), alone=True)
+    manifest = _manifest(plan, store, sealed, alone=True)
+    put(plan, MANIFEST, dumped(manifest), alone=True)
     clean(plan, store)
-    return made
+    return manifest
 
 
 def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
     """Returns the manifest that is there already. Raises PlanError for one of another plan."""
     if not store.exists(MANIFEST):
         return None
-    found: dict[str, Any] = read_object(store, MANIFEST, json.loads)
-    if found.get("plan", {}).get("sha256") != plan.sha256:
+    manifest: dict[str, Any] = read_object(store, MANIFEST, json.loads)
+    if manifest.get("plan", {}).get("sha256") != plan.sha256:
         raise PlanError(
             f"{store.name(MANIFEST)}: a data set of another plan is there; plan for another folder"
         )
-    return found
+    return manifest
 
 
 def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) -> None:
@@ -131,11 +131,11 @@ def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed, *, alone: bool 
         again="run again" if alone else "plan again",
     )
     if why:
-        found = _rejects(plan, store, sealed, every=alone)
-        put(plan, REJECTS, b"".join(found), alone=alone)
+        rejects = _rejects(plan, store, sealed, every=alone)
+        put(plan, REJECTS, b"".join(rejects), alone=alone)
         if sealed.refused and plan.options.on_error == "fail":
-            why += _misnamed(plan, sealed, found)
-        raise PlanError(why + reasons(found, store.name(REJECTS)))
+            why += _misnamed(plan, sealed, rejects)
+        raise PlanError(why + reasons(rejects, store.name(REJECTS)))
 
 
 def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
@@ -189,7 +189,7 @@ def _missing(plan: Plan, sealed: Sealed) -> list[dict[str, Any]]:
     `after_line` is the number of lines of the input that were read before the missing piece. Lines
     after it are counted on from there.
     """
-    known = sorted((*key, n) for unit in sealed.pieces for *key, n in unit)
+    line_counts = sorted((*key, n) for unit in sealed.pieces for *key, n in unit)
     return [
         {
             "unit": number,
@@ -200,7 +200,7 @@ def _missing(plan: Plan, sealed: Sealed) -> list[dict[str, Any]]:
                     "start": piece.start,
                     "end": piece.end,
                     "after_line": sum(
-                        n for file, at, n in known if file == piece.file and at < piece.start
+                        n for file, at, n in line_counts if file == piece.file and at < piece.start
                     ),
                 }
                 for piece in plan.units[number]
@@ -226,8 +226,8 @@ def _rejects(plan: Plan, store: Store, sealed: Sealed, *, every: bool) -> list[b
             for part in report.parts:
                 stream.seek(part.at)
                 name, base = plan.inputs[part.file].path, before[part.file, part.piece]
-                found = UnitFile.read(stream).head["rejects"]
-                out += [rejected(name, base, reject) for reject in found]
+                rejects = UnitFile.read(stream).head["rejects"]
+                out += [rejected(name, base, reject) for reject in rejects]
     return out
 
 

@@ -31,9 +31,9 @@ class Made:
 
     def said(self) -> str:
         """Returns this in words."""
-        more = f", {len(self.there)} there before" if self.there else ""
-        more += f", {len(self.aside)} set aside" if self.aside else ""
-        return f"{counted(len(self.made), 'unit')} made{more}"
+        suffix = f", {len(self.there)} there before" if self.there else ""
+        suffix += f", {len(self.aside)} set aside" if self.aside else ""
+        return f"{counted(len(self.made), 'unit')} made{suffix}"
 
 
 class Here:
@@ -79,13 +79,13 @@ def drive(
     """
     if jobs < 1:
         raise PlanError(f"--jobs is {jobs}, expected 1 or more")
-    store, out, wanted = plan.store(), Made(), [*units]
+    store, out, numbers = plan.store(), Made(), [*units]
     if again:
-        for number in wanted:
+        for number in numbers:
             forgive(plan, number)
     do, done = partial(make_planned, path, plan.sha256), 0
     with engine(do) if engine else here(do, jobs) as running:
-        for attempt in attempts(wanted, running):
+        for attempt in attempts(numbers, running):
             number = attempt.unit
             done += attempt.last
             progress(done)

@@ -19,7 +19,7 @@ from mypt_train.scale.planning.plan import Plan
 
 # Of English chats: tokens of a byte of input, and bytes that a core prepares in a second.
 _TOKENS, _SPEED = 0.2, 10e6
-_SHOWN = 3
+_MAX_REASONS = 3
 _THREADS = 32
 
 
@@ -64,8 +64,8 @@ def estimated(
     reasons: list[str] = []
     took = 0.0
     encoders: dict[object, Encoder] = {}
-    wanted = sorted(begins.items()) if sample > 0 else []
-    for done, (number, lines) in enumerate(_beginnings(plan, wanted, sample), 1):
+    first_pieces = sorted(begins.items()) if sample > 0 else []
+    for done, (number, lines) in enumerate(_beginnings(plan, first_pieces, sample), 1):
         progress(done)
         source = plan.inputs[number]
         new = 0
@@ -74,15 +74,15 @@ def estimated(
             encoders[source.rules] = Encoder(plan.options, source.rules)
             plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded before it is timed
         encoder = encoders[source.rules]
-        found = [*encoder.lines(lines[:new], first=True)] if new else []
+        outcomes = [*encoder.lines(lines[:new], first=True)] if new else []
         began = time.thread_time()
-        found += encoder.lines(lines[new:], first=not new)
+        outcomes += encoder.lines(lines[new:], first=not new)
         took += time.thread_time() - began
         records += len(lines)
         size += sum(map(len, lines)) + len(lines)
         timed += sum(map(len, lines[new:])) + len(lines) - new
-        for row, outcome in enumerate(found, 1):
-            tokens += sum(len(made.ids) for made in outcome.samples)
+        for row, outcome in enumerate(outcomes, 1):
+            tokens += sum(len(item.ids) for item in outcome.samples)
             if outcome.status == REFUSED:
                 refused += 1
                 first = outcome.findings[0]
@@ -90,7 +90,7 @@ def estimated(
     share = tokens / size if tokens else _TOKENS
     speed = timed / took if took else _SPEED
     return Estimate(
-        plain * share, plain / speed / 3600, records, refused, "".join(reasons[:_SHOWN])
+        plain * share, plain / speed / 3600, records, refused, "".join(reasons[:_MAX_REASONS])
     )
 
 
@@ -111,13 +111,13 @@ def indivisible(plan: Plan, size: int) -> list[str]:
             large.setdefault(source.packing if source.local else "store", []).append(source.path)
     out = []
     for kind, paths in large.items():
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        one = "each is one unit" if more else "it is one unit"
-        out.append(f"{paths[0]}{more}: {_WHOLE[kind].format(one)}")
+        others = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        one = "each is one unit" if others else "it is one unit"
+        out.append(f"{paths[0]}{others}: {_INDIVISIBLE[kind].format(one)}")
     return out
 
 
-_WHOLE = {
+_INDIVISIBLE = {
     "gz": "gzip is read from its beginning, so {}; to cut it, pack it anew: zcat OLD | bgzip > NEW",
     "zst": "has one frame of zstandard, so {}; to cut it, pack it anew: zstdcat OLD | pzstd > NEW",
     "": "is no JSONL, so {}; to cut it, write a record on each line",
@@ -184,6 +184,6 @@ def _short(number: float) -> str:
     """
     for size, name in ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"), (1, "")):
         if number >= size:
-            shown = float(f"{number / size:.2g}")
-            return f"{shown:,.10g}{name}"
+            rounded = float(f"{number / size:.2g}")
+            return f"{rounded:,.10g}{name}"
     return f"{number:.2g}"

@@ -69,7 +69,7 @@ def make_group(
     """
     store, before = plan.store(), sealed.before()
     repeated = repeats.repeats_of(plan, sealed, number) if repeats.needed(plan) else {}
-    found = Collection([source.path for source in plan.inputs], plan.options)
+    collection = Collection([source.path for source in plan.inputs], plan.options)
     with nullcontext(Path(plan.out)) if alone else _room(plan) as room:
         units = plan.of_group(number)
         for done, unit in enumerate(units):
@@ -79,7 +79,7 @@ def make_group(
                 path = fetched(plan, store, report, room, proved=alone)
                 samples = 0
                 for part in report.parts:
-                    found.take(
+                    collection.take(
                         Part(path, part.file, part.piece, part.at),
                         before[part.file, part.piece],
                         repeated={n - samples for n in repeated.get(unit, ())},
@@ -87,10 +87,10 @@ def make_group(
                     samples += part.samples
         one = plan.groups == 1
         splits = write_splits(
-            found,
+            collection,
             room,
             plan.options,
-            _counting(found, plan, progress),
+            _counting(collection, plan, progress),
             weights=sealed.weights,
             prefix="shard" if one else f"group_{number:05}",
             seed=plan.options.seed if one else (plan.options.seed, number),
@@ -100,17 +100,17 @@ def make_group(
                 for name in shard["files"]:
                     _put(plan, store, room / name, name)
     name = REJECTS if one else places.rejects(number)
-    if one or found.rejects:
-        put(plan, name, b"".join(found.rejects), alone=alone)
-    made = GroupReport(number, found.totals.as_dict(), splits, len(found.rejects))
-    store.put(places.group(number), msgspec.json.encode(made))
-    return made
+    if one or collection.rejects:
+        put(plan, name, b"".join(collection.rejects), alone=alone)
+    group_report = GroupReport(number, collection.totals.as_dict(), splits, len(collection.rejects))
+    store.put(places.group(number), msgspec.json.encode(group_report))
+    return group_report
 
 
-def _counting(found: Collection, plan: Plan, progress: Progress) -> Callable[[int], None]:
+def _counting(collection: Collection, plan: Plan, progress: Progress) -> Callable[[int], None]:
     """Returns what turns tokens that were written into bytes that are written of all."""
     width = np.dtype(dtype_of(plan.options.loaded_dialect.tokenizer.vocab_size)).itemsize + 1
-    size = width * sum(p.length for items in found.placed.values() for p in items)
+    size = width * sum(p.length for items in collection.placed.values() for p in items)
     written = 0
 
     def wrote(tokens: int) -> None:

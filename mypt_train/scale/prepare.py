@@ -75,13 +75,13 @@ def prepare(
         far = any(source.remote for source in sources)
         unit = unit_size or (_FAR if far else SIZE)
         size = sum(source.size or 0 for source in sources)
-        read = partial(_told, progress, "reading", size)
-        plan = make_plan(sources, rules, options, str(out), unit=unit, alone=True, progress=read)
+        report = partial(_forward, progress, "reading", size)
+        plan = make_plan(sources, rules, options, str(out), unit=unit, alone=True, progress=report)
         progress("reading", size, size)
         _open_folder(out, plan, resume=resume)
         _make_units(plan, workers, progress)
         size = sum(source.bytes for source in plan.inputs if source.local)
-        prove(plan.inputs, partial(_told, progress, "proving", size))
+        prove(plan.inputs, partial(_forward, progress, "proving", size))
         progress("proving", size, size)
         return commit_alone(plan, progress)
     except ChangedError as error:
@@ -105,8 +105,8 @@ def prepare(
         raise PrepareError(f"{where}: {error.strerror or error}; {hint}") from None
 
 
-def _told(progress: Progress, what: str, total: int, done: int) -> None:
-    progress(what, done, total)
+def _forward(progress: Progress, stage: str, total: int, done: int) -> None:
+    progress(stage, done, total)
 
 
 def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
@@ -120,20 +120,20 @@ def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
             f"{out}: is planned for several machines; go on with mypt-prepare resume --plan "
             f"{out / PLAN}, or name another folder"
         )
-    wanted = dumped(plan)
+    content = dumped(plan)
     if folder.exists():
         if not resume:
             raise PrepareError(
                 f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}"
             )
-        if there.exists() and (other := _difference(there.read_bytes(), wanted)):
+        if there.exists() and (other := _difference(there.read_bytes(), content)):
             raise PrepareError(f"{out}: the earlier run had {other}; delete {folder} to begin anew")
     elif out.exists() and any(p.name != REJECTS for p in out.iterdir()):
         if resume and (out / MANIFEST).exists():
             raise PrepareError(f"{out}: is complete, there is nothing to resume")
         raise PrepareError(f"{out}: is not empty; name another folder, or empty it")
     folder.mkdir(parents=True, exist_ok=True)
-    atomic.write(there, [wanted])
+    atomic.write(there, [content])
 
 
 def _difference(before: bytes, now: bytes) -> str:
@@ -157,7 +157,7 @@ def _difference(before: bytes, now: bytes) -> str:
 
 def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
     sizes = [sum(plan.bytes_of(piece) for piece in unit) for unit in plan.units]
-    todo = [number for number in range(len(plan.units)) if not _is_made(plan, number)]
+    todo = [number for number in range(len(plan.units)) if not _is_complete(plan, number)]
     total = sum(sizes)
     at = total - sum(sizes[number] for number in todo)
 
@@ -169,15 +169,15 @@ def _make_units(plan: Plan, workers: int, progress: Progress) -> None:
         progress("encoding", at, total)
 
 
-def _is_made(plan: Plan, number: int) -> bool:
+def _is_complete(plan: Plan, number: int) -> bool:
     """Returns whether a unit is there and whole; forgets one that is damaged."""
     report = Path(plan.out, places.report(number))
     if not report.exists():
         return False
     path = Path(plan.out, places.unit(number))
     with suppress(StoreError):
-        found = report_there(plan.store(), number)
-        if found and path.exists() and atomic.sha256(path) == found.sha256:
+        unit_report = report_there(plan.store(), number)
+        if unit_report and path.exists() and atomic.sha256(path) == unit_report.sha256:
             return True
     report.unlink()
     return False

@@ -51,11 +51,11 @@ def settle(plan: Plan, sealed: Sealed, bucket: int) -> None:
     """Writes which samples of a bucket repeat an earlier one. Raises StoreError."""
     store = plan.store()
     reads = [_reader(store, places.digests(number)) for number in range(plan.groups)]
-    found = buckets.settle(reads, bucket)
+    rows = buckets.settle(reads, bucket)
     groups = np.zeros(len(plan.units), np.int64)
     for number in range(plan.groups):
         groups[plan.of_group(number)] = number
-    store.put(places.repeats(bucket), buckets.divided(found, groups[found["unit"]], plan.groups))
+    store.put(places.repeats(bucket), buckets.divided(rows, groups[rows["unit"]], plan.groups))
 
 
 def repeats_of(plan: Plan, sealed: Sealed, group: int) -> dict[int, frozenset[int]]:
@@ -67,8 +67,8 @@ def repeats_of(plan: Plan, sealed: Sealed, group: int) -> dict[int, frozenset[in
 
     def part(bucket: int) -> buckets.Places:
         read = _reader(store, places.repeats(bucket))
-        found = buckets.Part.of(read, group, buckets.PLACE, "file of repeats")
-        return np.concatenate([np.empty(0, buckets.PLACE), *found.pieces(buckets.MOST)])
+        repeated = buckets.Part.of(read, group, buckets.PLACE, "file of repeats")
+        return np.concatenate([np.empty(0, buckets.PLACE), *repeated.pieces(buckets.MOST)])
 
     with ThreadPoolExecutor(_THREADS) as threads:
         every = np.concatenate(list(threads.map(part, range(1 << bits_of(sealed)))))

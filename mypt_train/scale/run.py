@@ -20,7 +20,7 @@ from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
-from mypt_train.scale.planning.proof import ChangedError, Seen, prove_whole, state
+from mypt_train.scale.planning.proof import ChangedError, PieceProof, prove_whole, state
 from mypt_train.scale.unit.making import growing, putting
 from mypt_train.scale.unit.report import UnitReport
 
@@ -38,15 +38,15 @@ def run_unit(
     UsageError, StoreError and OSError for what cannot be read or written.
     """
     store, unit = plan.store(), plan.units[number]
-    with growing(plan, number) if alone else putting(plan, number) as made:
+    with growing(plan, number) if alone else putting(plan, number) as out:
         before = 0
         for piece in unit:
-            kept = sum((part.file, part.piece) == (piece.file, piece.start) for part in made.parts)
-            read = partial(_reading, progress, before, plan.bytes_of(piece))
-            for item in _encoded(plan, piece, read, proved=not alone, skip=kept):
-                made.add(piece, item)
+            skip = sum((part.file, part.piece) == (piece.file, piece.start) for part in out.parts)
+            report_read = partial(_reading, progress, before, plan.bytes_of(piece))
+            for item in _encoded(plan, piece, report_read, proved=not alone, skip=skip):
+                out.add(piece, item)
             before += plan.bytes_of(piece)
-    report = made.report(number)
+    report = out.report(number)
     store.put(places.report(number), report.dumped())
     if alone:
         Path(plan.out, places.parts(number)).unlink(missing_ok=True)
@@ -65,25 +65,25 @@ def _encoded(
     With `proved`, it is proved that the piece is as it was planned, at the latest after it.
     """
     source = plan.inputs[piece.file]
-    before, seen = state(source), None
+    before, proof = state(source), None
     if proved and source.local:
         # What has to be proved as a whole may be read in any order.
         if source.cut in ("lines", "frames") and piece.sha256:
-            seen = Seen(source, piece)
+            proof = PieceProof(source, piece)
         else:
             prove_whole(source)
-    found = piece_blocks(source, piece, block_size=BATCH, seen=seen.take if seen else None)
+    blocks = piece_blocks(source, piece, block_size=BATCH, observe=proof.take if proof else None)
     yield from encoded(  # a unit file at a time
-        _told(found, piece, progress), plan.options, source.rules,
+        _with_progress(blocks, piece, progress), plan.options, source.rules,
         size=SIZE, begins=piece.start == 0, skip=skip,
     )  # fmt: skip
-    if seen:
-        seen.prove()
+    if proof:
+        proof.prove()
     if state(source) != before:
         raise ChangedError(f"{source.path}: has changed while it was read")
 
 
-def _told(blocks: Iterator[Block], piece: Piece, progress: Progress) -> Iterator[Block]:
+def _with_progress(blocks: Iterator[Block], piece: Piece, progress: Progress) -> Iterator[Block]:
     for block in blocks:
         yield block
         progress(block.position - piece.start)

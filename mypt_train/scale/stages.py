@@ -19,9 +19,9 @@ from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError
 from mypt_train.scale.state import Progress, Sealed, seal
 
-_Told = Callable[[str, int, int], None]
-_Do = Callable[[Plan, Sealed, int, _Told], object]
-_Named = tuple[str, int, _Do, Callable[[int], str]]
+_Report = Callable[[str, int, int], None]
+_Do = Callable[[Plan, Sealed, int, _Report], object]
+_StageRow = tuple[str, int, _Do, Callable[[int], str]]
 
 
 class Stage(NamedTuple):
@@ -39,23 +39,23 @@ class Stage(NamedTuple):
 
 def stages(plan: Plan, sealed: Sealed) -> list[Stage]:
     """Returns the stages of a plan, in their order."""
-    found: list[_Named] = [("packing", plan.groups, _pack, places.group)]
+    rows: list[_StageRow] = [("packing", plan.groups, _pack, places.group)]
     if repeats.needed(plan):
         count = 1 << repeats.bits_of(sealed)
-        found = [
+        rows = [
             ("dividing", plan.groups, _silent(repeats.write_digests), places.digests),
             ("comparing", count, _silent(repeats.settle), places.repeats),
-            *found,
+            *rows,
         ]
     out, first = [], 0
-    for name, count, do, key in found:
+    for name, count, do, key in rows:
         out.append(Stage(name, range(first, first + count), do, key))
         first += count
     return out
 
 
-def _pack(plan: Plan, sealed: Sealed, number: int, told: _Told) -> object:
-    return make_group(plan, sealed, number, progress=told)
+def _pack(plan: Plan, sealed: Sealed, number: int, report: _Report) -> object:
+    return make_group(plan, sealed, number, progress=report)
 
 
 def _silent(do: Callable[[Plan, Sealed, int], object]) -> _Do:
@@ -73,17 +73,17 @@ def make_task(
     every = stages(plan, sealed)
     for stage in every:
         if number in stage.tasks:
-            own = number - stage.tasks.start
-            if plan.store().exists(stage.key(own)):
+            index = number - stage.tasks.start
+            if plan.store().exists(stage.key(index)):
                 return False
-            stage.do(plan, sealed, own, partial(_part, progress))
+            stage.do(plan, sealed, index, partial(_part, progress))
             return True
     raise PlanError(f"task {number}: the plan has tasks 0 to {every[-1].tasks.stop - 1}")
 
 
-def _part(progress: Callable[[float], None], what: str, done: int, total: int) -> None:
+def _part(progress: Callable[[float], None], stage: str, done: int, total: int) -> None:
     """Tells which part of a task is done: reading is one half, and writing the other."""
-    progress((done / max(total, 1) + (what == "writing")) / 2)
+    progress((done / max(total, 1) + (stage == "writing")) / 2)
 
 
 def make_planned_task(path: str, sha256: str, number: int) -> bool:
@@ -108,20 +108,20 @@ def make_tasks(
         for stage in stages(plan, sealed):
             for number in stage.tasks:
                 at = number - stage.tasks.start
-                told = partial(_within, progress, stage, at)
-                told(0)
-                make_task(plan, sealed, number, told)
-                told(1)
+                report = partial(_within, progress, stage, at)
+                report(0)
+                make_task(plan, sealed, number, report)
+                report(1)
         return
     with engine(partial(make_planned_task, path, plan.sha256)) as running:
         for stage in stages(plan, sealed):
-            made = 0
-            progress(stage.name, made, len(stage.tasks))
+            count = 0
+            progress(stage.name, count, len(stage.tasks))
             for attempt in attempts(stage.tasks, running):
                 if attempt.last and attempt.error:
                     raise PlanError(f"{stage.name}, task {attempt.unit}: {attempt.error}")
-                made += not attempt.error
-                progress(stage.name, made, len(stage.tasks))
+                count += not attempt.error
+                progress(stage.name, count, len(stage.tasks))
 
 
 def _within(progress: Progress, stage: Stage, number: int, part: float) -> None:

@@ -23,7 +23,7 @@ from mypt_train.scale.unit.report import UnitReport, read_object, report_of, why
 _THREADS = 16
 Progress = Callable[[str, float, int], None]
 # The most reasons that a message names, and the logs that are looked at for them.
-_SHOWN, _LOOKED = 3, 100
+_MAX_REASONS, _MAX_LOGS = 3, 100
 
 
 class UnfinishedError(PlanError):
@@ -56,8 +56,8 @@ class Status:
         out = [f"{plan.shown}: {len(self.made)} of {self.units} units are made"]
         if missing:
             tried = len(self.failed.intersection(missing))
-            more = f"; {tried} of them have failed, and are tried again" if tried else ""
-            out.append(f"  missing: {said(missing)}{more}")
+            retries = f"; {tried} of them have failed, and are tried again" if tried else ""
+            out.append(f"  missing: {said(missing)}{retries}")
             out.append(f"  next: mypt-prepare resume --plan {store.name(PLAN)}")
         if self.aside:
             out += [f"  set aside: {line}" for line in _reasons(plan, store, sorted(self.aside))]
@@ -92,10 +92,10 @@ class Sealed:
 
         A unit that is left out counts no lines.
         """
-        found = sorted((file, start, lines) for unit in self.pieces for file, start, lines in unit)
+        pieces = sorted((file, start, lines) for unit in self.pieces for file, start, lines in unit)
         out: dict[tuple[int, int], int] = {}
         total, of = 0, -1
-        for file, start, lines in found:
+        for file, start, lines in pieces:
             total = total if file == of else 0
             out[file, start] = total
             total, of = total + lines, file
@@ -110,14 +110,14 @@ def status_of(plan: Plan) -> Status:
         return [places.number_of(entry.key) for entry in store.entries(folder)]
 
     logs = [entry.key for entry in store.entries(places.FAILED)]
-    made = frozenset(n for n in numbers(places.UNITS) if n is not None)
+    complete = frozenset(n for n in numbers(places.UNITS) if n is not None)
     aside = {places.number_of(key) for key in logs if key.endswith(f"-{ATTEMPTS}.json")}
     return Status(
         len(plan.units),
         plan.groups,
-        made,
-        frozenset(n for n in aside if n is not None and n not in made),
-        frozenset(n for n in map(places.number_of, logs) if n is not None and n not in made),
+        complete,
+        frozenset(n for n in aside if n is not None and n not in complete),
+        frozenset(n for n in map(places.number_of, logs) if n is not None and n not in complete),
         frozenset(n for n in numbers(places.GROUPS) if n is not None),
         store.exists(places.SEALED),
         store.exists(MANIFEST),
@@ -143,32 +143,32 @@ def counted_up(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *
     """Returns the units that are made now, if these are enough. Raises UnfinishedError."""
     store = plan.store()
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = []
+        reports = []
         for report in threads.map(lambda n: report_there(store, n), range(len(plan.units))):
-            found.append(report)
-            progress("counting", len(found), len(plan.units))
-    missing = [number for number, report in enumerate(found) if report is None]
+            reports.append(report)
+            progress("counting", len(reports), len(plan.units))
+    missing = [number for number, report in enumerate(reports) if report is None]
     if missing:
         _refuse(plan, store, missing, max_failed)
-    made = [report for report in found if report is not None]
+    complete = [report for report in reports if report is not None]
     return Sealed(
         plan.sha256,
         tuple(missing),
-        sum(report.lines for report in made),
-        sum(report.refused for report in made),
-        sum(report.samples for report in made),
-        any(report.weights for report in made),
-        tuple(_pieces(report) for report in found),
+        sum(report.lines for report in complete),
+        sum(report.refused for report in complete),
+        sum(report.samples for report in complete),
+        any(report.weights for report in complete),
+        tuple(_pieces(report) for report in reports),
     )
 
 
 def _parsed(plan: Plan, store: Store) -> Sealed:
-    found = read_object(
+    sealed = read_object(
         store, places.SEALED, lambda data: msgspec.convert(msgspec.json.decode(data), Sealed)
     )
-    if found.plan != plan.sha256:
+    if sealed.plan != plan.sha256:
         raise PlanError(f"{store.name(places.SEALED)}: belongs to another plan; name that one")
-    return found
+    return sealed
 
 
 def report_there(store: Store, number: int) -> UnitReport | None:
@@ -192,19 +192,19 @@ def _pieces(report: UnitReport | None) -> tuple[tuple[int, int, int], ...]:
 def _refuse(plan: Plan, store: Store, missing: Sequence[int], max_failed: int) -> None:
     """Raises UnfinishedError unless all missing units may be left out."""
     aside = [n for n in missing if store.exists(places.failed(n, ATTEMPTS))]
-    left = sorted({*missing} - {*aside})
-    if left:
+    unmade = sorted({*missing} - {*aside})
+    if unmade:
         raise UnfinishedError(
-            f"{len(left)} of {len(plan.units)} units are not made yet ({said(left)}); make them "
-            f"with mypt-prepare resume --plan {store.name(PLAN)}"
+            f"{len(unmade)} of {len(plan.units)} units are not made yet ({said(unmade)}); make "
+            f"them with mypt-prepare resume --plan {store.name(PLAN)}"
         )
     if len(aside) > max_failed or len(aside) == len(plan.units):
         most = f"at most {max_failed} may be missing"
         if len(aside) == len(plan.units):
             most = "and no other is there to commit"
-        shown = "".join(f"\n  {line}" for line in _reasons(plan, store, aside))
+        reasons = "".join(f"\n  {line}" for line in _reasons(plan, store, aside))
         raise UnfinishedError(
-            f"{counted(len(aside), 'unit')} set aside, {most}:{shown}"
+            f"{counted(len(aside), 'unit')} set aside, {most}:{reasons}"
             f"\nall logs: {store.name(places.FAILED)}; {_remedy(plan, store, aside)}"
         )
 
@@ -214,18 +214,18 @@ def _reasons(plan: Plan, store: Store, units: Sequence[int]) -> list[str]:
     input. It is looked for in the first logs only.
     """
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = list(threads.map(lambda n: why(store, n), units[:_LOOKED]))
+        reasons = list(threads.map(lambda n: why(store, n), units[:_MAX_LOGS]))
     of: dict[str, list[int]] = {}
-    for number, reason in zip(units, found, strict=False):
-        named = plan.inputs[plan.units[number][0].file].path in reason
-        place = "" if named else f" ({plan.names(number)})"
+    for number, reason in zip(units, reasons, strict=False):
+        names_input = plan.inputs[plan.units[number][0].file].path in reason
+        place = "" if names_input else f" ({plan.names(number)})"
         of.setdefault(f"{place}: {reason}", []).append(number)
     out = [
         f"unit{'s' * (len(numbers) > 1)} {said(numbers)}{reason}"
-        for reason, numbers in [*of.items()][:_SHOWN]
+        for reason, numbers in [*of.items()][:_MAX_REASONS]
     ]
-    left = len(units) - sum(len(numbers) for numbers in [*of.values()][:_SHOWN])
-    return [*out, f"{counted(left, 'unit')} more"] if left else out
+    remaining = len(units) - sum(len(numbers) for numbers in [*of.values()][:_MAX_REASONS])
+    return [*out, f"{counted(remaining, 'unit')} more"] if remaining else out
 
 
 def _remedy(plan: Plan, store: Store, aside: Collection[int]) -> str:

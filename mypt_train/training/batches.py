@@ -73,10 +73,10 @@ class Batch:
 
 def idle(corpus: Corpus, row: Row) -> Batch:
     """Returns a batch that counts for nothing, for a process that has no rows when others have."""
-    found = batch(corpus, [row])
-    empty = found.places[:0]
-    weights = None if found.weights is None else found.weights[:0]
-    return replace(found, places=empty, targets=empty, owner=empty, rows=(), weights=weights)
+    template = batch(corpus, [row])
+    empty = template.places[:0]
+    weights = None if template.weights is None else template.weights[:0]
+    return replace(template, places=empty, targets=empty, owner=empty, rows=(), weights=weights)
 
 
 def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
@@ -85,7 +85,7 @@ def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
     With `every`, all tokens are targets, if a token of their episode is before them.
     """
     sizes = [tuple(corpus.episodes["length"][row].tolist()) for row in rows]
-    width = max((sum(found) for found in sizes), default=1)
+    width = max((sum(targets) for targets in sizes), default=1)
     ids = np.zeros((len(rows), width), np.int64)
     at = np.zeros((len(rows), width), np.int64)
     learnt = np.zeros((len(rows), width), bool)
@@ -101,21 +101,21 @@ def batch(corpus: Corpus, rows: Sequence[Row], *, every: bool = False) -> Batch:
             ids[i, piece], at[i, piece], owner[i, piece] = tokens, np.arange(size), number
             learnt[i, piece] = True if every else mask
             learnt[i, begin] = False
-            if weights is not None and (own := corpus.weights(episode)) is not None:
-                weights[i, piece] = own
+            if weights is not None and (factors := corpus.weights(episode)) is not None:
+                weights[i, piece] = factors
             begin, number = begin + size, number + 1
-    found = np.flatnonzero(learnt.reshape(-1))
-    flat = torch.from_numpy(found)
-    whole, owners = torch.from_numpy(ids), torch.from_numpy(owner)
+    targets = np.flatnonzero(learnt.reshape(-1))
+    flat = torch.from_numpy(targets)
+    id_tensor, owners = torch.from_numpy(ids), torch.from_numpy(owner)
     return Batch(
-        whole,
+        id_tensor,
         torch.from_numpy(at),
         flat - 1,
-        whole.reshape(-1)[flat],
+        id_tensor.reshape(-1)[flat],
         owners.reshape(-1)[flat],
         tuple(sizes),
         tuple(rows),
-        None if weights is None else torch.from_numpy(weights.reshape(-1)[found]),
+        None if weights is None else torch.from_numpy(weights.reshape(-1)[targets]),
     )
 
 
@@ -204,6 +204,6 @@ def share(rows: Sequence[Row], rank: int, world_size: int, micro: int) -> list[l
     All processes have equally many lists, since they run the model together; where rows cannot be
     shared evenly, the last lists of some are empty.
     """
-    own = rows[rank * len(rows) // world_size : (rank + 1) * len(rows) // world_size]
+    part = rows[rank * len(rows) // world_size : (rank + 1) * len(rows) // world_size]
     most = -(-len(rows) // world_size)
-    return [list(own[i : i + micro]) for i in range(0, most, micro)]
+    return [list(part[i : i + micro]) for i in range(0, most, micro)]

@@ -43,8 +43,8 @@ def shaped(config: Config, source: Path | None) -> Config:
         if config.model:
             return config
         shape = asdict(read_config(source))
-        kept = {k: v for k, v in shape.items() if k not in _OF_DATA and v is not None}
-        return replace(config, model=kept)
+        model = {k: v for k, v in shape.items() if k not in _OF_DATA and v is not None}
+        return replace(config, model=model)
     if config.model:
         raise ConfigError(
             f"{source}: its shape is not for a config to say; use --config finetune, or one "
@@ -78,17 +78,17 @@ def begun(
                 f"{source}: reads at most {longest} tokens, the rows have {context}; set "
                 "train.context_length"
             )
-        given = net.config.vocab_size
-        _check_room(source, given, ids)
-        return open_hollow(source, ids) if hollow else net.grown(ids), max(0, ids - given)
-    given = ids
+        old_ids = net.config.vocab_size
+        _check_room(source, old_ids, ids)
+        return open_hollow(source, ids) if hollow else net.grown(ids), max(0, ids - old_ids)
+    old_ids = ids
     if source is not None:
         base = read_config(source)
-        given, longest = base.vocab_size, base.max_position_embeddings
-        _check_room(source, given, ids)
+        old_ids, longest = base.vocab_size, base.max_position_embeddings
+        _check_room(source, old_ids, ids)
         if longest is not None:  # rows may be short: the model goes on to read what it could
             context = max(context or 0, longest)
-    shape = config.shape(max(ids, given), context)
+    shape = config.shape(max(ids, old_ids), context)
     if empty or hollow:
         with torch.device("meta"):
             model = Transformer(shape)
@@ -128,10 +128,10 @@ def frozen(
     return net
 
 
-def _check_room(source: Path, given: int, ids: int) -> None:
-    if given > ids and not fits(given, ids):
+def _check_room(source: Path, old_ids: int, ids: int) -> None:
+    if old_ids > ids and not fits(old_ids, ids):
         raise CheckpointError(
-            f"{source}: has {given} ids, the data {ids}: these are different vocabularies"
+            f"{source}: has {old_ids} ids, the data {ids}: these are different vocabularies"
         )
 
 
@@ -143,10 +143,10 @@ def check_vocabulary(source: Path, files: Mapping[str, str]) -> None:
     if not any((source / name).is_file() for name in NAMES):
         return
     try:
-        own = read_vocabulary(source)
+        vocabulary = read_vocabulary(source)
     except VocabularyError as error:
         raise CheckpointError(str(error)) from None
-    if own.sha256 not in files.values():
+    if vocabulary.sha256 not in files.values():
         raise CheckpointError(
             f"{source}: the data has another vocabulary than this model; prepare it with "
             f"mypt-prepare --vocab {source}"
@@ -193,20 +193,20 @@ def fill_pieces(
     No process holds more than one whole weight. Raises CheckpointError.
     """
     try:
-        given = {} if source is None else each_weight(source)
+        readers = {} if source is None else each_weight(source)
         for (name, value), weight in zip(model.drawn(seed), model.parameters(), strict=True):
             by_id = name.endswith(_BY_ID)
             if source is not None:
-                if name not in given:
+                if name not in readers:
                     raise CheckpointError(f"{source}: has no weight {name}")
-                read = given[name]()
-                fits_ = read.shape[1:] == value.shape[1:] and len(read) <= len(value)
-                if not fits_ or (len(read) < len(value) and not by_id):
+                loaded = readers[name]()
+                fits_ = loaded.shape[1:] == value.shape[1:] and len(loaded) <= len(value)
+                if not fits_ or (len(loaded) < len(value) and not by_id):
                     raise CheckpointError(
-                        f"{source}: {name} has shape {tuple(read.shape)}, config.json says "
+                        f"{source}: {name} has shape {tuple(loaded.shape)}, config.json says "
                         f"{tuple(value.shape)}"
                     )
-                value[: len(read)] = read
+                value[: len(loaded)] = loaded
             for tag, ids in tags.items() if by_id else ():
                 value[tag] = value[ids].mean(dim=0)
             weight.copy_(piece(value, weight))
@@ -216,5 +216,5 @@ def fill_pieces(
 
 def new_tags(dialect: Dialect) -> list[int]:
     """Returns the ids of the tags that the vocabulary itself did not have."""
-    own = set() if dialect.vocabulary is None else set(dialect.vocabulary.special.values())
-    return sorted(set(dialect.tokenizer.special.values()) - own)
+    special = set() if dialect.vocabulary is None else set(dialect.vocabulary.special.values())
+    return sorted(set(dialect.tokenizer.special.values()) - special)

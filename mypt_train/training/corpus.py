@@ -88,13 +88,13 @@ class Corpus:
     def phase(self) -> npt.NDArray[np.uint8]:
         """Returns the phase of each episode: that of its data, or that of its tags."""
         both = zip(self.shards, self.labels, strict=True)
-        found = [
+        phases = [
             phases_of(self.dialect, shard)
             if label is None
             else np.full(len(shard.index), label, np.uint8)
             for shard, label in both
         ]
-        return np.concatenate(found) if found else np.zeros(0, np.uint8)
+        return np.concatenate(phases) if phases else np.zeros(0, np.uint8)
 
     def rows(
         self,
@@ -114,16 +114,16 @@ class Corpus:
             raise ShardError(
                 "the data was prepared without rows (--no-pack): set train.context_length"
             )
-        wanted = np.isin(self.episodes["kind"], kinds)
-        if phase is None and length == self.packed and wanted.all():
+        is_kind = np.isin(self.episodes["kind"], kinds)
+        if phase is None and length == self.packed and is_kind.all():
             bounds = np.flatnonzero(np.diff(self.episodes["row"])) + 1
             return np.split(np.arange(len(self.episodes)), bounds) if len(self.episodes) else []
-        kept = np.flatnonzero(wanted if phase is None else wanted & (self.phase == phase))
-        self._fits(kept, length)
+        picks = np.flatnonzero(is_kind if phase is None else is_kind & (self.phase == phase))
+        self._fits(picks, length)
         return [
-            kept[row]
+            picks[row]
             for row in pack(
-                zip(self.episodes["length"][kept].tolist(), range(len(kept)), strict=True), length
+                zip(self.episodes["length"][picks].tolist(), range(len(picks)), strict=True), length
             )
         ]
 
@@ -137,8 +137,8 @@ class Corpus:
         chosen = np.flatnonzero(self.episodes["kind"] == CHOSEN)
         rejected = np.flatnonzero(self.episodes["kind"] == REJECTED)
         chosen, rejected = (
-            found[np.argsort(self.episodes["pair"][found], kind="stable")]
-            for found in (chosen, rejected)
+            numbers[np.argsort(self.episodes["pair"][numbers], kind="stable")]
+            for numbers in (chosen, rejected)
         )
         if not np.array_equal(self.episodes["pair"][chosen], self.episodes["pair"][rejected]):
             raise ShardError(
@@ -152,10 +152,10 @@ class Corpus:
             for row in pack(zip(sizes.tolist(), range(len(sizes)), strict=True), length)
         ]
 
-    def _fits(self, kept: Row, length: int) -> None:
-        longest = int(self.episodes["length"][kept].max(initial=0))
+    def _fits(self, numbers: Row, length: int) -> None:
+        longest = int(self.episodes["length"][numbers].max(initial=0))
         if longest > length:
-            number = int(kept[self.episodes["length"][kept].argmax()])
+            number = int(numbers[self.episodes["length"][numbers].argmax()])
             raise ShardError(
                 f"{self.place(number)}: the episode has {longest} tokens, a row {length}; set "
                 f"train.context_length to {longest} or more"

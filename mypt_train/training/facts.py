@@ -68,17 +68,17 @@ def facts_of_run(
         data["mask"] = mask
     return {
         "data": data,
-        "config": _told(config),
+        "config": _config_facts(config),
         "phases": [stage.phase for stage in stages],
         "reference": None,
         "torch": str(torch.__version__),
     }
 
 
-def _told(config: Config) -> dict[str, Any]:
-    usual, told = asdict(TrainConfig()), config.as_dict()
-    kept = {k: v for k, v in told["train"].items() if k not in _LATER or v != usual[k]}
-    return told | {"train": kept}
+def _config_facts(config: Config) -> dict[str, Any]:
+    usual, values = asdict(TrainConfig()), config.as_dict()
+    settings = {k: v for k, v in values["train"].items() if k not in _LATER or v != usual[k]}
+    return values | {"train": settings}
 
 
 def check_same(folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> int:
@@ -123,16 +123,16 @@ def check_grammar(folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]
     if not facts:
         check_vocabulary(folder, run["data"]["vocabulary_sha256"])
         return
-    for key, what in (("spec_fingerprint", "grammar"), ("vocabulary_sha256", "vocabulary")):
+    for key, part in (("spec_fingerprint", "grammar"), ("vocabulary_sha256", "vocabulary")):
         was, now = facts["data"][key], run["data"][key]
         if was != now:
-            shown = [
+            digests = [
                 value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True)
                 for value in (was, now)
             ]
             raise CheckpointError(
-                f"{folder}: was trained with another {what} ({shown[0]}, the data has "
-                f"{shown[1]}); prepare the data with the same"
+                f"{folder}: was trained with another {part} ({digests[0]}, the data has "
+                f"{digests[1]}); prepare the data with the same"
             )
 
 

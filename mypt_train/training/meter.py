@@ -31,14 +31,14 @@ class Speed:
     @property
     def facts(self) -> dict[str, Any]:
         """Returns the figures, by name."""
-        found = {"tokens_per_second": self.tokens_per_second, "trained": self.trained}
-        return found if self.mfu is None else found | {"mfu": self.mfu}
+        figures = {"tokens_per_second": self.tokens_per_second, "trained": self.trained}
+        return figures if self.mfu is None else figures | {"mfu": self.mfu}
 
     @property
     def shown(self) -> str:
         """Returns the figures as people read them."""
-        more = "" if self.mfu is None else f", {self.mfu:.0%} MFU"
-        return f"{self.tokens_per_second:,.0f} tokens/s ({self.trained:.0%} trained){more}"
+        utilization = "" if self.mfu is None else f", {self.mfu:.0%} MFU"
+        return f"{self.tokens_per_second:,.0f} tokens/s ({self.trained:.0%} trained){utilization}"
 
 
 class Meter:

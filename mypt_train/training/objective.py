@@ -52,14 +52,14 @@ class Objective:
 
         It is the number of trained tokens, or the sum of their weights; of pairs, or of answers.
         """
-        own = [
+        sums = [
             (len(b.targets) if b.weights is None else float(b.weights.double().sum()))
             if self.config.objective == "sft"
             else sum(map(len, b.rows)) // (2 if self.pairs else 1)
             for b in batches
         ]
         kind = torch.float64 if self.corpus.weighed else torch.int64
-        return self.world.sum(torch.tensor(sum(own), dtype=kind, device=self.world.device)).item()
+        return self.world.sum(torch.tensor(sum(sums), dtype=kind, device=self.world.device)).item()
 
     def step(self, model: nn.Module, batches: Sequence[Batch], count: float) -> Tensor:
         """Adds the gradients of a step to the model's; returns the loss, float32, ().
@@ -94,23 +94,23 @@ class Objective:
 
         `hidden` are the hidden states before the targets."""
         width = batch.ids.shape[1]
-        seen = attend(self.backend, batch.lengths, width, self.world.device)
+        attention = attend(self.backend, batch.lengths, width, self.world.device)
         if self.config.compile:
-            seen = uncompiled(seen, self.backend)
+            attention = uncompiled(attention, self.backend)
         mixed = self.dtype != torch.float32 and not hasattr(model, "unshard")
         with (
             torch.autocast(self.world.device.type, dtype=self.dtype)
             if mixed
             else contextlib.nullcontext()
         ):
-            return model(batch.ids, batch.at, seen, batch.places, then)
+            return model(batch.ids, batch.at, attention, batch.places, then)
 
     def tell(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Returns what `chunked_cross_entropy` returns, for the targets of a batch."""
-        found: tuple[Tensor, Tensor, Tensor] = self.run(
+        losses: tuple[Tensor, Tensor, Tensor] = self.run(
             model, batch, lambda h, w: chunked_cross_entropy(h, w, batch.targets, batch.weights)
         )
-        return found
+        return losses
 
     def _loss(self, model: nn.Module, batch: Batch, drift: Tensor) -> Tensor:
         if self.config.objective == "sft":
@@ -138,9 +138,9 @@ class Objective:
     def _reference(self, batch: Batch) -> Tensor:
         assert self.reference is not None
         with torch.no_grad():
-            found = self._answers(self.reference, batch)
+            answers = self._answers(self.reference, batch)
         reshard(self.reference)
-        return found
+        return answers
 
     def _drift(self, model: nn.Module, batches: Sequence[Batch]) -> Tensor:
         """Returns how much likelier the model finds the step's answers than the reference does.

@@ -148,26 +148,26 @@ def train(
     is written; later only for a step that fails, a disk that is full or a process that is gone
     (ProcessLost).
     """
-    made, out = Config.of(config), Path(out)
+    settings, out = Config.of(config), Path(out)
     folders = [data] if isinstance(data, str | Path) else list(data)
-    with joined(timeout=made.train.timeout) as world:
+    with joined(timeout=settings.train.timeout) as world:
         store = None if mirror is None else Mirror(mirror)
         if store is not None and world.first:
             store.begin(out, resume=resume)
         world.wait()
         run = _Run(
-            folders, made, out, phases, init_from, world, legality, store, resume=resume,
+            folders, settings, out, phases, init_from, world, legality, store, resume=resume,
             verify=verify, cache=cache, quiet=quiet or not world.first,
         )  # fmt: skip
-        last = made.train.steps if steps is None else steps
-        if not 0 < last <= made.train.steps:
+        last = settings.train.steps if steps is None else steps
+        if not 0 < last <= settings.train.steps:
             raise ConfigError(
-                f"stop after step {last}: the schedule of the config has {made.train.steps} "
+                f"stop after step {last}: the schedule of the config has {settings.train.steps} "
                 "steps; set train.steps"
             )
         with Log(
             out, step=run.begin, steps=last, writes=world.first, quiet=quiet,
-            tensorboard=made.train.tensorboard,
+            tensorboard=settings.train.tensorboard,
         ) as log, run.saver:  # fmt: skip
             return run.go(last, log)
 
@@ -218,16 +218,16 @@ class _Run:
         pieces = last is not None and is_sharded(last)
         empty = (pieces or world.shares(c.parallel)) and bool(config.model) and not c.lora_rank
         # Else the first process reads the model, and gives the others theirs.
-        given = world.shares(c.parallel) and not empty
-        hollow = given and not world.first
+        sends_weights = world.shares(c.parallel) and not empty
+        hollow = sends_weights and not world.first
         model, self.fresh_ids = begun(config, ids, width, source, empty=empty, hollow=hollow)
         self.threads = use_threads(c.threads, model.config.hidden_size, world)
         compared = self._compared(init_from, last, before)
         words = c.tag_words if last is None or c.lora_rank else {}
-        named = named_tags(self.train.dialect, words)
+        tag_ids = named_tags(self.train.dialect, words)
         if not (empty or hollow):
-            name_tags(model, named)
-        tags = sorted({*new_tags(self.train.dialect), *named})
+            name_tags(model, tag_ids)
+        tags = sorted({*new_tags(self.train.dialect), *tag_ids})
         if c.lora_rank:
             lora.add(model, c, tags)
             if last is not None:
@@ -239,14 +239,14 @@ class _Run:
         model.recompute = c.recompute
         out.mkdir(parents=True, exist_ok=True)
         checkpoint.check_space(out, model, c.keep)
-        values = {n: w.detach() for n, w in model.named_parameters()} if given else {}
+        values = {n: w.detach() for n, w in model.named_parameters()} if sends_weights else {}
         dtype = precision(c.dtype, world.device)
         self.called: nn.Module = spread_out(model, world, c.parallel, dtype)
         self.model = model
-        if given:
+        if sends_weights:
             give(model, values, world)
         if empty and not pieces and isinstance(model, Transformer):
-            fill_pieces(model, c.seed, source, named)
+            fill_pieces(model, c.seed, source, tag_ids)
         # After the model, so that no process has both of them whole.
         reference = None
         if c.objective in ("dpo", "kto"):
@@ -284,13 +284,13 @@ class _Run:
         """
         if source is None:
             raise ConfigError("train.lora_rank adapts a model: name it with --init-from")
-        found = {"folder": str(source.resolve()), "sha256": checkpoint.digest(source)}
-        if before is not None and found != before["base"]:
+        facts = {"folder": str(source.resolve()), "sha256": checkpoint.digest(source)}
+        if before is not None and facts != before["base"]:
             raise CheckpointError(
                 f"{source}: is no longer the model that {last} adapts; put it back, or begin a "
                 "new run"
             )
-        return found
+        return facts
 
     def _stages(self, phases: Sequence[int | None]) -> list[Stage]:
         c = self.config.train
@@ -309,12 +309,12 @@ class _Run:
                     if phase is not None
                     else ""
                 )
-                what = {"dpo": "pairs", "orpo": "pairs", "kto": "labels"}.get(
+                noun = {"dpo": "pairs", "orpo": "pairs", "kto": "labels"}.get(
                     c.objective, "episodes"
                 )
                 raise TrainError(
                     f"{self.readers[0].name}: the data has no "
-                    f"{what}{f' of phase {phase}' if phase is not None else ''} to train on{have}"
+                    f"{noun}{f' of phase {phase}' if phase is not None else ''} to train on{have}"
                 )
             pools.append((phase, rows))
         if len(pools) > c.steps:
@@ -412,15 +412,15 @@ class _Run:
                 )
             elif step == self.begin:  # the first line may be long in coming
                 log.show(f"step {step + 1}: loss {loss:.4f}; a line every {c.log_every} steps")
-            self._look(step + 1, last, log)
+            self._evaluate(step + 1, last, log)
             if c.patience and self.stale >= c.patience:
                 break
         self.saver.settle()
         self.world.wait()  # for the first, which names the last checkpoint
         self._tell_saved(log)
         if c.patience and self.stale >= c.patience:
-            step, kept = self.result.step, self.result.folder
-            log.show(f"step {step}: no better validation for {self.stale}; {kept} is kept")
+            step, folder = self.result.step, self.result.folder
+            log.show(f"step {step}: no better validation for {self.stale}; {folder} is kept")
         return self.result
 
     def _step(self, batches: list[Batch]) -> tuple[float, float, float]:
@@ -436,20 +436,20 @@ class _Run:
         norm = whole(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip))
         return float(loss), float(norm), count
 
-    def _look(self, step: int, last: int, log: Log) -> None:
+    def _evaluate(self, step: int, last: int, log: Log) -> None:
         """Does what is due after some steps: validation, a checkpoint, legality."""
         c, better = self.config.train, False
         if _due(c.val_every, step, last) and self.val_rows:
-            found = self._validate()
-            self.result = replace(self.result, validation=found)
-            better = found["loss"] < self.best
-            self.best, self.stale = (found["loss"], 0) if better else (self.best, self.stale + 1)
-            more = f", accuracy {found['accuracy']:.2%}" if "accuracy" in found else ""
+            figures = self._validate()
+            self.result = replace(self.result, validation=figures)
+            better = figures["loss"] < self.best
+            self.best, self.stale = (figures["loss"], 0) if better else (self.best, self.stale + 1)
+            accuracy = f", accuracy {figures['accuracy']:.2%}" if "accuracy" in figures else ""
             log.tell(
                 "validation",
                 step,
-                f"step {step}: validation loss {found['loss']:.4f}{more}",
-                **found,
+                f"step {step}: validation loss {figures['loss']:.4f}{accuracy}",
+                **figures,
             )
         # With patience, the newest checkpoint is the best one.
         if better if c.patience else _due(c.save_every, step, last):
@@ -472,9 +472,9 @@ class _Run:
         if c.objective == "sft":
             return validate(self.objective, self.called, self.val, self.val_rows, c.micro_rows)
         parts = share(self.val_rows, 0, 1, c.micro_rows)  # every process looks at all of them
-        judged = Objective(c, self.val, World(0, 1, self.world.device), self.objective.reference)
+        objective = Objective(c, self.val, World(0, 1, self.world.device), self.objective.reference)
         return {
-            "loss": judged.mean(
+            "loss": objective.mean(
                 self.called, [batch(self.val, part).to(self.world.device) for part in parts]
             )
         }
@@ -499,18 +499,18 @@ class _Run:
                     )
                 ]
         lines = [self.train.place(number) for row in alone or rows for number in row.tolist()]
-        shown = ", ".join(lines[:20]) + (
+        places = ", ".join(lines[:20]) + (
             f" and {len(lines) - 20} others" if len(lines) > 20 else ""
         )
-        kept = checkpoints(self.out)
-        left = f"the last good checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
-        what = (
+        paths = checkpoints(self.out)
+        note = f"the last good checkpoint is {paths[-1]}" if paths else "there is no checkpoint yet"
+        problem = (
             "has no trained token"
             if math.isnan(norm) and math.isnan(loss) and not sum(self._trained(r) for r in rows)
             else f"has loss {loss}, gradient {norm}"
         )
         advice = "Look at these lines, or lower train.lr"
-        return f"step {step + 1} {what}; {left}. Its batch holds {shown}. {advice}"
+        return f"step {step + 1} {problem}; {note}. Its batch holds {places}. {advice}"
 
     def _trained(self, row: Row) -> int:
         return sum(int(self.train.tokens(number)[1].sum()) for number in row.tolist())
@@ -528,19 +528,19 @@ def _last_checkpoint(out: Path, *, resume: bool) -> Path | None:
 
     Raises TrainError if that would overwrite an earlier run.
     """
-    found = checkpoints(out) if out.exists() else []
-    if found and not resume:
+    paths = checkpoints(out) if out.exists() else []
+    if paths and not resume:
         raise TrainError(
-            f"{out}: holds {found[-1].name} of an earlier run; go on with --resume, or name "
+            f"{out}: holds {paths[-1].name} of an earlier run; go on with --resume, or name "
             "another folder"
         )
     if (
-        not found
+        not paths
         and out.exists()
         and any(p.name not in (LOG, BOARD) and p.suffix != atomic.PART for p in out.iterdir())
     ):
         raise TrainError(f"{out}: is not empty, and holds no checkpoint; name another folder")
-    return found[-1] if found else None
+    return paths[-1] if paths else None
 
 
 def _due(every: int, step: int, last: int) -> bool:

@@ -37,19 +37,19 @@ def validate(
     sums = torch.zeros(len(groups) + len(phases), 3, dtype=torch.float64)
     for begin in range(0, len(rows), micro * world.size):
         here = rows[begin : begin + micro * world.size][world.rank :: world.size]
-        found = batch(corpus, here or rows[:1]).to(world.device)
-        _, losses, right = objective.tell(model, found)
+        part = batch(corpus, here or rows[:1]).to(world.device)
+        _, losses, right = objective.tell(model, part)
         if here:
-            _add(sums, by_id, found, losses, right, corpus, len(groups))
+            _add(sums, by_id, part, losses, right, corpus, len(groups))
     reshard(model)
     world.sum(sums) if world.device.type == "cpu" else sums.copy_(
         world.sum(sums.to(world.device)).cpu()
     )
-    whole = sums[: len(groups)].sum(dim=0)
-    return _shown(whole) | {
-        "tags": {name: _shown(row) for name, row in zip(groups, sums, strict=False) if row[2]},
+    total = sums[: len(groups)].sum(dim=0)
+    return _figures(total) | {
+        "tags": {name: _figures(row) for name, row in zip(groups, sums, strict=False) if row[2]},
         "phases": {
-            str(phase): _shown(row)
+            str(phase): _figures(row)
             for phase, row in zip(phases, sums[len(groups) :], strict=True)
             if row[2]
         },
@@ -59,7 +59,7 @@ def validate(
 def _add(
     sums: Tensor,
     by_id: Tensor,
-    found: Batch,
+    part: Batch,
     losses: Tensor,
     right: Tensor,
     corpus: Corpus,
@@ -68,13 +68,13 @@ def _add(
     columns = torch.stack(
         [losses.double(), right.double(), torch.ones_like(losses, dtype=torch.float64)], dim=1
     ).cpu()
-    sums.index_add_(0, by_id[found.targets.cpu()], columns)
+    sums.index_add_(0, by_id[part.targets.cpu()], columns)
     if corpus.phases:
-        numbers = [int(corpus.phase[n]) for row in found.rows for n in row.tolist()]
+        numbers = [int(corpus.phase[n]) for row in part.rows for n in row.tolist()]
         phase = torch.tensor([first + corpus.phases.index(n) for n in numbers])
-        sums.index_add_(0, phase[found.owner.cpu()], columns)
+        sums.index_add_(0, phase[part.owner.cpu()], columns)
 
 
-def _shown(row: Tensor) -> dict[str, Any]:
+def _figures(row: Tensor) -> dict[str, Any]:
     total, right, count = row.tolist()
     return {"loss": total / max(1, count), "accuracy": right / max(1, count), "tokens": int(count)}

@@ -59,7 +59,7 @@ class Collection:
         """Puts samples into splits; returns for each row whether any of its samples is new."""
         offset, before, split = 0, -1, "train"
         new: dict[int, bool] = {}
-        seen = self.seen if self.options.dedup else None
+        keys = self.seen if self.options.dedup else None
         by_turn = self.options.history == "per-turn"
         limit = self.options.val_fraction * 2**64
         kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)
@@ -68,16 +68,16 @@ class Collection:
         for i, (length, row, kind) in enumerate(samples):
             if kind != REJECTED:  # which goes where its chosen answer goes
                 key = digests[16 * i : 16 * i + 16]
-                own = "val" if int.from_bytes(key[:8], "little") < limit else "train"
+                own_split = "val" if int.from_bytes(key[:8], "little") < limit else "train"
                 if kind:
                     key += bytes([kind])
                     key += digests[16 * i + 16 : 16 * i + 32] if kind == CHOSEN else b""
                 fresh = i not in repeated
-                if seen is not None:
-                    fresh = fresh and key not in seen
-                    seen.add(key)
+                if keys is not None:
+                    fresh = fresh and key not in keys
+                    keys.add(key)
                 if not by_turn or row != before:  # a record is in one split
-                    split = own
+                    split = own_split
                 before = row
                 self.pairs += kind == CHOSEN
             new[row] = new.get(row, False) or fresh

@@ -21,7 +21,7 @@ from mypt_train.data.units import Placed, UnitFiles
 
 
 def write_splits(
-    found: Collection,
+    collection: Collection,
     out: Path,
     options: Options,
     wrote: Callable[[int], None] = lambda _: None,
@@ -36,12 +36,12 @@ def write_splits(
     files of such names are removed. `seed` is that of the order of rows. `wrote` is called with
     the tokens of each shard. Raises OSError.
     """
-    with UnitFiles(found.parts) as units:
+    with UnitFiles(collection.parts) as units:
         return {
             name: _write_split(
                 out / name, items, options, units, wrote, weights=weights, prefix=prefix, seed=seed
             )
-            for name, items in found.placed.items()
+            for name, items in collection.placed.items()
         }
 
 
@@ -67,8 +67,8 @@ def _write_split(
         rows = [[item] for item in items]
     order = np.random.Generator(np.random.PCG64(seed)).permutation(len(rows))
     folder.mkdir(exist_ok=True)
-    for left in folder.glob(f"{prefix}_*"):  # of a run that stopped here
-        left.unlink()
+    for stale in folder.glob(f"{prefix}_*"):  # of a run that stopped here
+        stale.unlink()
     shuffled = [rows[i] for i in order.tolist()]
     if trainer_of(options.format):
         row_length = 0  # these trainers pad a batch to its longest row

@@ -12,7 +12,7 @@ from mypt_train.data.formats.options import Options
 from mypt_train.data.templates import histories
 
 # The number of rejects that a refusal names.
-_SHOWN = 3
+_MAX_REJECTS = 3
 
 
 def unwritable(
@@ -42,16 +42,16 @@ def unwritable(
 def reasons(rejects: Sequence[bytes], path: str) -> str:
     """Returns the first findings of the rejects, a line each, and where all of them are."""
     lines = []
-    for entry in map(json.loads, rejects[:_SHOWN]):
-        first, more = entry["findings"][0], len(entry["findings"]) - 1
-        tail = f" (and {more} more)" if more else ""
+    for entry in map(json.loads, rejects[:_MAX_REJECTS]):
+        first, others = entry["findings"][0], len(entry["findings"]) - 1
+        tail = f" (and {others} more)" if others else ""
         lines.append(f"  {entry['file']}:{entry['line']}: {first['code']} {first['message']}{tail}")
     return "\n".join(["", *lines, f"all of them: {path}"]) if lines else ""
 
 
-def dumped(made: Mapping[str, Any]) -> bytes:
+def dumped(manifest: Mapping[str, Any]) -> bytes:
     """Returns a manifest as the bytes of its file."""
-    return json.dumps(made, indent=1, sort_keys=True).encode() + b"\n"
+    return json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def manifest(

@@ -27,10 +27,10 @@ class Account:
     def as_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def add(self, more: Mapping[str, int]) -> None:
+    def add(self, counts: Mapping[str, int]) -> None:
         """Adds the counts of another account."""
         for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + more[name])
+            setattr(self, name, getattr(self, name) + counts[name])
 
 
 @dataclass(slots=True)
@@ -88,12 +88,12 @@ class Totals:
             "weights": self.weights,
         }
 
-    def add(self, more: Mapping[str, Any]) -> None:
+    def add(self, counts: Mapping[str, Any]) -> None:
         """Adds the counts of other units, as `as_dict` returns them."""
-        for number, account in more["accounts"].items():
+        for number, account in counts["accounts"].items():
             self.of(int(number)).add(account)
-        self.tags.update(more["tags"])
-        self.history.update(more["history"])
-        self.warnings.update(more["warnings"])
-        self.weighed += more["weighed"]
-        self.weights |= more["weights"]
+        self.tags.update(counts["tags"])
+        self.history.update(counts["history"])
+        self.warnings.update(counts["warnings"])
+        self.weighed += counts["weighed"]
+        self.weights |= counts["weights"]

@@ -116,31 +116,31 @@ def read(path: Path) -> dict[str, Any]:
     Raises OSError, and ValueError saying what was expected and where.
     """
     try:
-        found = json.loads(path.read_bytes())
+        manifest = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"cannot be read: {error}") from None
     versions = sorted({*VERSIONS.values()})  # what is read may have no hash
     if (
-        not isinstance(found, dict)
-        or found.get("schema") != SCHEMA
-        or found.get("version") not in versions
+        not isinstance(manifest, dict)
+        or manifest.get("schema") != SCHEMA
+        or manifest.get("version") not in versions
     ):
-        shown = " or ".join(map(str, versions))
-        raise ValueError(f"is no manifest of schema {SCHEMA}, version {shown}")
+        expected = " or ".join(map(str, versions))
+        raise ValueError(f"is no manifest of schema {SCHEMA}, version {expected}")
     try:
-        convert(found, Manifest)
+        convert(manifest, Manifest)
     except ValidationError as error:
         raise ValueError(f"is no whole manifest: {error}") from None
-    if VERSIONS[found["dtype"]] != found["version"]:
+    if VERSIONS[manifest["dtype"]] != manifest["version"]:
         raise ValueError(
-            f"has ids of type {found['dtype']} in version {found['version']}, expected version "
-            f"{VERSIONS[found['dtype']]}"
+            f"has ids of type {manifest['dtype']} in version {manifest['version']}, expected "
+            f"version {VERSIONS[manifest['dtype']]}"
         )
-    options = found["options"]
+    options = manifest["options"]
     Mask.from_name(options.get("mask", "model"))  # raises ValueError
-    for split, made in found["splits"].items():
+    for split, entry in manifest["splits"].items():
         before = ""
-        for number, shard in enumerate(made["shards"]):
+        for number, shard in enumerate(entry["shards"]):
             name = f"{split}/shard_{number:05}"
             if _OF_A_GROUP.fullmatch(shard["name"]) and shard["name"] > before:
                 name = before = f"{split}/{shard['name'].rpartition('/')[2]}"
@@ -148,7 +148,7 @@ def read(path: Path) -> dict[str, Any]:
                 name,
                 options.get("format", "bin"),
                 options.get("preferences", False),
-                "weights_dtype" in found,
+                "weights_dtype" in manifest,
             )
             if shard["name"] != name or sorted(shard["files"]) != sorted(names):
                 raise ValueError(
@@ -156,7 +156,7 @@ def read(path: Path) -> dict[str, Any]:
                     f"{', '.join(map(repr, shard['files'])) or 'no files'}; "
                     f"expected {name!r} with {', '.join(names)}"
                 )
-    return found
+    return manifest
 
 
 def files_of(name: str, form: str, preferences: bool, weights: bool = False) -> list[str]:

@@ -32,11 +32,11 @@ def lines(
     trainer: str, ids: TokenIds, mask: npt.NDArray[np.uint8], rows: Rows, *, packed: bool
 ) -> Iterator[memoryview]:
     """Yields rows as lines of JSON. `packed` says that a row may hold several episodes."""
-    found = _columns(trainer, ids, mask)
+    columns = _columns(trainer, ids, mask)
     at = 0
     for lengths in rows:
         end = at + sum(lengths)
-        row: dict[str, Any] = {name: values[at:end].tolist() for name, values in found.items()}
+        row: dict[str, Any] = {name: values[at:end].tolist() for name, values in columns.items()}
         row |= {"seq_lengths": lengths} if packed else {}
         yield memoryview(json.dumps(row, separators=(",", ":")).encode() + b"\n")
         at = end
@@ -69,9 +69,9 @@ def parquet(
 def _columns(
     trainer: str, ids: TokenIds, mask: npt.NDArray[np.uint8]
 ) -> dict[str, npt.NDArray[Any]]:
-    known: dict[str, npt.NDArray[Any]] = {
+    columns: dict[str, npt.NDArray[Any]] = {
         "input_ids": ids,
         "labels": np.where(mask != 0, ids.astype(np.int32), np.int32(IGNORED)),
         "attention_mask": np.ones(len(ids), np.int8),
     }
-    return {name: known[name] for name in TRAINERS[trainer]}
+    return {name: columns[name] for name in TRAINERS[trainer]}

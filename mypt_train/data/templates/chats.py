@@ -52,8 +52,8 @@ from mypt_train.data.templates.fill import filled
 from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.marks import MARK, TOOLS, Marked, Slot, slot_of_weight, with_marks
 from mypt_train.data.templates.pieces import (
-    Known,
     Path,
+    PieceTemplate,
     is_torn,
     join,
     moved,
@@ -116,57 +116,57 @@ class ChatTemplates:
         self.only_last = only_last
         self.turns = history != "keep" or Mask.from_name(mask).last  # what is made depends on turns
         # None: seen, and not learnt yet; False: never to be.
-        self.pieces = Memo[Hashable, Known | bool | None](_ENTRIES, room=_ROOM)
+        self.pieces = Memo[Hashable, PieceTemplate | bool | None](_ENTRIES, room=_ROOM)
         self.chats = Memo[tuple[bytes, ...], Chat](_ENTRIES, room=_ROOM)
 
     def _counts(self, before: Episode) -> Counter[str]:
-        found = tally(before, self._shown(before), 0, 0, self.dialect)
+        counts = tally(before, self._by_policy(before), 0, 0, self.dialect)
         if self.history == "official":
-            found["answers"] = answers(before, self.dialect, last=self.only_last)
-        return found
+            counts["answers"] = answers(before, self.dialect, last=self.only_last)
+        return counts
 
     def _end(self, episode: Episode) -> int:
         """Returns how many messages of its record an episode has."""
-        read: list[Message | Part] = []
+        items: list[Message | Part] = []
         for block in episode.messages:
-            read += [block, *block.parts] if block.role not in self.dialect.table.marks else []
-        return 1 + max(map(place_of, read))
+            items += [block, *block.parts] if block.role not in self.dialect.table.marks else []
+        return 1 + max(map(place_of, items))
 
-    def _shown(self, episode: Episode) -> Episode:
+    def _by_policy(self, episode: Episode) -> Episode:
         return episode if self.history == "keep" else official(episode, self.dialect.table)
 
-    def _episodes(self, whole: Episode) -> list[Episode]:
+    def _episodes(self, episode: Episode) -> list[Episode]:
         """Returns the episodes that a chat becomes, before anything is left out of them."""
         if self.history != "per-turn":
-            return [whole]
-        parts = beginnings(whole, self.dialect.table, self.dialect.automaton)
+            return [episode]
+        parts = beginnings(episode, self.dialect.table, self.dialect.automaton)
         return parts[-1:] if self.only_last else parts
 
-    def _cut_at_calls(self, whole: Episode) -> bool:
+    def _cut_at_calls(self, episode: Episode) -> bool:
         """Returns whether turns of a chat become an episode for each call: these have no pieces."""
-        if self.history != "per-turn" or not self.dialect.adapter.prompted(whole.meta):
+        if self.history != "per-turn" or not self.dialect.adapter.prompted(episode.meta):
             return False
-        turns = beginnings(whole, self.dialect.table, self.dialect.automaton)
-        return len(self.dialect.trained(whole, history=self.history)) > len(turns)
+        turns = beginnings(episode, self.dialect.table, self.dialect.automaton)
+        return len(self.dialect.trained(episode, history=self.history)) > len(turns)
 
     def find(self, keys: tuple[bytes, ...], line: bytes) -> tuple[Chat, list[Any]] | None:
         """Returns what is known of a line with these keys, and the values for its slots.
 
         None where the record must be encoded as a whole.
         """
-        known = self.chats.known.get(keys)
+        chat = self.chats.known.get(keys)
         record = None
-        if known is None:
+        if chat is None:
             size = sum(map(len, keys))
             if size > _LONGEST or len(keys) < 2:
                 return None
             record = _decode(line)
-            known = self._joined(keys, record)
-            if known is None:
+            chat = self._joined(keys, record)
+            if chat is None:
                 return None
-            self.chats.keep(keys, known, size + sum(len(t.lengths) for t in known.templates))
+            self.chats.keep(keys, chat, size + sum(len(t.lengths) for t in chat.templates))
         record = _decode(line) if record is None else record
-        return known, self._values(record, known.paths)
+        return chat, self._values(record, chat.paths)
 
     def _values(self, record: dict[str, Any], paths: Sequence[Path]) -> list[Any]:
         """Returns the values of a record for slots with these paths."""
@@ -185,15 +185,15 @@ class ChatTemplates:
         episodes: list[Episode] = []
         ends = [len(roles)]
         if self.history != "keep":
-            whole = self.dialect.read(record)[0]
-            assert whole is not None, "the line is proved clean"
-            if self._cut_at_calls(whole):
+            episode = self.dialect.read(record)[0]
+            assert episode is not None, "the line is proved clean"
+            if self._cut_at_calls(episode):
                 return None
-            episodes = self._episodes(whole)
+            episodes = self._episodes(episode)
             ends = [*[self._end(part) for part in episodes[:-1]], len(roles)]
-        found = [self._episode(keys, record, starts, n, end) for n, end in enumerate(ends)]
-        parts = [one for one in found if one is not None]
-        if len(parts) < len(found):
+        results = [self._episode(keys, record, starts, n, end) for n, end in enumerate(ends)]
+        parts = [one for one in results if one is not None]
+        if len(parts) < len(results):
             return None
         paths: dict[Path, int] = {}
         templates = []
@@ -215,48 +215,48 @@ class ChatTemplates:
         starts: list[int],
         which: int,
         end: int,
-    ) -> Known | None:
+    ) -> PieceTemplate | None:
         """Returns the template of the episode of this number, which `end`s before a message."""
         messages = record["messages"]
         number = 1 + bisect_left(starts, end)
         cut = end - [0, *starts][number - 1] if end < len(messages) else None
         questions = [n for n, at in enumerate(starts, 1) if messages[at]["role"] == "user"]
         final = max(questions, default=0)  # some formats write tools before the last of the chat
-        asked = max((n for n in questions if n < number), default=0)
+        question = max((n for n in questions if n < number), default=0)
         # What is in a key, which is first, whether questions follow, and how much is left of it.
         weights = weights_of_turns(messages, [0, *starts], questions)
         names: list[Hashable] = [
-            (key, min(n, 2), n < asked, n < final, cut if n == number - 1 else None, weights[n])
+            (key, min(n, 2), n < question, n < final, cut if n == number - 1 else None, weights[n])
             for n, key in enumerate(keys[:number])
         ]
-        found = [self.pieces.known.get(name, True) for name in names]
-        if False in found:
+        pieces = [self.pieces.known.get(name, True) for name in names]
+        if False in pieces:
             return None
-        if True in found:
-            for name, one, key in zip(names, found, keys, strict=False):
+        if True in pieces:
+            for name, one, key in zip(names, pieces, keys, strict=False):
                 if one is True:
                     self.pieces.keep(name, None, len(key))
             return None
-        if None in found:
-            learnt = self._learn(record, starts, which, end, [0, *starts][asked])
+        if None in pieces:
+            learnt = self._learn(record, starts, which, end, [0, *starts][question])
             for n, (name, key) in enumerate(zip(names, keys, strict=False)):
-                if found[n] is None and learnt[n] is not None:
-                    one = found[n] = learnt[n]
-                    size = len(one.template.lengths) if isinstance(one, Known) else 0
+                if pieces[n] is None and learnt[n] is not None:
+                    one = pieces[n] = learnt[n]
+                    size = len(one.template.lengths) if isinstance(one, PieceTemplate) else 0
                     self.pieces.keep(name, one, len(key) + size)
-        parts = [one for one in found if isinstance(one, Known)]
-        return join(parts, [0, *starts]) if len(parts) == len(found) else None
+        parts = [one for one in pieces if isinstance(one, PieceTemplate)]
+        return join(parts, [0, *starts]) if len(parts) == len(pieces) else None
 
     def _learn(
-        self, record: dict[str, Any], begins: list[int], which: int, end: int, asked: int
-    ) -> Sequence[Known | bool | None]:
+        self, record: dict[str, Any], begins: list[int], which: int, end: int, question: int
+    ) -> Sequence[PieceTemplate | bool | None]:
         """Returns what is learnt of the pieces of an episode, None for those that another may tell.
 
         It is False for those that can have no template. The episode is that of the number `which`
-        of a record whose pieces begin at `begins`; its last question is the message `asked`.
+        of a record whose pieces begin at `begins`; its last question is the message `question`.
         """
         number = 1 + bisect_left(begins, end)
-        never: list[Known | bool | None] = [False] * number
+        never: list[PieceTemplate | bool | None] = [False] * number
         table = self.dialect.table
         marked = with_marks(record, self.splitter.free)
         episode = self.dialect.read(marked.record)[0]
@@ -264,10 +264,10 @@ class ChatTemplates:
             return never
         episode = self._episodes(episode)[which]
         turns = [place_of(episode.messages[n]) for n in turn_starts(episode.messages, table)]
-        if self.turns and max(turns, default=0) != asked:
+        if self.turns and max(turns, default=0) != question:
             return never  # turns are other than pieces tell
         gone = _marks(episode)
-        episode = self._shown(episode)
+        episode = self._by_policy(episode)
         gone -= _marks(episode)  # what is left out of earlier turns
         segments = self.dialect.segments(episode, mask=self.mask)
         mask = self.dialect.mask(episode, self.mask)
@@ -277,14 +277,14 @@ class ChatTemplates:
         torn = {
             n for run in alone for n in owners[run.first : run.last + 1] if is_torn(run, owners)
         }
-        out: list[Known | bool] = []
+        out: list[PieceTemplate | bool] = []
         # The marks of the messages from `start` on, and of tools, which any piece may hold.
         texts = [
             "".join(r.content for r in alone if owners[r.first] == n and isinstance(r.content, str))
             for n in range(number)
         ]
         for piece, (start, until) in enumerate(pairwise([*starts, end])):
-            own = [run for run in alone if owners[run.first] == piece]
+            group = [run for run in alone if owners[run.first] == piece]
             tags = Counter(
                 s.event.terminal
                 for s, owner in zip(segments, owners, strict=True)
@@ -300,42 +300,42 @@ class ChatTemplates:
                     else start <= _first(slot) < until
                 )
             ]
-            found = None if piece in torn else self._piece(own, numbers, marked, start, tags)
-            if found is not None:
-                context = start < asked and Mask.from_name(self.mask).last  # where no weight acts
-                own_blocks = [
+            template = None if piece in torn else self._piece(group, numbers, marked, start, tags)
+            if template is not None:
+                context = start < question and Mask.from_name(self.mask).last  # where no weight acts
+                blocks = [
                     m for m in episode.messages if piece_of(m, starts) == piece and not context
                 ]
-                found = weighed(
-                    found,
-                    own_blocks,
+                template = weighed(
+                    template,
+                    blocks,
                     [
                         s.weight
                         for s, owner in zip(segments, owners, strict=True)
                         if owner == piece and s.ids
                     ],
                 )
-            out.append(found or False)
-        learnt = [one for one in out if isinstance(one, Known)]
+            out.append(template or False)
+        learnt = [one for one in out if isinstance(one, PieceTemplate)]
         if len(learnt) < number:
-            return [None if isinstance(one, Known) else False for one in out]
+            return [None if isinstance(one, PieceTemplate) else False for one in out]
         return out if self._right(record, which, join(learnt, starts)) else never
 
     def _piece(
         self,
-        found: list[EncodedAlone],
+        encoded_runs: list[EncodedAlone],
         numbers: list[int],
         marked: Marked,
         start: int,
         tags: Counter[str],
-    ) -> Known | None:
+    ) -> PieceTemplate | None:
         """Returns the template of a piece that has the marks of these numbers."""
         texts: list[Text] = []
         sizes: list[tuple[int, int, float]] = []
         ids: list[int] = []
         met: Counter[int] = Counter()
         place = {number: i for i, number in enumerate(numbers)}
-        for run in found:
+        for run in encoded_runs:
             lead = len(run.lead.encode())
             if isinstance(run.content, list):
                 ids += run.content
@@ -343,9 +343,9 @@ class ChatTemplates:
                 continue
             if not MARKS.search(run.content):
                 both = [(0, run.lead), (1, run.content[len(run.lead) :])]
-                for is_rest, own in encode_run(both, self.dialect.tokenizer):
-                    ids += own
-                    sizes.append((len(own), run.loss if is_rest else 1 - run.loss, run.weight))
+                for is_rest, run_ids in encode_run(both, self.dialect.tokenizer):
+                    ids += run_ids
+                    sizes.append((len(run_ids), run.loss if is_rest else 1 - run.loss, run.weight))
                 continue
             if MARKS.search(run.lead):
                 return None
@@ -375,7 +375,7 @@ class ChatTemplates:
         template = replace(
             template, weights=np.array(weights, np.float32), owners=np.array(owners, np.int64)
         )
-        return Known(template, tuple((moved(path, -start)) for path in paths))
+        return PieceTemplate(template, tuple((moved(path, -start)) for path in paths))
 
     def _cut(
         self, text: str, place: dict[int, int], slots: list[Slot]
@@ -409,18 +409,18 @@ class ChatTemplates:
             return (VALUE, ('{"', '": 0}')) if alone else (MEMBERS, (', "', '": 0'))
         return PLAIN, ("", "")
 
-    def _right(self, record: dict[str, Any], which: int, known: Known) -> bool:
+    def _right(self, record: dict[str, Any], which: int, piece: PieceTemplate) -> bool:
         """Returns whether a template makes the tokens of an episode of a record."""
-        whole, _ = self.dialect.read(record)
-        if whole is None:
+        chat, _ = self.dialect.read(record)
+        if chat is None:
             return False
-        episode = self._shown(self._episodes(whole)[which])
-        wanted = self.dialect.encode(episode, mask=self.mask, proved=True)
-        loss = [0, *wanted.loss.tolist()[1:]]
-        values = self._values(record, known.paths)
-        (one,) = filled([(known.template, values)], self.dialect.tokenizer, wanted.ids.dtype)
-        weights = [None if w is None else w.tolist()[1:] for w in (one.weights, wanted.weights)]
-        same: bool = one.ids.tolist() == wanted.ids.tolist() and one.mask.tolist() == loss
+        episode = self._by_policy(self._episodes(chat)[which])
+        expected = self.dialect.encode(episode, mask=self.mask, proved=True)
+        loss = [0, *expected.loss.tolist()[1:]]
+        values = self._values(record, piece.paths)
+        (one,) = filled([(piece.template, values)], self.dialect.tokenizer, expected.ids.dtype)
+        weights = [None if w is None else w.tolist()[1:] for w in (one.weights, expected.weights)]
+        same: bool = one.ids.tolist() == expected.ids.tolist() and one.mask.tolist() == loss
         return same and weights[0] == weights[1]
 
 

@@ -31,17 +31,17 @@ class Filled(NamedTuple):
 
 
 def filled(
-    found: Sequence[tuple[Template, list[Any]]], tokenizer: Tokenizer, dtype: np.dtype[Any]
+    pairs: Sequence[tuple[Template, list[Any]]], tokenizer: Tokenizer, dtype: np.dtype[Any]
 ) -> Iterator[Filled]:
     """Yields the tokens of templates whose free values are known; equal texts are encoded once."""
-    if not found:
+    if not pairs:
         return
-    texts = [text for template, values in found for text in template.spell(values)]
+    texts = [text for template, values in pairs for text in template.spell(values)]
     numbers: dict[str, int] = {}
     which = np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
     ids, lengths = tokenizer.encode_batch(list(numbers))
     starts = np.cumsum(lengths) - lengths
-    runs = [template.lengths for template, _ in found]
+    runs = [template.lengths for template, _ in pairs]
     sizes = np.concatenate(runs)
     is_text, leads = sizes == 0, np.flatnonzero(sizes < 0)
     sizes[is_text] = lengths[which]
@@ -55,21 +55,21 @@ def filled(
         sizes[leads + 1] -= begun
         is_text[leads] = True
     places = np.repeat(is_text, sizes)
-    mask = np.repeat(np.concatenate([template.loss for template, _ in found]), sizes)
+    mask = np.repeat(np.concatenate([template.loss for template, _ in pairs]), sizes)
     tokens = np.empty(len(mask), dtype)
-    tokens[~places] = np.concatenate([template.ids for template, _ in found])
+    tokens[~places] = np.concatenate([template.ids for template, _ in pairs])
     tokens[places] = ids[_ranges(starts[which], lengths[which])]
     bounds = np.cumsum(np.add.reduceat(sizes, np.cumsum([0, *map(len, runs[:-1])])))
     firsts = np.append(0, bounds[:-1])
     mask[firsts] = 0
     weights = None
-    if any(template.weights is not None for template, _ in found):
-        weights = np.repeat(np.concatenate([t.weights_of(values) for t, values in found]), sizes)
+    if any(template.weights is not None for template, _ in pairs):
+        weights = np.repeat(np.concatenate([t.weights_of(values) for t, values in pairs]), sizes)
         weights[firsts] = 0
     begin = 0
-    for end, (template, _) in zip(bounds.tolist(), found, strict=True):
-        own = None if template.weights is None or weights is None else weights[begin:end]
-        yield Filled(tokens[begin:end], mask[begin:end], own)
+    for end, (template, _) in zip(bounds.tolist(), pairs, strict=True):
+        row_weights = None if template.weights is None or weights is None else weights[begin:end]
+        yield Filled(tokens[begin:end], mask[begin:end], row_weights)
         begin = end
 
 

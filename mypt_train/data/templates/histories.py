@@ -32,11 +32,10 @@ def tally(
     before: Episode, after: Episode, tokens: int, trained: int, dialect: Dialect
 ) -> Counter[str]:
     """Returns the counts of an episode: before a policy, and after it as tokens."""
-    table = dialect.table
-    given, kept = count_dropped(before.messages, table), count_dropped(after.messages, table)
+    old, new = count_dropped(before.messages, dialect.table), count_dropped(after.messages, dialect.table)
     return Counter(
-        thoughts_left_out=given[0] - kept[0],
-        empty_thoughts=max(0, kept[1] - given[1]),
+        thoughts_left_out=old[0] - new[0],
+        empty_thoughts=max(0, new[1] - old[1]),
         tokens=tokens,
         trained_tokens=trained,
     )
@@ -49,27 +48,27 @@ def answers(episode: Episode, dialect: Dialect, *, last: bool) -> int:
     """
     starts = turn_starts(episode.messages, dialect.table) or [0]
     ends = [*starts[1:], len(episode.messages)]
-    found = [
+    has_answer = [
         any(
             by_model(message, dialect.table) and message.meta.get(WEIGHT, 1) != 0
             for message in episode.messages[begin:end]
         )
         for begin, end in zip(starts, ends, strict=True)
     ]
-    return sum(found[-1:] if last else found)
+    return sum(has_answer[-1:] if last else has_answer)
 
 
-def reported(found: Mapping[str, int]) -> dict[str, Any]:
+def reported(counts: Mapping[str, int]) -> dict[str, Any]:
     """Returns the counts as the manifest has them."""
-    return {name: found.get(name, 0) for name in COUNTED} | {
-        "context_tokens": found.get("tokens", 0) - found.get("trained_tokens", 0)
+    return {name: counts.get(name, 0) for name in COUNTED} | {
+        "context_tokens": counts.get("tokens", 0) - counts.get("trained_tokens", 0)
     }
 
 
 def said(options: Options, manifest: Mapping[str, Any]) -> list[str]:
     """Returns the report in a manifest as lines for people; none where all is kept."""
-    found = manifest.get("history")
-    if found is None:
+    counts = manifest.get("history")
+    if counts is None:
         return []
     dialect, policy = options.loaded_dialect, options.history
     rule = bool(dialect.table.history.drops)
@@ -77,10 +76,10 @@ def said(options: Options, manifest: Mapping[str, Any]) -> list[str]:
     if not rule:
         same = "official keeps all thoughts" if policy == "official" else "no thought is left out"
         lines.append(f"the format {dialect.name} says nothing of thoughts of earlier turns: {same}")
-    context = f"{found['context_tokens']:,} of {found['tokens']:,} tokens are context only"
-    each = f"{counted(found['answers'], 'answer')}, each trained once"
+    context = f"{counts['context_tokens']:,} of {counts['tokens']:,} tokens are context only"
+    each = f"{counted(counts['answers'], 'answer')}, each trained once"
     if policy == "per-turn":
-        times = found["tokens"] / max(1, found["whole_tokens"])
+        times = counts["tokens"] / max(1, counts["whole_tokens"])
         lines.append(f"{each}, in an episode of its own")
         lines.append(f"{context}; with them, conversations take {times:.2f} times their tokens")
     else:
@@ -89,11 +88,11 @@ def said(options: Options, manifest: Mapping[str, Any]) -> list[str]:
         left_out = "left out of later episodes"
         if policy == "official":
             left_out = "left out"
-            if found["thoughts_left_out"]:
+            if counts["thoughts_left_out"]:
                 left_out += "; per-turn would train them, each before its answer"
-        empty = found["empty_thoughts"]
+        empty = counts["empty_thoughts"]
         lines.append(
-            f"{counted(found['thoughts_left_out'], 'thought')} of earlier turns {left_out}"
+            f"{counted(counts['thoughts_left_out'], 'thought')} of earlier turns {left_out}"
             + (
                 f"; {counted(empty, 'empty thought')} put before answers without one"
                 if empty
@@ -105,6 +104,6 @@ def said(options: Options, manifest: Mapping[str, Any]) -> list[str]:
         ("too_long_answers", "left out: no row holds them"),
         ("shortened_answers", "without the first turns: no row holds them with these"),
     ):
-        if found[key]:
-            lines.append(f"{counted(found[key], 'answer')} {why}")
+        if counts[key]:
+            lines.append(f"{counted(counts[key], 'answer')} {why}")
     return lines

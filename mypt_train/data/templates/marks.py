@@ -55,8 +55,8 @@ def with_marks(record: dict[str, Any], free: Free) -> Marked:
         if i in starts:
             marks.words = {}
         messages_out.append(marks.message(message, i))
-    more = {"tools": tools} if "tools" in record else {}
-    return Marked(record | {"messages": messages_out} | more, marks.slots, starts)
+    tools_entry = {"tools": tools} if "tools" in record else {}
+    return Marked(record | {"messages": messages_out} | tools_entry, marks.slots, starts)
 
 
 class _Marks:
@@ -74,10 +74,10 @@ class _Marks:
         """Returns the mark of an id or a name; another value as it is."""
         if not is_word(value, self.free.ids if kind == "id" else self.free.names):
             return value
-        known = self.words.get((kind, value))
-        if known is None:
-            known = self.words[kind, value] = self.mark(path, "word")
-        return known
+        mark = self.words.get((kind, value))
+        if mark is None:
+            mark = self.words[kind, value] = self.mark(path, "word")
+        return mark
 
     def tool(self) -> dict[str, Any]:
         """Returns the definition of a tool whose name is a mark, in place of all tools."""
@@ -106,10 +106,10 @@ class _Marks:
         if "id" in call:
             out["id"] = self.word("id", call["id"], (*at, "id"))
         function["name"] = self.word("name", function["name"], (*at_function, "name"))
-        given, inside = function["arguments"], (*at_function, "arguments")
-        if given.__class__ is dict:
+        arguments, inside = function["arguments"], (*at_function, "arguments")
+        if arguments.__class__ is dict:
             function["arguments"] = {self.mark(inside, "object"): 0}
-        elif given.startswith("{"):
+        elif arguments.startswith("{"):
             function["arguments"] = json.dumps({self.mark((*inside, None), "object"): 0})
         return out
 

@@ -28,7 +28,7 @@ Path = tuple[str | int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PieceTemplate:
     """The template of a piece, or of a chat, with the paths of its values.
 
     Paths of a piece count messages from its first one.
@@ -52,23 +52,23 @@ def weights_of_turns(
 
     Pieces, and these of them that begin with a question, are those that `starts` begins.
     """
-    given = [message.get(WEIGHT) for message in messages]
-    given = [_FREE if is_free_weight(weight) else weight for weight in given]
-    if not any(weight is not None for weight in given):
+    weights = [message.get(WEIGHT) for message in messages]
+    weights = [_FREE if is_free_weight(weight) else weight for weight in weights]
+    if not any(weight is not None for weight in weights):
         return [()] * len(starts)
-    bounds = [0, *[starts[n] for n in questions], len(given)]
-    turns = [tuple(given[begin:end]) for begin, end in pairwise(bounds)]
+    bounds = [0, *[starts[n] for n in questions], len(weights)]
+    turns = [tuple(weights[begin:end]) for begin, end in pairwise(bounds)]
     return [turns[bisect_right(questions, n)] for n in range(len(starts))]
 
 
-def weighed(known: Known, blocks: list[Message], weights: list[float]) -> Known:
+def weighed(piece: PieceTemplate, blocks: list[Message], weights: list[float]) -> PieceTemplate:
     """Returns the template of a piece that knows whether it needs weights."""
     template = replace(
-        known.template,
-        weights=known.template.weights if {*weights} - {0, 1} else None,
+        piece.template,
+        weights=piece.template.weights if {*weights} - {0, 1} else None,
         weighed=any(block.meta.get(WEIGHT, 1) != 1 for block in blocks),
     )
-    return replace(known, template=template)
+    return replace(piece, template=template)
 
 
 def piece_of(block: Message, starts: list[int]) -> int:
@@ -78,8 +78,8 @@ def piece_of(block: Message, starts: list[int]) -> int:
 
 def place_of(item: Message | Part) -> int:
     """Returns the number of the message of a record that a block was read from."""
-    found = _MESSAGE.match(item.at.pointer)
-    return int(found[1]) if found else 0
+    match = _MESSAGE.match(item.at.pointer)
+    return int(match[1]) if match else 0
 
 
 def moved(path: Path, by: int) -> Path:
@@ -87,7 +87,7 @@ def moved(path: Path, by: int) -> Path:
     return (first + by, *path[1:]) if isinstance(first, int) else path
 
 
-def join(parts: Sequence[Known], starts: Sequence[int]) -> Known:
+def join(parts: Sequence[PieceTemplate], starts: Sequence[int]) -> PieceTemplate:
     """Returns the templates of pieces as one; `starts` are the numbers of their first messages."""
     texts: list[Text] = []
     paths: list[Path] = []
@@ -112,18 +112,18 @@ def join(parts: Sequence[Known], starts: Sequence[int]) -> Known:
         any(t.weighed for t in each),
         np.concatenate(whose),
     )
-    return Known(template, tuple(paths))
+    return PieceTemplate(template, tuple(paths))
 
 
 def renumbered(template: Template, numbers: Sequence[int]) -> tuple[Text, ...]:
     """Returns the texts of a template whose values have other numbers."""
     return tuple(
         (
-            numbers[whole] if whole >= 0 else -1,
+            numbers[value_number] if value_number >= 0 else -1,
             tuple((before, numbers[number], how) for before, number, how in pieces),
             end,
         )
-        for whole, pieces, end in template.texts
+        for value_number, pieces, end in template.texts
     )
 
 

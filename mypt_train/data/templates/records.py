@@ -84,26 +84,26 @@ class Templates:
         self.memo = Memo[tuple[Any, ...], Template | None](_ENTRIES, room=_ROOM)
 
     def of(
-        self, rest: tuple[Any, ...], names: list[str], free: list[Any]
+        self, skeleton: tuple[Any, ...], names: list[str], free: list[Any]
     ) -> tuple[Template, list[Any]] | None:
         """Returns the template of a clean record and the values for its slots.
 
         None where the record must be encoded as a whole.
         """
-        template = self.memo.known.get(rest)
+        template = self.memo.known.get(skeleton)
         if template is not None:
             return template, names + free
-        held = sum(len(part) for part in rest[1:] if part is not None)
-        if held > _LONGEST:
+        size = sum(len(part) for part in skeleton[1:] if part is not None)
+        if size > _LONGEST:
             return None
-        seen = rest in self.memo.known
-        template = self._learn(rest, len(names)) if seen else None
-        self.memo.keep(rest, template, held + size_of(rest[0]))
+        is_second = skeleton in self.memo.known
+        template = self._learn(skeleton, len(names)) if is_second else None
+        self.memo.keep(skeleton, template, size + size_of(skeleton[0]))
         return (template, names + free) if template is not None else None
 
-    def _learn(self, rest: tuple[Any, ...], names: int) -> Template | None:
+    def _learn(self, skeleton: tuple[Any, ...], names: int) -> Template | None:
         """Returns the template of a skeleton, None if it can have none."""
-        shape, *fixed = rest
+        shape, *fixed = skeleton
         marks = _Marks(names, iter(fixed))
         episode, _ = self.dialect.read(smallest(self.layout, shape, marks))
         if episode is None or any(part is not None and MARKS.search(part) for part in fixed):
@@ -122,10 +122,10 @@ class Templates:
                 runs.append((len(segment.ids) - segment.trailing, segment.loss))
                 runs += [(segment.trailing, 0)] if segment.trailing else []
                 continue
-            found = self._pieces(segment, marks.kinds)
-            if found is None:
+            cut = self._pieces(segment, marks.kinds)
+            if cut is None:
                 return None
-            pieces, end = found
+            pieces, end = cut
             met.update(number for _, number, _ in pieces)
             texts.append(text_of(pieces, end))
             runs.append((0, segment.loss))

@@ -77,14 +77,14 @@ class Template:
     def spell(self, values: list[Any]) -> list[str]:
         """Returns the texts of a record that has these values."""
         out = []
-        for whole, pieces, rest in self.texts:
-            if whole >= 0:
-                out.append(values[whole])
+        for value_number, pieces, end in self.texts:
+            if value_number >= 0:
+                out.append(values[value_number])
                 continue
             text = ""
             for before, number, how in pieces:
                 text += before + (values[number] if how == PLAIN else in_json(values[number], how))
-            out.append(text + rest)
+            out.append(text + end)
         return out
 
 

@@ -18,8 +18,8 @@ def said(numbers: Iterable[int]) -> str:
     ordered = sorted(set(numbers))
     begins = [b for a, b in pairwise([-2, *ordered]) if b != a + 1]
     ends = [a for a, b in pairwise([*ordered, ordered[-1] + 2]) if b != a + 1] if ordered else []
-    shown = (f"{a}-{b}" if a != b else f"{a}" for a, b in zip(begins, ends, strict=True))
-    return ",".join(shown)
+    ranges = (f"{a}-{b}" if a != b else f"{a}" for a, b in zip(begins, ends, strict=True))
+    return ",".join(ranges)
 
 
 def blocks(units: Sequence[int], most: int) -> list[Sequence[int]]:

@@ -32,9 +32,9 @@ class Ray:
         self._ray, self._mine = ray, not ray.is_initialized()
         if self._mine:
             address = os.environ.get("RAY_ADDRESS", "local")
-            own = {"num_cpus": slots or os.cpu_count()} if address == "local" else {}
+            options = {"num_cpus": slots or os.cpu_count()} if address == "local" else {}
             try:
-                ray.init(address, log_to_driver=False, logging_level="error", **own)
+                ray.init(address, log_to_driver=False, logging_level="error", **options)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise UsageError(f"RAY_ADDRESS {address}: no Ray cluster: {error}") from None
         self.slots = slots or int(ray.cluster_resources().get("CPU", 1))

@@ -54,10 +54,10 @@ def cut_inputs(
     step = 1 + len(sources) // (_THREADS * 8)  # for few threads that change over
 
     with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store, or hash
-        found = list[tuple[Input, list[Piece]]]()
-        for made in threads.map(some, range(0, len(sources), step)):
-            found += made
-    return [source for source, _ in found], [pieces for _, pieces in found]
+        cuts = list[tuple[Input, list[Piece]]]()
+        for part in threads.map(some, range(0, len(sources), step)):
+            cuts += part
+    return [source for source, _ in cuts], [pieces for _, pieces in cuts]
 
 
 def units_of(
@@ -65,7 +65,7 @@ def units_of(
 ) -> list[tuple[Piece, ...]]:
     """Returns the pieces in units; pieces that follow one another share one up to `size` bytes."""
     out: list[tuple[Piece, ...]] = []
-    held: list[Piece] = []
+    unit: list[Piece] = []
     room = size
     for source, some in zip(inputs, pieces, strict=True):
         for piece in some:
@@ -74,12 +74,12 @@ def units_of(
                 work = source.bytes // len(some)
             if source.packing or source.cut == "rows":
                 work *= PACKED
-            if held and work > room:
-                out.append(tuple(held))
-                held, room = [], size
-            held.append(piece)
+            if unit and work > room:
+                out.append(tuple(unit))
+                unit, room = [], size
+            unit.append(piece)
             room -= work
-    return [*out, tuple(held)] if held else out
+    return [*out, tuple(unit)] if unit else out
 
 
 def _cut(
@@ -91,8 +91,8 @@ def _cut(
         with store.open(key, etag=source.etag, size=length, piece=HEAD, ahead=0) as stream:
             cut, at = _places(source, stream, length, size, local=False)
         counting.add(length)
-        found = Input(source.path, length, cut, source.compressed, "", source.etag, rules)
-        return found, [Piece(number, start, end) for start, end in at]
+        entry = Input(source.path, length, cut, source.compressed, "", source.etag, rules)
+        return entry, [Piece(number, start, end) for start, end in at]
     if source.size is None or source.stdin or source.stream is not None:
         raise UsageError(f"{source.path}: a stream cannot be read twice; write it to a file")
     try:
@@ -100,19 +100,19 @@ def _cut(
             length = os.fstat(stream.fileno()).st_size
             cut, at = _places(source, stream, length, size, local=True)
             ranges = at if hashed == "pieces" and cut != "rows" else []
-            whole, parts = "", list[str]()
+            file_digest, parts = "", list[str]()
             if hashed == "nothing":
                 counting.add(length)
             else:
                 before = Stamp.of(stream)
-                whole, parts = hashes(stream, ranges or [(0, length)], counting)
-                remember(source.path, whole, before)
+                file_digest, parts = hashes(stream, ranges or [(0, length)], counting)
+                remember(source.path, file_digest, before)
     except OSError as error:
         raise unreadable(source.path, error) from None
-    found = Input(source.path, length, cut, source.compressed, whole, "", rules)
+    entry = Input(source.path, length, cut, source.compressed, file_digest, "", rules)
     if not ranges:
         parts = [""] * len(at)
-    return found, [
+    return entry, [
         Piece(number, start, end, digest) for (start, end), digest in zip(at, parts, strict=False)
     ]
 

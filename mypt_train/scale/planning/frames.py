@@ -18,10 +18,10 @@ _BGZF = struct.Struct("<4sIBBHBBHH")
 
 def zstd_frames(stream: BinaryIO, length: int, *, local: bool) -> list[int]:
     """Returns where the frames of a file of `length` bytes begin."""
-    found = _table(stream, length)
-    if found is None and local:
-        found = _walked(stream, length)
-    return found or [0]
+    starts = _table(stream, length)
+    if starts is None and local:
+        starts = _walked(stream, length)
+    return starts or [0]
 
 
 def gzip_members(stream: BinaryIO, length: int, *, local: bool) -> list[int]:

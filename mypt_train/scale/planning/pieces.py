@@ -91,8 +91,8 @@ def opened(source: Input, *, little: bool = False) -> Iterator[BinaryIO]:
     else:
         store, key = locate(source.path)
         few: dict[str, int] = {"piece": LITTLE, "ahead": 0} if little else {}
-        found = store.open(key, etag=source.etag, size=source.bytes, **few)
-        stream = cast("BinaryIO", found)
+        reader = store.open(key, etag=source.etag, size=source.bytes, **few)
+        stream = cast("BinaryIO", reader)
     with stream:
         yield stream
 
@@ -104,11 +104,11 @@ def piece_blocks(
     block_size: int = BLOCK,
     max_line: int = MAX_LINE,
     little: bool = False,
-    seen: Callable[[bytes], None] | None = None,
+    observe: Callable[[bytes], None] | None = None,
 ) -> Iterator[Block]:
     """Yields the records of a piece, one a line; their rows count from 1 in the piece.
 
-    `little` says that only the first of them are wanted. `seen` is told the bytes of the piece as
+    `little` says that only the first of them are wanted. `observe` gets the bytes of the piece as
     they are read, if it is cut in lines or frames. Raises UsageError if the input cannot be
     read.
     """
@@ -122,22 +122,22 @@ def piece_blocks(
                 stream=stream,
             )
         elif source.cut == "whole":
-            whole = Source(source.path, source.packing, source.bytes, stream=stream)
-            yield from record_blocks(whole, block_size=block_size, max_line=max_line)
+            file = Source(source.path, source.packing, source.bytes, stream=stream)
+            yield from record_blocks(file, block_size=block_size, max_line=max_line)
         else:
-            yield from _lines(source, piece, stream, block_size, max_line, seen)
+            yield from _lines(source, piece, stream, block_size, max_line, observe)
 
 
-class _Told:
+class _ObservedStream:
     """A stream that tells what is read of it."""
 
-    def __init__(self, stream: BinaryIO, seen: Callable[[bytes], None]) -> None:
+    def __init__(self, stream: BinaryIO, observe: Callable[[bytes], None]) -> None:
         self.seek, self.seekable = stream.seek, stream.seekable
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
-        self._seen = seen
+        self._observe = observe
 
     def read(self, size: int) -> bytes:
-        self._seen(data := self._read(size))
+        self._observe(data := self._read(size))
         return data
 
 
@@ -147,12 +147,12 @@ def _lines(
     stream: BinaryIO,
     size: int,
     max_line: int,
-    seen: Callable[[bytes], None] | None,
+    observe: Callable[[bytes], None] | None,
 ) -> Iterator[Block]:
     """Yields the lines that begin in a piece, after its first byte and up to its end."""
     packed = Source(source.path, source.packing)
-    told = stream if seen is None else cast("BinaryIO", _Told(stream, seen))
-    reader = FileReader(told, source.path, piece.start, piece.end)
+    observed = stream if observe is None else cast("BinaryIO", _ObservedStream(stream, observe))
+    reader = FileReader(observed, source.path, piece.start, piece.end)
 
     def after() -> Iterator[bytes]:
         if piece.end < source.bytes:

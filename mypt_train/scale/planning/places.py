@@ -65,5 +65,5 @@ def rejects(number: int) -> str:
 
 def number_of(key: str) -> int | None:
     """Returns the number of the unit or group that a report or log is about; None of others."""
-    found = _NUMBER.search(key.rpartition("/")[2])
-    return int(found[1]) if found else None
+    match = _NUMBER.search(key.rpartition("/")[2])
+    return int(match[1]) if match else None

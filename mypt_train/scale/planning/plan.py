@@ -107,8 +107,8 @@ class Plan:
     def names(self, unit: int) -> str:
         """Returns the inputs of a unit, as messages name them."""
         names = dict.fromkeys(self.inputs[piece.file].path for piece in self.units[unit])
-        first, *more = names
-        return f"{first} and {len(more)} more" if more else first
+        first, *others = names
+        return f"{first} and {len(others)} more" if others else first
 
     def store(self) -> Store:
         """Returns the store of the data set."""
@@ -139,8 +139,8 @@ def make_plan(
     options.possible()
     if not alone:
         _refuse_full(out)
-    wanted = {"phase": options.phase, "fail-on": "error"}
-    judging = [own.judging(wanted) for own in rules] or [NO_SETTINGS] * len(sources)
+    overrides = {"phase": options.phase, "fail-on": "error"}
+    judging = [settings.judging(overrides) for settings in rules] or [NO_SETTINGS] * len(sources)
     inputs, pieces = cut_inputs(
         sources, judging, size=unit, hashed="files" if alone else "pieces", progress=progress
     )
@@ -151,11 +151,11 @@ def make_plan(
     if alone or (len(units) > together and options.preferences):
         together = max(1, len(units))  # pairs are numbered through
     dialect = options.loaded_dialect
-    made = Plan(
+    plan = Plan(
         out, options, tuple(inputs), tuple(units), together, dialect.fingerprint,
         dialect.tokenizer.files, mypt_spec.__version__,
     )  # fmt: skip
-    return made if alone else replace(made, sha256=_hash(_body(made)))
+    return plan if alone else replace(plan, sha256=_hash(_body(plan)))
 
 
 def _refuse_full(out: str) -> None:
@@ -212,7 +212,7 @@ def read_plan(path: str) -> Plan:
     was edited or is not there; StoreError for one that cannot be read.
     """
     store, key = locate(path)
-    shown = redacted(path)
+    name = redacted(path)
     if not key or not key.endswith(".json"):
         key = f"{key}/{PLAN}".lstrip("/")
     try:
@@ -224,67 +224,67 @@ def read_plan(path: str) -> Plan:
             f"{store.name(key)}: there is no plan; name the folder or the {PLAN} that mypt-prepare "
             "plan wrote"
         ) from None
-    plan = parsed(content, shown)
-    refuse(plan, shown)
+    plan = parsed(content, name)
+    refuse(plan, name)
     return plan
 
 
-def parsed(content: bytes, shown: str) -> Plan:
-    """Returns the plan in a file. Raises PlanError, which names the file as `shown`."""
+def parsed(content: bytes, name: str) -> Plan:
+    """Returns the plan in a file. Raises PlanError, which has the `name` of the file."""
     again = "plan again with this version"
     try:
-        found = msgspec.json.decode(content)
+        value = msgspec.json.decode(content)
     except (ValueError, RecursionError):
         raise PlanError(
-            f"{shown}: is no plan; name the {PLAN} that mypt-prepare plan wrote"
+            f"{name}: is no plan; name the {PLAN} that mypt-prepare plan wrote"
         ) from None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        made = found.get("schema") if isinstance(found, dict) else None
+    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+        schema = value.get("schema") if isinstance(value, dict) else None
         raise PlanError(
-            f"{shown}: is no plan of schema {SCHEMA}, but {made or 'something else'}; {again}"
+            f"{name}: is no plan of schema {SCHEMA}, but {schema or 'something else'}; {again}"
         )
-    sha256 = found.pop("sha256", "")
-    if found.get("version") != mypt_spec.__version__:
+    sha256 = value.pop("sha256", "")
+    if value.get("version") != mypt_spec.__version__:
         raise PlanError(
-            f"{shown}: was made by version {found.get('version')}, here is "
+            f"{name}: was made by version {value.get('version')}, here is "
             f"{mypt_spec.__version__}; use that version on all machines, or plan again"
         )
-    if _hash(found) != sha256:
-        raise PlanError(f"{shown}: was changed after it was written; plan again")
-    known = {field.name for field in fields(Options)}
-    if unknown := sorted({*found["options"]} - known):
+    if _hash(value) != sha256:
+        raise PlanError(f"{name}: was changed after it was written; plan again")
+    names = {field.name for field in fields(Options)}
+    if unknown := sorted({*value["options"]} - names):
         raise PlanError(
-            f"{shown}: has options that this version does not know: {', '.join(unknown)}; {again}"
+            f"{name}: has options that this version does not know: {', '.join(unknown)}; {again}"
         )
     try:
         return Plan(
-            found["out"],
-            Options(**found["options"]),
-            tuple(_input(item) for item in found["inputs"]),
-            tuple(tuple(Piece(*piece) for piece in unit) for unit in found["units"]),
-            found["group"],
-            found["fingerprint"],
-            found["vocabulary"],
-            found["version"],
+            value["out"],
+            Options(**value["options"]),
+            tuple(_input(item) for item in value["inputs"]),
+            tuple(tuple(Piece(*piece) for piece in unit) for unit in value["units"]),
+            value["group"],
+            value["fingerprint"],
+            value["vocabulary"],
+            value["version"],
             sha256,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise PlanError(f"{shown}: is no whole plan ({error}); {again}") from None
+        raise PlanError(f"{name}: is no whole plan ({error}); {again}") from None
 
 
-def refuse(plan: Plan, shown: str) -> None:
+def refuse(plan: Plan, name: str) -> None:
     """Raises PlanError for a plan of another grammar or vocabulary than is installed here."""
     try:
         dialect = plan.options.loaded_dialect
     except (KeyError, OSError, VocabularyError) as error:
-        raise PlanError(f"{shown}: {error}; run where the plan was made") from None
+        raise PlanError(f"{name}: {error}; run where the plan was made") from None
     if dialect.fingerprint != plan.fingerprint:
         raise PlanError(
-            f"{shown}: was made with another grammar of {dialect.name} ({plan.fingerprint[:12]}, "
+            f"{name}: was made with another grammar of {dialect.name} ({plan.fingerprint[:12]}, "
             f"here is {dialect.fingerprint[:12]}); plan again, or use that grammar on all machines"
         )
     if dict(dialect.tokenizer.files) != dict(plan.vocabulary):
-        raise PlanError(f"{shown}: was made with another vocabulary; plan again, or use that one")
+        raise PlanError(f"{name}: was made with another vocabulary; plan again, or use that one")
 
 
 def _body(plan: Plan) -> dict[str, Any]:
@@ -312,11 +312,11 @@ def _hash(body: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _input(found: Mapping[str, Any]) -> Input:
-    if found["cut"] not in CUTS:
-        raise ValueError(f"inputs are cut in {', '.join(CUTS)}, not {found['cut']!r}")
-    rules = Settings(_frozen(found["rules"]), ()) if "rules" in found else NO_SETTINGS
-    return Input(**{"bytes": 0, **found, "rules": rules})
+def _input(entry: Mapping[str, Any]) -> Input:
+    if entry["cut"] not in CUTS:
+        raise ValueError(f"inputs are cut in {', '.join(CUTS)}, not {entry['cut']!r}")
+    rules = Settings(_frozen(entry["rules"]), ()) if "rules" in entry else NO_SETTINGS
+    return Input(**{"bytes": 0, **entry, "rules": rules})
 
 
 def _frozen(value: Any) -> Any:

@@ -29,7 +29,7 @@ from mypt_train.scale.planning.pieces import Input, Piece, opened
 # Nanoseconds after which a change of a file is past. Dirty pages wait 35 s for the disk.
 SETTLED = 60 * 10**9
 _THREADS = 16
-_READ = 1 << 18  # bytes that stay in the processor's cache
+_BUFFER = 1 << 18  # bytes that stay in the processor's cache
 
 
 class ChangedError(UsageError):
@@ -82,19 +82,19 @@ def hashes(
 ) -> tuple[str, list[str]]:
     """Returns the SHA-256 of a file, and of each of the ranges that it consists of."""
     stream.seek(0)
-    whole, parts = hashlib.sha256(), []
-    buffer = memoryview(bytearray(_READ))
+    total, parts = hashlib.sha256(), []
+    buffer = memoryview(bytearray(_BUFFER))
     for start, end in ranges:
-        part = hashlib.sha256() if len(ranges) > 1 else whole
-        left = end - start
-        while left and (size := stream.readinto(buffer[: min(left, _READ)])):
+        part = hashlib.sha256() if len(ranges) > 1 else total
+        remaining = end - start
+        while remaining and (size := stream.readinto(buffer[: min(remaining, _BUFFER)])):
             part.update(buffer[:size])
-            if part is not whole:
-                whole.update(buffer[:size])
-            left -= size
+            if part is not total:
+                total.update(buffer[:size])
+            remaining -= size
             counting.add(size)
         parts.append(part.hexdigest())
-    return whole.hexdigest(), parts
+    return total.hexdigest(), parts
 
 
 _hashed = Memo[tuple[str, str], Stamp](1 << 16)  # path and SHA-256; the stamp is older
@@ -123,12 +123,12 @@ def prove_whole(source: Input, *, counting: Counting | None = None) -> None:
     counting = counting or Counting(lambda _: None)
     with opened(source) as stream:
         now = Stamp.of(stream)
-        known = _hashed.known.get((source.path, source.sha256))
-        if known is not None and known.same(now):
+        stamp = _hashed.known.get((source.path, source.sha256))
+        if stamp is not None and stamp.same(now):
             counting.add(source.bytes)
             return
-        found, _ = hashes(cast("BufferedReader", stream), [(0, source.bytes)], counting)
-    if found != source.sha256:
+        digest, _ = hashes(cast("BufferedReader", stream), [(0, source.bytes)], counting)
+    if digest != source.sha256:
         raise _another(source)
     remember(source.path, source.sha256, now)
 
@@ -138,19 +138,19 @@ def state(source: Input) -> tuple[int, int]:
     if not source.local:
         return 0, 0
     try:
-        found = os.stat(source.path)
+        stat = os.stat(source.path)
     except FileNotFoundError:
         raise ChangedError(f"{source.path}: is not there (from the folder {os.getcwd()})") from None
     except OSError as error:
         raise unreadable(source.path, error) from None
-    if found.st_size != source.bytes:
+    if stat.st_size != source.bytes:
         raise ChangedError(
-            f"{source.path}: has {found.st_size:,} bytes, {source.bytes:,} were planned"
+            f"{source.path}: has {stat.st_size:,} bytes, {source.bytes:,} were planned"
         )
-    return found.st_size, found.st_mtime_ns
+    return stat.st_size, stat.st_mtime_ns
 
 
-class Seen:
+class PieceProof:
     """Hashes a piece while it is read, from its beginning on."""
 
     def __init__(self, source: Input, piece: Piece) -> None:
@@ -167,7 +167,7 @@ class Seen:
         if self._at < self._piece.end:
             with opened(self._source) as stream:
                 stream.seek(self._at)
-                while data := stream.read(min(self._piece.end - self._at, _READ)):
+                while data := stream.read(min(self._piece.end - self._at, _BUFFER)):
                     self.take(data)
         if self._digest.hexdigest() != self._piece.sha256:
             raise _another(self._source)

@@ -41,11 +41,11 @@ class Making:
         self._counts = dict.fromkeys(_COUNTED, 0)
         self.parts: list[PartReport] = []
 
-    def add(self, piece: Piece, made: Encoded) -> None:
+    def add(self, piece: Piece, unit: Encoded) -> None:
         """Writes a unit file."""
         if self.parts and len(self.parts) % KEPT == 0:
             self._keep()
-        head = made.head()
+        head = unit.head()
         self.parts.append(
             PartReport(piece.file, piece.start, self.size, head["lines"], head["samples"])
         )
@@ -53,7 +53,7 @@ class Making:
             self._counts[name] += head[name]
         self._counts["refused"] += head["statuses"].get(REFUSED, 0)
         self._weights |= head.get("weights", False)
-        for data in made.pieces(head):
+        for data in unit.pieces(head):
             self._out.write(data)
             self._take(data)
 
@@ -64,22 +64,22 @@ class Making:
             parts=tuple(self.parts[since:]),
         )  # fmt: skip
 
-    def again(self, stream: BinaryIO, found: UnitReport) -> bool:
+    def again(self, stream: BinaryIO, report: UnitReport) -> bool:
         """Takes what an earlier process has written, up to a report; returns whether it is whole.
 
         If it is not, nothing is taken.
         """
         digest, before = self._digest.copy(), self.size
-        while self.size < found.size and (
-            data := stream.read(min(1 << 20, found.size - self.size))
+        while self.size < report.size and (
+            data := stream.read(min(1 << 20, report.size - self.size))
         ):
             self._take(data)
-        if self._digest.hexdigest() != found.sha256:
+        if self._digest.hexdigest() != report.sha256:
             self._digest, self.size = digest, before
             return False
-        self._counts = {name: getattr(found, name) for name in _COUNTED}
-        self._weights = found.weights
-        self.parts += found.parts
+        self._counts = {name: getattr(report, name) for name in _COUNTED}
+        self._weights = report.weights
+        self.parts += report.parts
         return True
 
     def _take(self, data: bytes | memoryview) -> None:
@@ -104,24 +104,24 @@ def growing(plan: Plan, number: int) -> Iterator[Making]:
             out.flush()
             os.fsync(out.fileno())
             with open(notes, "ab") as file:
-                file.write(made.report(number, since=noted).dumped())
+                file.write(making.report(number, since=noted).dumped())
                 file.flush()
                 os.fsync(file.fileno())
-            noted = len(made.parts)
+            noted = len(making.parts)
 
-        made = Making(out, keep)
+        making = Making(out, keep)
         out.seek(0)
-        whole = 0
+        complete = 0
         for line in notes.read_bytes().splitlines(keepends=True) if notes.exists() else ():
-            found = _noted(line)
-            if found is None or not made.again(out, found):
+            report = _noted(line)
+            if report is None or not making.again(out, report):
                 break
-            whole += len(line)
+            complete += len(line)
         if notes.exists():
-            os.truncate(notes, whole)
-        noted = len(made.parts)
-        out.truncate(made.size)
-        yield made
+            os.truncate(notes, complete)
+        noted = len(making.parts)
+        out.truncate(making.size)
+        yield making
         out.flush()
         os.fsync(out.fileno())
     atomic.sync_folder(path.parent)

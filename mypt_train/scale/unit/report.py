@@ -59,10 +59,10 @@ class UnitReport:
     @staticmethod
     def parsed(content: bytes) -> UnitReport:
         """Reads what `dumped` returned. Raises ValueError for anything else."""
-        found = msgspec.convert(msgspec.json.decode(content), UnitReport)
-        if found.dumped() != content:
+        report = msgspec.convert(msgspec.json.decode(content), UnitReport)
+        if report.dumped() != content:
             raise ValueError("its checksum does not match")
-        return found
+        return report
 
 
 def report_of(store: Store, unit: int) -> UnitReport:
@@ -75,8 +75,8 @@ def read_object(store: Store, key: str, parse: Callable[[bytes], T]) -> T:
     try:
         return parse(store.read(key))
     except (ValueError, LookupError, RecursionError) as error:
-        what = f"{store.name(key)}: is damaged ({error}); delete it and run again"
-        raise StoreError(what, "changed") from None
+        message = f"{store.name(key)}: is damaged ({error}); delete it and run again"
+        raise StoreError(message, "changed") from None
 
 
 def why(store: Store, number: int) -> str:

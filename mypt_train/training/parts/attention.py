@@ -50,8 +50,8 @@ def owners(lengths: Sequence[Sequence[int]], width: int) -> Tensor:
     Padding counts as one more episode.
     """
     out = torch.empty(len(lengths), width, dtype=torch.int64)
-    for row, found in zip(out, lengths, strict=True):
-        sizes = torch.tensor([*found, width - sum(found)])
+    for row, episodes in zip(out, lengths, strict=True):
+        sizes = torch.tensor([*episodes, width - sum(episodes)])
         row.copy_(torch.repeat_interleave(torch.arange(len(sizes)), sizes))
     return out
 
@@ -67,13 +67,13 @@ def _slices(lengths: Sequence[Sequence[int]], width: int) -> Attend:
     def run(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
         rows = []
-        for row, found in enumerate(lengths):
-            sizes = [*found, width - sum(found)]
-            *seen, rest = zip(
+        for row, episodes in enumerate(lengths):
+            sizes = [*episodes, width - sum(episodes)]
+            *parts, padding = zip(
                 *(torch.split(t[row : row + 1], sizes, dim=2) for t in (q, k, v)), strict=True
             )
-            out = [F.scaled_dot_product_attention(a, b, c, is_causal=True) for a, b, c in seen]
-            rows.append(torch.cat([*out, rest[2]], dim=2))  # padding: anything of its shape
+            out = [F.scaled_dot_product_attention(a, b, c, is_causal=True) for a, b, c in parts]
+            rows.append(torch.cat([*out, padding[2]], dim=2))  # padding: anything of its shape
         return torch.cat(rows) if len(rows) > 1 else rows[0]
 
     return run

@@ -68,9 +68,9 @@ def save(
     checkpoints are then still there.
     """
     path = out / f"step_{step:06}"
-    weights = {name: _held(weight, world) for name, weight in lora.merged(model).items()}
+    weights = {name: _full_tensor(weight, world) for name, weight in lora.merged(model).items()}
     state = {
-        f"{key}:{name}": _held(value, world)
+        f"{key}:{name}": _full_tensor(value, world)
         for name, weight in model.named_parameters()
         for key, value in optimizer.state.get(weight, {}).items()
     }
@@ -99,15 +99,15 @@ def refuse_spoilt(out: Path, step: int, names: Sequence[str]) -> None:
     if names:
         raise CheckpointError(
             f"after step {step} {len(names)} weights are not finite, such as {names[0]}; "
-            f"{_left(out)}. Lower train.lr"
+            f"{_last_of(out)}. Lower train.lr"
         )
 
 
 def unwritten(path: Path, error: object) -> CheckpointError:
     """Returns the error of a checkpoint that the disk refuses."""
     return CheckpointError(
-        f"{path}: cannot be written: {error}; {_left(path.parent)}. Free some space and go on with "
-        "--resume"
+        f"{path}: cannot be written: {error}; {_last_of(path.parent)}. Free some space and go on "
+        "with --resume"
     )
 
 
@@ -117,12 +117,12 @@ def drop_old(out: Path, keep: int) -> None:
         shutil.rmtree(old)
 
 
-def _left(out: Path) -> str:
-    kept = checkpoints(out)
-    return f"the last checkpoint is {kept[-1]}" if kept else "there is no checkpoint yet"
+def _last_of(out: Path) -> str:
+    paths = checkpoints(out)
+    return f"the last checkpoint is {paths[-1]}" if paths else "there is no checkpoint yet"
 
 
-def _held(tensor: Tensor, world: World) -> Tensor:
+def _full_tensor(tensor: Tensor, world: World) -> Tensor:
     full = whole(tensor)
     return full.cpu().contiguous() if world.first else torch.empty(0)
 
@@ -226,11 +226,11 @@ def load_weights(folder: Path, model: Net) -> int:
     CheckpointError for a folder without a model, or with a model of another shape.
     """
     try:
-        found = open_model(folder)
+        source = open_model(folder)
     except ModelError as error:
         raise CheckpointError(str(error)) from None
-    weights = dict(found.named_parameters())
-    fresh = lacking(folder, found.config, model)
+    weights = dict(source.named_parameters())
+    fresh = lacking(folder, source.config, model)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(
@@ -239,22 +239,22 @@ def load_weights(folder: Path, model: Net) -> int:
     return fresh
 
 
-def lacking(folder: Path, given: LlamaConfig | PretrainedConfig, model: Net) -> int:
-    """Returns how many ids of a model the one in a folder lacks, whose shape is `given`.
+def lacking(folder: Path, shape: LlamaConfig | PretrainedConfig, model: Net) -> int:
+    """Returns how many ids of a model the one in a folder lacks, whose shape is `shape`.
 
     Raises CheckpointError if their shapes differ otherwise.
     """
-    fresh = model.config.vocab_size - given.vocab_size
-    wanted = model.config.as_json() | {"vocab_size": given.vocab_size}
-    for key, value in given.as_json().items():
-        if wanted.get(key, value) != value and key not in _FREE:
+    fresh = model.config.vocab_size - shape.vocab_size
+    expected = model.config.as_json() | {"vocab_size": shape.vocab_size}
+    for key, value in shape.as_json().items():
+        if expected.get(key, value) != value and key not in _FREE:
             raise CheckpointError(
-                f"{folder}: {key} is {value}, the config has {wanted[key]}; use the shape of the "
+                f"{folder}: {key} is {value}, the config has {expected[key]}; use the shape of the "
                 "model that training begins with"
             )
     if fresh < 0:
         raise CheckpointError(
-            f"{folder}: has {given.vocab_size} ids, the data {model.config.vocab_size}: these are "
+            f"{folder}: has {shape.vocab_size} ids, the data {model.config.vocab_size}: these are "
             "different vocabularies"
         )
     return fresh
@@ -287,9 +287,9 @@ def check_space(out: Path, model: Net, keep: int) -> None:
     """Raises CheckpointError if the disk has no room for the checkpoints to keep and one more."""
     free = shutil.disk_usage(out).free
     there = sum(file.stat().st_size for folder in checkpoints(out) for file in folder.rglob("*"))
-    wanted = size_of(model) * (keep + 1) - there
-    if wanted > free:
+    needed = size_of(model) * (keep + 1) - there
+    if needed > free:
         raise CheckpointError(
-            f"{out}: {keep + 1} checkpoints take {wanted / 1e6:,.0f} MB, {free / 1e6:,.0f} MB are "
+            f"{out}: {keep + 1} checkpoints take {needed / 1e6:,.0f} MB, {free / 1e6:,.0f} MB are "
             "free; free some space or set train.keep"
         )

@@ -24,9 +24,9 @@ def compile_layers(model: Net) -> None:
     try:
         torch.compile(torch.neg)(torch.ones(2))
     except Exception as error:  # of many kinds: no compiler, no Triton, an unknown platform
-        said = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise ConfigError(
-            f"train.compile: torch cannot compile here: {said}; install a C++ compiler such as "
+            f"train.compile: torch cannot compile here: {reason}; install a C++ compiler such as "
             "g++, or leave it out"
         ) from None
     for layer in model.model.layers:

@@ -153,7 +153,7 @@ class Config:
                 raise ConfigError(str(error)) from None
         if not isinstance(value, Mapping):
             raise ConfigError(f'{where}: expected an object {{"model": ..., "train": ...}}')
-        _known(value, ("model", "train"), where)
+        _check_keys(value, ("model", "train"), where)
         for key in ("model", "train"):
             if not isinstance(value.get(key, {}), Mapping):
                 raise ConfigError(f"{where}: {key} must be an object")
@@ -167,7 +167,7 @@ class Config:
             raise ConfigError(
                 f"{where}: model.vocab_size is not set here: the data says how many ids there are"
             )
-        _known(model, names, f"{where}: model")
+        _check_keys(model, names, f"{where}: model")
         lacking = [name for name in names[:5] if model.get(name) is None]
         if lacking:
             raise ConfigError(f"{where}: model lacks {', '.join(lacking)}")
@@ -192,30 +192,30 @@ class Config:
         return Config.of(raw)
 
 
-def _train(given: dict[str, Any], where: str) -> TrainConfig:
-    _known(given, [f.name for f in fields(TrainConfig)], f"{where}: train")
+def _train(values: dict[str, Any], where: str) -> TrainConfig:
+    _check_keys(values, [f.name for f in fields(TrainConfig)], f"{where}: train")
     try:
-        convert(given, TrainConfig)
-        return TrainConfig(**given)  # as it is given: a 1 is written to checkpoints as 1, not 1.0
+        convert(values, TrainConfig)
+        return TrainConfig(**values)  # as it is given: a 1 is written to checkpoints as 1, not 1.0
     except ValidationError as error:
-        said, _, name = str(error).replace("`", "").rpartition(" - at $.")
+        problem, _, name = str(error).replace("`", "").rpartition(" - at $.")
         name = name.partition("[")[0]
-        if not said:  # of several keys together
+        if not problem:  # of several keys together
             raise ConfigError(f"{where}: {error}") from None
-        said = _BOUND.sub(lambda found: _WORDS[found[1]].format(found[2]), said)
-        said = f", {said[0].lower()}{said[1:]}"
-        if "enum" in said:
+        problem = _BOUND.sub(lambda match: _WORDS[match[1]].format(match[2]), problem)
+        problem = f", {problem[0].lower()}{problem[1:]}"
+        if "enum" in problem:
             choices = get_args(get_type_hints(TrainConfig)[name])
-            meant = suggestion(str(given[name]), choices, show=repr)
-            said = f"{meant}; it is one of {', '.join(choices)}"
-        raise ConfigError(f"{where}: train.{name} is {given[name]!r}{said}") from None
+            hint = suggestion(str(values[name]), choices, show=repr)
+            problem = f"{hint}; it is one of {', '.join(choices)}"
+        raise ConfigError(f"{where}: train.{name} is {values[name]!r}{problem}") from None
 
 
-def _known(given: Mapping[str, Any], names: Sequence[str], where: str) -> None:
-    for key in given:
+def _check_keys(values: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    for key in values:
         if key not in names:
-            meant = suggestion(key, names, show=repr)
-            raise ConfigError(f"{where} has no key {key!r}{meant}; keys are {', '.join(names)}")
+            hint = suggestion(key, names, show=repr)
+            raise ConfigError(f"{where} has no key {key!r}{hint}; keys are {', '.join(names)}")
 
 
 def configs_folder() -> Path:
@@ -227,11 +227,11 @@ def configs_folder() -> Path:
 def _find(value: str | Path) -> Path:
     path = Path(value)
     if not path.exists() and path.suffix == "" and len(path.parts) == 1:
-        known = sorted(p.stem for p in configs_folder().glob("*.json"))
-        if path.name not in known:
-            meant = suggestion(path.name, known, show=repr)
+        names = sorted(p.stem for p in configs_folder().glob("*.json"))
+        if path.name not in names:
+            hint = suggestion(path.name, names, show=repr)
             raise ConfigError(
-                f"no config {path.name!r}{meant}; name a file, or one of {', '.join(known)}"
+                f"no config {path.name!r}{hint}; name a file, or one of {', '.join(names)}"
             )
         return configs_folder() / f"{path.name}.json"
     return path

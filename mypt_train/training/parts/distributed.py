@@ -88,9 +88,9 @@ def joined(device: str | None = None, *, timeout: float = 1800) -> Iterator[Worl
     try:
         watch = _watched(rank, size, where, timeout)
     except (RuntimeError, ValueError) as error:
-        said = str(error).partition("\n")[0].rstrip(". ")
+        reason = str(error).partition("\n")[0].rstrip(". ")
         raise ProcessLost(
-            f"the {size} processes did not find each other: {said}; start them all at once, with "
+            f"the {size} processes did not find each other: {reason}; start them all at once, with "
             "torchrun"
         ) from None
     try:
@@ -135,22 +135,22 @@ def _watched(rank: int, size: int, where: torch.device, timeout: float) -> Watch
     ).start()
 
 
-def use_threads(wanted: int | None, hidden_size: int, world: World) -> int | None:
+def use_threads(threads: int | None, hidden_size: int, world: World) -> int | None:
     """Sets the number of threads that torch uses, and returns it; returns None on a GPU.
 
-    Without `wanted`, the number is that of OMP_NUM_THREADS, which torchrun sets, or else one thread
+    Without `threads`, the number is that of OMP_NUM_THREADS, which torchrun sets, or else one thread
     for each 128 x 128 of a weight, but at most one for each core of this process. Threads that wait
     for each other at each small product cost ten times what they save as soon as anything else runs
     on their cores. The same model on the same machine always has the same number, because sums of
     floats depend on it.
     """
-    if wanted is None and world.device.type != "cpu":
+    if threads is None and world.device.type != "cpu":
         return None
-    if wanted is None and "OMP_NUM_THREADS" in os.environ:
+    if threads is None and "OMP_NUM_THREADS" in os.environ:
         return torch.get_num_threads()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    number = wanted or max(1, min((hidden_size // 128) ** 2, (cores or 1) // here))
+    number = threads or max(1, min((hidden_size // 128) ** 2, (cores or 1) // here))
     torch.set_num_threads(number)
     return number
 

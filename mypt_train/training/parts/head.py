@@ -16,14 +16,14 @@ from torch import Tensor
 _PIECE = 1 << 22
 
 
-class _Found(NamedTuple):
+class _Losses(NamedTuple):
     losses: Tensor
     right: Tensor
     by_hidden: Tensor | None
     by_weight: Tensor | None
 
 
-def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float | None) -> _Found:
+def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float | None) -> _Losses:
     """Returns losses, and, with `slopes`, the gradients of their weighted sum.
 
     `slopes` are the weights, (m,) or one for all."""
@@ -39,16 +39,16 @@ def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float
     with torch.autocast(kind, enabled=False):
         for begin in range(0, len(targets), size):
             piece = slice(begin, begin + size)
-            h, wanted = hidden[piece].to(dtype), targets[piece, None]
+            h, target = hidden[piece].to(dtype), targets[piece, None]
             logits = torch.mm(h, narrow.T, out=buffer[: len(h)]).float()
-            top, own = logits.amax(dim=-1), logits.gather(1, wanted)[:, 0]
+            top, target_logits = logits.amax(dim=-1), logits.gather(1, target)[:, 0]
             torch.softmax(logits, dim=-1, out=logits)
             # The largest probability is 1 / sum(exp(logits - top)).
-            losses[piece] = top - own - logits.amax(dim=-1).log()
-            right[piece] = own >= top
+            losses[piece] = top - target_logits - logits.amax(dim=-1).log()
+            right[piece] = target_logits >= top
             if by_hidden is None or by_weight is None:
                 continue
-            logits.scatter_add_(1, wanted, logits.new_full(wanted.shape, -1.0))
+            logits.scatter_add_(1, target, logits.new_full(target.shape, -1.0))
             if isinstance(slopes, Tensor):
                 logits *= slopes[piece, None]
             slope = logits.to(dtype)
@@ -57,7 +57,7 @@ def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float
                 by_weight.addmm_(slope.T, h)
             else:
                 by_weight += slope.T @ h
-    return _Found(losses, right, by_hidden, by_weight)
+    return _Losses(losses, right, by_hidden, by_weight)
 
 
 class _Sum(torch.autograd.Function):
@@ -69,12 +69,12 @@ class _Sum(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         learns = hidden.requires_grad or weight.requires_grad
         slopes: Tensor | float = 1.0 if weights is None else weights
-        found = _run(hidden, weight, targets, slopes if learns else None)
-        if found.by_hidden is not None and found.by_weight is not None:
-            ctx.save_for_backward(found.by_hidden, found.by_weight.to(weight.dtype))
-        ctx.mark_non_differentiable(found.losses, found.right)
-        each = found.losses if weights is None else found.losses * weights
-        return each.sum(), found.losses, found.right
+        result = _run(hidden, weight, targets, slopes if learns else None)
+        if result.by_hidden is not None and result.by_weight is not None:
+            ctx.save_for_backward(result.by_hidden, result.by_weight.to(weight.dtype))
+        ctx.mark_non_differentiable(result.losses, result.right)
+        each = result.losses if weights is None else result.losses * weights
+        return each.sum(), result.losses, result.right
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None, None]:
@@ -99,10 +99,10 @@ class _Each(torch.autograd.Function):
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         hidden, weight, targets = ctx.saved_tensors
         with torch.autocast(hidden.device.type, dtype=ctx.cast, enabled=ctx.cast is not None):
-            found = _run(hidden, weight, targets, slopes[0])
+            result = _run(hidden, weight, targets, slopes[0])
         return (
-            found.by_hidden,
-            None if found.by_weight is None else found.by_weight.to(weight.dtype),
+            result.by_hidden,
+            None if result.by_weight is None else result.by_weight.to(weight.dtype),
             None,
         )
 
@@ -117,8 +117,8 @@ def chunked_cross_entropy(
     `weight`: (vocabulary, hidden). `weights`, float32, (m,), multiply the losses in the sum. Only
     the sum has gradients.
     """
-    found: tuple[Tensor, Tensor, Tensor] = _Sum.apply(hidden, weight, targets, weights)  # type: ignore[no-untyped-call]
-    return found
+    result: tuple[Tensor, Tensor, Tensor] = _Sum.apply(hidden, weight, targets, weights)  # type: ignore[no-untyped-call]
+    return result
 
 
 def chunked_cross_entropy_each(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
@@ -126,5 +126,5 @@ def chunked_cross_entropy_each(hidden: Tensor, weight: Tensor, targets: Tensor) 
 
     The logits are computed twice. Arguments as for `loss`.
     """
-    found: Tensor = _Each.apply(hidden, weight, targets)  # type: ignore[no-untyped-call]
-    return found
+    losses: Tensor = _Each.apply(hidden, weight, targets)  # type: ignore[no-untyped-call]
+    return losses

@@ -43,7 +43,7 @@ class Log:
             return
         if self.path.exists():
             lines = [line for line in self.path.read_bytes().split(b"\n") if line]
-            atomic.write(self.path, [line + b"\n" for line in lines if _kept(line, step)])
+            atomic.write(self.path, [line + b"\n" for line in lines if _is_before(line, step)])
         if tensorboard:
             self.board = _board(out)
         if self.shows and sys.stderr.isatty():
@@ -60,7 +60,7 @@ class Log:
         if self.board is not None:
             self.board.close()
 
-    def tell(self, event: str, step: int, shown: str = "", **facts: Any) -> None:
+    def tell(self, event: str, step: int, text: str = "", **facts: Any) -> None:
         """Appends a line, and shows a text to people."""
         if not self.writes:
             return
@@ -70,8 +70,8 @@ class Log:
             for name, value in facts.items():
                 if isinstance(value, int | float):
                     self.board.add_scalar(f"{event}/{name}", value, step)
-        if shown:
-            self.show(shown)
+        if text:
+            self.show(text)
 
     def show(self, text: str) -> None:
         """Shows a text to people."""
@@ -86,7 +86,7 @@ class Log:
             self.bar.update(self.bar.task_ids[0], completed=step, description=text)
 
 
-def _kept(line: bytes, step: int) -> bool:
+def _is_before(line: bytes, step: int) -> bool:
     try:
         return int(json.loads(line)["step"]) <= step
     except (ValueError, KeyError, TypeError):

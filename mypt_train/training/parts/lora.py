@@ -27,7 +27,7 @@ WEIGHTS, CONFIG = "adapter/adapter_model.safetensors", "adapter/adapter_config.j
 _NAME = "default"  # peft's, of the only adapter
 _BY_ID = ("model.embed_tokens", "lm_head")  # have a row for each id
 _PREFIX = "base_model.model."  # of names in files of peft
-_WHOLE, _ROWS = ".parametrizations.weight.original", ".parametrizations.weight.0.rows"
+_ORIGINAL, _ROWS = ".parametrizations.weight.original", ".parametrizations.weight.0.rows"
 _DELTA = ".token_adapter.trainable_tokens_delta"  # what peft calls such rows
 
 
@@ -56,21 +56,21 @@ def add(model: Net, config: TrainConfig, tags: Sequence[int]) -> None:
         raise ConfigError("train.lora_rank needs peft: pip install 'mypt-tags[lora]'") from None
     parts = model.model.named_modules()
     linear = {name.rpartition(".")[2] for name, part in parts if isinstance(part, nn.Linear)}
-    made = LoraConfig(
+    peft_config = LoraConfig(
         r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=sorted(linear),
         task_type="CAUSAL_LM",
     )  # fmt: skip
     model.requires_grad_(requires_grad=False)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        inject_adapter_in_model(made, model.model)
+        inject_adapter_in_model(peft_config, model.model)
     if tags:
         by_id: list[Any] = [part for name, part in model.named_modules() if name in _BY_ID]
         rows = {module.weight: _Tags(module.weight, tags) for module in by_id}  # one if tied
         for module in by_id:
             register_parametrization(module, "weight", rows[module.weight])
-        named = ("embed_tokens", "lm_head")[: len(rows)]
-        made.trainable_token_indices = {name: list(tags) for name in named}
+        layers = ("embed_tokens", "lm_head")[: len(rows)]
+        peft_config.trainable_token_indices = {name: list(tags) for name in layers}
 
 
 @torch.no_grad()
@@ -96,24 +96,24 @@ def merged(model: Net) -> dict[str, Tensor]:
         if ".lora_" in name or name.endswith(_ROWS):
             continue
         value: Tensor = weight
-        if name.endswith(_WHOLE):
+        if name.endswith(_ORIGINAL):
             tags: Any = model.get_submodule(name.replace(".original", ".0"))
             value = piece(whole(weight).index_copy(0, tags.ids, whole(tags.rows)), weight)
         elif name.endswith(".base_layer.weight"):
             adapted: Any = model.get_submodule(name.removesuffix(".base_layer.weight"))
             value = weight.detach().float() + adapted.get_delta_weight(_NAME).detach()
-        out[name.replace(_WHOLE, ".weight").replace(".base_layer.", ".")] = value
+        out[name.replace(_ORIGINAL, ".weight").replace(".base_layer.", ".")] = value
     return out
 
 
 def trained(model: Net) -> dict[str, Tensor]:
     """Returns what a run with adapters trains, by its name for peft; {} for one without them."""
-    found: dict[str, Tensor] = {
+    weights: dict[str, Tensor] = {
         _PREFIX + n.replace(f".{_NAME}.", ".").replace(_ROWS, _DELTA): w
         for n, w in model.named_parameters()
         if w.requires_grad
     }
-    return found if any(".lora_" in name for name in found) else {}
+    return weights if any(".lora_" in name for name in weights) else {}
 
 
 def files(model: Net, facts: Mapping[str, Any]) -> dict[str, bytes]:
@@ -125,10 +125,10 @@ def files(model: Net, facts: Mapping[str, Any]) -> dict[str, bytes]:
     if not weights:
         return {}
     inner: Any = model.model
-    made = inner.peft_config[_NAME].to_dict()
-    made |= {"base_model_name_or_path": facts["base"]["folder"], "inference_mode": True}
-    shown = {key: sorted(value) if isinstance(value, set) else value for key, value in made.items()}
-    text = json.dumps(shown, indent=1, sort_keys=True, default=str) + "\n"
+    data = inner.peft_config[_NAME].to_dict()
+    data |= {"base_model_name_or_path": facts["base"]["folder"], "inference_mode": True}
+    plain = {key: sorted(value) if isinstance(value, set) else value for key, value in data.items()}
+    text = json.dumps(plain, indent=1, sort_keys=True, default=str) + "\n"
     return {WEIGHTS: save(weights, metadata={"format": "pt"}), CONFIG: text.encode()}
 
 

@@ -14,9 +14,9 @@ from mypt_train.training.parts.config import TrainConfig
 def adamw(model: Net, config: TrainConfig) -> torch.optim.AdamW:
     """Returns AdamW; weights of norms are not decayed, nor rows of tags beside adapters."""
     rows = {weight for name, weight in lora.trained(model).items() if ".lora_" not in name}
-    own = [weight for weight in model.parameters() if weight.requires_grad]
-    wide = [weight for weight in own if weight.dim() > 1 and weight not in rows]
-    norms = [weight for weight in own if weight.dim() == 1 or weight in rows]
+    trainable = [weight for weight in model.parameters() if weight.requires_grad]
+    wide = [weight for weight in trainable if weight.dim() > 1 and weight not in rows]
+    norms = [weight for weight in trainable if weight.dim() == 1 or weight in rows]
     groups = [
         {"params": wide, "weight_decay": config.weight_decay},
         {"params": norms, "weight_decay": 0.0},
@@ -36,7 +36,7 @@ def rate(step: int, config: TrainConfig) -> float:
         return c.lr
     if c.schedule == "wsd":
         tail = max(1, round(c.steps * c.decay))
-        left = min(1.0, (c.steps - step) / tail)
-        return c.lr * (c.final_lr + (1 - c.final_lr) * left)
+        remaining = min(1.0, (c.steps - step) / tail)
+        return c.lr * (c.final_lr + (1 - c.final_lr) * remaining)
     done = (step - c.warmup) / max(1, c.steps - c.warmup)
     return c.lr * (c.final_lr + (1 - c.final_lr) * (1 + math.cos(math.pi * done)) / 2)

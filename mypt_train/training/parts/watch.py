@@ -56,12 +56,12 @@ def ended(other: Mapping[str, Any]) -> bool:
     if "machine" not in other or other["machine"] != identity(os.getpid()).get("machine"):
         return False
     try:
-        found = _stat(other["id"])
+        fields = _stat(other["id"])
     except (FileNotFoundError, ProcessLookupError):
         return True
     except OSError:
         return False
-    return found[0] in "ZX" or found[19] != other["born"]
+    return fields[0] in "ZX" or fields[19] != other["born"]
 
 
 def _stat(process: int) -> list[str]:
@@ -81,14 +81,14 @@ class Watch:
     ) -> None:  # fmt: skip
         self.store, self.rank, self.size, self.silent, self.clock = store, rank, size, silent, clock
         self.verdict = ""
-        self.known = threading.Event()  # of the verdict
-        self.own: dict[str, Any] = {
+        self.verdict_known = threading.Event()  # of the verdict
+        self.mine: dict[str, Any] = {
             "beat": 0, "step": 0, "host": socket.gethostname(), "state": "runs",
         } | identity(os.getpid())  # fmt: skip
         self.others: dict[int, dict[str, Any]] = {}
         self.gone: list[int] = []
         now = clock()
-        self.seen, self.last, self.hurried = dict.fromkeys(range(size), now), now, 0.0
+        self.last_news, self.last, self.hurried = dict.fromkeys(range(size), now), now, 0.0
         self.wake, self.closed = threading.Event(), threading.Event()
         self.alone = threading.Lock()
         self.thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -101,7 +101,7 @@ class Watch:
 
     def note(self, step: int) -> None:
         """Says at which step this process is."""
-        self.own["step"] = step
+        self.mine["step"] = step
 
     def beat(self) -> str:
         """Gives a sign of life, and looks for those of others; returns the verdict, or ""."""
@@ -118,18 +118,18 @@ class Watch:
         with contextlib.suppress(RuntimeError):  # of the store: `beat` meets it, too
             self.store.set(_HURRY, b"1")
         self.wake.set()
-        self.known.wait(8 * HURRIED)
+        self.verdict_known.wait(8 * HURRIED)
         self._linger()
         return self.verdict or "the processes have lost one another; " + _ADVICE
 
-    def leave(self, said: str = "") -> None:
+    def leave(self, reason: str = "") -> None:
         """Says that this process ends, and why, if it ends too early.
 
         The first process, which has the store, waits a moment until the others know.
         """
-        self.own["state"], self.own["said"] = ("stopped", said) if said else ("done", "")
+        self.mine["state"], self.mine["said"] = ("stopped", reason) if reason else ("done", "")
         self.beat()
-        if said:
+        if reason:
             self._linger()
 
     def close(self) -> None:
@@ -158,31 +158,31 @@ class Watch:
         os._exit(2)
 
     def _beat(self) -> None:
-        self.own["beat"] += 1
-        self.store.set(str(self.rank), json.dumps(self.own).encode())
+        self.mine["beat"] += 1
+        self.store.set(str(self.rank), json.dumps(self.mine).encode())
         after = (self.rank + 1) % self.size
-        looked = range(self.size) if self.rank == 0 else sorted({0, after})
-        self._read(looked)
+        ranks = range(self.size) if self.rank == 0 else sorted({0, after})
+        self._read_states(ranks)
         if self.verdict:
             return
         if after != self.rank and ended(self.others.get(after, {})):
-            self._read(looked)  # what it said before it ended
-            if self._state(after) not in _OVER and "ended" not in self.own:
-                self.own["ended"] = after
-                self.store.set(str(self.rank), json.dumps(self.own).encode())
+            self._read_states(ranks)  # what it said before it ended
+            if self._state(after) not in _OVER and "ended" not in self.mine:
+                self.mine["ended"] = after
+                self.store.set(str(self.rank), json.dumps(self.mine).encode())
         if not self.hurried and self.store.check([_HURRY]):
             self.hurried = self.clock()
         if self.store.check([_VERDICT]):
-            self._judge(self.store.get(_VERDICT).decode(), known=True)
-        elif found := self._found():
-            self._judge(found)
+            self._judge(self.store.get(_VERDICT).decode(), is_final=True)
+        elif problem := self._find_lost():
+            self._judge(problem)
             if self.rank == 0 or 0 in self.gone:
                 self.store.set(_VERDICT, self.verdict.encode())
-        if self.verdict and self.own["state"] == "runs":
-            self.own["state"] = "knows"
-            self.store.set(str(self.rank), json.dumps(self.own).encode())
+        if self.verdict and self.mine["state"] == "runs":
+            self.mine["state"] = "knows"
+            self.store.set(str(self.rank), json.dumps(self.mine).encode())
 
-    def _read(self, ranks: Sequence[int]) -> None:
+    def _read_states(self, ranks: Sequence[int]) -> None:
         now = self.clock()
         asleep, self.last = now - self.last > self.silent / 2, now
         keys = [str(rank) for rank in ranks]
@@ -190,19 +190,19 @@ class Watch:
             ranks if self.store.check(keys) else [r for r in ranks if self.store.check([str(r)])]
         )
         for rank, text in zip(there, self.store.multi_get([str(r) for r in there]), strict=True):
-            said = json.loads(text)
-            if said != self.others.get(rank):
-                self.others[rank], self.seen[rank] = said, now
+            state = json.loads(text)
+            if state != self.others.get(rank):
+                self.others[rank], self.last_news[rank] = state, now
         if asleep:  # this process was not running itself, perhaps with all others
-            self.seen = dict.fromkeys(self.seen, now)
+            self.last_news = dict.fromkeys(self.last_news, now)
 
-    def _found(self) -> str:
+    def _find_lost(self) -> str:
         """Returns who is gone, by what was read; "" if nobody is."""
         now = self.clock()
-        looked = range(1, self.size) if self.rank == 0 else (0,)
-        running = [rank for rank in looked if self._state(rank) not in _OVER]
-        known = {other.get("ended") for other in [self.own, *self.others.values()]}
-        if fallen := [rank for rank in running if rank in known]:
+        ranks = range(1, self.size) if self.rank == 0 else (0,)
+        running = [rank for rank in ranks if self._state(rank) not in _OVER]
+        ended_ranks = {other.get("ended") for other in [self.mine, *self.others.values()]}
+        if fallen := [rank for rank in running if rank in ended_ranks]:
             self.gone = fallen
             one = len(fallen) == 1
             return f"{self._name(fallen)} {'is' if one else 'are'} gone: " + (
@@ -212,21 +212,21 @@ class Watch:
             if rank != self.rank and other["state"] == "stopped":
                 return f"{self._name([rank])} stopped: {other['said']}"
         limit = min(HURRIED, self.silent) if self.hurried else self.silent
-        if gone := [rank for rank in running if now - self.seen[rank] > limit]:
+        if gone := [rank for rank in running if now - self.last_news[rank] > limit]:
             self.gone = gone
-            quiet = f"no sign of life for {max(now - self.seen[rank] for rank in gone):.0f} s"
+            quiet = f"no sign of life for {max(now - self.last_news[rank] for rank in gone):.0f} s"
             return f"{self._name(gone)} {'is' if len(gone) == 1 else 'are'} gone: {quiet}"
         if self.rank == 0 and self.hurried and now - self.hurried > 3 * HURRIED:
             steps = {rank: other["step"] for rank, other in self.others.items()}
             behind = [rank for rank, step in steps.items() if step < max(steps.values())]
             if behind:
                 return f"{self._name(behind)} did not come to step {max(steps.values())} in time"
-            return f"the {self.size} processes lost their connections at step {self.own['step']}"
+            return f"the {self.size} processes lost their connections at step {self.mine['step']}"
         return ""
 
-    def _judge(self, text: str, *, known: bool = False) -> None:
-        self.verdict = self.verdict or (text if known else f"{text}; {_ADVICE}")
-        self.known.set()
+    def _judge(self, text: str, *, is_final: bool = False) -> None:
+        self.verdict = self.verdict or (text if is_final else f"{text}; {_ADVICE}")
+        self.verdict_known.set()
 
     def _unaware(self) -> bool:
         return any(self._state(r) == "runs" for r in range(1, self.size) if r not in self.gone)

@@ -38,8 +38,8 @@ class Mirror:
 
     def whole(self) -> list[str]:
         """Returns the names of the checkpoints in the store that are whole, oldest first."""
-        found = [entry.key.split("/") for entry in self.store.entries()]
-        steps = [key[0] for key in found if len(key) == 2 and key[1] == TRAINER]
+        keys = [entry.key.split("/") for entry in self.store.entries()]
+        steps = [key[0] for key in keys if len(key) == 2 and key[1] == TRAINER]
         return sorted((s for s in steps if s[5:].isdecimal()), key=lambda step: int(step[5:]))
 
     def begin(self, out: Path, *, resume: bool) -> None:

@@ -30,17 +30,17 @@ def restore(folder: Path, model: Net, optimizer: torch.optim.Optimizer, world: W
         return
     weights = dict(model.named_parameters())
     # Adapters have their own file, and what they adapt is in the folder of the base model.
-    own = {} if lora.trained(model) else weights
-    wanted: dict[str, Tensor] = {name: weight.detach() for name, weight in own.items()}
+    loadable = {} if lora.trained(model) else weights
+    tensors: dict[str, Tensor] = {name: weight.detach() for name, weight in loadable.items()}
     try:
         reader: Any = storage("HuggingFaceStorageReader")(str(folder / SHARDS))
         for full, entry in reader.read_metadata().state_dict_metadata.items():
             key, colon, name = full.partition(":")
             if colon:
-                wanted[full] = (
+                tensors[full] = (
                     torch.zeros_like(weights[name]) if len(entry.size) else torch.zeros(())
                 )
-                optimizer.state[weights[name]][key] = wanted[full]
-        load(wanted, storage_reader=reader, no_dist=world.size == 1)
+                optimizer.state[weights[name]][key] = tensors[full]
+        load(tensors, storage_reader=reader, no_dist=world.size == 1)
     except (Exception, CheckpointException) as error:
         raise CheckpointError(f"{folder / SHARDS}: cannot be read: {error}") from None

@@ -40,7 +40,7 @@ from mypt_train.training.parts.distributed import World, own
 from mypt_train.training.sharded.mirror import Mirror
 
 # Of processes that share their weights, a checkpoint of more bytes than this is written in pieces.
-WHOLE = 4 << 30
+MAX_UNSHARDED = 4 << 30
 
 # torch says so of a single process, which is no news.
 warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
@@ -61,7 +61,7 @@ class Saver:
         self.keep, self.beside, self.mirror = config.keep, beside, mirror
         self.sharded = _sharded(config, model, world)
         self.pending: tuple[int, Future[Path]] | None = None
-        self.found: list[tuple[int, Path]] = []
+        self.saved: list[tuple[int, Path]] = []
         if self.sharded:
             # Of the threads alone: what training sums meanwhile must not meet what they exchange.
             self.group = dist.new_group(backend="gloo") if world.size > 1 else None
@@ -89,7 +89,7 @@ class Saver:
                 beside=self.beside,
             )  # fmt: skip
             if self.mirror is None:
-                self.found.append((step, path))
+                self.saved.append((step, path))
             else:
                 self.pending = step, self.thread.submit(self._copied, path)
             return
@@ -130,14 +130,14 @@ class Saver:
         """
         if self.pending is not None and self.pending[1].done():
             self.settle()
-        found, self.found = self.found, []
-        return found
+        saved, self.saved = self.saved, []
+        return saved
 
     def settle(self) -> None:
         """Waits for the checkpoint that is being written. Raises CheckpointError if it fails."""
         if self.pending is not None:
             (step, end), self.pending = self.pending, None
-            self.found.append((step, end.result()))
+            self.saved.append((step, end.result()))
 
     def _spoilt(self, weights: Mapping[str, Tensor]) -> list[str]:
         """Returns the names of weights that are not finite, in any process."""
@@ -184,19 +184,19 @@ class Saver:
 
 def _cause(error: CheckpointException) -> BaseException:
     """Returns what one of the processes has met: a full disk before all else."""
-    met = [found for found, _ in error.failures.values()]
+    met = [cause for cause, _ in error.failures.values()]
     return next((e for e in met if isinstance(e, OSError | SafetensorError)), met[0])
 
 
 def _sharded(config: TrainConfig, model: Net, world: World) -> bool:
     if config.checkpoint == "auto":
-        return world.shares(config.parallel) and checkpoint.size_of(model) > WHOLE
+        return world.shares(config.parallel) and checkpoint.size_of(model) > MAX_UNSHARDED
     return config.checkpoint == "sharded"
 
 
 def storage(name: str) -> Any:
     """Returns a class of torch that reads or writes pieces."""
-    found: Any = getattr(dcp, name, None)
-    if found is None:
+    result: Any = getattr(dcp, name, None)
+    if result is None:
         raise ConfigError("checkpoints in pieces need torch 2.9 or later: pip install -U torch")
-    return found
+    return result

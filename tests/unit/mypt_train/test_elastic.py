@@ -241,7 +241,7 @@ def test_nobody_is_silent_but_one_is_behind() -> None:
 def test_a_process_of_this_machine_that_has_ended_is_seen_at_once(gone: int, reaped: bool) -> None:
     with child([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         world = World(3)
-        world.watches[gone].own |= identity(other.pid)
+        world.watches[gone].mine |= identity(other.pid)
         assert world.after(3) == ["", "", ""]
         other.kill()
         if reaped:
@@ -257,7 +257,7 @@ def test_a_process_of_this_machine_that_has_ended_is_seen_at_once(gone: int, rea
 def test_a_process_that_said_that_it_is_done_may_end() -> None:
     with child([sys.executable, "-c", ""]) as other:
         world = World(2)
-        world.watches[1].own |= identity(other.pid)
+        world.watches[1].mine |= identity(other.pid)
         world.after(2)
         world.watches[1].leave()
         other.wait(timeout=60)
@@ -266,7 +266,7 @@ def test_a_process_that_said_that_it_is_done_may_end() -> None:
 
 def test_processes_of_other_machines_are_not_looked_for() -> None:
     world = World(2)
-    world.watches[1].own |= {"id": 2**22 + 1, "machine": "elsewhere"}
+    world.watches[1].mine |= {"id": 2**22 + 1, "machine": "elsewhere"}
     assert world.after(3) == ["", ""]
 
 
