@@ -21,7 +21,7 @@ from mypt_model.pretrained import Net, rebuilt
 from mypt_spec import Episode
 from mypt_train.training.corpus import Corpus
 from mypt_train.training.parts.config import ConfigError, TrainConfig
-from mypt_train.training.parts.distributed import World, whole
+from mypt_train.training.parts.distributed import World, full_tensor
 from mypt_train.training.parts.lora import merged
 from mypt_train.training.trainer import Legality
 
@@ -55,7 +55,7 @@ def _legality_of(
     `failed`, which says why, and training continues.
     """
     # All processes take part.
-    weights = {name: whole(weight).cpu() for name, weight in merged(model).items()}
+    weights = {name: full_tensor(weight).cpu() for name, weight in merged(model).items()}
     shares: dict[str, Any] = {}
     if world.first:
         try:

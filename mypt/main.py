@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from mypt.table import ABOUT, GROUPS, MODULES, OWN, PROG, command
+from mypt.table import ABOUT, BUILTINS, GROUPS, MODULES, PROG, command
 from mypt_cli.errors import suggestion
 from mypt_cli.parser import coloured
 
@@ -33,13 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _help(args: list[str]) -> int:
-    if args and args[0] not in OWN:
+    if args and args[0] not in BUILTINS:
         return _unknown(args[0])
     width = max(map(len, ABOUT)) + 2
     sections = {title: dict.fromkeys(group) for title, group in GROUPS.items()}
     lines = ["usage: mypt COMMAND [ARGUMENT ...]", ""]
     lines += ["The format of chat-model training data as a grammar, and what follows from it.", ""]
-    for title, names in {**sections, "more": dict.fromkeys(OWN)}.items():
+    for title, names in {**sections, "more": dict.fromkeys(BUILTINS)}.items():
         lines += [f"{title}:", *(f"  {name:<{width}}{ABOUT[name]}" for name in names), ""]
     lines += [
         "`mypt lint` is `mypt-lint`, and so on. `mypt COMMAND --help` shows options and examples."

@@ -40,7 +40,7 @@ GROUPS = {
 }
 
 
-OWN = {
+BUILTINS = {
     "completion": "print a script that completes all commands: bash, zsh or fish",
     "help": "show the help of a command",
 }
@@ -49,7 +49,7 @@ OWN = {
 MODULES = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
 
 
-ABOUT = {name: about for group in GROUPS.values() for name, (_, about) in group.items()} | OWN
+ABOUT = {name: about for group in GROUPS.values() for name, (_, about) in group.items()} | BUILTINS
 
 
 PROG = "mypt"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mypt_lint.check.checker import Checker
     from mypt_view.items import Item
 
-CLEAN, FOUND = 0, 1
+CLEAN, FINDINGS = 0, 1
 AUTO = "auto"
 _LINE_OF_STDIN = re.compile(r"-:[0-9]+$")
 _VIEWS = {
@@ -154,7 +154,7 @@ def _show(
         nonlocal status
         for item in items:
             if any(f.severity in counting for f in item.findings):
-                status = FOUND
+                status = FINDINGS
             yield item
 
     if options.html is not None:

@@ -294,7 +294,7 @@ def _placed(finding: Finding, span: tuple[int, int] | None) -> Finding:
 
 
 def _once(item: Item, reported_keys: set[tuple[str, str]]) -> Item:
-    """Returns an item without the findings in `reported_keys`; adds those reported once per file."""
+    """Returns an item without its `reported_keys`, and adds those reported once per file."""
     keys = [(f.code, f.message) for f in item.findings]
     fresh = tuple(f for f, key in zip(item.findings, keys, strict=True) if key not in reported_keys)
     reported_keys.update(key for key in keys if key[0] in OF_THE_FILE)

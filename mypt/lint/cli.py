@@ -13,7 +13,7 @@ from mypt.lint.commands import ABOUT, subcommand
 from mypt.lint.options import QUIET, options
 from mypt_cli.command import Command
 
-CLEAN, FOUND, FAILED, INTERRUPTED = 0, 1, 2, 130
+CLEAN, FINDINGS, FAILED, INTERRUPTED = 0, 1, 2, 130
 
 PROG = "mypt-lint"
 EPILOG = """\
@@ -53,7 +53,7 @@ main = Command(
     quiet=QUIET,
     subcommands=ABOUT,
     subcommand=subcommand,
-    gone=FOUND,
+    gone=FINDINGS,
 )
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class Document:
     starts: list[int] = field(repr=False)
 
     @staticmethod
-    def of(text: str, group: Group) -> Document:
+    def from_text(text: str, group: Group) -> Document:
         """Lints a text with the checker of a group, whose one source has the document's name."""
         source = Source(group.sources[0].path, stream=io.BytesIO(encoded(text)))
         items = [item for chunk in run(group.checker, [source], group.kind) for item in chunk.found]

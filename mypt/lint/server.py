@@ -132,7 +132,9 @@ class Desk:
         plan.edits = True
         source = Source(path, stream=BytesIO(encoded(open_.source)))
         (group,) = plan.groups([source], known=known_keys(self._options, plan), say=lambda _: None)
-        return Document.of(open_.source, group._replace(sources=[replace(source, stream=None)]))
+        return Document.from_text(
+            open_.source, group._replace(sources=[replace(source, stream=None)])
+        )
 
     def publish(self, uri: str) -> None:
         items: list[lsp.Diagnostic] = []

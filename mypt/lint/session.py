@@ -36,7 +36,7 @@ from mypt_lint.settings.selection import selection
 if TYPE_CHECKING:
     from mypt_lint.fix.dataset import Repairs
 
-CLEAN, FOUND, FAILED = 0, 1, 2
+CLEAN, FINDINGS, FAILED = 0, 1, 2
 _UNITS = {"record": "line", "text": "episode", "generation": "generation", "rows": "row"}
 _PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its start
 
@@ -145,7 +145,7 @@ class _Session:
                 raise UsageError("--launcher only checks: leave it out to fix")
             status = self.fix(groups, prepared)
             self.say(plan.left_out.line("--show-settings lists them, "))
-            return CLEAN if options.exit_zero and status == FOUND else status
+            return CLEAN if options.exit_zero and status == FINDINGS else status
         if options.unsafe_fixes:
             raise UsageError("--unsafe-fixes needs --fix, --fix-only or --diff")
         self.say(self._not_launched(groups, prepared))
@@ -158,7 +158,7 @@ class _Session:
         if total.fixable and not options.write_baseline:
             self.say(fixable_line(total))
         status = self.status(total)
-        return CLEAN if options.exit_zero and status == FOUND else status
+        return CLEAN if options.exit_zero and status == FINDINGS else status
 
     def _not_launched(self, groups: Sequence[Group], prepared: Sequence[str]) -> str:
         """Returns a line about what is checked here although there is a launcher; "" if nothing."""
@@ -195,7 +195,7 @@ class _Session:
             return FAILED
         if self.options.write_baseline:
             return CLEAN
-        return FOUND if any(total.by_severity[s] for s in self.plan.top.counting) else CLEAN
+        return FINDINGS if any(total.by_severity[s] for s in self.plan.top.counting) else CLEAN
 
     def fix(self, groups: list[Group], prepared: list[str]) -> int:
         """Fixes and reports what is left, or shows what a fix would change. Returns the status."""
@@ -219,7 +219,7 @@ class _Session:
         files = len(fixes.files)
         if options.diff or options.fix_only:
             self.say(fixed_line(fixes.by_severity, None, would=options.diff, files=files))
-            return FOUND if options.diff and fixes.files else CLEAN
+            return FINDINGS if options.diff and fixes.files else CLEAN
         total = self.report(groups, iter(()), output=None)
         self.say(summary_line(total))
         self.say(fixed_line(fixes.by_severity, total.by_severity, would=False, files=files))

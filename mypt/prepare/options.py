@@ -167,7 +167,7 @@ def summary(
     manifest: dict[str, Any], out: str, options: Options, say: Callable[[str], None]
 ) -> None:
     """Prints what a data set holds."""
-    from mypt_train.data.templates.histories import said
+    from mypt_train.data.templates.histories import report_lines
 
     lines = manifest["lines"]
     print(
@@ -188,5 +188,5 @@ def summary(
 
     for code, count in manifest.get("warnings", {}).items():
         say(f"{code} {RULES[code].name}: {counted(count, 'warning')} in lines that were written")
-    for line in said(options, manifest):
+    for line in report_lines(options, manifest):
         say(line)

@@ -198,7 +198,7 @@ def _plan(chosen: argparse.Namespace) -> int:
     for line in indivisible(plan, chosen.unit_size):
         say(line)
     if not chosen.quiet:
-        print(f"{path}: {estimate.said(plan)}{estimate.reasons}")
+        print(f"{path}: {estimate.summary(plan)}{estimate.reasons}")
         print(f"  next: mypt-prepare run --plan {path} --units 0-{len(plan.units) - 1}")
     return REFUSED if estimate.refused else DONE
 
@@ -240,7 +240,7 @@ def _is_committed(plan: Plan, chosen: argparse.Namespace, work: str) -> bool:
 
     committed = plan.store().exists(MANIFEST)
     if committed and not chosen.quiet:
-        print(f"{plan.shown}: is committed; nothing to {work}")
+        print(f"{plan.display_name}: is committed; nothing to {work}")
     return committed
 
 
@@ -267,7 +267,7 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
             progress=bar.at,
         )
     if not chosen.quiet:
-        print(f"{plan.shown}: {outcome.said()}")
+        print(f"{plan.display_name}: {outcome.summary()}")
     return REFUSED if outcome.aside else DONE
 
 
@@ -300,9 +300,9 @@ def _commit(chosen: argparse.Namespace) -> int:
             progress=bar.show,
         )
     if not result.first:
-        say(f"{plan.shown}: was committed before, by the same plan; nothing was done")
+        say(f"{plan.display_name}: was committed before, by the same plan; nothing was done")
     if not chosen.quiet:
-        summary(result.manifest, plan.shown, plan.options, say)
+        summary(result.manifest, plan.display_name, plan.options, say)
         missing = [entry["unit"] for entry in result.manifest["plan"]["missing"]]
         if missing:
             which = f"unit{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
@@ -331,7 +331,7 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
             bar.next()
     if not chosen.quiet:
         before = f", {len(outcomes) - sum(outcomes)} were done before" if not all(outcomes) else ""
-        print(f"{plan.shown}: {counted(sum(outcomes), 'task')} done{before}")
+        print(f"{plan.display_name}: {counted(sum(outcomes), 'task')} done{before}")
     return DONE
 
 

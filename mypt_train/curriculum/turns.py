@@ -33,12 +33,12 @@ class Phase:
     tools: str = ""
 
 
-def asked(content: str, **keys: Any) -> Message:
+def from_user(content: str, **keys: Any) -> Message:
     """Returns a message of the user."""
     return {"role": "user", "content": content, **keys}
 
 
-def said(content: str, **keys: Any) -> Message:
+def from_assistant(content: str, **keys: Any) -> Message:
     """Returns a message of the assistant."""
     return {"role": "assistant", "content": content, **keys}
 
@@ -65,19 +65,19 @@ def titles(draw: Draw, thing: Thing, hits: list[Document]) -> Message:
     phase = draw.data["phase4"]
     answer = phase["none"] if not hits else phase["found1"] if len(hits) == 1 else phase["found"]
     listed = draw.listed(hits) if hits else ""
-    return said(answer.format(n=len(hits), titles=listed, **thing.fields))
+    return from_assistant(answer.format(n=len(hits), titles=listed, **thing.fields))
 
 
 def short(draw: Draw, *documents: Document) -> Message:
     """Returns the answer to a request for summaries."""
     gist = " ".join(document.gist for document in documents)
-    return said(draw.data["phase4"]["short"].format(fact=gist))
+    return from_assistant(draw.data["phase4"]["short"].format(fact=gist))
 
 
 def summarized(draw: Draw, document: Document, call: Turn) -> Turn:
     """Returns a turn that summarizes a document which the user names, by a call and its result."""
     question = draw.question(draw.data["phase4"]["summarize"], doc_id=document.doc_id)
-    return [asked(question), *call, short(draw, document)]
+    return [from_user(question), *call, short(draw, document)]
 
 
 # Phases 1 and 2: one question, one short answer.
@@ -87,7 +87,7 @@ def _pattern(section: str) -> Make:
     def make(draw: Draw, _: Turn) -> Turn:
         question, answer = draw.pick(list(draw.data[section].values()))
         slots = draw.words()
-        return [asked(question.format(**slots)), said(answer.format(**slots))]
+        return [from_user(question.format(**slots)), from_assistant(answer.format(**slots))]
 
     return make
 
@@ -100,7 +100,8 @@ def facts(draw: Draw, _: Turn) -> Turn:
     kind = draw.pick(("is", "place", "use"))
     *phrases, answer = draw.data["phase3"][kind]
     thing = draw.thing()
-    return [asked(draw.question(phrases, **thing.fields)), said(answer.format(**thing.fields))]
+    question = from_user(draw.question(phrases, **thing.fields))
+    return [question, from_assistant(answer.format(**thing.fields))]
 
 
 def follow(draw: Draw, before: Turn) -> Turn:
@@ -116,8 +117,8 @@ def follow(draw: Draw, before: Turn) -> Turn:
             answer.format(**other.fields) == before[-1]["content"] for other in draw.world.things
         ):
             return [
-                asked(draw.question(phrases, **thing.fields)),
-                said(answer.format(**thing.fields)),
+                from_user(draw.question(phrases, **thing.fields)),
+                from_assistant(answer.format(**thing.fields)),
             ]
     return facts(draw, before)
 
@@ -126,7 +127,7 @@ def courtesy(draw: Draw, _: Turn) -> Turn:
     """Returns a turn in which the user says thanks or goodbye."""
     question, answer = draw.data["phase3"][draw.pick(("thanks", "bye"))]
     slots = {"name": draw.pick(draw.data["names"])}
-    return [asked(question.format(**slots)), said(answer.format(**slots))]
+    return [from_user(question.format(**slots)), from_assistant(answer.format(**slots))]
 
 
 # Phase 4: one call, then the answer.
@@ -138,7 +139,7 @@ def search(draw: Draw, _: Turn) -> Turn:
     documents = draw.documents(draw.pick((0, 1, 1, 2, 3)), lambda: _document(draw, thing))
     calls = searched(draw, thing, _hits(documents))
     question = draw.question(draw.data["phase4"]["search"], **thing.fields)
-    return [asked(question), *calls, titles(draw, thing, documents)]
+    return [from_user(question), *calls, titles(draw, thing, documents)]
 
 
 def listing(draw: Draw, _: Turn) -> Turn:
@@ -147,9 +148,9 @@ def listing(draw: Draw, _: Turn) -> Turn:
     rows = [{"doc_id": d.doc_id, "title": d.title} for d in documents]
     answer = draw.data["phase4"]["listed"].format(n=len(documents), titles=draw.listed(documents))
     return [
-        asked(draw.question(draw.data["phase4"]["list"])),
+        from_user(draw.question(draw.data["phase4"]["list"])),
         *called("list_docs", {}, {"documents": rows}),
-        said(answer),
+        from_assistant(answer),
     ]
 
 
@@ -159,9 +160,9 @@ def reading(draw: Draw, _: Turn) -> Turn:
     question = draw.question(draw.data["phase4"]["get"], doc_id=document.doc_id)
     answer = draw.data["phase4"]["says"].format(title=draw.listed([document]), fact=document.gist)
     return [
-        asked(question),
+        from_user(question),
         *called("get_doc", {"doc_id": document.doc_id}, {"content": document.content}),
-        said(answer),
+        from_assistant(answer),
     ]
 
 
@@ -204,9 +205,9 @@ def research(draw: Draw, _: Turn) -> Turn:
     question, aspect, document = _question(draw)
     phase, thing = draw.data["phase5"], document.thing
     think = draw.pick(phase["think"]).format(**thing.fields)
-    out = [asked(question)]
+    out = [from_user(question)]
     if draw.often(0.15):
-        nothing = said(draw.data["phase4"]["none"].format(**thing.fields))
+        nothing = from_assistant(draw.data["phase4"]["none"].format(**thing.fields))
         return [*out, *called("search", {"query": thing.name}, _hits([]), think=think), nothing]
     out += called("search", {"query": thing.name}, _hits([document]), think=think)
     if aspect != next(iter(document.facts)) or draw.often(0.6):
@@ -217,7 +218,7 @@ def research(draw: Draw, _: Turn) -> Turn:
         )
         out += called("get_doc", {"doc_id": document.doc_id}, {"content": document.content}, **keys)
     keys = {"think": draw.pick(phase["think_answer"])} if draw.often(0.3) else {}
-    return [*out, said(document.facts[aspect], cite=document.doc_id, **keys)]
+    return [*out, from_assistant(document.facts[aspect], cite=document.doc_id, **keys)]
 
 
 def retrieved(draw: Draw, _: Turn) -> Turn:
@@ -228,7 +229,7 @@ def retrieved(draw: Draw, _: Turn) -> Turn:
         title=document.title, chunk=chunk, facts="\n".join(document.facts.values())
     )
     cite = phase["cite"].format(title=document.title, chunk=chunk)
-    return [asked(question, context=context), said(document.facts[aspect], cite=cite)]
+    return [from_user(question, context=context), from_assistant(document.facts[aspect], cite=cite)]
 
 
 def counted(draw: Draw, _: Turn) -> Turn:
@@ -241,7 +242,11 @@ def counted(draw: Draw, _: Turn) -> Turn:
         "date": date,
     }
     about = {"role": "assistant_context", "content": phase["workspace"].format(**slots)}
-    return [asked(draw.question(phase["count"])), about, said(phase["counted"].format(**slots))]
+    return [
+        from_user(draw.question(phase["count"])),
+        about,
+        from_assistant(phase["counted"].format(**slots)),
+    ]
 
 
 PHASES: dict[int, Phase] = {

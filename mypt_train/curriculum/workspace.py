@@ -10,12 +10,12 @@ from mypt_train.curriculum.turns import (
     Message,
     Phase,
     Turn,
-    asked,
     called,
     courtesy,
     facts,
     follow,
-    said,
+    from_assistant,
+    from_user,
     searched,
     short,
     summarized,
@@ -62,14 +62,14 @@ def context(draw: Draw, _: Turn) -> Turn:
     aspect = draw.pick(list(document.facts))
     phrases = draw.data["documents"][aspect][:-1]
     question = draw.question(phrases, **document.thing.fields)
-    return [asked(question, context=document.content), said(document.facts[aspect])]
+    return [from_user(question, context=document.content), from_assistant(document.facts[aspect])]
 
 
 def condensed(draw: Draw, _: Turn) -> Turn:
     """Returns a request to summarize a text, in the words of the tool workspace.summarize."""
     document = _document(draw)
     question = draw.question(draw.data["workspace"]["condense"])
-    return [asked(question, context=document.content), said(document.gist)]
+    return [from_user(question, context=document.content), from_assistant(document.gist)]
 
 
 # With tools.
@@ -80,7 +80,7 @@ def lookup(draw: Draw, _: Turn) -> Turn:
     thing = draw.thing()
     documents = draw.documents(draw.pick((0, 1, 1, 2)), lambda: _document(draw, thing))
     question = draw.question(draw.data["phase4"]["search"], **thing.fields)
-    return [asked(question), *_search(draw, thing, documents), titles(draw, thing, documents)]
+    return [from_user(question), *_search(draw, thing, documents), titles(draw, thing, documents)]
 
 
 def search_and_summarize(draw: Draw, _: Turn) -> Turn:
@@ -89,7 +89,12 @@ def search_and_summarize(draw: Draw, _: Turn) -> Turn:
     documents = draw.documents(draw.pick((1, 1, 2)), lambda: _document(draw, thing))
     question = draw.question(draw.data["workspace"]["find"], **thing.fields)
     summaries = [message for document in documents for message in _summary(document)]
-    return [asked(question), *_search(draw, thing, documents), *summaries, short(draw, *documents)]
+    return [
+        from_user(question),
+        *_search(draw, thing, documents),
+        *summaries,
+        short(draw, *documents),
+    ]
 
 
 def list_read_and_summarize(draw: Draw, _: Turn) -> Turn:
@@ -106,7 +111,7 @@ def list_read_and_summarize(draw: Draw, _: Turn) -> Turn:
     }
     question = draw.question(draw.data["workspace"]["tour"], title=draw.listed([document]))
     return [
-        asked(question),
+        from_user(question),
         *called("list_docs", {}, {"documents": rows, "total": len(rows), "next": None}),
         *called("get_doc", {"doc_id": document.doc_id}, page),
         *_summary(document),

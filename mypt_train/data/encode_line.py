@@ -155,7 +155,7 @@ class Encoder:
                 if match is not None:
                     matches.append((i, *match))
             elif self.templates is not None:
-                alone = self.templates.of(*skeleton)
+                alone = self.templates.find_template(*skeleton)
                 if alone is not None:
                     matches.append((i, Chat([alone[0]]), alone[1]))
         every = [(template, values) for _, chat, values in matches for template in chat.templates]

@@ -22,18 +22,18 @@ _KILLED = "its process was killed"
 
 
 @dataclass(slots=True)
-class Made:
+class UnitOutcomes:
     """What became of units: made now, there before, or set aside."""
 
-    made: list[int] = field(default_factory=list)
+    built: list[int] = field(default_factory=list)
     there: list[int] = field(default_factory=list)
     aside: list[int] = field(default_factory=list)
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Returns this in words."""
         suffix = f", {len(self.there)} there before" if self.there else ""
         suffix += f", {len(self.aside)} set aside" if self.aside else ""
-        return f"{counted(len(self.made), 'unit')} made{suffix}"
+        return f"{counted(len(self.built), 'unit')} made{suffix}"
 
 
 class Here:
@@ -69,7 +69,7 @@ def drive(
     engine: MakeEngine | None = None,
     say: Callable[[str], None] = lambda _: None,
     progress: Callable[[int], None] = lambda _: None,
-) -> Made:
+) -> UnitOutcomes:
     """Makes units; `path` is where the plan is, for processes and machines to read it.
 
     By default `jobs` processes of this machine make them, or what `engine` returns. With `again`,
@@ -79,7 +79,7 @@ def drive(
     """
     if jobs < 1:
         raise PlanError(f"--jobs is {jobs}, expected 1 or more")
-    store, out, numbers = plan.store(), Made(), [*units]
+    store, out, numbers = plan.store(), UnitOutcomes(), [*units]
     if again:
         for number in numbers:
             forgive(plan, number)
@@ -90,7 +90,7 @@ def drive(
             done += attempt.last
             progress(done)
             if not attempt.error:
-                (out.there if attempt.result is None else out.made).append(number)
+                (out.there if attempt.result is None else out.built).append(number)
                 continue
             if attempt.error.startswith(_KILLED):
                 note(plan, number, PlanError(attempt.error))

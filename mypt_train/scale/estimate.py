@@ -36,7 +36,7 @@ class Estimate:
     refused: int = 0
     reasons: str = ""
 
-    def said(self, plan: Plan) -> str:
+    def summary(self, plan: Plan) -> str:
         """Returns this in words."""
         size = sum(source.bytes for source in plan.inputs)
         units, groups = counted(len(plan.units), "unit"), counted(plan.groups, "group")

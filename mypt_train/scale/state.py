@@ -14,7 +14,7 @@ import msgspec
 from mypt_cli.jsonl.names import MANIFEST, PLAN
 from mypt_cli.store import Store, StoreError
 from mypt_cli.words import counted
-from mypt_train.scale.launch.blocks import said
+from mypt_train.scale.launch.blocks import ranges
 from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError
@@ -36,7 +36,7 @@ class Status:
 
     units: int
     groups: int
-    made: frozenset[int]
+    complete: frozenset[int]
     aside: frozenset[int]
     failed: frozenset[int]
     packed: frozenset[int]
@@ -46,18 +46,18 @@ class Status:
     @property
     def missing(self) -> list[int]:
         """Returns the units that are neither made nor set aside."""
-        return [n for n in range(self.units) if n not in self.made and n not in self.aside]
+        return [n for n in range(self.units) if n not in self.complete and n not in self.aside]
 
     def lines(self, plan: Plan) -> list[str]:
         """Returns this in words, a line each."""
         if self.committed:
-            return [f"{plan.shown}: is committed"]
+            return [f"{plan.display_name}: is committed"]
         store, missing = plan.store(), self.missing
-        out = [f"{plan.shown}: {len(self.made)} of {self.units} units are made"]
+        out = [f"{plan.display_name}: {len(self.complete)} of {self.units} units are made"]
         if missing:
             tried = len(self.failed.intersection(missing))
             retries = f"; {tried} of them have failed, and are tried again" if tried else ""
-            out.append(f"  missing: {said(missing)}{retries}")
+            out.append(f"  missing: {ranges(missing)}{retries}")
             out.append(f"  next: mypt-prepare resume --plan {store.name(PLAN)}")
         if self.aside:
             out += [f"  set aside: {line}" for line in _reasons(plan, store, sorted(self.aside))]
@@ -195,7 +195,7 @@ def _refuse(plan: Plan, store: Store, missing: Sequence[int], max_failed: int) -
     unmade = sorted({*missing} - {*aside})
     if unmade:
         raise UnfinishedError(
-            f"{len(unmade)} of {len(plan.units)} units are not made yet ({said(unmade)}); make "
+            f"{len(unmade)} of {len(plan.units)} units are not made yet ({ranges(unmade)}); make "
             f"them with mypt-prepare resume --plan {store.name(PLAN)}"
         )
     if len(aside) > max_failed or len(aside) == len(plan.units):
@@ -221,7 +221,7 @@ def _reasons(plan: Plan, store: Store, units: Sequence[int]) -> list[str]:
         place = "" if names_input else f" ({plan.names(number)})"
         of.setdefault(f"{place}: {reason}", []).append(number)
     out = [
-        f"unit{'s' * (len(numbers) > 1)} {said(numbers)}{reason}"
+        f"unit{'s' * (len(numbers) > 1)} {ranges(numbers)}{reason}"
         for reason, numbers in [*of.items()][:_MAX_REASONS]
     ]
     remaining = len(units) - sum(len(numbers) for numbers in [*of.values()][:_MAX_REASONS])

@@ -161,7 +161,7 @@ class Corpus:
                 f"train.context_length to {longest} or more"
             )
 
-    def told(self, phase: int) -> bool:
+    def is_distinct(self, phase: int) -> bool:
         """Returns whether the episodes of a phase can be told from those of other phases.
 
         This is False for a phase of the curriculum that brings neither a tag nor further turns, in

@@ -35,7 +35,7 @@ class Speed:
         return figures if self.mfu is None else figures | {"mfu": self.mfu}
 
     @property
-    def shown(self) -> str:
+    def text(self) -> str:
         """Returns the figures as people read them."""
         utilization = "" if self.mfu is None else f", {self.mfu:.0%} MFU"
         return f"{self.tokens_per_second:,.0f} tokens/s ({self.trained:.0%} trained){utilization}"

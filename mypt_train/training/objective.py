@@ -105,7 +105,7 @@ class Objective:
         ):
             return model(batch.ids, batch.at, attention, batch.places, then)
 
-    def tell(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def token_losses(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Returns what `chunked_cross_entropy` returns, for the targets of a batch."""
         losses: tuple[Tensor, Tensor, Tensor] = self.run(
             model, batch, lambda h, w: chunked_cross_entropy(h, w, batch.targets, batch.weights)
@@ -114,7 +114,7 @@ class Objective:
 
     def _loss(self, model: nn.Module, batch: Batch, drift: Tensor) -> Tensor:
         if self.config.objective == "sft":
-            return self.tell(model, batch)[0]
+            return self.token_losses(model, batch)[0]
         policy, beta = self._answers(model, batch), self.config.beta
         if self.config.objective == "orpo":
             return preference.orpo(

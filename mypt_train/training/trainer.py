@@ -61,12 +61,12 @@ from mypt_train.training.parts.config import Config, ConfigError, TrainConfig
 from mypt_train.training.parts.distributed import (
     ProcessLost,
     World,
+    full_tensor,
     give,
     joined,
     precision,
     spread_out,
     use_threads,
-    whole,
 )
 from mypt_train.training.parts.log import BOARD, LOG, Log
 from mypt_train.training.parts.optimizer import adamw, rate
@@ -297,7 +297,7 @@ class _Run:
         pools: list[tuple[int | None, list[Row]]] = []
         for phase in phases:
             rows = _rows(self.train, c, phase)
-            if phase is not None and not rows and not self.train.told(phase):
+            if phase is not None and not rows and not self.train.is_distinct(phase):
                 self.notes.append(
                     f"phase {phase}: no tag distinguishes it from earlier phases, so its episodes "
                     f"are counted among theirs; prepare it by itself with --phase {phase}"
@@ -362,7 +362,7 @@ class _Run:
         of = f"{tuned:,} of " if tuned < weights else ""
         begun = f"{of}{weights:,} weights, {len(self.train.episodes):,} episodes, {processes}"
         on = f" on {self.threads} thread{'s' * (self.threads > 1)}" if self.threads else ""
-        log.tell(
+        log.record_event(
             "begin",
             self.begin,
             begun + on,
@@ -399,8 +399,8 @@ class _Run:
             log.at(step + 1, f"loss {loss:.4f}{on}")
             if (step + 1) % c.log_every == 0 or step + 1 == last:
                 speed = meter.read()
-                text = f"step {step + 1}: loss {loss:.4f}, gradient {norm:.3f}, {speed.shown}"
-                log.tell(
+                text = f"step {step + 1}: loss {loss:.4f}, gradient {norm:.3f}, {speed.text}"
+                log.record_event(
                     "step",
                     step + 1,
                     text,
@@ -433,7 +433,9 @@ class _Run:
         if not count:
             return math.nan, math.nan, 0
         loss = self.objective.step(self.called, batches, count)
-        norm = whole(nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip))
+        norm = full_tensor(
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.train.clip)
+        )
         return float(loss), float(norm), count
 
     def _evaluate(self, step: int, last: int, log: Log) -> None:
@@ -445,7 +447,7 @@ class _Run:
             better = figures["loss"] < self.best
             self.best, self.stale = (figures["loss"], 0) if better else (self.best, self.stale + 1)
             accuracy = f", accuracy {figures['accuracy']:.2%}" if "accuracy" in figures else ""
-            log.tell(
+            log.record_event(
                 "validation",
                 step,
                 f"step {step}: validation loss {figures['loss']:.4f}{accuracy}",
@@ -460,12 +462,12 @@ class _Run:
             shares, text = self.legality(self.model, self.val, self.world, c)
             self.result = replace(self.result, legality=shares)
             if shares:
-                log.tell("legality", step, f"step {step}: {text}", **shares)
+                log.record_event("legality", step, f"step {step}: {text}", **shares)
 
     def _tell_saved(self, log: Log) -> None:
         for step, path in self.saver.written():
             self.result = replace(self.result, folder=path)
-            log.tell("checkpoint", step, f"step {step}: {path}", folder=path.name)
+            log.record_event("checkpoint", step, f"step {step}: {path}", folder=path.name)
 
     def _validate(self) -> dict[str, Any]:
         c = self.config.train
@@ -492,7 +494,7 @@ class _Run:
                     for r in rows
                     if not math.isfinite(
                         float(
-                            self.objective.tell(
+                            self.objective.token_losses(
                                 self.called, batch(self.train, [r]).to(self.world.device)
                             )[0]
                         )

@@ -38,7 +38,7 @@ def validate(
     for begin in range(0, len(rows), micro * world.size):
         here = rows[begin : begin + micro * world.size][world.rank :: world.size]
         part = batch(corpus, here or rows[:1]).to(world.device)
-        _, losses, right = objective.tell(model, part)
+        _, losses, right = objective.token_losses(model, part)
         if here:
             _add(sums, by_id, part, losses, right, corpus, len(groups))
     reshard(model)

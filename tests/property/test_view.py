@@ -61,7 +61,7 @@ def item_of(name: str, value: Any) -> Item:
 
 def spelled(text: str) -> str:
     """As a bubble spells text: hidden characters escaped, line ends and tabs by themselves."""
-    return "".join(unit.shown for row in rows([Run(text)], 10**9, DISPLAY) for unit in row.units)
+    return "".join(unit.text for row in rows([Run(text)], 10**9, DISPLAY) for unit in row.units)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -174,7 +174,7 @@ def test_the_marks_under_the_text_are_the_mask(name: str, data: st.DataObject) -
         said = segment.event.text.rstrip("\n") if segment.trailing else segment.event.text
         for part, trained in ((said, bool(segment.loss)), (segment.event.text[len(said) :], False)):
             text = "".join(
-                u.shown for row in rows([Run(part)], 10**9, DISPLAY, ends=True) for u in row.units
+                u.text for row in rows([Run(part)], 10**9, DISPLAY, ends=True) for u in row.units
             )
             want += [(char, trained) for char in text if char != " "]
     if any(cell_len(char) == 0 for char, _ in want):

@@ -17,7 +17,7 @@ from mypt_train.training.batches import batch, share, stages
 from mypt_train.training.corpus import corpus, open_data
 from mypt_train.training.objective import Objective
 from mypt_train.training.parts.config import Config
-from mypt_train.training.parts.distributed import joined, spread_out, whole
+from mypt_train.training.parts.distributed import full_tensor, joined, spread_out
 from tests.support.training import SHAPE, THREADS
 
 TIED = SHAPE | {"tie_word_embeddings": True}
@@ -42,7 +42,7 @@ def gradients(data: Path, out: Path, rows: int, micro: int) -> None:
             batches = [batch(train, part) for part in parts]
             loss = objective.step(shared, batches, objective.count(batches))
             weights = [(n, w.grad) for n, w in model.named_parameters() if w.grad is not None]
-            tensors = {name: whole(gradient).contiguous() for name, gradient in weights}
+            tensors = {name: full_tensor(gradient).contiguous() for name, gradient in weights}
             if world.first:
                 out.mkdir(exist_ok=True)
                 save_file(tensors | {"loss": loss}, out / f"{strategy}.safetensors")

@@ -32,7 +32,7 @@ class Collection:
         self.placed: dict[str, list[Placed]] = {name: [] for name in SPLITS}
         self.rejects: list[bytes] = []  # a line of JSON each
         self.pieces: dict[tuple[int, int], int] = {}  # the lines before each piece of a file
-        self.seen: set[bytes] = set()
+        self.sample_keys: set[bytes] = set()
         self.pairs = 0
 
     def take(self, part: Part, before: int | None = None, *, repeated: Container[int] = ()) -> None:
@@ -59,7 +59,7 @@ class Collection:
         """Puts samples into splits; returns for each row whether any of its samples is new."""
         offset, before, split = 0, -1, "train"
         new: dict[int, bool] = {}
-        keys = self.seen if self.options.dedup else None
+        keys = self.sample_keys if self.options.dedup else None
         by_turn = self.options.history == "per-turn"
         limit = self.options.val_fraction * 2**64
         kinds: list[int] = unit.head.get("kinds") or [SFT] * len(unit.lengths)

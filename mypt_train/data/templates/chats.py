@@ -74,7 +74,7 @@ from mypt_train.data.templates.template import (
     Piece,
     Template,
     Text,
-    made,
+    template_of,
     text_of,
 )
 
@@ -366,7 +366,9 @@ class ChatTemplates:
             return None  # the weight of a message of another piece
         paths = [marked.slots[n].path for n in numbers]
         losses = [(length, loss) for length, loss, _ in sizes]
-        template = made(texts, losses, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
+        template = template_of(
+            texts, losses, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size
+        )
         weights = [
             loss * (weight if slot is None else 1)
             for (_, loss, weight), slot in zip(sizes, slots, strict=True)

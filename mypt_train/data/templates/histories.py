@@ -65,7 +65,7 @@ def reported(counts: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def said(options: Options, manifest: Mapping[str, Any]) -> list[str]:
+def report_lines(options: Options, manifest: Mapping[str, Any]) -> list[str]:
     """Returns the report in a manifest as lines for people; none where all is kept."""
     counts = manifest.get("history")
     if counts is None:

@@ -41,7 +41,7 @@ from mypt_train.data.templates.template import (
     Piece,
     Template,
     Text,
-    made,
+    template_of,
     text_of,
 )
 
@@ -83,7 +83,7 @@ class Templates:
         # None: seen, and not learnt yet or never to be.
         self.memo = Memo[tuple[Any, ...], Template | None](_ENTRIES, room=_ROOM)
 
-    def of(
+    def find_template(
         self, skeleton: tuple[Any, ...], names: list[str], free: list[Any]
     ) -> tuple[Template, list[Any]] | None:
         """Returns the template of a clean record and the values for its slots.
@@ -131,7 +131,7 @@ class Templates:
             runs.append((0, segment.loss))
         if any(met[number] != 1 for number in range(names, len(marks.kinds))):
             return None
-        return made(texts, runs, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
+        return template_of(texts, runs, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
 
     def _pieces(self, segment: Segment, kinds: list[str]) -> tuple[tuple[Piece, ...], str] | None:
         """Returns the text of a segment around its marks; None where a mark is out of place."""

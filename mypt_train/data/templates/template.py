@@ -94,7 +94,7 @@ def text_of(pieces: tuple[Piece, ...], end: str) -> Text:
     return pieces[0][1] if alone else -1, pieces, end
 
 
-def made(
+def template_of(
     texts: list[Text], runs: Sequence[tuple[int, int]], ids: list[int], tags: Counter[str], *,
     vocab_size: int,
 ) -> Template:  # fmt: skip

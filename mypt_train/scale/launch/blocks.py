@@ -1,4 +1,4 @@
-"""Divides units into blocks, and says them as `--units` reads them.
+"""Divides units into blocks, and writes them as `--units` reads them.
 
 Input: numbers of units. Output: pieces of them, for engines that know nothing but commands.
 """
@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 
-def said(numbers: Iterable[int]) -> str:
+def ranges(numbers: Iterable[int]) -> str:
     """Returns numbers as ranges, smallest first.
 
-    >>> said([7, 0, 1, 2, 9, 10])
+    >>> ranges([7, 0, 1, 2, 9, 10])
     '0-2,7,9-10'
     """
     ordered = sorted(set(numbers))
     begins = [b for a, b in pairwise([-2, *ordered]) if b != a + 1]
     ends = [a for a, b in pairwise([*ordered, ordered[-1] + 2]) if b != a + 1] if ordered else []
-    ranges = (f"{a}-{b}" if a != b else f"{a}" for a, b in zip(begins, ends, strict=True))
-    return ",".join(ranges)
+    texts = (f"{a}-{b}" if a != b else f"{a}" for a, b in zip(begins, ends, strict=True))
+    return ",".join(texts)
 
 
 def blocks(units: Sequence[int], most: int) -> list[Sequence[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from mypt_train.scale.launch.blocks import blocks, said
+from mypt_train.scale.launch.blocks import blocks, ranges
 
 
 def commands(command: str, units: Sequence[int], jobs: int, folder: str = "") -> Iterator[str]:
@@ -18,4 +18,4 @@ def commands(command: str, units: Sequence[int], jobs: int, folder: str = "") ->
     """
     where = f"cd {shlex.quote(folder)} && " if folder else ""
     for block in blocks(units, jobs):
-        yield f"{where}{command} {said(block)}"
+        yield f"{where}{command} {ranges(block)}"

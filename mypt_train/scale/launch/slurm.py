@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mypt_cli import atomic
 from mypt_cli.errors import UsageError
-from mypt_train.scale.launch.blocks import blocks, said
+from mypt_train.scale.launch.blocks import blocks, ranges
 
 # The most tasks of an array: MaxArraySize is 1001 in Slurm as it comes.
 MOST = 1000
@@ -26,11 +26,11 @@ def script(command: str, units: Sequence[int], jobs: int) -> str:
     `command` is what the numbers of units follow.
     """
     if len(units) <= MOST and max(units) <= MOST:
-        array, run = said(units), f'{command} "$SLURM_ARRAY_TASK_ID"'
+        array, run = ranges(units), f'{command} "$SLURM_ARRAY_TASK_ID"'
     else:
         several = blocks(units, MOST)
-        array = said(range(len(several)))
-        cases = (f"{n}) units={said(block)} ;;" for n, block in enumerate(several))
+        array = ranges(range(len(several)))
+        cases = (f"{n}) units={ranges(block)} ;;" for n, block in enumerate(several))
         run = "\n".join(['case "$SLURM_ARRAY_TASK_ID" in', *cases, "esac", f'{command} "$units"'])
     limit = f"%{jobs}" if jobs else ""
     return f"""#!/bin/sh

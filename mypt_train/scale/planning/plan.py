@@ -62,7 +62,7 @@ class Plan:
     sha256: str = ""
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """Returns `out` as messages may show it."""
         return redacted(self.out)
 

@@ -51,7 +51,7 @@ class Stamp(NamedTuple):
     changed: int
     inode: int
     device: int
-    seen: int
+    read_at: int
 
     @staticmethod
     def of(stream: BinaryIO) -> Stamp:
@@ -61,7 +61,7 @@ class Stamp(NamedTuple):
 
     def same(self, later: Stamp) -> bool:
         """Returns whether the file is proved to have the bytes that it had."""
-        past = max(self.written, self.changed) + SETTLED < self.seen
+        past = max(self.written, self.changed) + SETTLED < self.read_at
         return os.name == "posix" and past and self[:-1] == later[:-1]
 
 

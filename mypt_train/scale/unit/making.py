@@ -25,7 +25,7 @@ from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.unit.report import PartReport, UnitReport
 
 # The unit files after which a process that is alone keeps what it has made of a unit from a kill.
-KEPT = 4
+UNITS_PER_NOTE = 4
 _COUNTED = ("lines", "refused", "samples", "tokens")
 
 
@@ -43,7 +43,7 @@ class Making:
 
     def add(self, piece: Piece, unit: Encoded) -> None:
         """Writes a unit file."""
-        if self.parts and len(self.parts) % KEPT == 0:
+        if self.parts and len(self.parts) % UNITS_PER_NOTE == 0:
             self._keep()
         head = unit.head()
         self.parts.append(

@@ -34,7 +34,7 @@ from mypt_model.pieces import files_of_weights, is_sharded
 from mypt_model.pretrained import Net, PretrainedConfig, open_model
 from mypt_model.shape import LlamaConfig, ModelError
 from mypt_train.training.parts import lora
-from mypt_train.training.parts.distributed import ALONE, World, piece, whole
+from mypt_train.training.parts.distributed import ALONE, World, full_tensor, piece
 
 SCHEMA, VERSION = "mypt_checkpoint", 1
 # Keys of config.json that two models of one shape need not share.
@@ -68,9 +68,9 @@ def save(
     checkpoints are then still there.
     """
     path = out / f"step_{step:06}"
-    weights = {name: _full_tensor(weight, world) for name, weight in lora.merged(model).items()}
+    weights = {name: _on_first(weight, world) for name, weight in lora.merged(model).items()}
     state = {
-        f"{key}:{name}": _full_tensor(value, world)
+        f"{key}:{name}": _on_first(value, world)
         for name, weight in model.named_parameters()
         for key, value in optimizer.state.get(weight, {}).items()
     }
@@ -122,8 +122,8 @@ def _last_of(out: Path) -> str:
     return f"the last checkpoint is {paths[-1]}" if paths else "there is no checkpoint yet"
 
 
-def _full_tensor(tensor: Tensor, world: World) -> Tensor:
-    full = whole(tensor)
+def _on_first(tensor: Tensor, world: World) -> Tensor:
+    full = full_tensor(tensor)
     return full.cpu().contiguous() if world.first else torch.empty(0)
 
 

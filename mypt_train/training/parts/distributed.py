@@ -45,7 +45,7 @@ class World:
             dist.all_reduce(values)
         return values
 
-    def told(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """Returns what the first process gives; all processes call it."""
         shared = [value]
         if self.size > 1:
@@ -138,7 +138,7 @@ def _watched(rank: int, size: int, where: torch.device, timeout: float) -> Watch
 def use_threads(threads: int | None, hidden_size: int, world: World) -> int | None:
     """Sets the number of threads that torch uses, and returns it; returns None on a GPU.
 
-    Without `threads`, the number is that of OMP_NUM_THREADS, which torchrun sets, or else one thread
+    Without `threads`, it is the number in OMP_NUM_THREADS, which torchrun sets, or else one thread
     for each 128 x 128 of a weight, but at most one for each core of this process. Threads that wait
     for each other at each small product cost ten times what they save as soon as anything else runs
     on their cores. The same model on the same machine always has the same number, because sums of
@@ -236,7 +236,7 @@ def reshard(model: nn.Module) -> None:
         shard()
 
 
-def whole(tensor: Tensor) -> Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """Returns a tensor as one process would hold it; all processes must call this."""
     from torch.distributed.tensor import DTensor
 
@@ -245,7 +245,7 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.detach()
 
 
-def own(tensor: Tensor) -> Tensor:
+def local_tensor(tensor: Tensor) -> Tensor:
     """Returns the piece of a tensor that this process holds: all of it, if it is not sharded."""
     from torch.distributed.tensor import DTensor
 

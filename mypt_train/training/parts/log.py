@@ -60,7 +60,7 @@ class Log:
         if self.board is not None:
             self.board.close()
 
-    def tell(self, event: str, step: int, text: str = "", **facts: Any) -> None:
+    def record_event(self, event: str, step: int, text: str = "", **facts: Any) -> None:
         """Appends a line, and shows a text to people."""
         if not self.writes:
             return

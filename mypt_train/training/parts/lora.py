@@ -21,7 +21,7 @@ from torch.nn.utils.parametrize import register_parametrization
 
 from mypt_model.pretrained import Net
 from mypt_train.training.parts.config import ConfigError, TrainConfig
-from mypt_train.training.parts.distributed import ALONE, World, piece, whole
+from mypt_train.training.parts.distributed import ALONE, World, full_tensor, piece
 
 WEIGHTS, CONFIG = "adapter/adapter_model.safetensors", "adapter/adapter_config.json"
 _NAME = "default"  # peft's, of the only adapter
@@ -82,7 +82,7 @@ def narrow(model: Net, world: World = ALONE) -> None:
     """
     frozen = {n: w for n, w in model.named_parameters() if n.endswith(".base_layer.weight")}
     names = [n for n, w in frozen.items() if world.first and torch.equal(w.bfloat16().float(), w)]
-    for name in world.told(names):
+    for name in world.broadcast(names):
         frozen[name].data = frozen[name].bfloat16()
 
 
@@ -98,7 +98,9 @@ def merged(model: Net) -> dict[str, Tensor]:
         value: Tensor = weight
         if name.endswith(_ORIGINAL):
             tags: Any = model.get_submodule(name.replace(".original", ".0"))
-            value = piece(whole(weight).index_copy(0, tags.ids, whole(tags.rows)), weight)
+            value = piece(
+                full_tensor(weight).index_copy(0, tags.ids, full_tensor(tags.rows)), weight
+            )
         elif name.endswith(".base_layer.weight"):
             adapted: Any = model.get_submodule(name.removesuffix(".base_layer.weight"))
             value = weight.detach().float() + adapted.get_delta_weight(_NAME).detach()
@@ -121,7 +123,7 @@ def files(model: Net, facts: Mapping[str, Any]) -> dict[str, bytes]:
 
     All processes call it.
     """
-    weights = {name: whole(w).cpu().contiguous() for name, w in trained(model).items()}
+    weights = {name: full_tensor(w).cpu().contiguous() for name, w in trained(model).items()}
     if not weights:
         return {}
     inner: Any = model.model

@@ -31,12 +31,12 @@ class Mirror:
         log = path.with_name(LOG)
         if log.is_file():
             self.store.put(LOG, log)
-        for old in self.whole()[:-keep]:
+        for old in self.complete_steps()[:-keep]:
             keys = [entry.key for entry in self.store.entries(old)]
             for key in sorted(keys, key=lambda key: not key.endswith(f"/{TRAINER}")):
                 self.store.delete(key)
 
-    def whole(self) -> list[str]:
+    def complete_steps(self) -> list[str]:
         """Returns the names of the checkpoints in the store that are whole, oldest first."""
         keys = [entry.key.split("/") for entry in self.store.entries()]
         steps = [key[0] for key in keys if len(key) == 2 and key[1] == TRAINER]
@@ -48,7 +48,7 @@ class Mirror:
         Digests are compared when the checkpoint is read. Raises CheckpointError for a run that does
         not `resume` the one in the store.
         """
-        names = self.whole()
+        names = self.complete_steps()
         if names and not resume:
             raise CheckpointError(
                 f"{self.store.name('')}: holds {names[-1]} of an earlier run; go on with --resume, "

@@ -36,7 +36,7 @@ from mypt_model.pieces import OF_OPTIMIZER, OF_WEIGHTS, SHARDS
 from mypt_model.pretrained import Net
 from mypt_train.training.parts import checkpoint, lora
 from mypt_train.training.parts.config import ConfigError, TrainConfig
-from mypt_train.training.parts.distributed import World, own
+from mypt_train.training.parts.distributed import World, local_tensor
 from mypt_train.training.sharded.mirror import Mirror
 
 # Of processes that share their weights, a checkpoint of more bytes than this is written in pieces.
@@ -141,7 +141,7 @@ class Saver:
 
     def _spoilt(self, weights: Mapping[str, Tensor]) -> list[str]:
         """Returns the names of weights that are not finite, in any process."""
-        bad = [not bool(torch.isfinite(own(weight)).all()) for weight in weights.values()]
+        bad = [not bool(torch.isfinite(local_tensor(weight)).all()) for weight in weights.values()]
         counts = self.world.sum(torch.tensor(bad, dtype=torch.int64, device=self.world.device))
         return [name for name, wrong in zip(weights, counts.tolist(), strict=True) if wrong]
 

@@ -17,7 +17,7 @@ pytest.importorskip("pygls", reason="the language server needs pygls")
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
-from mypt.lint.server import SHOWN, Positions
+from mypt.lint.server import MAX_ITEMS, Positions
 from tests.support.linting import ROOT, TEXT
 from tests.support.messy import MESSY, MESSY_FIXED
 
@@ -184,8 +184,8 @@ def test_diagnostics_follow_the_text(serve: Any) -> None:
         assert place.start.line == 1
         assert in_units(bad, place.start.character, place.end.character) == "<myPT_user>"
         assert await s.change(RECORD) == []
-        flood = await s.change("{\n" * (SHOWN + 7))
-        assert len(flood) == SHOWN + 1
+        flood = await s.change("{\n" * (MAX_ITEMS + 7))
+        assert len(flood) == MAX_ITEMS + 1
         assert "7 more findings are not shown" in flood[-1].message
         # What no file holds.
         assert [d.code for d in await s.change("\ud83d\n")] == ["MYP002"]

@@ -46,7 +46,7 @@ def test_own_files_are_known_by_what_is_in_them(
     (folder / "why.jsonl").write_bytes((folder / "set/rejects.jsonl").read_bytes())
     (folder / "run").mkdir()
     with Log(folder / "run", step=0, steps=1, writes=True, quiet=True) as log:
-        log.tell("step", 1, loss=0.5)
+        log.record_event("step", 1, loss=0.5)
     capsys.readouterr()
     status, names, err = lint({"data.jsonl": GOOD}, ".")
     assert (status, names) == (0, [])

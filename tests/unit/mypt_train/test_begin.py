@@ -38,7 +38,7 @@ import torch
 from mypt_train.training import begin
 from mypt_train.training.parts import checkpoint
 from mypt_train.training.parts.config import Config
-from mypt_train.training.parts.distributed import give, joined, own, spread_out, whole
+from mypt_train.training.parts.distributed import full_tensor, give, joined, local_tensor, spread_out
 
 def refused(*given, **more):
     raise AssertionError("this process makes the whole model")
@@ -46,9 +46,9 @@ def refused(*given, **more):
 def same(model, want):
     held = 0
     for name, weight in model.named_parameters():
-        assert torch.equal(whole(weight), want[name]), name
+        assert torch.equal(full_tensor(weight), want[name]), name
         assert weight.requires_grad is False
-        held += own(weight).numel()
+        held += local_tensor(weight).numel()
     assert held < 0.6 * sum(weight.numel() for weight in want.values())
 
 def gives(source):
@@ -69,10 +69,10 @@ def gives(source):
     spread_out(model, world, "fsdp", torch.float32)
     give(model, values if world.first else {{}}, world)
     for name, weight in [*model.named_parameters(), *model.named_buffers()]:
-        assert torch.equal(whole(weight), wanted.pop(name)), name
+        assert torch.equal(full_tensor(weight), wanted.pop(name)), name
     assert not wanted
     assert model.lm_head.weight is model.model.embed_tokens.weight
-    held = sum(own(weight).numel() for weight in model.parameters())
+    held = sum(local_tensor(weight).numel() for weight in model.parameters())
     assert held < 0.6 * sum(weight.numel() for weight in model.parameters())
 
 out = Path(sys.argv[1])
@@ -97,8 +97,8 @@ with joined() as world:
         begin.fill_pieces(model, config.train.seed, source, {TAGS})
         held = 0
         for weight, other in zip(model.parameters(), want.parameters(), strict=True):
-            assert torch.equal(whole(weight), other)
-            held += own(weight).numel()
+            assert torch.equal(full_tensor(weight), other)
+            held += local_tensor(weight).numel()
         assert held < 0.6 * sum(weight.numel() for weight in want.parameters())
 """
 
@@ -151,7 +151,7 @@ from safetensors.torch import load_file
 from mypt_train.training import begin
 from mypt_train.training.parts import checkpoint
 from mypt_train.training.parts.config import Config
-from mypt_train.training.parts.distributed import joined, own, spread_out, whole
+from mypt_train.training.parts.distributed import full_tensor, joined, local_tensor, spread_out
 from mypt_train.training.parts.optimizer import adamw
 
 def refused(*given, **more):
@@ -170,8 +170,8 @@ with joined() as world:
     held = 0
     for name, weight in model.named_parameters():
         for key, value in optimizer.state[weight].items():
-            assert torch.equal(whole(value), want.pop(f"{{key}}:{{name}}"))
-            held += own(value).numel() if value.dim() else 0
+            assert torch.equal(full_tensor(value), want.pop(f"{{key}}:{{name}}"))
+            held += local_tensor(value).numel() if value.dim() else 0
     assert not want
     assert held < 0.6 * 2 * sum(weight.numel() for weight in model.parameters())
 """

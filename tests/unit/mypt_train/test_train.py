@@ -407,15 +407,15 @@ def test_a_loss_that_is_no_number(
     sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run stops in front of the update, names the rows that fail alone, and keeps what it had."""
-    real, poisoned = Objective.tell, 3
+    real, poisoned = Objective.token_losses, 3
     train_set = corpus(open_data([sft]), "train")
 
-    def tell(self: Any, model: Any, batch: Any) -> Any:
+    def token_losses(self: Any, model: Any, batch: Any) -> Any:
         total, losses, right = real(self, model, batch)
         bad = any(poisoned in row.tolist() for row in batch.rows)
         return (total * float("nan") if bad else total), losses, right
 
-    monkeypatch.setattr(Objective, "tell", tell)
+    monkeypatch.setattr(Objective, "token_losses", token_losses)
     with pytest.raises(TrainError) as caught:
         train(sft, config(save_every=1, batch_rows=1, steps=40), tmp_path / "r")
     message = str(caught.value)

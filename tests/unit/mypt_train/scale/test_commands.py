@@ -15,7 +15,7 @@ from mypt.prepare.cli import main
 from mypt_cli.errors import UsageError
 from mypt_train import ShardReader
 from mypt_train.scale.launch import shell, slurm
-from mypt_train.scale.launch.blocks import said
+from mypt_train.scale.launch.blocks import ranges
 from tests import support
 
 ROOT = Path(__file__).parents[4]
@@ -114,4 +114,4 @@ def test_printed_commands_make_the_data_set(
 
 @given(UNITS)
 def test_ranges_are_read_back(units: list[int]) -> None:
-    assert _units(said(units)) == units
+    assert _units(ranges(units)) == units

@@ -37,7 +37,7 @@ def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "SIZE", SIZE)
         patch.setattr(run, "BATCH", SIZE)
-        patch.setattr(making, "KEPT", 2)
+        patch.setattr(making, "UNITS_PER_NOTE", 2)
         yield
 
 

@@ -63,7 +63,7 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert "was committed before, by the same plan" in capsys.readouterr().err
     assert main(["run", *plan]) == 0
     assert capsys.readouterr().out.endswith("sft: is committed; nothing to make\n")
-    assert replace(read_plan("sft"), out="s3://me:pw@b/sft").shown == "s3://***@b/sft"
+    assert replace(read_plan("sft"), out="s3://me:pw@b/sft").display_name == "s3://***@b/sft"
     for quiet in (["run"], ["resume"], ["commit", "--tasks", "0"]):
         assert main([*quiet, *plan, "-q"]) == 0
         assert not capsys.readouterr().out
