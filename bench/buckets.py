@@ -69,7 +69,7 @@ def main() -> None:
     assert np.array_equal(np.flatnonzero(kept), first)
 
     held = [
-        sum(buckets.Part.of(read, n, buckets.ENTRY, "run").count for read in reads)
+        sum(buckets.Part.find(read, n, buckets.ENTRY, "run").count for read in reads)
         for n in range(1 << chosen.bits)
     ]
     tracemalloc.start()

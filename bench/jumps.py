@@ -40,7 +40,7 @@ BATCH, LONGEST = 16, 200
 def trained(folder: Path, steps: int) -> tuple[Llama, Dialect]:
     """Returns a model that was trained on conversations with calls, and its dialect."""
     folders = data(folder, {4: 4000})
-    tiny = Config.of(ROOT / "configs" / "tiny.json")
+    tiny = Config.load(ROOT / "configs" / "tiny.json")
     how = replace(tiny.train, steps=steps, threads=1, dtype="float32", save_every=0, val_every=0)
     report = train(folders[:1], replace(tiny, train=how), folder / f"model-{steps}")
     return load(report.folder), mypt_spec.dialect("mypt", vocabulary=folder / "small.tiktoken")

@@ -102,7 +102,7 @@ def _ran(status: int) -> None:
 def run(variant: str, seed: int, folders: list[Path], out: Path, steps: int) -> Result:
     """Trains one model, and lets it answer."""
     found: Result = {"variant": variant, "seed": seed, "steps": steps}
-    tiny = Config.of(ROOT / "configs" / "tiny.json")
+    tiny = Config.load(ROOT / "configs" / "tiny.json")
     how = replace(
         tiny.train,
         steps=max(1, steps),

@@ -105,7 +105,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         found = data(Path(folder), chosen.length, 1 << 20)
-        config = Config.of(chosen.config)
+        config = Config.load(chosen.config)
         shape = config.shape(found.dialect.tokenizer.vocab_size)
         rows = found.rows()
         objective = Objective(config.train, found, World(0, 1, torch.device("cpu")))

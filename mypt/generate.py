@@ -222,15 +222,15 @@ class _Screen:
 
         from mypt_infer.generate.shown import Shown
 
-        self.shown = Shown(dialect)
+        self.view = Shown(dialect)
         self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.fresh = True
 
     def token(self, token: int) -> None:
-        self._write(self.shown.token(token))
+        self._write(self.view.token(token))
 
     def end(self) -> None:
-        self._write(self.shown.rest())
+        self._write(self.view.rest())
         if not self.fresh:
             self.console.print()
 

@@ -109,7 +109,7 @@ def _run(chosen: argparse.Namespace) -> int:
     refuse_url(chosen.out, what="a folder", then="let --mirror URL copy checkpoints to the store")
     if chosen.config is None and chosen.init_from is None:
         raise ConfigError("name a --config, such as tiny, or a model with --init-from")
-    config = Config.of(chosen.config or "finetune").set(chosen.set)
+    config = Config.load(chosen.config or "finetune").set(chosen.set)
     if chosen.threads is not None:
         config = config.set([f"train.threads={chosen.threads}"])
     needs = config.train.legality_every >= 0

@@ -75,7 +75,7 @@ class Block:
     findings: list[Finding] = field(default_factory=list)
 
     @property
-    def look(self) -> str:
+    def style_name(self) -> str:
         """Returns its style: think, tool, call, system, user, raw, meta, model or other."""
         return next(
             (look for look, words in _LOOKS.items() if words.search(self.kind)),
@@ -91,7 +91,7 @@ class Block:
 
     def breaks(self, chunk: Chunk) -> list[tuple[int, int]]:
         """Returns where to break the text of one of its chunks into lines; see `line_breaks`."""
-        breakable = chunk.json or (self.look in ("call", "tool") and not chunk.is_tag)
+        breakable = chunk.json or (self.style_name in ("call", "tool") and not chunk.is_tag)
         return line_breaks(chunk.event.text) if breakable else []
 
 

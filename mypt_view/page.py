@@ -193,7 +193,7 @@ def _block(block: Block, item: Item) -> dict[str, Any]:
     return {
         "kind": block.kind,
         "title": block.title,
-        "look": block.look,
+        "look": block.style_name,
         "model": block.model,
         "nested": block.nested,
         "visible": block.visible,

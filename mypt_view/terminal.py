@@ -124,7 +124,7 @@ class Terminal:
 
     def _bubbles(self, blocks: Iterable[Block], *, mask: bool) -> None:
         for block in blocks:
-            is_shown = block.look != "meta" or bool(block.findings)
+            is_shown = block.style_name != "meta" or bool(block.findings)
             if not (is_shown if mask else block.visible):
                 continue
             indent = _INDENT if block.model else 2 * block.nested
@@ -133,11 +133,11 @@ class Terminal:
                 self._finding(finding, indent + 2)
 
     def _bubble(self, block: Block, indent: int, mask: bool) -> None:
-        dashed = block.look == "think"
+        dashed = block.style_name == "think"
         corner, line, right, side, low, end, under = tuple(
             (_DASHED if dashed else _SOLID) if self._fine else _ASCII
         )
-        colour = _COLOURS.get(block.look, "white")
+        colour = _COLOURS.get(block.style_name, "white")
         style = "dim italic" if dashed else ""
         laid = rows(
             _runs(block, style, mask),
@@ -254,8 +254,8 @@ def _apart(marks: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, st
 def _tree(blocks: list[Block], display: Display, width: int, *, fine: bool) -> Iterator[Text]:
     """Yields the blocks, and below each its parts, one line a part."""
     branch, last, bar = ("├── ", "└── ", "│   ") if fine else ("|-- ", "`-- ", "|   ")
-    meta = [block for block in blocks if block.look == "meta"]
-    blocks = [block for block in blocks if block.look != "meta"]
+    meta = [block for block in blocks if block.style_name == "meta"]
+    blocks = [block for block in blocks if block.style_name != "meta"]
     tops = [
         list(group)
         for _, group in groupby(enumerate(blocks), key=lambda pair: pair[1].top or -pair[0])
@@ -285,7 +285,8 @@ def _tree(blocks: list[Block], display: Display, width: int, *, fine: bool) -> I
 def _branch(lead: str, block: Block, group: list[Block], display: Display) -> Text:
     segments = [chunk.segment for b in group for chunk in b.chunks if chunk.segment is not None]
     row = Text.assemble(
-        (lead, "dim"), (display.line(block.title), f"bold {_COLOURS.get(block.look, 'default')}")
+        (lead, "dim"),
+        (display.line(block.title), f"bold {_COLOURS.get(block.style_name, 'default')}"),
     )
     if segments:
         total, trained = sum(len(s.ids) for s in segments), sum(sum(s.losses) for s in segments)

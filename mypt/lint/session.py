@@ -132,14 +132,14 @@ class _Session:
 
     options: argparse.Namespace
     plan: Plan
-    known: frozenset[Key] | None
+    baseline_keys: frozenset[Key] | None
 
     def run(self) -> int:
         """Fixes or reports, and says what was done. Returns the exit status."""
         options, plan = self.options, self.plan
         prepared = sorted({path for path in options.paths if is_prepared(path)})
         sources = plan.sources([path for path in options.paths if path not in prepared])
-        groups = plan.groups(sources, known=self.known, say=self.say)
+        groups = plan.groups(sources, known=self.baseline_keys, say=self.say)
         if options.fix or options.fix_only or options.diff:
             if options.launcher:
                 raise UsageError("--launcher only checks: leave it out to fix")
@@ -272,8 +272,8 @@ class _Session:
         total = Summary(unit_name=unit or (_UNITS[min(kinds)] if len(kinds) == 1 else "unit"))
         sources = [source for group in groups for source in group.sources]
         keys: set[Key] = set()
-        accepted = self.known or frozenset()
-        wants_all = options.write_baseline or self.known is None
+        accepted = self.baseline_keys or frozenset()
+        wants_all = options.write_baseline or self.baseline_keys is None
         with self._outputs(sources, output) as out:
             with Bar(sources, quiet=options.quiet) as bar:
                 for chunk in chain(self._checked(groups), folders):
@@ -327,10 +327,10 @@ class _Session:
                 f"{counted(len(keys), 'finding')} written to {options.write_baseline}: known from "
                 "now on."
             )
-        elif self.known is not None and path:
-            gone = self.known - keys
+        elif self.baseline_keys is not None and path:
+            gone = self.baseline_keys - keys
             if options.prune_baseline and gone:
-                baseline.write(path, self.known & keys)
+                baseline.write(path, self.baseline_keys & keys)
             self.say(f"{counted(total.known, 'finding')} known from {path}.")
             if gone:
                 done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"

@@ -83,7 +83,7 @@ def settle(runs: Sequence[Read], bucket: int, *, most: int = MOST) -> Places:
     """
     chunks = [np.empty(0, PLACE)]
     with ThreadPoolExecutor(_THREADS) as threads:  # a store answers many requests at a time
-        parts = [*threads.map(lambda read: Part.of(read, bucket, ENTRY, "run of digests"), runs)]
+        parts = [*threads.map(lambda read: Part.find(read, bucket, ENTRY, "run of digests"), runs)]
         if len({part.of_parts for part in parts}) > 1:
             raise ValueError("each run of digests must be made for the same number of buckets")
         bits = parts[0].of_parts.bit_length() - 1 if parts else 0
@@ -156,7 +156,7 @@ class Part:
         self._read, self._dtype, self._start = read, dtype, start
 
     @staticmethod
-    def of(read: Read, number: int, dtype: np.dtype[Any], kind: str) -> Part:
+    def find(read: Read, number: int, dtype: np.dtype[Any], kind: str) -> Part:
         """Finds a part of a file. Raises ValueError, naming the `kind` of file."""
         head = read(0, _HEAD.size)
         if len(head) != _HEAD.size or head[: len(_MAGIC)] != _MAGIC:

@@ -67,7 +67,7 @@ def repeats_of(plan: Plan, sealed: Sealed, group: int) -> dict[int, frozenset[in
 
     def part(bucket: int) -> buckets.Places:
         read = _reader(store, places.repeats(bucket))
-        repeated = buckets.Part.of(read, group, buckets.PLACE, "file of repeats")
+        repeated = buckets.Part.find(read, group, buckets.PLACE, "file of repeats")
         return np.concatenate([np.empty(0, buckets.PLACE), *repeated.pieces(buckets.MOST)])
 
     with ThreadPoolExecutor(_THREADS) as threads:

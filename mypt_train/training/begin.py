@@ -23,7 +23,7 @@ from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_train.training.parts import checkpoint
 from mypt_train.training.parts.checkpoint import CheckpointError, lacking
 from mypt_train.training.parts.config import Config, ConfigError
-from mypt_train.training.parts.distributed import World, give, piece, precision, spread_out
+from mypt_train.training.parts.distributed import World, piece, precision, send_weights, spread_out
 
 _NO_SHAPE = (
     "the config has no model: name one that has, such as tiny, or begin with a model by --init-from"
@@ -124,7 +124,7 @@ def frozen(
     if isinstance(net, Transformer):
         fill_pieces(net, c.seed, source, {})
     else:
-        give(net, values, world)
+        send_weights(net, values, world)
     return net
 
 

@@ -62,9 +62,9 @@ from mypt_train.training.parts.distributed import (
     ProcessLost,
     World,
     full_tensor,
-    give,
     joined,
     precision,
+    send_weights,
     spread_out,
     use_threads,
 )
@@ -148,7 +148,7 @@ def train(
     is written; later only for a step that fails, a disk that is full or a process that is gone
     (ProcessLost).
     """
-    settings, out = Config.of(config), Path(out)
+    settings, out = Config.load(config), Path(out)
     folders = [data] if isinstance(data, str | Path) else list(data)
     with joined(timeout=settings.train.timeout) as world:
         store = None if mirror is None else Mirror(mirror)
@@ -244,7 +244,7 @@ class _Run:
         self.called: nn.Module = spread_out(model, world, c.parallel, dtype)
         self.model = model
         if sends_weights:
-            give(model, values, world)
+            send_weights(model, values, world)
         if empty and not pieces and isinstance(model, Transformer):
             fill_pieces(model, c.seed, source, tag_ids)
         # After the model, so that no process has both of them whole.

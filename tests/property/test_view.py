@@ -70,7 +70,7 @@ def test_the_chat_shows_every_character(name: str, data: st.DataObject) -> None:
     value = data.draw(records(name, clean=data.draw(st.booleans())))
     item = item_of(name, value)
     lines = shown(item, "chat").split("\n")
-    if blocks_of(item)[0][-1].look == "meta":  # the last bubble is not of the text
+    if blocks_of(item)[0][-1].style_name == "meta":  # the last bubble is not of the text
         lines = lines[: max(n for n, row in enumerate(lines) if row.startswith("╭─ not in the"))]
     inside = [
         row[row.index(side := "│" if "│" in row[:12] else "┊") + 2 :].rsplit(side, 1)[0]

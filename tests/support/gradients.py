@@ -29,7 +29,7 @@ def gradients(data: Path, out: Path, rows: int, micro: int) -> None:
     In files ddp.safetensors and fsdp.safetensors.
     """
     torch.set_num_threads(THREADS)
-    config = Config.of({"model": TIED}).train
+    config = Config.load({"model": TIED}).train
     train = corpus(open_data([data]), "train")
     (stage,) = stages([(None, train.rows())], steps=1, size=rows, replay=0, seed=0)
     with joined("cpu") as world:

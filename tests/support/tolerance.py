@@ -101,7 +101,7 @@ def path_of(config: Mapping[str, Any]) -> float:
     from mypt_train.training.parts.config import Config
     from mypt_train.training.trainer import rate
 
-    train = Config.of({"train": config["train"]}).train
+    train = Config.load({"train": config["train"]}).train
     return sum(rate(step, train) for step in range(train.steps))
 
 

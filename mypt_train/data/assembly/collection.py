@@ -43,7 +43,7 @@ class Collection:
         """
         unit = UnitFile.open(part.path, part.at)
         head, file = unit.head, part.file
-        base = self.pieces.setdefault((file, part.piece), self.totals.of(file).lines)
+        base = self.pieces.setdefault((file, part.piece), self.totals.account_of(file).lines)
         base = base if before is None else before
         account = self.totals.take(file, head)
         for reject in head["rejects"]:

@@ -78,7 +78,9 @@ def manifest(
         "spec_fingerprint": dialect.fingerprint,
         "vocabulary_sha256": dialect.tokenizer.files,
         "options": options.as_dict() | {"dialect": dialect.name} | masked,
-        "inputs": [entry | totals.of(number).as_dict() for number, entry in enumerate(inputs)],
+        "inputs": [
+            entry | totals.account_of(number).as_dict() for number, entry in enumerate(inputs)
+        ],
         "lines": totals.all.as_dict(),
         "tags": dict(sorted(totals.tags.items())),
         "splits": {

@@ -44,7 +44,7 @@ class Totals:
     weighed: int = 0
     weights: bool = False
 
-    def of(self, file: int) -> Account:
+    def account_of(self, file: int) -> Account:
         """Returns the account of an input."""
         return self.accounts.setdefault(file, Account())
 
@@ -53,7 +53,7 @@ class Totals:
 
         Lines that were written are not among it: they may be duplicates.
         """
-        account = self.of(file)
+        account = self.account_of(file)
         account.lines += head["lines"]
         account.refused += head["statuses"].get(REFUSED, 0)
         account.long += head["statuses"].get(LONG, 0)
@@ -91,7 +91,7 @@ class Totals:
     def add(self, counts: Mapping[str, Any]) -> None:
         """Adds the counts of other units, as `as_dict` returns them."""
         for number, account in counts["accounts"].items():
-            self.of(int(number)).add(account)
+            self.account_of(int(number)).add(account)
         self.tags.update(counts["tags"])
         self.history.update(counts["history"])
         self.warnings.update(counts["warnings"])

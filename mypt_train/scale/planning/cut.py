@@ -104,7 +104,7 @@ def _cut(
             if hashed == "nothing":
                 counting.add(length)
             else:
-                before = Stamp.of(stream)
+                before = Stamp.from_stream(stream)
                 file_digest, parts = hashes(stream, ranges or [(0, length)], counting)
                 remember(source.path, file_digest, before)
     except OSError as error:

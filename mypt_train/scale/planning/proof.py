@@ -54,7 +54,7 @@ class Stamp(NamedTuple):
     read_at: int
 
     @staticmethod
-    def of(stream: BinaryIO) -> Stamp:
+    def from_stream(stream: BinaryIO) -> Stamp:
         """Returns the stamp of an open file, which a disk of the network then asks for anew."""
         now, s = time.time_ns(), os.fstat(stream.fileno())
         return Stamp(s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev, now)
@@ -122,7 +122,7 @@ def prove_whole(source: Input, *, counting: Counting | None = None) -> None:
         return
     counting = counting or Counting(lambda _: None)
     with opened(source) as stream:
-        now = Stamp.of(stream)
+        now = Stamp.from_stream(stream)
         stamp = _hashed.known.get((source.path, source.sha256))
         if stamp is not None and stamp.same(now):
             counting.add(source.bytes)

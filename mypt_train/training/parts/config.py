@@ -136,7 +136,7 @@ class Config:
         return {"model": self.model, "train": asdict(self.train)}
 
     @staticmethod
-    def of(value: Config | Mapping[str, Any] | str | Path) -> Config:
+    def load(value: Config | Mapping[str, Any] | str | Path) -> Config:
         """Returns a config from its content, a file, or the name of one in the package ("tiny").
 
         Raises ConfigError naming the key, and which key may have been meant.
@@ -189,7 +189,7 @@ class Config:
                 raw[part][key] = json.loads(value)
             except (ValueError, RecursionError):
                 raw[part][key] = value
-        return Config.of(raw)
+        return Config.load(raw)
 
 
 def _train(values: dict[str, Any], where: str) -> TrainConfig:

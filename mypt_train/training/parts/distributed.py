@@ -205,7 +205,7 @@ def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> n
 
 
 @torch.no_grad()
-def give(model: Net, values: dict[str, Tensor], world: World) -> None:
+def send_weights(model: Net, values: dict[str, Tensor], world: World) -> None:
     """Gives each process its pieces of the weights of a model, and all of its buffers.
 
     The first process has whole weights in `values`, which this empties; other processes give none,

@@ -38,7 +38,9 @@ import torch
 from mypt_train.training import begin
 from mypt_train.training.parts import checkpoint
 from mypt_train.training.parts.config import Config
-from mypt_train.training.parts.distributed import full_tensor, give, joined, local_tensor, spread_out
+from mypt_train.training.parts.distributed import (
+    full_tensor, joined, local_tensor, send_weights, spread_out,
+)
 
 def refused(*given, **more):
     raise AssertionError("this process makes the whole model")
@@ -52,13 +54,13 @@ def same(model, want):
     assert held < 0.6 * sum(weight.numel() for weight in want.values())
 
 def gives(source):
-    config = Config.of({{"train": {{}}}})
+    config = Config.load({{"train": {{}}}})
     want, lacking = begin.begun(config, 100, 64, source)
     begin.name_tags(want, {TAGS})
     read, begin.open_pretrained = begin.open_pretrained, refused
     model, fresh = (want, lacking) if world.first else begin.begun(config, 100, 64, source, hollow=True)
     begin.open_pretrained = read if world.first else refused
-    sharing = Config.of({{"train": {{"parallel": "fsdp"}}}})
+    sharing = Config.load({{"train": {{"parallel": "fsdp"}}}})
     reference = begin.frozen(sharing, want, 64, source, world)
     begin.open_pretrained = read
     kept, _ = begin.begun(config, 100, 64, source)
@@ -67,7 +69,7 @@ def gives(source):
     values = {{n: w.detach() for n, w in want.named_parameters()}}
     wanted = {{n: w.clone() for n, w in [*values.items(), *want.named_buffers()]}}
     spread_out(model, world, "fsdp", torch.float32)
-    give(model, values if world.first else {{}}, world)
+    send_weights(model, values if world.first else {{}}, world)
     for name, weight in [*model.named_parameters(), *model.named_buffers()]:
         assert torch.equal(full_tensor(weight), wanted.pop(name)), name
     assert not wanted
@@ -81,14 +83,14 @@ with joined() as world:
         gives(out / "qwen3")
     for name, more, ids in {CASES}:
         source = out / name if name else None
-        config = Config.of({{"model": {SHAPE} | more}})
+        config = Config.load({{"model": {SHAPE} | more}})
         want, lacking = begin.begun(config, ids, 64, source)
         kept = {{n: w.detach().clone() for n, w in want.named_parameters()}}
         begin.name_tags(want, {TAGS})
         made, opened = begin.random_transformer, checkpoint.open_model
         begin.random_transformer = checkpoint.open_model = refused
         model, fresh = begin.begun(config, ids, 64, source, empty=True)
-        sharing = Config.of({{"model": {SHAPE} | more, "train": {{"parallel": "fsdp"}}}})
+        sharing = Config.load({{"model": {SHAPE} | more, "train": {{"parallel": "fsdp"}}}})
         same(begin.frozen(sharing, want, 64, source, world), kept)
         begin.random_transformer, checkpoint.open_model = made, opened
         assert fresh == lacking
@@ -104,8 +106,8 @@ with joined() as world:
 
 
 def test_the_weights_are_those_of_one_process(tmp_path: Path) -> None:
-    model = random_transformer(Config.of({"model": SHAPE}).shape(97, 64), 5)
-    chosen = Config.of({"model": SHAPE, "train": {"checkpoint": "sharded"}}).train
+    model = random_transformer(Config.load({"model": SHAPE}).shape(97, 64), 5)
+    chosen = Config.load({"model": SHAPE, "train": {"checkpoint": "sharded"}}).train
     checkpoint.save(tmp_path, 1, model, adamw(model, chosen), {}, ALONE, keep=2)
     with Saver(tmp_path, model, adamw(model, chosen), chosen, ALONE, {}) as saver:
         saver.save(2, {})
@@ -124,16 +126,16 @@ def test_the_weights_are_those_of_one_process(tmp_path: Path) -> None:
 
 
 def test_another_shape_is_refused_before_there_are_weights(tmp_path: Path) -> None:
-    model = random_transformer(Config.of({"model": SHAPE}).shape(97, 64), 5)
-    checkpoint.save(tmp_path, 1, model, adamw(model, Config.of({}).train), {}, ALONE, keep=2)
-    config = Config.of({"model": SHAPE | {"intermediate_size": 32}})
+    model = random_transformer(Config.load({"model": SHAPE}).shape(97, 64), 5)
+    checkpoint.save(tmp_path, 1, model, adamw(model, Config.load({}).train), {}, ALONE, keep=2)
+    config = Config.load({"model": SHAPE | {"intermediate_size": 32}})
     with pytest.raises(checkpoint.CheckpointError, match="intermediate_size is 24, the config has"):
         begin.begun(config, 97, 64, tmp_path / "step_000001", empty=True)
 
 
 def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
-    small = random_transformer(Config.of({"model": SHAPE}).shape(97, 64), 5)
-    checkpoint.save(tmp_path, 1, small, adamw(small, Config.of({}).train), {}, ALONE, keep=2)
+    small = random_transformer(Config.load({"model": SHAPE}).shape(97, 64), 5)
+    checkpoint.save(tmp_path, 1, small, adamw(small, Config.load({}).train), {}, ALONE, keep=2)
     folder = tmp_path / "step_000001"
     model = Transformer(LlamaConfig(vocab_size=97, **(SHAPE | {"num_hidden_layers": 3})))
     with pytest.raises(checkpoint.CheckpointError, match=r"has no weight model\.layers\.2\."):
@@ -161,7 +163,7 @@ folder = Path(sys.argv[1])
 want = load_file(folder / "optimizer.safetensors")
 checkpoint.load_file = refused
 with joined() as world:
-    config = Config.of({{"model": {SHAPE}}})
+    config = Config.load({{"model": {SHAPE}}})
     model, _ = begin.begun(config, 97, 64, folder, empty=True)
     spread_out(model, world, "fsdp", torch.float32)
     begin.fill_pieces(model, config.train.seed, folder, {{}})
@@ -178,7 +180,7 @@ with joined() as world:
 
 
 def test_the_state_of_a_whole_checkpoint_is_read_tensor_by_tensor(tmp_path: Path) -> None:
-    config = Config.of({"model": SHAPE})
+    config = Config.load({"model": SHAPE})
     model = random_transformer(config.shape(97, 64), 5)
     optimizer = adamw(model, config.train)
     for weight in model.parameters():

@@ -159,7 +159,7 @@ def test_each_row_is_read_once(count: int, size: int, micro: int) -> None:
 @pytest.mark.parametrize("name", ["sft", "orpo", "dpo", "kto"])
 def test_a_batch_without_rows_counts_for_nothing(name: str, killed: Run) -> None:
     """Its loss is 0, and so are all gradients; every weight has one."""
-    chosen = Config.of({"model": SHAPE, "train": {"objective": name}}).train
+    chosen = Config.load({"model": SHAPE, "train": {"objective": name}}).train
     some = corpus(open_data([killed.sft]), "train")
     model = random_transformer(LlamaConfig(vocab_size=448, **SHAPE), 1)
     frozen = random_transformer(model.config, 2).requires_grad_(False)

@@ -37,7 +37,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("base")
     rows = data(folder / "rows")
     ids = mypt_spec.dialect("mypt").tokenizer.vocab_size
-    model = random_transformer(Config.of({"model": SHAPE}).shape(ids), 5)
+    model = random_transformer(Config.load({"model": SHAPE}).shape(ids), 5)
     said = model.config.as_json() | FACTS
     (folder / "config.json").write_text(json.dumps(said))
     (folder / "generation_config.json").write_text(json.dumps(GENERATION))

@@ -208,7 +208,7 @@ ANSWER = 16  # the tokens of an answer, which a log-likelihood sums
 @pytest.mark.parametrize("name", ["dpo", "orpo", "kto"])
 def test_losses_are_their_formulas_however_a_step_is_cut(name: str, data: Path) -> None:
     some = corpus(open_data([data]), "train")
-    c = Config.of({"model": SHAPE, "train": {"objective": name, "beta": 0.7}}).train
+    c = Config.load({"model": SHAPE, "train": {"objective": name, "beta": 0.7}}).train
     shape = LlamaConfig(vocab_size=D.tokenizer.vocab_size, **SHAPE)
     rows = some.rows(kinds=(GOOD, BAD)) if name == "kto" else some.pairs()
     model, frozen = random_transformer(shape, 1), random_transformer(shape, 2).requires_grad_(False)

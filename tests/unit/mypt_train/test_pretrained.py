@@ -271,7 +271,7 @@ def test_adapters(
 @adapters
 def test_room_is_asked_for_moments_of_what_is_trained(qwen: Path) -> None:
     model = open_pretrained(qwen)
-    lora.add(model, Config.of(config(lora_rank=4)).train, [30, 31])
+    lora.add(model, Config.load(config(lora_rank=4)).train, [30, 31])
     with_moments, trained = size_of(model), lora.trained(model).values()
     model.requires_grad_(requires_grad=False)
     assert with_moments - size_of(model) == 8 * sum(weight.numel() for weight in trained)
@@ -281,7 +281,7 @@ def test_room_is_asked_for_moments_of_what_is_trained(qwen: Path) -> None:
 def test_adapters_without_rows_of_tags_are_refused(qwen: Path, tmp_path: Path) -> None:
     """Those of an earlier version, which held all of the embedding."""
     model = open_pretrained(qwen)
-    lora.add(model, Config.of(config(lora_rank=4)).train, [30, 31])
+    lora.add(model, Config.load(config(lora_rank=4)).train, [30, 31])
     stored = {"base_model.model.model.embed_tokens.weight" if "token" in name else name: weight
               for name, weight in lora.trained(model).items()}  # fmt: skip
     (tmp_path / "adapter").mkdir()

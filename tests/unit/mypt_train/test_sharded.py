@@ -204,6 +204,6 @@ def test_configs_that_cannot_be() -> None:
         ({"timeout": 0}, "expected 1 or more"),
     ]:
         with pytest.raises(ConfigError, match=says):
-            Config.of({"model": model, "train": change})
-    text = json.dumps(Config.of({"model": model, "train": {}}).as_dict()["train"])
+            Config.load({"model": model, "train": change})
+    text = json.dumps(Config.load({"model": model, "train": {}}).as_dict()["train"])
     assert '"checkpoint": "auto"' in text

@@ -314,22 +314,22 @@ def test_configs_that_cannot_be(tmp_path: Path) -> None:
     ]:
         (tmp_path / "c.json").write_text(json.dumps({"model": SHAPE} | change))
         with pytest.raises(ConfigError, match=says):
-            Config.of(tmp_path / "c.json")
+            Config.load(tmp_path / "c.json")
     (tmp_path / "c.json").write_text("{")
     sources = {"is not JSON": tmp_path / "c.json", "cannot read": tmp_path / "no.json"}
     sources |= {"did you mean 'tiny'": "tinny", "expected an object": []}
     for says, source in sources.items():
         with pytest.raises(ConfigError, match=says):
-            Config.of(source)  # type: ignore[arg-type]
+            Config.load(source)  # type: ignore[arg-type]
     for text, says in (
         ("train.lr", "expected train.KEY=VALUE"),
         ("train.lrr=1", "did you mean 'lr'"),
         ("other.x=1", "expected train.KEY"),
     ):
         with pytest.raises(ConfigError, match=says):
-            Config.of("tiny").set([text])
-    assert Config.of("tiny").set(["train.lr=0.5", "train.schedule=wsd"]).train.schedule == "wsd"
-    rates = Config.of({"model": SHAPE, "train": {"lr": 1, "final_lr": 0}}).as_dict()["train"]
+            Config.load("tiny").set([text])
+    assert Config.load("tiny").set(["train.lr=0.5", "train.schedule=wsd"]).train.schedule == "wsd"
+    rates = Config.load({"model": SHAPE, "train": {"lr": 1, "final_lr": 0}}).as_dict()["train"]
     assert json.dumps([rates["lr"], rates["final_lr"]]) == "[1, 0]", "as in the config"
 
 
@@ -337,9 +337,9 @@ def test_configs_that_cannot_be(tmp_path: Path) -> None:
 def test_the_configs_that_come_with_the_package(path: Path) -> None:
     from mypt_model.llama import shapes
 
-    if not Config.of(path.stem).model:
+    if not Config.load(path.stem).model:
         return  # begins with the model of --init-from
-    shape = Config.of(path.stem).shape(50304)
+    shape = Config.load(path.stem).shape(50304)
     size = sum(int(np.prod(s)) for s in shapes(shape).values())
     millions = {"tiny": (7, 8), "small": (15, 20), "medium": (45, 60), "toolchat_150M": (145, 155)}
     low, high = millions[path.stem]

@@ -355,7 +355,7 @@ def test_the_curriculum_replays_what_came_before() -> None:
 
 def test_learning_rates() -> None:
     chosen = {"steps": 100, "warmup": 10, "lr": 1.0, "final_lr": 0.1}
-    c = Config.of({"model": SHAPE, "train": chosen}).train
+    c = Config.load({"model": SHAPE, "train": chosen}).train
     rates = [rate(step, c) for step in range(100)]
     assert rates[0] == 0.1
     assert rates[9] == rates[10] == 1.0

@@ -111,7 +111,7 @@ def test_the_loss_is_the_weighted_mean(tmp_path: Path) -> None:
     assert one_batch.weights is not None
     assert sorted({*one_batch.weights.tolist()}) == [0.25, 0.5, 1.0, 2.0]
     assert batch(data, data.rows(), every=True).weights is None
-    config = Config.of({"train": {"objective": "sft"}}).train
+    config = Config.load({"train": {"objective": "sft"}}).train
     divisor = Objective(config, data, World(0, 1, torch.device("cpu"))).count([one_batch])
     assert divisor == float(one_batch.weights.sum()) != len(one_batch.targets)
     generator = torch.Generator().manual_seed(0)

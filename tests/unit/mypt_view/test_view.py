@@ -461,7 +461,7 @@ LOOKS = {
 
 def test_how_blocks_look() -> None:
     others = ("user", "system", "tool", "raw", "other")
-    looks = {kind: Block(kind, kind, model=LOOKS[kind] not in others).look for kind in LOOKS}
+    looks = {kind: Block(kind, kind, model=LOOKS[kind] not in others).style_name for kind in LOOKS}
     assert looks == LOOKS
 
 

@@ -75,7 +75,7 @@ def test_a_bucket_is_read_by_range_and_in_passes_of_bounded_memory(
     rng = np.random.Generator(np.random.PCG64(0))
     digests = np.frombuffer(rng.bytes(16 * 4000), "V16")
     body, _ = buckets.run([buckets.entries(0, digests)], 2)
-    count = buckets.Part.of(buckets.in_memory(body), 1, buckets.ENTRY, "run").count
+    count = buckets.Part.find(buckets.in_memory(body), 1, buckets.ENTRY, "run").count
     reads: list[int] = []
 
     def read(start: int, length: int) -> bytes:
