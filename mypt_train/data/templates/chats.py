@@ -302,7 +302,8 @@ class ChatTemplates:
             ]
             template = None if piece in torn else self._piece(group, numbers, marked, start, tags)
             if template is not None:
-                context = start < question and Mask.from_name(self.mask).last  # where no weight acts
+                # No weight acts in the context.
+                context = start < question and Mask.from_name(self.mask).last
                 blocks = [
                     m for m in episode.messages if piece_of(m, starts) == piece and not context
                 ]

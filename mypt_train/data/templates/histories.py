@@ -32,7 +32,8 @@ def tally(
     before: Episode, after: Episode, tokens: int, trained: int, dialect: Dialect
 ) -> Counter[str]:
     """Returns the counts of an episode: before a policy, and after it as tokens."""
-    old, new = count_dropped(before.messages, dialect.table), count_dropped(after.messages, dialect.table)
+    old = count_dropped(before.messages, dialect.table)
+    new = count_dropped(after.messages, dialect.table)
     return Counter(
         thoughts_left_out=old[0] - new[0],
         empty_thoughts=max(0, new[1] - old[1]),
