@@ -41,7 +41,7 @@ def lint(checker: Checker, path: Path, jobs: int) -> int:
     """Lints by all default rules. Returns the lines read, and insists that they are clean."""
     count = 0
     for chunk in check_sources(checker, expand([str(path)]), "record", jobs=jobs):
-        assert not chunk.found, chunk.found[0]
+        assert not chunk.findings, chunk.findings[0]
         count += chunk.summary.units
     return count
 

@@ -88,7 +88,7 @@ def _units(runs: Iterable[Run], display: Display, ends: bool) -> Iterator[Unit]:
                 yield from (Unit(char, 1, run.style, run.mark) for char in line)
             else:
                 yield from (
-                    Unit(c.shown, c.width, run.style, run.mark) for c in clusters(line, display)
+                    Unit(c.text, c.width, run.style, run.mark) for c in clusters(line, display)
                 )
             if n + 1 < len(lines):
                 if ends:

@@ -57,7 +57,9 @@ class Document:
     def from_text(text: str, group: Group) -> Document:
         """Lints a text with the checker of a group, whose one source has the document's name."""
         source = Source(group.sources[0].path, stream=io.BytesIO(encoded(text)))
-        items = [item for chunk in run(group.checker, [source], group.kind) for item in chunk.found]
+        items = [
+            item for chunk in run(group.checker, [source], group.kind) for item in chunk.findings
+        ]
         starts = [0]
         while (end := text.find("\n", starts[-1])) >= 0:
             starts.append(end + 1)

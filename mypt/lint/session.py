@@ -25,7 +25,7 @@ from mypt_cli.words import counted
 from mypt_lint.check import baseline
 from mypt_lint.check.baseline import Key
 from mypt_lint.check.diagnostic import Summary
-from mypt_lint.report.outputs import Outputs, Silent, wanted
+from mypt_lint.report.outputs import Outputs, Silent, outputs_of
 from mypt_lint.report.totals import fixable_line, fixed_line, statistics, summary_line
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.interleave import interleaved
@@ -280,7 +280,7 @@ class _Session:
                     bar.at(chunk.position)
                     total.add(chunk.summary)
                     keys |= chunk.keys if wants_all else chunk.keys & accepted
-                    for item in chunk.found:
+                    for item in chunk.findings:
                         out.finding(item)
                     if chunk.summary.files:
                         bar.next()
@@ -293,7 +293,7 @@ class _Session:
 
     def _outputs(self, sources: list[Source], output: str | None) -> Outputs | Silent:
         options = self.options
-        places = wanted(options.format or [self.plan.top["format"]], output)
+        places = outputs_of(options.format or [self.plan.top["format"]], output)
         if options.statistics or options.write_baseline:
             return Silent()
         return Outputs(places, [source.path for source in sources], show_all=options.show_all)

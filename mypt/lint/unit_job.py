@@ -137,7 +137,7 @@ def _add(chunks: list[Chunk], chunk: Chunk) -> None:
     if chunks:
         last = chunks[-1]
         keys = len(last.summary.keys) + len(chunk.summary.keys)
-        if len(last.found) + len(chunk.found) <= MANY and keys <= MAX_KEYS:
+        if len(last.findings) + len(chunk.findings) <= MANY and keys <= MAX_KEYS:
             last.join(chunk)
             last.position = chunk.position
             return

@@ -38,16 +38,16 @@ class Key(NamedTuple):
     pointer: str
 
 
-def keys(found: Iterable[Diagnostic], raw: bytes) -> list[Key | None]:
+def keys(findings: Iterable[Diagnostic], raw: bytes) -> list[Key | None]:
     """Returns the keys of the findings of one line; None for a finding that no baseline takes."""
-    items = list(found)
-    exact = any(item.finding.code in _NO_VALUE for item in items)
+    listed = list(findings)
+    exact = any(item.finding.code in _NO_VALUE for item in listed)
     digest = _digest(raw.removesuffix(b"\r"), exact)
     return [
         None
         if (code := item.finding.code) in _NEVER
         else Key("" if code in _OF_THE_FILE else digest, code, item.finding.pointer)
-        for item in items
+        for item in listed
     ]
 
 
@@ -70,12 +70,12 @@ def _bare(record: Any) -> Any:
     if not isinstance(record, dict):
         return record
     return {
-        key: [_own(item) for item in value] if isinstance(value, list) else value
-        for key, value in _own(record).items()
+        key: [_without_optout(item) for item in value] if isinstance(value, list) else value
+        for key, value in _without_optout(record).items()
     }
 
 
-def _own(item: Any) -> Any:
+def _without_optout(item: Any) -> Any:
     return (
         {key: value for key, value in item.items() if not key.startswith("_")}
         if isinstance(item, dict)
@@ -102,8 +102,8 @@ def read(path: str) -> frozenset[Key]:
                 Key(episode, *finding.split(" ", 1))
                 for line in lines
                 if line.strip()
-                for episode, found in [json.loads(line)]
-                for finding in found
+                for episode, entries in [json.loads(line)]
+                for finding in entries
             )
     except FileNotFoundError:
         raise UsageError(
@@ -118,15 +118,15 @@ def read(path: str) -> frozenset[Key]:
         ) from None
 
 
-def write(path: str, known: Iterable[Key]) -> None:
+def write(path: str, keys: Iterable[Key]) -> None:
     """Writes a baseline, sorted, one episode a line, so that version control shows what changed.
 
     Raises UsageError.
     """
     episodes: dict[str, list[str]] = {}
-    for key in known:
+    for key in keys:
         episodes.setdefault(key.episode, []).append(f"{key.code} {key.pointer}")
-    lines = [[episode, sorted(set(found))] for episode, found in sorted(episodes.items())]
+    lines = [[episode, sorted(set(entries))] for episode, entries in sorted(episodes.items())]
     try:
         with replacing(path) as out:
             for line in [{_HEAD: VERSION}, *lines]:

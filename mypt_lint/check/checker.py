@@ -19,7 +19,7 @@ from mypt_cli.words import either
 from mypt_lint.check.baseline import Key
 from mypt_lint.check.detect import error_count
 from mypt_lint.check.diagnostic import Diagnostic, Snippet
-from mypt_lint.check.foreign import Read, judged
+from mypt_lint.check.foreign import ReadInDialect, judged
 from mypt_lint.check.suppress import suppressed
 from mypt_lint.check.untrainable import ALWAYS, hidden_causes, untrainable
 from mypt_lint.places.json_edit import replacement
@@ -37,7 +37,7 @@ _decoded = json.JSONDecoder(strict=False).decode
 
 
 @lru_cache(maxsize=16)
-def _converting(checker: Checker) -> Read:
+def _converting(checker: Checker) -> ReadInDialect:
     """Returns what reads records of the checker's shape in its dialect, by converting them."""
     from mypt_convert.engine import Converter
 
@@ -92,15 +92,15 @@ class Checker:
         Never raises: a fault of the linter itself is a finding (MYP901).
         """
         try:
-            found = sorted(self._line(raw, row, filename), key=lambda item: item.sort_key)
+            items = sorted(self._line(raw, row, filename), key=lambda item: item.sort_key)
         except Exception as error:  # invariant 4: never an exception, whatever the line holds
             message = f"{type(error).__name__}: {error}; please report this with the line"
-            found = [
+            items = [
                 self.at(
                     Finding("MYP901", message), raw.decode("utf-8", "replace"), 0, 0, row, filename
                 )
             ]
-        return [item for item in found if self.selects(item.finding.code)]
+        return [item for item in items if self.selects(item.finding.code)]
 
     def _line(self, raw: bytes, row: int, filename: str) -> Iterator[Diagnostic]:
         line = read_line(raw, first=row == 1)
@@ -122,42 +122,44 @@ class Checker:
         untrainable.py).
         """
         if self.shape:
-            read = None if self.formatless else _converting(self)
-            episode, found = judged(record, self.shape, read)
+            read_in_dialect = None if self.formatless else _converting(self)
+            episode, findings = judged(record, self.shape, read_in_dialect)
         else:
-            episode, found = self.dialect.check(record, limits=self.limits)
+            episode, findings = self.dialect.check(record, limits=self.limits)
         if self.allowed:
-            found = [f for f in found if not is_listed(f, self.allowed)]
-        left = self._left(record, episode, found)
-        errors = [f for f in found if f.severity == "error"]
-        if self.others and self._errors(left):
+            findings = [f for f in findings if not is_listed(f, self.allowed)]
+        reported = self._after_opt_out(record, episode, findings)
+        errors = [f for f in findings if f.severity == "error"]
+        if self.others and self._errors(reported):
             legal = [d.name for d in self.others if not error_count(record, d)]
             elsewhere = [self._elsewhere(legal, errors)] if legal and errors else []
             if self._errors(elsewhere):
                 return episode, elsewhere
         if self.with_fixes and errors and not self.shape:
-            found = candidates_of(
+            findings = candidates_of(
                 self.dialect,
                 record,
                 episode,
-                found,
-                lambda other: self.dialect.check(other, limits=self.limits)[1],
+                findings,
+                lambda value: self.dialect.check(value, limits=self.limits)[1],
                 proposals=self.proposals,
             )
-            left = self._left(record, episode, found)
-        seen = self._errors(left)
+            reported = self._after_opt_out(record, episode, findings)
+        errors_shown = self._errors(reported)
         if self.formatless:
-            return None, left
-        kept = set(map(id, seen))
-        hidden = [f for f in found if f.severity == "error" and id(f) not in kept]
-        return episode, [*left, *hidden_causes(self.dialect, episode, hidden, seen)]
+            return None, reported
+        shown_ids = set(map(id, errors_shown))
+        hidden = [f for f in findings if f.severity == "error" and id(f) not in shown_ids]
+        return episode, [*reported, *hidden_causes(self.dialect, episode, hidden, errors_shown)]
 
-    def _left(self, record: object, episode: Episode | None, found: list[Finding]) -> list[Finding]:
+    def _after_opt_out(
+        self, record: object, episode: Episode | None, findings: list[Finding]
+    ) -> list[Finding]:
         """Returns the findings that a record does not opt out of, and those about its opt-outs."""
         if not isinstance(record, dict) or OPT_OUT not in record:
-            return found
-        whole = episode is not None or self.formatless
-        return suppressed(record[OPT_OUT], found, self.codes, complete=whole)
+            return findings
+        complete = episode is not None or self.formatless
+        return suppressed(record[OPT_OUT], findings, self.codes, complete=complete)
 
     def _errors(self, findings: list[Finding]) -> list[Finding]:
         return [f for f in findings if self.severity(f) == "error" and self.selects(f.code)]
@@ -168,8 +170,8 @@ class Checker:
 
     def severity(self, finding: Finding) -> str:
         """Returns the severity of a finding by the settings; a few codes always keep their own."""
-        own = finding.severity
-        return own if finding.code in ALWAYS else dict(self.severities).get(finding.code, own)
+        level = finding.severity
+        return level if finding.code in ALWAYS else dict(self.severities).get(finding.code, level)
 
     def graded(self, finding: Finding) -> Finding:
         """Returns the finding with its severity by the settings."""
@@ -186,17 +188,18 @@ class Checker:
 
         `findings` are those in this dialect.
         """
-        own, other = self.dialect.name, legal[0]
+        mine, other = self.dialect.name, legal[0]
         if not self.misnamed:
-            message = f"this record is {other}, the file is {own}"
+            message = f"this record is {other}, the file is {mine}"
             advice = "one file, one dialect: move it, or convert it with mypt-convert"
             return Finding("MYP014", message, help=advice)
-        message = f"this record is {either(legal)}, as is the file; it is checked as {own}"
+        message = f"this record is {either(legal)}, as is the file; it is checked as {mine}"
         errors = [f for f in findings if f.severity == "error"]
         first = next((f for f in errors if not (f.fix and f.fix.safe)), errors[0])
         advice = (
-            f"check the file with --dialect {other}, or make it {own} with "
-            f"mypt-convert --from {other} --to {own}; as {own} it has {first.name} ({first.code})"
+            f"check the file with --dialect {other}, or make it {mine} with "
+            f"mypt-convert --from {other} --to {mine}; as {mine} it has {first.name} "
+            f"({first.code})"
         )
         return Finding("MYP014", message, help=advice)
 
@@ -215,10 +218,10 @@ class Checker:
         self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False
     ) -> Iterator[Diagnostic]:
         """Yields the selected findings about the record in a line, which is text, as `locate`."""
-        wanted = self.shown(findings)
-        places = Places(line if wanted else "", unique=unique)
+        reported = self.shown(findings)
+        places = Places(line if reported else "", unique=unique)
         strings: dict[str, str] = {}
-        for finding in wanted:
+        for finding in reported:
             start, end = places.locate(finding.pointer, finding.span, on_key=finding.on_key)
             snippet = None
             if finding.span is not None:
@@ -235,19 +238,19 @@ class Checker:
 
         Of very many, the rest is cut, and the cut is a finding itself (MYP902).
         """
-        wanted = [self.graded(f) for f in findings if self.selects(f.code)]
-        rest = wanted[self.most :]
-        if not rest:
-            return wanted
+        selected = [self.graded(f) for f in findings if self.selects(f.code)]
+        hidden = selected[self.most :]
+        if not hidden:
+            return selected
         counts = ", ".join(
-            f"{n} {code}" for code, n in sorted(Counter(f.code for f in rest).items())
+            f"{n} {code}" for code, n in sorted(Counter(f.code for f in hidden).items())
         )
-        cut = Finding(
+        summary = Finding(
             "MYP902",
-            f"{len(rest)} more findings here are not shown: {counts}",
+            f"{len(hidden)} more findings here are not shown: {counts}",
             help="repair what is shown, then lint again",
         )
-        return [*wanted[: self.most], cut]
+        return [*selected[: self.most], summary]
 
     def at(
         self,
@@ -263,10 +266,10 @@ class Checker:
 
         `snippet` is shown under it in place of the line.
         """
-        shown = snippet or Snippet.around(line, start, end)
+        excerpt = snippet or Snippet.around(line, start, end)
         edit = replacement(line, finding.fix) if finding.fix is not None and self.edits else None
         return Diagnostic(
-            self.graded(finding), filename, row, start + 1, row, end + 1, self.name, shown, edit
+            self.graded(finding), filename, row, start + 1, row, end + 1, self.name, excerpt, edit
         )
 
     def text(self, text: str, findings: Iterable[Finding], *, filename: str) -> list[Diagnostic]:
@@ -282,7 +285,7 @@ class Checker:
             a, b = finding.span or (0, 0)
             row, end_row = bisect_right(starts, a), bisect_right(starts, max(a, b - 1))
             end_column = b - starts[end_row - 1] + 1
-            shown = Snippet.around(text, a, b)
+            excerpt = Snippet.around(text, a, b)
             out.append(
                 Diagnostic(
                     finding,
@@ -292,7 +295,7 @@ class Checker:
                     end_row,
                     end_column,
                     self.dialect.name,
-                    shown,
+                    excerpt,
                 )
             )
         return sorted(out, key=lambda item: item.sort_key)

@@ -74,8 +74,8 @@ def candidates(first: str, kind: str = "record") -> list[Dialect]:
 
 def in_order(first: str, kind: str = "record") -> list[str]:
     """Returns the names of the dialects that a source of a kind may have, `first` in front."""
-    known = detectable_dialects() if kind == "record" else mypt_spec.dialects()
-    return sorted(known, key=lambda name: name != first)
+    names = detectable_dialects() if kind == "record" else mypt_spec.dialects()
+    return sorted(names, key=lambda name: name != first)
 
 
 def detect(
@@ -93,8 +93,8 @@ def detect(
     if kind == "record":
         scores = _records(_unpacked(head, source), dialects, hidden)
     else:
-        held = replace(source, stream=io.BytesIO(head), size=None)
-        scores = _tagged(b"".join(block.data for block in blocks(held)), dialects)
+        beginning = replace(source, stream=io.BytesIO(head), size=None)
+        scores = _tagged(b"".join(block.data for block in blocks(beginning)), dialects)
 
     def merit(dialect: Dialect) -> tuple[float, int]:
         fit, explained, _ = scores[dialect.name]
@@ -121,9 +121,9 @@ def elsewhere(
     if common is not None and not common:
         return (), source
     head, source = _head(source)
-    found = _first_records(_unpacked(head, source))
-    fitting = [name for name, fits in legal.items() if all(map(fits, found))]
-    for record in found[len(first) :] if fitting else ():
+    records = _first_records(_unpacked(head, source))
+    fitting = [name for name, fits in legal.items() if all(map(fits, records))]
+    for record in records[len(first) :] if fitting else ():
         common = codes(record) if common is None else common & codes(record)
     return tuple(fitting) if common else (), source
 
@@ -141,14 +141,14 @@ def elsewhere_than(
 
     def fits(record: object, name: str) -> bool:
         with suppress(Exception):  # the check of the line reports it
-            if not shaped(record, name) or (a_chat and _of_other_tools(record)):
+            if not shaped(record, name) or (a_chat and _is_clean_chat(record)):
                 return False
             return is_legal(record, mypt_spec.dialect(name))
         return False
 
     legal = {name: partial(fits, name=name) for name in names if name != dialect.name}
-    found, source = elsewhere(source, partial(failures, dialect=dialect), legal)
-    return tuple(map(mypt_spec.dialect, found)), source
+    fitting, source = elsewhere(source, partial(failures, dialect=dialect), legal)
+    return tuple(map(mypt_spec.dialect, fitting)), source
 
 
 def of_a_dialect(record: object) -> bool:
@@ -158,7 +158,7 @@ def of_a_dialect(record: object) -> bool:
     )
 
 
-def _of_other_tools(record: object) -> bool:
+def _is_clean_chat(record: object) -> bool:
     from mypt_records.shapes import read, shape_of
 
     shape = shape_of(record)
@@ -179,7 +179,7 @@ def beginning(source: Source, least: int = _HEAD) -> tuple[list[object], Source]
 def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
     """Reads at least `least` bytes of a source, and more until one line is whole."""
     stream = source.open()
-    read = getattr(stream, "read1", stream.read)
+    read_piece = getattr(stream, "read1", stream.read)
     head = b""
     while len(head) < least or (
         len(head) < _MOST
@@ -187,7 +187,7 @@ def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
         and not (source.compressed or head.startswith((b"[", MAGIC)))
     ):
         try:
-            piece = read(_HEAD)
+            piece = read_piece(_HEAD)
         except OSError:  # the reader of the whole source reports it
             break
         head += piece
@@ -219,19 +219,19 @@ def _unpacked(head: bytes, source: Source) -> bytes:
     """Returns the first records as lines; the last may be cut off."""
     if head.startswith(MAGIC):  # which is read from its end
         return next(record_blocks(source, block_size=_HEAD)).data
-    held = replace(source, stream=io.BytesIO(head), size=None)
-    return b"".join(block.data for block in record_blocks(held))
+    beginning = replace(source, stream=io.BytesIO(head), size=None)
+    return b"".join(block.data for block in record_blocks(beginning))
 
 
 def _first_records(data: bytes, most: int = _LINES) -> list[object]:
     """Returns the JSON values of the first lines, without those that are no JSON."""
-    found: list[object] = []
+    records: list[object] = []
     for raw in [line for line in data.split(b"\n")[: _LINES + 1] if line.strip()][:_LINES]:
         with suppress(Fault):
-            found.append(loads(raw.decode("utf-8-sig", "replace")))
-        if len(found) == most:
+            records.append(loads(raw.decode("utf-8-sig", "replace")))
+        if len(records) == most:
             break
-    return found
+    return records
 
 
 def mentions(record: object, dialect: Dialect) -> bool:
@@ -248,14 +248,14 @@ def _records(data: bytes, dialects: Sequence[Dialect], hidden: frozenset[str]) -
     no line is legal, and in another dialect every line is. A misspelt tag is no error here, but a
     sign for the dialect, too.
     """
-    found = _first_records(data)
-    counts = {d.name: [_error_counts(record, d, hidden) for record in found] for d in dialects}
+    records = _first_records(data)
+    counts = {d.name: [_error_counts(record, d, hidden) for record in records] for d in dialects}
     clean = {name: sum(not full for full, *_ in lines) for name, lines in counts.items()}
-    strict = len(found) in clean.values()
+    strict = len(records) in clean.values()
     scores = {}
     for name, lines in counts.items():
-        left = [spelt if strict and not clean[name] else excused for _, spelt, excused in lines]
-        scores[name] = _Score(-sum(left), left.count(0), clean[name])
+        errors = [spelt if strict and not clean[name] else excused for _, spelt, excused in lines]
+        scores[name] = _Score(-sum(errors), errors.count(0), clean[name])
     return scores
 
 
@@ -263,12 +263,12 @@ def _error_counts(
     record: object, dialect: Dialect, hidden: frozenset[str] = frozenset()
 ) -> tuple[int, int, int]:
     """Counts a record's errors: all, those but misspelt tags, and those that no tag excuses."""
-    episode, shape, rest = _judged(record, dialect)
+    episode, shape, second = _findings(record, dialect)
     if episode is None:
         return _WORST, _WORST, _WORST
-    own = _errors(shape, hidden)
-    full, spelt = (min(own + _errors(rest, h), _WORST) for h in (hidden, hidden | {_MISSPELT}))
-    return full, spelt, min(own, _WORST) if mentions(record, dialect) else spelt
+    first = _errors(shape, hidden)
+    full, spelt = (min(first + _errors(second, h), _WORST) for h in (hidden, hidden | {_MISSPELT}))
+    return full, spelt, min(first, _WORST) if mentions(record, dialect) else spelt
 
 
 def failures(record: object, dialect: Dialect) -> frozenset[str]:
@@ -276,14 +276,14 @@ def failures(record: object, dialect: Dialect) -> frozenset[str]:
 
     Where a text mentions a tag, only errors of shape count, and a misspelt tag is none.
     """
-    _, shape, rest = _judged(record, dialect)
+    _, shape, second = _findings(record, dialect)
     text = json.dumps(record, ensure_ascii=False)
     tagged = mentions(record, dialect) or any(e.terminal != TEXT for e in dialect.lex(text))
-    found = [*shape, *([] if tagged else (f for f in rest if f.code != _MISSPELT))]
-    return frozenset(f.code for f in found if f.severity == "error" and not (f.fix and f.fix.safe))
+    both = [*shape, *([] if tagged else (f for f in second if f.code != _MISSPELT))]
+    return frozenset(f.code for f in both if f.severity == "error" and not (f.fix and f.fix.safe))
 
 
-def _judged(
+def _findings(
     record: object, dialect: Dialect
 ) -> tuple[Episode | None, list[Finding], list[Finding]]:
     """Returns the Episode of a record, the findings about its shape, and the others.

@@ -116,10 +116,10 @@ class Summary:
         if key in self.keys or len(self.keys) < MAX_KEYS:
             self.keys[key] += count
 
-    def tally(self, found: Iterable[Diagnostic]) -> None:
+    def tally(self, findings: Iterable[Diagnostic]) -> None:
         """Counts findings, and the units that each code touches."""
-        seen: set[tuple[str, int]] = set()
-        for item in found:
+        counted: set[tuple[str, int]] = set()
+        for item in findings:
             code = item.finding.code
             self.by_severity[item.finding.severity] += 1
             self.by_code[code] += 1
@@ -127,8 +127,8 @@ class Summary:
                 self.count_key((code, unescape(item.finding.pointer.rpartition("/")[2])))
             if item.finding.fix is not None:
                 self.fixable["safe" if item.finding.fix.safe else "unsafe"] += 1
-            if (code, item.number) not in seen:
-                seen.add((code, item.number))
+            if (code, item.number) not in counted:
+                counted.add((code, item.number))
                 self.units_by_code[code] += 1
 
     def add(self, other: Summary) -> None:

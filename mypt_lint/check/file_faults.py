@@ -22,23 +22,23 @@ BLOCK = 96 << 10  # larger pieces of memory go back to the system and come anew,
 
 def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:
     """Returns the finding about a line that is not read because of its length."""
-    what = "line" if block.kind == "lines" else "record"
-    message = f"the {what} has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
+    unit = "line" if block.kind == "lines" else "record"
+    message = f"the {unit} has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
     hint = "split the conversation"
     if block.kind == "lines":
         hint += ", or check that lines end in LF"
-    found = _about(checker, checker.insist(Finding("MYP007", message, help=hint)), row, path)
-    return placed(found, block, row)
+    items = _about(checker, checker.insist(Finding("MYP007", message, help=hint)), row, path)
+    return placed(items, block, row)
 
 
 def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:
     """Returns the finding about a damaged file, where the damage is."""
-    found = _about(checker, checker.insist(block.finding()), row, path)
-    if not (found and block.fault and block.origins):
-        return placed(found, block, row)
-    shown = block.origins[0].raw.partition(b"\n")[0].decode("utf-8", "replace")
-    item = checker.at(found[0].finding, shown, 0, len(shown), row, path)
-    return placed([item if shown else replace(item, snippet=None)], block, row)
+    items = _about(checker, checker.insist(block.finding()), row, path)
+    if not (items and block.fault and block.origins):
+        return placed(items, block, row)
+    first_line = block.origins[0].raw.partition(b"\n")[0].decode("utf-8", "replace")
+    item = checker.at(items[0].finding, first_line, 0, len(first_line), row, path)
+    return placed([item if first_line else replace(item, snippet=None)], block, row)
 
 
 def ending(checker: Checker, last: Block | None, base: int, path: str) -> list[Diagnostic]:

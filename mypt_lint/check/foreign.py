@@ -12,11 +12,11 @@ from collections.abc import Callable
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding, regraded
 
-Read = Callable[[object], tuple[Episode | None, list[Finding]]]
+ReadInDialect = Callable[[object], tuple[Episode | None, list[Finding]]]
 
 
 def judged(
-    record: object, shape: str, read_in_dialect: Read | None
+    record: object, shape: str, read_in_dialect: ReadInDialect | None
 ) -> tuple[Episode | None, list[Finding]]:
     """Returns the Episode of a record in a dialect, if any, and all findings.
 
@@ -26,35 +26,37 @@ def judged(
     from mypt_records.shapes import SHAPES, read, shape_of
     from mypt_records.written import read_out
 
-    own = shape_of(record)
-    if own not in ("", shape):
-        about = SHAPES[own].ABOUT
+    shape_here = shape_of(record)
+    if shape_here not in ("", shape):
+        about = SHAPES[shape_here].ABOUT
         message = f"this is one of {about}; the file has {SHAPES[shape].ABOUT}"
         return None, [Finding("MYP113", message, help="one file, one shape: move it")]
-    found = checks.findings(read_out(read(record, shape)))
+    of_chat = checks.findings(read_out(read(record, shape)))
     if read_in_dialect is None:
-        return None, found
-    episode, more = read_in_dialect(record)
-    return episode, _joined(found, more)
+        return None, of_chat
+    episode, in_dialect = read_in_dialect(record)
+    return episode, _joined(of_chat, in_dialect)
 
 
-def _joined(found: list[Finding], more: list[Finding]) -> list[Finding]:
+def _joined(of_chat: list[Finding], others: list[Finding]) -> list[Finding]:
     """Returns the findings of a chat, and of those in the dialect the ones that say more.
 
     What is an error in the dialect is an error, also where the chat by itself has a warning.
     """
-    errors = {(f.pointer, f.span): f.code for f in more if f.severity == "error"}
+    errors = {(f.pointer, f.span): f.code for f in others if f.severity == "error"}
     out = []
-    for finding in found:
+    for finding in of_chat:
         code = errors.get((finding.pointer, finding.span)) if finding.severity != "error" else None
         if code == finding.code:
             out.append(regraded(finding, "error"))
         elif code is None or finding.span is None:
             out.append(finding)  # else the dialect has a name for these very characters
-    known = {(f.code, _message(f.pointer)) for f in out}
+    codes = {(f.code, _message(f.pointer)) for f in out}
     refused = {(f.code, _message(f.pointer)) for f in out if f.severity == "error"}
     of = {"error": refused}
-    return out + [f for f in more if (f.code, _message(f.pointer)) not in of.get(f.severity, known)]
+    return out + [
+        f for f in others if (f.code, _message(f.pointer)) not in of.get(f.severity, codes)
+    ]
 
 
 def _message(pointer: str) -> str:

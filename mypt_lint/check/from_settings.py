@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from mypt_convert.engine import Converter
 
 
-def hidden(own: Settings) -> frozenset[str]:
+def hidden(settings: Settings) -> frozenset[str]:
     """Returns the codes that settings ignore, or do not call errors."""
-    milder = {code for code, severity in own["severity"] or () if severity != "error"}
-    return frozenset(RULES) - selection(None, own["ignore"]) | milder
+    milder = {code for code, severity in settings["severity"] or () if severity != "error"}
+    return frozenset(RULES) - selection(None, settings["ignore"]) | milder
 
 
 def checker(
-    own: Settings,
+    settings: Settings,
     dialect: Dialect,
     *,
     others: tuple[Dialect, ...] = (),
@@ -41,35 +41,35 @@ def checker(
     Raises UsageError for a phase that the dialect lacks.
     """
     phases = len(dialect.table.phases)
-    if own["phase"] is not None and not 1 <= own["phase"] <= phases:
+    if settings["phase"] is not None and not 1 <= settings["phase"] <= phases:
         has = f"has phases 1 to {phases}" if phases else "has no phases"
-        raise UsageError(f"--phase {own['phase']}: {dialect.name} {has}")
-    tools = own["tools"] or ()
+        raise UsageError(f"--phase {settings['phase']}: {dialect.name} {has}")
+    tools = settings["tools"] or ()
     schemas = tuple(ToolSchema(*tool) for tool in tools if tool[1] or tool[2])
     limits = mypt_spec.Limits(
-        own["phase"], own["max-tokens"], frozenset(tool[0] for tool in tools), schemas
+        settings["phase"], settings["max-tokens"], frozenset(tool[0] for tool in tools), schemas
     )
-    if own["max-tokens"]:
+    if settings["max-tokens"]:
         dialect.tokenizer.encode("")  # raises now for a missing vocabulary, not at the first line
     return Checker(
         dialect,
         limits,
-        selection(own["select"], own["ignore"]),
+        selection(settings["select"], settings["ignore"]),
         others,
         misnamed=misnamed,
         known=known,
-        severities=own["severity"] or (),
+        severities=settings["severity"] or (),
         edits=edits,
         with_fixes=with_fixes,
-        system=own["system"],
-        shape=own["records"] if own["records"] in FOUND else "",
+        system=settings["system"],
+        shape=settings["records"] if settings["records"] in FOUND else "",
         formatless=formatless,
-        allowed=frozenset(own["metadata"] or ()),
-        mask=own["mask"] or "model",
+        allowed=frozenset(settings["metadata"] or ()),
+        mask=settings["mask"] or "model",
     )
 
 
-def converter(own: Settings, source: str, target: str) -> Converter:
+def converter(settings: Settings, source: str, target: str) -> Converter:
     """Returns a converter that judges as the linter does: what lints clean is converted.
 
     Raises KeyError for a format that is not known, and UsageError as `checker` does.
@@ -79,15 +79,15 @@ def converter(own: Settings, source: str, target: str) -> Converter:
 
     # Phases and lengths are of the dialect that the settings were written for.
     not_here = ("phase", "max-tokens", "records", "system")
-    elsewhere = Settings(tuple(pair for pair in own.values if pair[0] not in not_here), ())
+    elsewhere = Settings(tuple(pair for pair in settings.values if pair[0] not in not_here), ())
     to = mypt_spec.dialect(target)
     return Converter(
         source,
         target,
-        system=own["system"],
+        system=settings["system"],
         judge=checker(elsewhere, to, with_fixes=False),
         source_judge=None
         if source in SHAPES
-        else checker(own, mypt_spec.dialect(source), with_fixes=False),
-        counting=own.counting,
+        else checker(settings, mypt_spec.dialect(source), with_fixes=False),
+        counting=settings.counting,
     )

@@ -28,9 +28,9 @@ def placed(items: list[Diagnostic], block: Block, first_row: int | None = None) 
         by_record.setdefault(item.row - first, []).append(item)
     return [
         item
-        for index, found in by_record.items()
+        for index, of_record in by_record.items()
         for item in (
-            _in_array(found, block.origins[index]) if index < len(block.origins) else found
+            _in_array(of_record, block.origins[index]) if index < len(block.origins) else of_record
         )
     ]
 

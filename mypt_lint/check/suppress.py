@@ -28,21 +28,25 @@ def suppressed(
     if fault:
         hint = 'write {"ignore": ["MYP314"], "reason": "why"}'
         return [*findings, Finding("MYP905", f'"{OPT_OUT}" {fault}', _AT, help=hint)]
-    left, more = findings, []
+    active, faults = findings, []
     for i, word in enumerate(value["ignore"]):
         at = f"{_AT}/ignore/{i}"
         try:
-            meant = set(named(word))
+            named_codes = set(named(word))
         except UnknownRuleError as error:
-            more.append(Finding("MYP905", str(error), at, help="take it out"))
+            faults.append(Finding("MYP905", str(error), at, help="take it out"))
             continue
-        rest = [f for f in left if f.code not in meant or f.code[3] in "09"]
-        if len(rest) == len(left) and complete and any(code[3] != _LATER for code in meant & codes):
-            more.append(
+        remaining = [f for f in active if f.code not in named_codes or f.code[3] in "09"]
+        if (
+            len(remaining) == len(active)
+            and complete
+            and any(code[3] != _LATER for code in named_codes & codes)
+        ):
+            faults.append(
                 Finding("MYP904", f"{word} is ignored here and not found", at, help="take it out")
             )
-        left = rest
-    return [*left, *more]
+        active = remaining
+    return [*active, *faults]
 
 
 def _fault(value: Any) -> str:

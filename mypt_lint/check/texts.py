@@ -29,7 +29,7 @@ from mypt_spec.validator import Run
 class Units:
     """The findings of a text, and how many episodes or generations it has, clean or not."""
 
-    found: list[Diagnostic] = field(default_factory=list)
+    findings: list[Diagnostic] = field(default_factory=list)
     units: int = 0
     clean: int = 0
 
@@ -82,13 +82,13 @@ def text_units(checker: Checker, data: bytes, filename: str) -> Units:
         out.clean += not shifted
         findings += shifted
     out.units = max(out.units, 1)
-    out.found = checker.text(text, findings, filename=filename)
+    out.findings = checker.text(text, findings, filename=filename)
     return out
 
 
 def _look(checker: Checker, text: str) -> tuple[Episode | None, list[Finding]]:
-    episode, found = checker.dialect.parse(text)
-    return episode, found if episode is None else found + checker.dialect.validate(
+    episode, findings = checker.dialect.parse(text)
+    return episode, findings if episode is None else findings + checker.dialect.validate(
         episode, limits=checker.limits
     )
 
@@ -123,17 +123,17 @@ def text_episodes(checker: Checker, text: str) -> Iterator[TextEpisode]:
     after_mark = len(_mark(text))
     for begin, end in _episodes(checker, text[after_mark:]):
         start = begin + after_mark
-        whole = text[start : end + after_mark]
-        last = checker.dialect.lex(whole)[-1:]
-        own = whole.removesuffix("\n") if last and last[0].terminal == TEXT else whole
-        episode, found = _look(checker, own)
-        found = (
-            text_candidates(checker.dialect, own, found, lambda other: _look(checker, other)[1])
+        piece = text[start : end + after_mark]
+        last = checker.dialect.lex(piece)[-1:]
+        content = piece.removesuffix("\n") if last and last[0].terminal == TEXT else piece
+        episode, findings = _look(checker, content)
+        findings = (
+            text_candidates(checker.dialect, content, findings, lambda new: _look(checker, new)[1])
             if checker.with_fixes
-            else found
+            else findings
         )
-        shown = [checker.graded(f) for f in found if checker.selects(f.code)]
-        yield TextEpisode(start, own, episode, shown)
+        selected = [checker.graded(f) for f in findings if checker.selects(f.code)]
+        yield TextEpisode(start, content, episode, selected)
 
 
 def generation_units(checker: Checker, data: bytes, filename: str) -> Units:
@@ -142,8 +142,8 @@ def generation_units(checker: Checker, data: bytes, filename: str) -> Units:
     if readable:
         after_mark = len(_mark(text))
         findings += [_shifted(f, after_mark) for f in generation(checker, text[after_mark:])]
-    found = checker.text(text, findings, filename=filename)
-    return Units(found, 1, int(not found))
+    items = checker.text(text, findings, filename=filename)
+    return Units(items, 1, int(not items))
 
 
 def decode(checker: Checker, data: bytes) -> tuple[str, list[Finding], bool]:
@@ -154,8 +154,8 @@ def decode(checker: Checker, data: bytes) -> tuple[str, list[Finding], bool]:
     if not _mark(text):
         return text, [], True
     advice = "save the file as UTF-8 without a byte order mark"
-    found = Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=advice)
-    return text, [checker.graded(found)] if checker.selects(found.code) else [], True
+    mark = Finding("MYP009", "the file begins with a byte order mark", span=(0, 1), help=advice)
+    return text, [checker.graded(mark)] if checker.selects(mark.code) else [], True
 
 
 def _mark(text: str) -> str:
@@ -220,8 +220,8 @@ def generation(checker: Checker, text: str, prompt: str = "") -> list[Finding]:
     machine = dialect.automaton
     if events and events[0].terminal in machine.steps[machine.start]:
         return _explained(checker, events, machine.start, "", transcript=True)[1]
-    own = model_writes(machine, dialect.table)
-    places = [_explained(checker, events, state) for state, names in own.items() if names]
+    by_state = model_writes(machine, dialect.table)
+    places = [_explained(checker, events, state) for state, names in by_state.items() if names]
     return min(places, key=_badness, default=(True, []))[1]
 
 
@@ -246,9 +246,9 @@ def _explained(
     if outcome.findings:
         return False, outcome.findings
     if not transcript:
-        found = _beyond(checker, outcome.events, state)
-        if found:
-            return False, found
+        beyond = _beyond(checker, outcome.events, state)
+        if beyond:
+            return False, beyond
     findings = list(_bodies(checker, outcome.events))
     names = machine.steps[outcome.state]
     may_go_on = any(n == TEXT or table.terminals[n].by_model for n in names)

@@ -37,8 +37,8 @@ _LISTS = ("input_ids", "labels", *MASKS, "attention_mask", "position_ids", "seq_
 _APART = "give each its own row, or seq_lengths, or position_ids that begin again at 0"
 _ROW = "a row for a trainer has input_ids and labels (or a mask), lists of equal length"
 _Span = tuple[int, int]
-_Read = tuple[Episode | None, list[Finding]]
-_Part = tuple[int, int, _Read]  # an episode: its tokens, and what they are read as
+_Parsed = tuple[Episode | None, list[Finding]]
+_Part = tuple[int, int, _Parsed]  # an episode: its tokens, and what they are read as
 
 
 def check_row(dialect: Dialect, row: Any, mask: str = "model") -> Iterator[Finding]:
@@ -50,8 +50,8 @@ def check_row(dialect: Dialect, row: Any, mask: str = "model") -> Iterator[Findi
     yield from wrong
     if wrong:
         return
-    if other := _foreign(dialect, row["input_ids"]):
-        yield Finding("MYP513", other, "/input_ids", help="name theirs with --vocab")
+    if message := _foreign(dialect, row["input_ids"]):
+        yield Finding("MYP513", message, "/input_ids", help="name theirs with --vocab")
         return
     masks = [key for key in MASKS if row.get(key) is not None] if row.get("labels") is None else []
     if masks:
@@ -84,11 +84,11 @@ def _checked(dialect: Dialect, row: dict[str, Any], mask: str) -> Iterator[Findi
     covered = [False] * len(ids)
     for start, end, _ in episodes:
         covered[start:end] = [True] * (end - start)
-    other = list(_labels(ids, labels, covered))
-    yield from other
-    for start, end, read in episodes:
-        given = None if other else labels[start:end]
-        yield from _episode(dialect, ids[start:end], read, given, start, mask)
+    mismatches = list(_labels(ids, labels, covered))
+    yield from mismatches
+    for start, end, parsed in episodes:
+        episode_labels = None if mismatches else labels[start:end]
+        yield from _episode(dialect, ids[start:end], parsed, episode_labels, start, mask)
 
 
 def _shape(row: Any) -> Iterator[Finding]:
@@ -134,8 +134,8 @@ def _episodes(dialect: Dialect, row: dict[str, Any]) -> tuple[list[_Part], list[
         at += size
     if lengths:
         if min(lengths) < 1 or sum(lengths) != len(ids):
-            what = f"seq_lengths add up to {sum(lengths)}, and the row has {len(ids)} tokens"
-            return [], [Finding("MYP512", what, "/seq_lengths")]
+            fault = f"seq_lengths add up to {sum(lengths)}, and the row has {len(ids)} tokens"
+            return [], [Finding("MYP512", fault, "/seq_lengths")]
         spans, at = [], 0
         for size in lengths:
             spans.append((at, at + size))
@@ -145,47 +145,47 @@ def _episodes(dialect: Dialect, row: dict[str, Any]) -> tuple[list[_Part], list[
         for i, position in enumerate(positions):
             expected = expected + 1 if position else 0
             if position != expected and mask[i]:
-                what = f"the position is {position}, expected {expected} or 0"
-                return [], [Finding("MYP512", what, f"/position_ids/{i}")]
+                fault = f"the position is {position}, expected {expected} or 0"
+                return [], [Finding("MYP512", fault, f"/position_ids/{i}")]
         if not lengths:
             begun = [i for i, position in enumerate(positions) if position == 0]
-            spans = [part for span in spans for part in _cut(span, begun)]
+            spans = [part for span in spans for part in _split(span, begun)]
     pad = dialect.tokenizer.pad
-    kept: list[_Part] = []
+    out: list[_Part] = []
     for start, end in spans:
         while end > start and ids[end - 1] == pad:
             end -= 1
         if start == end:
             continue
-        read = dialect.parse_ids(ids[start:end])
+        parsed = dialect.parse_ids(ids[start:end])
         # Where the grammar takes all, nothing begins again.
-        inside = _restarts(dialect, ids[start:end]) if read[0] is None else []
+        inside = _restarts(dialect, ids[start:end]) if parsed[0] is None else []
         for i in inside:
-            what = f"another episode begins here and sees the one before it, from token {start} on"
-            findings.append(Finding("MYP512", what, f"/input_ids/{start + i}", help=_APART))
-        parts = _cut((start, end), [start + i for i in inside])
-        kept += [(a, b, dialect.parse_ids(ids[a:b]) if inside else read) for a, b in parts]
-    return kept, findings
+            fault = f"another episode begins here and sees the one before it, from token {start} on"
+            findings.append(Finding("MYP512", fault, f"/input_ids/{start + i}", help=_APART))
+        parts = _split((start, end), [start + i for i in inside])
+        out += [(a, b, dialect.parse_ids(ids[a:b]) if inside else parsed) for a, b in parts]
+    return out, findings
 
 
-def _cut(span: _Span, at: list[int]) -> list[_Span]:
+def _split(span: _Span, at: list[int]) -> list[_Span]:
     places = [span[0], *(i for i in at if span[0] < i < span[1]), span[1]]
     return list(pairwise(places))
 
 
 def _restarts(dialect: Dialect, ids: list[int]) -> list[int]:
     """Returns the tokens at which an episode begins where the one before could end."""
-    automaton, state, found = dialect.automaton, dialect.automaton.start, list[int]()
+    automaton, state, starts = dialect.automaton, dialect.automaton.start, list[int]()
     for event in dialect.lex_ids(ids)[0]:
         following = automaton.steps[state].get(event.terminal)
         if following is None and automaton.accepting(state):
             following = automaton.steps[automaton.start].get(event.terminal)
             if following is not None and event.at.span is not None:
-                found.append(event.at.span[0])
+                starts.append(event.at.span[0])
         if following is None:
-            return found  # the reader says what is wrong here
+            return starts  # the reader says what is wrong here
         state = following
-    return found
+    return starts
 
 
 def _labels(ids: list[int], labels: list[int], covered: list[bool]) -> Iterator[Finding]:
@@ -201,15 +201,20 @@ def _labels(ids: list[int], labels: list[int], covered: list[bool]) -> Iterator[
         if label != token:
             ahead, here = (sum(map(int.__eq__, labels, some)) for some in (ids[1:], ids))
             hint = "labels are not shifted: the trainer does that" if ahead > here else ""
-            what = f"the label of token {i} is {label}, and the token is {token}"
-            yield Finding("MYP511", what, f"/labels/{i}", help=hint)
+            message = f"the label of token {i} is {label}, and the token is {token}"
+            yield Finding("MYP511", message, f"/labels/{i}", help=hint)
             return
 
 
 def _episode(
-    dialect: Dialect, ids: list[int], read: _Read, labels: list[int] | None, start: int, mask: str
+    dialect: Dialect,
+    ids: list[int],
+    parsed: _Parsed,
+    labels: list[int] | None,
+    start: int,
+    mask: str,
 ) -> Iterator[Finding]:
-    episode, findings = read
+    episode, findings = parsed
     if episode is not None:
         findings = [*findings, *dialect.validate(episode)]
     for finding in findings:
@@ -228,23 +233,23 @@ def _episode(
                 return
             masks.append((differ, [bool(loss) for loss in losses]))
     if masks:
-        differ, wanted = min(masks, key=lambda pair: len(pair[0]))
-        finding = _mask(dialect, ids, wanted, differ, start)
+        differ, mask_expected = min(masks, key=lambda pair: len(pair[0]))
+        finding = _mask(dialect, ids, mask_expected, differ, start)
         yield finding if mask == "model" else replace(finding, help=f"the mask is {mask}")
 
 
 def _mask(
-    dialect: Dialect, ids: list[int], wanted: list[bool], differ: list[int], start: int
+    dialect: Dialect, ids: list[int], expected: list[bool], differ: list[int], start: int
 ) -> Finding:
     first = differ[0]
     spelled = dialect.tokenizer.decode([ids[first]])
-    done = "is not trained, and the model writes it" if wanted[first] else (
+    difference = "is not trained, and the model writes it" if expected[first] else (
         "is trained, and the model does not write it"
     )  # fmt: skip
     same = [i for i in differ if ids[i] == ids[first]]
-    rest = f"; {len(differ)} tokens of the episode are like this" if len(differ) > 1 else ""
+    others = f"; {len(differ)} tokens of the episode are like this" if len(differ) > 1 else ""
     hint = ""
-    if wanted[first] and len(same) == len(differ) and spelled in dialect.tokenizer.special:
+    if expected[first] and len(same) == len(differ) and spelled in dialect.tokenizer.special:
         hint = f"a model that never learns {spelled} does not stop there"
-    what = f'token {start + first} "{spelled}" {done}{rest}'
-    return Finding("MYP506", what, f"/labels/{start + first}", help=hint)
+    message = f'token {start + first} "{spelled}" {difference}{others}'
+    return Finding("MYP506", message, f"/labels/{start + first}", help=hint)

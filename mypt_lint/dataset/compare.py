@@ -97,9 +97,9 @@ class DataSet:
             for source in group.sources:
                 if source.path in evaluated:
                     _again(source)
-                    for row, *_, read, _ in conversations_of(group.checker, source):
-                        said = _fingerprint(read, group.checker)
-                        self._evaluated.put(said.questions, number << _ROW | row)
+                    for row, *_, content, _ in conversations_of(group.checker, source):
+                        fingerprint = _fingerprint(content, group.checker)
+                        self._evaluated.put(fingerprint.questions, number << _ROW | row)
                 number += 1
 
     def _file(
@@ -107,23 +107,28 @@ class DataSet:
     ) -> Iterator[Chunk]:
         answers, count = Seen(1 << 20), 0
         chunk = Chunk()
-        for row, raw, record, read, block in conversations_of(checker, source):
+        for row, raw, record, content, block in conversations_of(checker, source):
             place = number << _ROW | row
-            said = _fingerprint(read, checker)
-            found = list(self._compared(said, place, evaluated))
-            if isinstance(read, Episode):
-                found += [*within(read, checker), *untidy(record, read, checker.dialect.table)]
-            if said.answer is not None:
+            fingerprint = _fingerprint(content, checker)
+            findings = list(self._compared(fingerprint, place, evaluated))
+            if isinstance(content, Episode):
+                findings += [
+                    *within(content, checker),
+                    *untidy(record, content, checker.dialect.table),
+                ]
+            if fingerprint.answer is not None:
                 count += 1
-                answers.put(digest(plain(said.answer)), 1)
-            found = [replace(f, fix=_dropped(raw)) if f.code == "MYP601" else f for f in found]
+                answers.put(digest(plain(fingerprint.answer)), 1)
+            findings = [
+                replace(f, fix=_dropped(raw)) if f.code == "MYP601" else f for f in findings
+            ]
             if OPT_OUT in record:
-                found = suppressed(record[OPT_OUT], found, checker.codes, complete=False)
-            if found:
-                items = checker.locate(found, raw, row=row, filename=source.path)
+                findings = suppressed(record[OPT_OUT], findings, checker.codes, complete=False)
+            if findings:
+                items = checker.locate(findings, raw, row=row, filename=source.path)
                 items = sorted(placed(items, block), key=lambda item: item.sort_key)
                 chunk.add(items, raw, checker.known)
-            if len(chunk.found) >= 1000:
+            if len(chunk.findings) >= 1000:
                 yield chunk
                 chunk = Chunk()
         if (
@@ -149,9 +154,13 @@ class DataSet:
     def _place(self, place: int) -> str:
         return f"{self._names[place >> _ROW]}:{place & ((1 << _ROW) - 1)}"
 
-    def _compared(self, said: Fingerprint, place: int, evaluated: bool) -> Iterator[Finding]:
-        before = self.episodes.put(said.whole, place)
-        like = None if said.toolless is None else self._toolless.put(said.toolless, place)
+    def _compared(self, fingerprint: Fingerprint, place: int, evaluated: bool) -> Iterator[Finding]:
+        before = self.episodes.put(fingerprint.whole, place)
+        like = (
+            None
+            if fingerprint.toolless is None
+            else self._toolless.put(fingerprint.toolless, place)
+        )
         if before is not None:
             yield Finding(
                 "MYP601",
@@ -164,27 +173,27 @@ class DataSet:
                 f"the same conversation, with other tools, is at {self._place(like)}",
                 help="keep the one whose tools belong to it",
             )
-        elif said.prompt is not None:
-            first = self.prompts.put(said.prompt, place)
-            other = self._answers.put(said.prompt, said.own)
-            if first is not None and other != said.own:
+        elif fingerprint.prompt is not None:
+            first = self.prompts.put(fingerprint.prompt, place)
+            same_answer = self._answers.put(fingerprint.prompt, fingerprint.own)
+            if first is not None and same_answer != fingerprint.own:
                 yield Finding(
                     "MYP602",
                     f"the same prompt has another answer at {self._place(first)}",
-                    said.answer_at,
+                    fingerprint.answer_at,
                     help="keep the better answer, or make the prompts differ",
                 )
         if (
             not evaluated
             and self._evaluated.count
-            and (where := self._evaluated.get(said.questions)) is not None
+            and (where := self._evaluated.get(fingerprint.questions)) is not None
         ):
             hint = "take it out of one of the two: what is trained on measures nothing"
             yield Finding(
                 "MYP603", f"the same questions are evaluated at {self._place(where)}", help=hint
             )
         if not evaluated and self._reserved:
-            for text, at in said.asked:
+            for text, at in fingerprint.asked:
                 if digest(text) in self._reserved:
                     yield Finding(
                         "MYP606",
@@ -203,8 +212,8 @@ def _again(source: Source) -> None:
         raise UsageError(f"{source.path}: evaluation data is read twice, so it must be a file")
 
 
-def _fingerprint(read: Episode | Chat, checker: Checker) -> Fingerprint:
-    return of_chat(read) if isinstance(read, Chat) else of_episode(read, checker.dialect.table)
+def _fingerprint(item: Episode | Chat, checker: Checker) -> Fingerprint:
+    return of_chat(item) if isinstance(item, Chat) else of_episode(item, checker.dialect.table)
 
 
 def conversations_of(
@@ -216,9 +225,9 @@ def conversations_of(
         if block.too_long or block.broken:
             continue
         for index, raw in enumerate(block.lines()):
-            read = reader(checker, raw)
-            if read is not None:
-                yield block.first_row + index, raw, *read, block
+            content = reader(checker, raw)
+            if content is not None:
+                yield block.first_row + index, raw, *content, block
 
 
 def chat_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Chat] | None:
@@ -254,22 +263,22 @@ def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] |
 def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
     """Yields findings that an episode shows by itself, but that the fast path does not look for."""
     openers = checker.dialect.table.openers
-    own = [m for m in episode.messages if m.role in openers and openers[m.role].body_by_model]
-    yield from _unseen(episode, own, openers)
+    by_model = [m for m in episode.messages if m.role in openers and openers[m.role].body_by_model]
+    yield from _unseen(episode, by_model, openers)
 
 
 def _unseen(
-    episode: Episode, own: list[Message], openers: Mapping[str, Terminal]
+    episode: Episode, by_model: list[Message], openers: Mapping[str, Terminal]
 ) -> Iterator[Finding]:
     """Yields findings about documents that a call or citation names and no message before it."""
-    named = [
-        (id(message), part, plain(name), shown)
-        for message in own
+    mentions = [
+        (id(message), part, plain(name), quoted)
+        for message in by_model
         for part in message.parts
         if part.kind != "text"
-        for name, shown in _named(part, openers[part.kind].body)
+        for name, quoted in _named_values(part, openers[part.kind].body)
     ]
-    if not named:
+    if not mentions:
         return
     texts: list[str] = []
     length, before = 0, {}  # of the text before each message
@@ -278,19 +287,19 @@ def _unseen(
         for text in filter(None, [plain(part.text) for part in message.parts]):
             texts.append(text)
             length += len(text) + 1
-    ends = first_ends(" ".join(texts), {name for _, _, name, _ in named if name})
-    for place, part, name, shown in named:
+    ends = first_ends(" ".join(texts), {name for _, _, name, _ in mentions if name})
+    for place, part, name, quoted in mentions:
         if name and ends.get(name, length) >= before[place]:
             hint = (
                 "name what stands in a context or result before; a model that invents sources "
                 "learns it here"
             )
             yield Finding(
-                "MYP604", f"{shown} stands nowhere before it in the episode", *part.at, help=hint
+                "MYP604", f"{quoted} stands nowhere before it in the episode", *part.at, help=hint
             )
 
 
-def _named(part: Part, body: str) -> Iterator[tuple[str, str]]:
+def _named_values(part: Part, body: str) -> Iterator[tuple[str, str]]:
     if body in CALLS:
         try:
             value = value_in(part.text, body)

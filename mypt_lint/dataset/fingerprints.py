@@ -51,21 +51,21 @@ class Fingerprint:
 def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
     """Returns what is compared of an episode."""
     answer = last_answer(episode, table)
-    asked = tuple(
+    questions = tuple(
         (plain(m.text), next((p.at.pointer for p in m.parts if p.kind == "text"), ""))
         for m in (episode.messages[i] for i in turn_starts(episode.messages, table))
     )
-    own = whole(episode.messages, table)
+    digest_of_all = whole(episode.messages, table)
     if answer is None:
-        return Fingerprint(own, asked=asked)
+        return Fingerprint(digest_of_all, asked=questions)
     return Fingerprint(
-        own,
+        digest_of_all,
         None,
         prompt(episode, answer, table),
         digest(repr([(p.kind, p.text) for p in answer.parts])),
         answer.text,
         answer.parts[-1].at.pointer if answer.parts else "",
-        asked,
+        questions,
     )
 
 
@@ -75,13 +75,13 @@ def of_chat(chat: Chat) -> Fingerprint:
     Ids of calls do not count. Chats with two answers, or with a label, have no prompt: the same
     prompt is meant to have several answers there.
     """
-    messages = [_said(m) for m in chat.messages]
+    messages = [_message_data(m) for m in chat.messages]
     tools = [tool.value for tool in chat.tools or ()]
     label = None if chat.label is None else chat.label.value
-    toolless = [messages, [_said(m) for m in chat.rejected], label]
-    asked = tuple((plain(m.text), m.at) for m in chat.messages if m.role == "user")
+    toolless = [messages, [_message_data(m) for m in chat.rejected], label]
+    questions = tuple((plain(m.text), m.at) for m in chat.messages if m.role == "user")
     last = next((i for i in reversed(range(len(messages))) if _answers(chat.messages[i])), None)
-    base = Fingerprint(_json([toolless, tools]), _json(toolless), asked=asked)
+    base = Fingerprint(_json([toolless, tools]), _json(toolless), asked=questions)
     if last is None or chat.rejected or label is not None:
         return base
     answer = chat.messages[last]
@@ -93,7 +93,7 @@ def of_chat(chat: Chat) -> Fingerprint:
         _json(messages[last]),
         answer.text,
         at,
-        asked,
+        questions,
     )
 
 
@@ -101,7 +101,7 @@ def _answers(message: chats.Message) -> bool:
     return message.role == "assistant" and bool(message.text.strip())
 
 
-def _said(message: chats.Message) -> list[Any]:
+def _message_data(message: chats.Message) -> list[Any]:
     """Returns what a message says, without pointers and ids."""
     calls = [
         [c.name.text, None if c.arguments is None else c.arguments.value] for c in message.calls

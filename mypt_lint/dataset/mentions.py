@@ -16,12 +16,12 @@ _LONG = 200  # characters of a name that is no part of the tree
 def first_ends(text: str, names: Collection[str]) -> dict[str, int]:
     """Returns where each name that occurs in a text first ends there."""
     short = [name for name in names if len(name) <= _LONG]
-    found = _walked(text, short) if len(short) > _FEW else {}
+    ends = _walked(text, short) if len(short) > _FEW else {}
     for name in names if len(short) <= _FEW else [name for name in names if len(name) > _LONG]:
         at = text.find(name)
         if at >= 0:
-            found[name] = at + len(name)
-    return found
+            ends[name] = at + len(name)
+    return ends
 
 
 def _walked(text: str, names: list[str]) -> dict[str, int]:
@@ -47,7 +47,7 @@ def _walked(text: str, names: list[str]) -> dict[str, int]:
             back[inner] = steps[at].get(char, 0)
             queue.append(inner)
         shorter[node] = back[node] if ends[back[node]] is not None else shorter[back[node]]
-    found: dict[str, int] = {}
+    ends_by_name: dict[str, int] = {}
     node = 0
     for end, char in enumerate(text, 1):
         while node and char not in steps[node]:
@@ -56,8 +56,8 @@ def _walked(text: str, names: list[str]) -> dict[str, int]:
         while at:
             name_here = ends[at]
             if name_here is not None:
-                if name_here in found:
+                if name_here in ends_by_name:
                     break  # then the shorter ones are, too
-                found[name_here] = end
+                ends_by_name[name_here] = end
             at = shorter[at]
-    return found
+    return ends_by_name

@@ -31,16 +31,16 @@ class Seen:
 
         Returns None for a new key, which gets `value`, if there is room.
         """
-        key, at, known = self._find(key)
-        if not known and not self.full:
+        key, at, is_present = self._find(key)
+        if not is_present and not self.full:
             self._keys[at], self._values[at] = key, value
             self.count += 1
-        return int(self._values[at]) if known else None
+        return int(self._values[at]) if is_present else None
 
     def get(self, key: int) -> int | None:
         """Returns the value of a key, None where there is none."""
-        _, at, known = self._find(key)
-        return int(self._values[at]) if known else None
+        _, at, is_present = self._find(key)
+        return int(self._values[at]) if is_present else None
 
     def _find(self, key: int) -> tuple[int, int, bool]:
         """Returns the key as it is kept, a slot, and whether the key is there.
@@ -49,6 +49,6 @@ class Seen:
         """
         key = key or 1
         at = key & self._mask
-        while (found := int(self._keys[at])) not in (0, key):
+        while (stored := int(self._keys[at])) not in (0, key):
             at = (at + 1) & self._mask
-        return key, at, found == key
+        return key, at, stored == key

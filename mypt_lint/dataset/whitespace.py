@@ -17,7 +17,7 @@ from mypt_spec.findings import Finding, Fix
 from mypt_spec.table import TokenTable
 
 CODES = frozenset({"MYP608", "MYP609"})
-_SHOWN = 8  # characters that a message shows
+_MOST_CHARACTERS = 8  # characters that a message shows
 
 
 def untidy(record: Any, episode: Episode, table: TokenTable) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def _spaced(text: str, pointer: str) -> Iterator[Finding]:
     if last - first == len(text):
         return
     ends = [
-        f"{verb} {_shown(part)}"
+        f"{verb} {_hex(part)}"
         for verb, part in (("begins with", text[:first]), ("ends in", text[last:]))
         if part
     ]
@@ -72,12 +72,12 @@ def _composed(text: str, pointer: str) -> Iterator[Finding]:
         min(len(text), len(new)),
     )
     end = at + 1
-    while end < min(len(text), at + _SHOWN) and (
+    while end < min(len(text), at + _MOST_CHARACTERS) and (
         combining(text[end]) or _joins(text[at:end], text[end])
     ):
         end += 1
-    seen = text[at:end]
-    message = f'"{seen}" is spelled {_shown(seen)}; in NFC it is {_shown(normalize("NFC", seen))}'
+    part = text[at:end]
+    message = f'"{part}" is spelled {_hex(part)}; in NFC it is {_hex(normalize("NFC", part))}'
     fix = _replaced("write the text in NFC", pointer, new)
     yield Finding(
         "MYP609",
@@ -97,7 +97,7 @@ def _replaced(title: str, pointer: str, text: str) -> Fix:
     return Fix(title, False, patch=({"op": "replace", "path": pointer, "value": text},))
 
 
-def _shown(text: str) -> str:
+def _hex(text: str) -> str:
     """Returns characters by their numbers, which also shows those that nobody sees."""
-    more = f" and {len(text) - _SHOWN} more" if len(text) > _SHOWN else ""
-    return " ".join(f"U+{ord(c):04X}" for c in text[:_SHOWN]) + more
+    beyond = f" and {len(text) - _MOST_CHARACTERS} more" if len(text) > _MOST_CHARACTERS else ""
+    return " ".join(f"U+{ord(c):04X}" for c in text[:_MOST_CHARACTERS]) + beyond

@@ -17,7 +17,7 @@ from mypt_lint.places.json_edit import edited_at_once
 from mypt_spec.findings import RULES, Finding, Fix
 from mypt_spec.patch import apply
 
-_READ = 1 << 24  # code points that proofs of one line or text may read in all
+_MOST_READ = 1 << 24  # code points that proofs of one line or text may read in all
 _LOOKS = 40  # proofs that each line or text may have, however long
 _AGAIN = (
     8  # proofs of fixes at whose places there were new findings when they were made with others
@@ -77,10 +77,10 @@ class Fixer:
 
         Without `fixes`, none is looked for, which takes less time.
         """
-        found = (self.full if fixes else self.blunt).line(
+        items = (self.full if fixes else self.blunt).line(
             line.encode("utf-8"), row=row, filename=""
         )
-        return [item.finding for item in found]
+        return [item.finding for item in items]
 
     def text(self, data: bytes) -> tuple[bytes, Codes]:
         """Returns a serialised text, fixed, and the number of fixes by code."""
@@ -90,8 +90,8 @@ class Fixer:
             return data, Counter()
 
         def look(text: str) -> list[Finding]:
-            found = text_units(self.full, text.encode("utf-8"), "").found
-            return [item.finding for item in found]
+            items = text_units(self.full, text.encode("utf-8"), "").findings
+            return [item.finding for item in items]
 
         after, codes = self.fixed(before, look, _apply_all)
         return after.encode("utf-8"), codes
@@ -107,11 +107,11 @@ class Fixer:
         `look` returns the findings of a text; `make` carries out several fixes at once, if they go
         together.
         """
-        found = look(text)
-        first = codes = Counter(f.code for f in found)
-        looks, again = max(_LOOKS, _READ // (len(text) + 1)), _AGAIN
+        remaining = look(text)
+        first = codes = Counter(f.code for f in remaining)
+        looks, again = max(_LOOKS, _MOST_READ // (len(text) + 1)), _AGAIN
         blamed: set[tuple[str, str]] = set()
-        candidates = self._candidates(found, blamed)
+        candidates = self._candidates(remaining, blamed)
         while looks and (findings := next(candidates, None)):
             if _key(findings[0]) in blamed:
                 again -= 1
@@ -122,22 +122,22 @@ class Fixer:
                 if new == text:
                     continue
                 looks -= 1
-                seen = look(new)
+                after = look(new)
             except ValueError:  # a fix does not fit, or makes what UTF-8 cannot hold
                 continue
-            now = Counter(f.code for f in seen)
+            now = Counter(f.code for f in after)
             if now < codes and (
                 len(findings) == 1 or now <= codes - Counter(f.code for f in findings)
             ):
-                text, found, codes = new, seen, now
-                candidates = self._candidates(found, blamed)
-            elif guilty := _guilty(findings, found, seen) - blamed:
+                text, remaining, codes = new, after, now
+                candidates = self._candidates(remaining, blamed)
+            elif guilty := _guilty(findings, remaining, after) - blamed:
                 blamed |= guilty
-                candidates = self._candidates(found, blamed)
+                candidates = self._candidates(remaining, blamed)
         return text, first - codes
 
     def _candidates(
-        self, found: Iterable[Finding], blamed: Container[tuple[str, str]]
+        self, findings: Iterable[Finding], blamed: Container[tuple[str, str]]
     ) -> Iterator[list[Finding]]:
         """Yields findings whose fixes are tried together: all, then halves, and so on.
 
@@ -146,7 +146,7 @@ class Fixer:
         """
         places: Counter[str] = Counter()
         turns: list[tuple[int, Finding]] = []
-        for finding in filter(self.wants, found):
+        for finding in filter(self.wants, findings):
             turns.append((places[finding.pointer], finding))
             places[finding.pointer] += 1
         ordered = [finding for _, finding in sorted(turns, key=itemgetter(0))]

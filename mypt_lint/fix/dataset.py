@@ -39,7 +39,7 @@ class Repairs:
         self._dropped: dict[str, set[int]] = {}
         self._untidy: dict[str, set[int]] = {}
         for chunk in data.chunks():
-            for item in chunk.found:
+            for item in chunk.findings:
                 rows = (
                     self._dropped
                     if item.finding.code == "MYP601"
@@ -64,11 +64,11 @@ class Repairs:
             return raw, Counter()
 
         def look(text: str) -> list[Finding]:
-            read = episode_of(checker, text.encode("utf-8"))
-            if read is None:
+            parsed = episode_of(checker, text.encode("utf-8"))
+            if parsed is None:
                 raise ValueError("its episode is gone")
-            others = chain(fixer.findings(text, row=row, fixes=False), within(read[1], checker))
-            return [*(replace(f, fix=None) for f in others), *_wanted(fixer, text, *read, row)]
+            others = chain(fixer.findings(text, row=row, fixes=False), within(parsed[1], checker))
+            return [*(replace(f, fix=None) for f in others), *_spacing(fixer, text, *parsed, row)]
 
         text, codes = fixer.fixed(raw.decode("utf-8"), look, edited_at_once)
         line = text.encode("utf-8")
@@ -90,23 +90,25 @@ class Repairs:
         return True
 
 
-def _wanted(
+def _spacing(
     fixer: Fixer, text: str, record: dict[str, Any], episode: Episode, row: int
 ) -> list[Finding]:
     """Returns the changes of a line: selected, not opted out of, and not known to the baseline."""
     checker = fixer.checker
-    found = [f for f in untidy(record, episode, checker.dialect.table) if f.code in checker.codes]
+    findings = [
+        f for f in untidy(record, episode, checker.dialect.table) if f.code in checker.codes
+    ]
     if OPT_OUT in record:
-        found = [
+        findings = [
             f
-            for f in suppressed(record[OPT_OUT], found, checker.codes, complete=False)
+            for f in suppressed(record[OPT_OUT], findings, checker.codes, complete=False)
             if f.code in CODES
         ]
     raw = text.encode("utf-8")
-    items = fixer.full.locate(found, raw, row=row, filename="")
+    items = fixer.full.locate(findings, raw, row=row, filename="")
     chunk = Chunk()
     chunk.add(items, raw, checker.known)
-    return [item.finding for item in chunk.found]
+    return [item.finding for item in chunk.findings]
 
 
 def _digests(checker: Checker, episode: Episode) -> tuple[int, int]:

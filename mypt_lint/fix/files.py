@@ -31,7 +31,7 @@ from mypt_lint.run.plan import Group
 from mypt_spec.findings import RULES
 
 Write = Callable[[bytes], object]
-_HELD = 1 << 20  # bytes of blank lines at the beginning that are kept until a record comes
+_MOST_BLANK = 1 << 20  # bytes of blank lines at the beginning that are kept until a record comes
 
 
 @dataclass(slots=True)
@@ -117,10 +117,10 @@ def fix_sources(
     after = []
     for group in groups:
         fixer, clean_filter = Fixer(group.checker, unsafe), CleanFilter(group.checker)
-        cut = _lines if group.kind == "record" else _text
+        split = _lines if group.kind == "record" else _text
         again = []
         for source in group.sources:
-            pieces = _Pieces(partial(cut, fixer, clean_filter, source, repairs, bar.at))
+            pieces = _Pieces(partial(split, fixer, clean_filter, source, repairs, bar.at))
             try:
                 codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
             except _NotWholeError as why:
@@ -140,19 +140,19 @@ def fix_sources(
 class _Pieces:
     """The pieces of a source, as often as they are asked for (once, of standard input)."""
 
-    def __init__(self, cut: Callable[[], Iterator[Piece]]) -> None:
-        self._cut = cut
+    def __init__(self, split: Callable[[], Iterator[Piece]]) -> None:
+        self._split = split
 
     def __iter__(self) -> Iterator[Piece]:
-        return self._cut()
+        return self._split()
 
 
 def _write(pieces: _Pieces, source: Source, output: str | None) -> Codes:
     codes: Codes = Counter()
     if output is None and all(piece.old == piece.new for piece in pieces):
         return codes
-    taken = [] if output is None or source.stdin or source.stream is not None else [source.path]
-    with Output(output or source.path, taken) as out:
+    inputs = [] if output is None or source.stdin or source.stream is not None else [source.path]
+    with Output(output or source.path, inputs) as out:
         for piece in pieces:
             out.write_bytes(piece.new)
             codes += piece.codes
@@ -162,7 +162,7 @@ def _write(pieces: _Pieces, source: Source, output: str | None) -> Codes:
 def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
     """Writes a unified diff without context, which `patch` and `git apply --unidiff-zero` take."""
     codes: Codes = Counter()
-    gone = 0
+    deleted = 0
     for piece in pieces:
         if piece.old == piece.new:
             continue
@@ -172,8 +172,8 @@ def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
         if piece.row == 0:
             _hunks(write, piece)
             continue
-        gone += not piece.new
-        write(f"@@ -{piece.row} +{piece.row - gone}{'' if piece.new else ',0'} @@\n".encode())
+        deleted += not piece.new
+        write(f"@@ -{piece.row} +{piece.row - deleted}{'' if piece.new else ',0'} @@\n".encode())
         write(_diff_line(b"-", piece.old))
         if piece.new:
             write(_diff_line(b"+", piece.new))
@@ -206,22 +206,22 @@ def _lines(
     repairs: Repairs | None,
     at: Callable[[int], None],
 ) -> Iterator[Piece]:
-    kept = False  # whether a line has come that stays: a file is not emptied
-    held: list[Piece] = []
+    has_records = False  # whether a line has come that stays: a file is not emptied
+    blank: list[Piece] = []
     size = 0  # bytes of these
     for piece in _each_line(fixer, clean_filter, source, repairs, at):
-        if not kept and not piece.new:
-            held.append(piece)
+        if not has_records and not piece.new:
+            blank.append(piece)
             size += len(piece.old)
-            if size <= _HELD:
+            if size <= _MOST_BLANK:
                 continue
-            held = [p._replace(new=p.old, codes=Counter()) for p in held]
-        kept = True
-        yield from held
-        if held[-1:] != [piece]:
+            blank = [p._replace(new=p.old, codes=Counter()) for p in blank]
+        has_records = True
+        yield from blank
+        if blank[-1:] != [piece]:
             yield piece
-        held = []
-    yield from [p._replace(new=p.old, codes=Counter()) for p in held]
+        blank = []
+    yield from [p._replace(new=p.old, codes=Counter()) for p in blank]
 
 
 def _each_line(
@@ -250,22 +250,22 @@ def _each_line(
             and len(lines) - 1 not in {i for i, _ in doubtful}
         ):
             doubtful.append((len(lines) - 1, lines[-1]))
-        gone = (
+        repeated = (
             {i for i in range(len(lines)) if block.first_row + i in dropped} if dropped else set()
         )
         also = {i for i in range(len(lines)) if block.first_row + i in untidy} if untidy else set()
         doubtful = sorted(
-            {**{i: lines[i].removesuffix(b"\n") for i in gone | also}, **dict(doubtful)}.items()
+            {**{i: lines[i].removesuffix(b"\n") for i in repeated | also}, **dict(doubtful)}.items()
         )
-        done = 0
+        written = 0
         for index, raw in doubtful:
             row = block.first_row + index
             new, codes = (
-                (None, Counter({"MYP601": 1})) if index in gone else fixer.line(raw, row=row)
+                (None, Counter({"MYP601": 1})) if index in repeated else fixer.line(raw, row=row)
             )
             if repairs and new is not None and (index in also or (new != raw and repairs.wanted)):
-                new, more = repairs.tidied(fixer, new, row=row)
-                codes += more
+                new, extra = repairs.tidied(fixer, new, row=row)
+                codes += extra
             old = lines[index]
             bare = not old.endswith(b"\n")
             if bare and "MYP013" in fixer.checker.codes and not is_utf16(old):
@@ -274,17 +274,17 @@ def _each_line(
             fresh = b"" if new is None else new + (b"" if bare else b"\n")
             if fresh == old:
                 continue
-            if index > done:
-                yield _same(lines[done:index], block.first_row + done)
+            if index > written:
+                yield _same(lines[written:index], block.first_row + written)
             yield Piece(row, old, fresh, codes)
-            done = index + 1
-        if done < len(lines):
-            yield _same(lines[done:], block.first_row + done)
+            written = index + 1
+        if written < len(lines):
+            yield _same(lines[written:], block.first_row + written)
 
 
 def _tight(data: bytes) -> bytes:
     """Returns lines of JSON without runs of white space, as the layout of an array leaves them."""
-    return _RUN.sub(lambda found: found[1] or b" ", data)
+    return _RUN.sub(lambda match: match[1] or b" ", data)
 
 
 def _same(lines: list[bytes], row: int) -> Piece:

@@ -31,9 +31,9 @@ def edited(line: str, fix: Fix) -> str:
     """
     if fix.edits:
         return apply(line, fix) if not fix.patch else line
-    gone: dict[str, str] = {}  # strings that were removed, and how they were spelled
+    removed: dict[str, str] = {}  # strings that were removed, and how they were spelled
     for operation in fix.patch:
-        line = apply(line, Fix("", False, edits=(_Source(line, gone).edit(operation),)))
+        line = apply(line, Fix("", False, edits=(_Source(line, removed).edit(operation),)))
     return line
 
 
@@ -49,10 +49,10 @@ def edited_at_once(line: str, fixes: Sequence[Fix]) -> str:
     source = _Source(line, {})
     added: dict[int, _Edit] = {}
     for fix in fixes:
-        found, adds_items = _edits_at_once(source, fix)
-        if adds_items and added.setdefault(found[-1][0], found[-1]) != found[-1]:
+        fix_edits, adds_items = _edits_at_once(source, fix)
+        if adds_items and added.setdefault(fix_edits[-1][0], fix_edits[-1]) != fix_edits[-1]:
             raise ValueError("two fixes add items at one place")
-        edits.update(found)
+        edits.update(fix_edits)
     return str(apply(line, Fix("", False, edits=tuple(edits))))
 
 
@@ -61,27 +61,27 @@ def _edits_at_once(source: _Source, fix: Fix) -> tuple[list[_Edit], bool]:
 
     Raises ValueError where operations move the items that others name.
     """
-    found: list[_Edit] = []
-    gone = ""  # the item of an array that was removed: those after it have moved up
+    edits: list[_Edit] = []
+    removed = ""  # the item of an array that was removed: those after it have moved up
     first, last = "", ""  # items that were added: all come before what was the first one's place
     for operation in fix.patch:
-        path = _before(operation["path"], gone) if gone else operation["path"]
+        path = _before(operation["path"], removed) if removed else operation["path"]
         if first:
             if operation["op"] != "add" or path != _next(last):
                 raise ValueError("it moves items of arrays about")
-            at, _, text = found.pop()
-            found.append((at, at, text + source.edit({**operation, "path": first})[2]))
+            at, _, text = edits.pop()
+            edits.append((at, at, text + source.edit({**operation, "path": first})[2]))
             last = path
             continue
         if operation["op"] != "replace" and source._is_item(path):
-            if gone:
+            if removed:
                 raise ValueError("it moves items of arrays about")
             if operation["op"] == "add":
                 first = last = path
             else:
-                gone = path
-        found.append(source.edit({**operation, "path": path}))
-    return found, bool(first)
+                removed = path
+        edits.append(source.edit({**operation, "path": path}))
+    return edits, bool(first)
 
 
 def _next(path: str) -> str:
@@ -89,13 +89,13 @@ def _next(path: str) -> str:
     return f"{array}/{int(index) + 1}"
 
 
-def _before(path: str, gone: str) -> str:
+def _before(path: str, removed: str) -> str:
     """Returns a path as it was before an item of an array was removed."""
-    array, _, index = gone.rpartition("/")
-    token, *rest = path.removeprefix(f"{array}/").split("/")
+    array, _, index = removed.rpartition("/")
+    token, *deeper = path.removeprefix(f"{array}/").split("/")
     if not path.startswith(f"{array}/") or not token.isdecimal() or int(token) < int(index):
         return path
-    return "/".join([array, str(int(token) + 1), *rest])
+    return "/".join([array, str(int(token) + 1), *deeper])
 
 
 def replacement(line: str, fix: Fix) -> tuple[int, int, str] | None:
@@ -114,8 +114,8 @@ def replacement(line: str, fix: Fix) -> tuple[int, int, str] | None:
 class _Source:
     """The places of one line, and one operation on it."""
 
-    def __init__(self, line: str, gone: dict[str, str]) -> None:
-        self.line, self.gone = line, gone
+    def __init__(self, line: str, removed: dict[str, str]) -> None:
+        self.line, self.removed_texts = line, removed
         self.values: dict[str, Item] = {}
         self.keys: dict[str, Item] = {}
         self.inner: dict[str, list[str]] = {}  # pointers of an array's or object's items, in order
@@ -161,7 +161,7 @@ class _Source:
         for other in json_items(removed):
             source = removed[other.start : other.end]
             if other.kind == "value" and source[0] == '"':
-                self.gone[json.loads(source, strict=False)] = source
+                self.removed_texts[json.loads(source, strict=False)] = source
         parent, _, token = path.rpartition("/")
         siblings = self.inner[parent]
         at = int(token) if self.line[self._value(parent).start] == "[" else siblings.index(path)
@@ -188,8 +188,8 @@ class _Source:
         parent, _, token = path.rpartition("/")
         owner, siblings = self._value(parent), self.inner.get(parent, [])
         new = (
-            self.gone[value]
-            if isinstance(value, str) and value in self.gone
+            self.removed_texts[value]
+            if isinstance(value, str) and value in self.removed_texts
             else self._spelled(value)
         )
         if self.line[owner.start] == "{":
@@ -211,8 +211,8 @@ class _Source:
 
     def _space(self, pattern: re.Pattern[str]) -> str:
         """Returns the white space that this line has after a comma or colon."""
-        found = pattern.search(self.line)
-        return found[1] if found else " "
+        match = pattern.search(self.line)
+        return match[1] if match else " "
 
     def _spelled(self, value: Any) -> str:
         comma, colon = f",{self._space(_COMMA)}", f":{self._space(_COLON)}"

@@ -138,22 +138,22 @@ def json_items(text: str) -> Iterator[Item]:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    space = _SPACE.match(text, at)
+    return space.end() if space else at
 
 
 def _scalar_end(text: str, at: int) -> int:
     """Returns the end of the number or word at `at`; -1 if there is none."""
-    found = _SCALAR.match(text, at)
-    return found.end() if found else -1
+    scalar = _SCALAR.match(text, at)
+    return scalar.end() if scalar else -1
 
 
 def _string_end(text: str, at: int) -> int:
     """Returns the offset after the closing quote of the string that opens at `at`, or -1."""
     at += 1
     while True:
-        found = _STRING_RUN.match(text, at)
-        end = found.end() if found else at
+        run = _STRING_RUN.match(text, at)
+        end = run.end() if run else at
         if text.startswith('"', end):
             return end + 1
         if end == at:

@@ -35,7 +35,7 @@ class Places:
     def __init__(self, text: str, *, unique: bool = False) -> None:
         self.text = text
         self._members = Members(text, unique=unique)
-        self._found: dict[str, tuple[Member, bool] | None] = {}
+        self._cached: dict[str, tuple[Member, bool] | None] = {}
         self._scanned = False
         self._root: Node | None = None
         self._children: dict[tuple[Node, str], Node] = {}
@@ -79,13 +79,13 @@ class Places:
         its nearest ancestor, or, without one, of the line without its outer white space. Of a
         repeated key, the value is the last one and the key the second one.
         """
-        if pointer not in self._found:
-            self._found[pointer] = self._members.find(_tokens(pointer))
-        found = self._found[pointer]
-        if found is None:
+        if pointer not in self._cached:
+            self._cached[pointer] = self._members.find(_tokens(pointer))
+        cached = self._cached[pointer]
+        if cached is None:
             start, end, exact = self._among_items(_tokens(pointer), on_key=on_key)
         else:
-            member, exact = found
+            member, exact = cached
             key = member.key if exact and on_key else None
             start, end = key or (member.start, member.end)
         if span is None or not exact or not self.text.startswith('"', start):

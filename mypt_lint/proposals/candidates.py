@@ -31,19 +31,19 @@ from mypt_spec.patch import apply
 # Limits of the search.
 _MOST = 8  # findings of one line or text for which a fix is looked for
 _LONGEST = 1 << 18  # code points of a text
-_Found = list[Finding]
-_Check = Callable[[Any], _Found]
+_Findings = list[Finding]
+_Check = Callable[[Any], _Findings]
 
 
 def candidates_of(
     dialect: Dialect,
     record: Any,
     episode: Episode | None,
-    findings: _Found,
+    findings: _Findings,
     check: _Check,
     *,
     proposals: bool = False,
-) -> _Found:
+) -> _Findings:
     """Returns the findings of a record, with fixes for some that have none.
 
     `check` returns all findings of another record. With `proposals`, those beyond the first few
@@ -51,25 +51,25 @@ def candidates_of(
     """
     if not _any_to_fix(findings) or not isinstance(record, dict):
         return findings
-    looked = _Record(dialect, record, episode, check)
-    found = _with_fixes(findings, looked.fixes, record, check)
-    return [looked.proposed(f) for f in found] if proposals else found
+    proposer = _Record(dialect, record, episode, check)
+    with_fixes = _with_fixes(findings, proposer.fixes, record, check)
+    return [proposer.proposed(f) for f in with_fixes] if proposals else with_fixes
 
 
-def text_candidates(dialect: Dialect, text: str, findings: _Found, check: _Check) -> _Found:
+def text_candidates(dialect: Dialect, text: str, findings: _Findings, check: _Check) -> _Findings:
     """Returns the findings of a serialised text, with fixes for some that have none."""
     if len(text) > _LONGEST or not _any_to_fix(findings):
         return findings
     return _with_fixes(findings, lambda f: _for_text(dialect, text, f), text, check)
 
 
-def _any_to_fix(findings: _Found) -> bool:
+def _any_to_fix(findings: _Findings) -> bool:
     return any(f.fix is None and f.severity == "error" for f in findings)
 
 
 def _with_fixes(
-    findings: _Found, candidates: Callable[[Finding], Iterator[Fix]], data: Any, check: _Check
-) -> _Found:
+    findings: _Findings, candidates: Callable[[Finding], Iterator[Fix]], data: Any, check: _Check
+) -> _Findings:
     """Returns the findings; the first few without a fix have the first candidate that helps."""
     before = Counter(f.code for f in findings)
     tried: dict[str, bool] = {}
@@ -84,12 +84,12 @@ def _with_fixes(
             tried[key] = now < before and now[code] < before[code]
         return tried[key]
 
-    out: _Found = []
-    looked = 0
+    out: _Findings = []
+    errors_tried = 0
     for finding in findings:
         fix = finding.fix
-        if fix is None and finding.severity == "error" and looked < _MOST:
-            looked += 1
+        if fix is None and finding.severity == "error" and errors_tried < _MOST:
+            errors_tried += 1
             fix = next((f for f in candidates(finding) if helps(f, finding.code)), None)
         out.append(finding if fix is finding.fix else replace(finding, fix=fix))
     return out
@@ -103,17 +103,17 @@ class _Record:
     record: dict[str, Any]
     episode: Episode | None
     check: _Check
-    _made: dict[str, tuple[list[Fix], Iterator[Fix]]] = field(default_factory=dict)
+    _fixes_by_pointer: dict[str, tuple[list[Fix], Iterator[Fix]]] = field(default_factory=dict)
     _dropped: dict[str, Fix | None] = field(default_factory=dict)
 
     def fixes(self, finding: Finding) -> Iterator[Fix]:
         """Yields all candidates for a finding. Findings of one place have the same."""
-        if finding.pointer not in self._made:
-            self._made[finding.pointer] = [], self._fixes(finding.pointer)
-        known, more = self._made[finding.pointer]
-        yield from known
-        for fix in more:
-            known.append(fix)
+        if finding.pointer not in self._fixes_by_pointer:
+            self._fixes_by_pointer[finding.pointer] = [], self._fixes(finding.pointer)
+        cached, remaining = self._fixes_by_pointer[finding.pointer]
+        yield from cached
+        for fix in remaining:
+            cached.append(fix)
             yield fix
 
     def _fixes(self, pointer: str) -> Iterator[Fix]:
@@ -143,7 +143,7 @@ class _Record:
 
     @cached_property
     def _turns(self) -> Turns:
-        def look(turn: dict[str, Any]) -> _Found:
+        def look(turn: dict[str, Any]) -> _Findings:
             episode, _ = self.dialect.read(turn)
             return candidates_of(self.dialect, turn, episode, self.check(turn), self.check)
 

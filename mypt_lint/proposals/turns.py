@@ -31,7 +31,7 @@ class Turns:
     dialect: Dialect
     record: dict[str, Any]
     look: Callable[[dict[str, Any]], list[Finding]]
-    _found: dict[int, dict[_Key, Fix]] = field(default_factory=dict)
+    _fixes_by_turn: dict[int, dict[_Key, Fix]] = field(default_factory=dict)
 
     def fix(self, finding: Finding, message: int) -> Fix | None:
         """Returns the fix that a finding in a message has in its turn, if any.
@@ -41,9 +41,11 @@ class Turns:
         turn = bisect_right(self._starts, message) - 1
         if turn < 0 or len(self._starts) < 2:
             return None
-        if turn not in self._found:
-            self._found[turn] = self._fixes(turn) if len(self._found) < self._most else {}
-        return self._found[turn].get((finding.code, finding.pointer, finding.span))
+        if turn not in self._fixes_by_turn:
+            self._fixes_by_turn[turn] = (
+                self._fixes(turn) if len(self._fixes_by_turn) < self._most else {}
+            )
+        return self._fixes_by_turn[turn].get((finding.code, finding.pointer, finding.span))
 
     @property
     def _key(self) -> str:
@@ -63,19 +65,19 @@ class Turns:
     def _fixes(self, turn: int) -> dict[_Key, Fix]:
         messages, starts = self.record[self._key], [*self._starts, None]
         head = messages[: starts[0]]
-        own = messages[starts[turn] : starts[turn + 1]]
+        turn_messages = messages[starts[turn] : starts[turn + 1]]
         by = self._starts[turn] - len(head)
-        found: dict[_Key, Fix] = {}
-        for finding in self.look({**self.record, self._key: head + own}):
+        fixes: dict[_Key, Fix] = {}
+        for finding in self.look({**self.record, self._key: head + turn_messages}):
             if finding.fix is not None:
                 patch = tuple(o | {"path": self._moved(o["path"], by)} for o in finding.fix.patch)
                 key = finding.code, self._moved(finding.pointer, by), finding.span
-                found.setdefault(key, Fix(finding.fix.title, finding.fix.safe, patch=patch))
-        return found
+                fixes.setdefault(key, Fix(finding.fix.title, finding.fix.safe, patch=patch))
+        return fixes
 
     def _moved(self, pointer: str, by: int) -> str:
         """Returns a pointer into a message of a turn as one into the whole record."""
-        owner, index, *rest = pointer.removeprefix("/").split("/", 2)
+        owner, index, *deeper = pointer.removeprefix("/").split("/", 2)
         if owner != self._key or int(index) < self._starts[0]:
             return pointer
-        return "/".join(["", owner, str(int(index) + by), *rest])
+        return "/".join(["", owner, str(int(index) + by), *deeper])

@@ -76,24 +76,26 @@ class TypedTags:
         return states
 
     @cached_property
-    def _own(self) -> dict[str, set[Place]]:
+    def _dialect_places(self) -> dict[str, set[Place]]:
         """Returns by pointer the texts that the model writes."""
         openers = self.dialect.table.openers
-        found: dict[str, set[Place]] = {}
+        places: dict[str, set[Place]] = {}
         for message in self.episode.messages:
             if message.role in openers and openers[message.role].body_by_model:
                 for part in message.parts:
                     if part.kind == "text":
-                        found.setdefault(part.at.pointer, set()).add(part.at)
-        return found
+                        places.setdefault(part.at.pointer, set()).add(part.at)
+        return places
 
     @cached_property
     def _texts(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        indices: dict[str, list[int]] = {}
         for at, event in enumerate(self._events):
-            if event.terminal == TEXT and event.at in self._own.get(event.at.pointer, ()):
-                found.setdefault(event.at.pointer, []).append(at)
-        return found
+            if event.terminal == TEXT and event.at in self._dialect_places.get(
+                event.at.pointer, ()
+            ):
+                indices.setdefault(event.at.pointer, []).append(at)
+        return indices
 
     @cached_property
     def _spans(self) -> dict[str, tuple[int, int]]:
@@ -110,7 +112,7 @@ class TypedTags:
         The position is that of the text among the episode's events; the events are those that it
         spells; `safe` is whether the tags are spelled right.
         """
-        for at in self._texts.get(pointer, ()) if pointer in self._own else ():
+        for at in self._texts.get(pointer, ()) if pointer in self._dialect_places else ():
             run = self._events[at]
             for text, safe in _readings(run.text, self.dialect):
                 pieces = islice(lex(text, self.dialect.table), _TAGS)
@@ -121,27 +123,27 @@ class TypedTags:
     def _dropped(self, at: int, spelled: list[Event], safe: bool) -> Iterator[Fix]:
         """Yields the fix that leaves out tags at the end of a text, if the format writes them."""
         text = self._events[at]
-        kept = len(spelled)
-        while kept and spelled[kept - 1].terminal != TEXT:
-            kept -= 1
+        count = len(spelled)
+        while count and spelled[count - 1].terminal != TEXT:
+            count -= 1
         following = self._tags_after(at)
-        if kept in (0, len(spelled)) or not all(e.terminal in following for e in spelled[kept:]):
+        if count in (0, len(spelled)) or not all(e.terminal in following for e in spelled[count:]):
             return
         pointer, span = text.at
-        given = value_at(self.record, pointer)
-        if not isinstance(given, str):
+        value = value_at(self.record, pointer)
+        if not isinstance(value, str):
             return
         first = span[0] if span else 0
-        new = "".join(e.text for e in spelled[:kept])
-        shown = "".join(e.text for e in spelled[kept:])
+        new = "".join(e.text for e in spelled[:count])
+        dropped = "".join(e.text for e in spelled[count:])
         yield Fix(
-            f"leave out `{shown}`: it is written there anyway",
+            f"leave out `{dropped}`: it is written there anyway",
             safe,
             patch=(
                 {
                     "op": "replace",
                     "path": pointer,
-                    "value": given[:first] + new + given[first + len(text.text) :],
+                    "value": value[:first] + new + value[first + len(text.text) :],
                 },
             ),
         )
@@ -271,8 +273,8 @@ def _title(new: list[dict[str, Any]], old: dict[str, Any], d: Dialect) -> str:
         return f"make it {len(new)} messages: {', '.join(m['role'] for m in new)}"
     if new[0]["role"] != d.adapter.SCHEMA.aliases.get(old["role"], old["role"]):
         return f'make it a message of role "{new[0]["role"]}"'
-    named = " and ".join(f'"{key}"' for key in new[0] if key not in old)
-    return f"move it to {named}" if named else "put it where it belongs"
+    keys = " and ".join(f'"{key}"' for key in new[0] if key not in old)
+    return f"move it to {keys}" if keys else "put it where it belongs"
 
 
 def _message(event: Event) -> str:
@@ -285,9 +287,9 @@ def _readings(text: str, d: Dialect) -> Iterator[tuple[str, bool]]:
     if d.table.literals.search(text):
         yield text, True
     at, out = 0, []
-    while (found := near_miss(text, d.table, at)) is not None:
-        out += [text[at : found.start], found.tag]
-        at = found.end
+    while (near := near_miss(text, d.table, at)) is not None:
+        out += [text[at : near.start], near.tag]
+        at = near.end
     if out:
         yield "".join([*out, text[at:]]), False
 

@@ -44,5 +44,5 @@ def renderer(
     if name not in FORMATS:
         raise ValueError(f"no format is called {name!r}; expected one of {', '.join(FORMATS)}")
     report = importlib.import_module(f"{__name__}.formats.{name}").Report
-    made = report(stream, color=color, width=width) if name == "text" else report(stream)
-    return cast(Renderer, made)
+    result = report(stream, color=color, width=width) if name == "text" else report(stream)
+    return cast(Renderer, result)

@@ -35,7 +35,7 @@ class Cluster:
     """
 
     start: int
-    shown: str
+    text: str
     solid: bool
     width: int = 0
 
@@ -43,24 +43,24 @@ class Cluster:
 def clusters(text: str, display: Display) -> list[Cluster]:
     """Returns the text cut into what must stay together; every character is shown."""
     special = {"\n": display.newline, "\t": display.tab}
-    found: list[Cluster] = []
+    out: list[Cluster] = []
     for at, char in enumerate(text):
-        last = found[-1] if found else None
+        last = out[-1] if out else None
         if HIDDEN.match(char):
-            found.append(Cluster(at, special.get(char) or escape(char), True))
+            out.append(Cluster(at, special.get(char) or escape(char), True))
         elif char.isascii():
-            found.append(Cluster(at, char, False))
-        elif last and not last.solid and _joins(char, last.shown):
-            last.shown += char
+            out.append(Cluster(at, char, False))
+        elif last and not last.solid and _joins(char, last.text):
+            last.text += char
         elif cell_len(char) == 0:
             # It has no cell to share; spelled out, it can be seen and counted.
-            found.append(Cluster(at, escape(char), True))
+            out.append(Cluster(at, escape(char), True))
         else:
-            found.append(Cluster(at, char, False))
-    for cluster in found:
-        cluster.shown = display.printable(cluster.shown)
-        cluster.width = cell_len(cluster.shown)
-    return found
+            out.append(Cluster(at, char, False))
+    for cluster in out:
+        cluster.text = display.printable(cluster.text)
+        cluster.width = cell_len(cluster.text)
+    return out
 
 
 def _joins(char: str, before: str) -> bool:
@@ -79,8 +79,8 @@ def excerpt(snippet: Snippet, display: Display, width: int) -> Excerpt:
 
     There are always a few cells.
     """
-    found = clusters(snippet.text, display)
-    starts, widths, count = [c.start for c in found], [c.width for c in found], len(found)
+    parts = clusters(snippet.text, display)
+    starts, widths, count = [c.start for c in parts], [c.width for c in parts], len(parts)
     begin = min(max(snippet.mark[0], 0), len(snippet.text))
     end = min(max(snippet.mark[1], begin), len(snippet.text))
     # A mark inside a cluster is widened to the whole of it; an empty mark is on the next cluster.
@@ -91,10 +91,10 @@ def excerpt(snippet: Snippet, display: Display, width: int) -> Excerpt:
     if sum(widths) + len(dots) * (snippet.cut_left + snippet.cut_right) > room:
         low, high = _window(widths, first, last, room - 2 * len(dots))
     cut_left, cut_right = snippet.cut_left or low > 0, snippet.cut_right or high < count
-    left, right = dots if cut_left else "", dots if cut_right else ""
+    before, after = dots if cut_left else "", dots if cut_right else ""
     return Excerpt(
-        left + "".join(c.shown for c in found[low:high]) + right,
-        len(left) + sum(widths[low:first]),
+        before + "".join(c.text for c in parts[low:high]) + after,
+        len(before) + sum(widths[low:first]),
         max(1, sum(widths[first : min(last, high)])) if end > begin else 1,
     )
 

@@ -17,7 +17,7 @@ from mypt_cli.errors import UsageError, suggestion
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.report import FORMATS, renderer
 
-SHOWN = 3  # findings of a code in a file that are shown to people
+MOST_SHOWN = 3  # findings of a code in a file that are shown to people
 ADVICE = 7  # more of them, where each has different help
 _FOR_PEOPLE = ("text", "grouped")  # formats that only count equal findings after these
 
@@ -33,7 +33,7 @@ def utf8(stream: TextIO) -> TextIO:
     return stream
 
 
-def wanted(formats: Sequence[str], output: str | None) -> list[tuple[str, str | None]]:
+def outputs_of(formats: Sequence[str], output: str | None) -> list[tuple[str, str | None]]:
     """Returns (format, file) for each format asked for, as in `text` or `sarif=lint.sarif`.
 
     A format without a file goes to `output`, or to standard output (None). Raises UsageError for an
@@ -43,8 +43,8 @@ def wanted(formats: Sequence[str], output: str | None) -> list[tuple[str, str | 
     for item in formats:
         name, _, path = item.partition("=")
         if name not in FORMATS:
-            meant = suggestion(name, FORMATS, f"formats are {', '.join(FORMATS)}")
-            raise UsageError(f"no format is called {name!r}{meant}")
+            hint = suggestion(name, FORMATS, f"formats are {', '.join(FORMATS)}")
+            raise UsageError(f"no format is called {name!r}{hint}")
         out.append((name, path or output))
     places = Counter(os.path.realpath(path) if path else None for _, path in out)
     for place, count in places.items():
@@ -63,12 +63,12 @@ class Outputs:
     def __init__(
         self,
         places: Sequence[tuple[str, str | None]],
-        taken: Sequence[str],
+        inputs: Sequence[str],
         *,
         show_all: bool = False,
     ) -> None:
         self._places, self._show_all = places, show_all
-        self._taken = {os.path.realpath(path) for path in taken}
+        self._inputs = {os.path.realpath(path) for path in inputs}
         self._stack = ExitStack()
         self._reports: list[Any] = []
         self.stream: TextIO | None = None  # that of the first output
@@ -99,7 +99,7 @@ class Outputs:
         self._stack.close()
 
     def _opened(self, path: str) -> TextIO:
-        if os.path.realpath(path) in self._taken:
+        if os.path.realpath(path) in self._inputs:
             raise UsageError(f"{path}: is read from; name another file for the findings")
         try:
             return open(path, "w", encoding="utf-8", newline="")
@@ -117,9 +117,9 @@ class _FirstOfEach:
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name, self._stream = name, stream
         self._file = ""
-        self._seen: Counter[tuple[str, str]] = Counter()  # by code and name
-        self._shown: Counter[tuple[str, str]] = Counter()
-        self._said: set[tuple[str, str]] = set()  # codes and help
+        self._counts: Counter[tuple[str, str]] = Counter()  # by code and name
+        self._printed: Counter[tuple[str, str]] = Counter()
+        self._helps: set[tuple[str, str]] = set()  # codes and help
 
     @cached_property
     def _report(self) -> Any:
@@ -131,11 +131,11 @@ class _FirstOfEach:
             self._file = diagnostic.filename
         finding = diagnostic.finding
         key, advice = (finding.code, finding.name), (finding.code, finding.help)
-        self._seen[key] += 1
-        new = not self._seen[key] - 1 or bool(finding.help and advice not in self._said)
-        if self._shown[key] < SHOWN or (new and self._shown[key] < SHOWN + ADVICE):
-            self._shown[key] += 1
-            self._said.add(advice)
+        self._counts[key] += 1
+        new = not self._counts[key] - 1 or bool(finding.help and advice not in self._helps)
+        if self._printed[key] < MOST_SHOWN or (new and self._printed[key] < MOST_SHOWN + ADVICE):
+            self._printed[key] += 1
+            self._helps.add(advice)
             self._report.finding(diagnostic, brief=not new)
 
     def finish(self, summary: Summary) -> None:
@@ -143,13 +143,13 @@ class _FirstOfEach:
         self._close()
 
     def _close(self) -> None:
-        for (code, name), count in sorted(self._seen.items()):
-            more = count - self._shown[code, name]
-            if more:
-                self._report.more(self._file, code, name, more)
-        self._seen.clear()
-        self._shown.clear()
-        self._said.clear()
+        for (code, name), count in sorted(self._counts.items()):
+            unprinted = count - self._printed[code, name]
+            if unprinted:
+                self._report.more(self._file, code, name, unprinted)
+        self._counts.clear()
+        self._printed.clear()
+        self._helps.clear()
 
 
 class Silent:

@@ -37,8 +37,8 @@ def uri(filename: str) -> tuple[str, bool]:
         raw = name.encode("utf-8", "surrogatepass")
     quoted = quote(raw)
     if "://" in name:
-        scheme, _, rest = quoted.partition("%3A//")
-        return f"{scheme}://{rest}", False
+        scheme, _, path = quoted.partition("%3A//")
+        return f"{scheme}://{path}", False
     if _DRIVE.match(name):
         return "file:///" + quoted, False
     if name.startswith("/"):

@@ -15,24 +15,24 @@ _KEYS = 10  # keys of a rule that statistics name
 def summary_line(summary: Summary) -> str:
     """Returns what the run found: everything that was read is either clean or faulty."""
     units, files = counted(summary.units, summary.unit_name), counted(summary.files, "file")
-    found = [
+    counts = [
         counted(summary.by_severity[s], s)
         for s in ("error", "warning", "info")
         if summary.by_severity[s]
     ]
-    if not found and not summary.faulty:
+    if not counts and not summary.faulty:
         return (
             f"{units} clean ({files})" if summary.units else f"nothing to check: {units} ({files})"
         )
     if not summary.faulty:  # a key that all records have, a file that is cut off
         if not summary.files:  # a folder that holds none yet
-            return f"{', '.join(found)}; no file was checked"
+            return f"{', '.join(counts)}; no file was checked"
         about = "the file" if summary.files == 1 else "whole files"
         clean = f"; {units} clean" if summary.units else ""
-        return f"{', '.join(found)} about {about}{clean} ({files})"
+        return f"{', '.join(counts)} about {about}{clean} ({files})"
     where = f"{summary.faulty} of {units}" if summary.units else units
     return (
-        f"{', '.join(found) or 'faults'} in {where} ({summary.clean} clean, {summary.faulty} "
+        f"{', '.join(counts) or 'faults'} in {where} ({summary.clean} clean, {summary.faulty} "
         f"faulty; {files})"
     )
 
@@ -57,11 +57,11 @@ def statistics(summary: Summary) -> list[str]:
             f"[{touched}]"
         )
         keys = Counter({key: n for (of, key), n in summary.keys.items() if of == code})
-        named = [f'"{key}" {n}' for key, n in keys.most_common(_KEYS)]
-        if named:
+        common = [f'"{key}" {n}' for key, n in keys.most_common(_KEYS)]
+        if common:
             beyond = "" if len(summary.keys) >= MAX_KEYS else f" {len(keys) - _KEYS}"
-            more = f" and{beyond} more" if len(keys) > _KEYS else ""
-            lines.append(f"{'':{count_width}}    keys: {', '.join(named)}{more}")
+            and_more = f" and{beyond} more" if len(keys) > _KEYS else ""
+            lines.append(f"{'':{count_width}}    keys: {', '.join(common)}{and_more}")
     return lines
 
 
@@ -83,15 +83,15 @@ def fixable_line(summary: Summary) -> str:
 
 
 def fixed_line(
-    fixed: Mapping[str, int], left: Mapping[str, int] | None, *, would: bool, files: int
+    fixed: Mapping[str, int], remaining: Mapping[str, int] | None, *, would: bool, files: int
 ) -> str:
-    """Returns what was fixed, in ruff's words; `left` is what remains, if that is known."""
-    count, rest = sum(fixed.values()), sum(left.values()) if left else 0
-    if left is not None:
-        whole = {s: fixed.get(s, 0) + left.get(s, 0) for s in ("error", "warning", "info")}
+    """Returns what was fixed, in ruff's words; `remaining` is what remains, if that is known."""
+    count, total_left = sum(fixed.values()), sum(remaining.values()) if remaining else 0
+    if remaining is not None:
+        total = {s: fixed.get(s, 0) + remaining.get(s, 0) for s in ("error", "warning", "info")}
         return (
-            f"Found {by_severity(whole)} ({count} fixed, {rest} remaining)."
-            if count + rest
+            f"Found {by_severity(total)} ({count} fixed, {total_left} remaining)."
+            if count + total_left
             else "Nothing to fix."
         )
     if not count:

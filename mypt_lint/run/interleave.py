@@ -18,27 +18,27 @@ _OF_THE_FILE = frozenset({"MYP012", "MYP013", METADATA, ONE_LABEL})
 _END: _Place = ("\U0010ffff", 0)
 
 
-def interleaved(chunks: Iterator[Chunk], more: Iterator[Chunk]) -> Iterator[Chunk]:
+def interleaved(chunks: Iterator[Chunk], others: Iterator[Chunk]) -> Iterator[Chunk]:
     """Yields the chunks of the first pass, with the findings of the second in their places.
 
     A line that only the second pass finds fault with was counted as clean: here it is faulty.
     """
-    ahead = _Ahead(more)
+    ahead = _Ahead(others)
     for chunk in chunks:
-        if chunk.found:
-            first, last = _place(chunk.found[0]), _place(chunk.found[-1])
+        if chunk.findings:
+            first, last = _place(chunk.findings[0]), _place(chunk.findings[-1])
             yield from ahead.before(first)
             for extra in ahead.before((last[0], last[1] + 1)):
                 faulty = {
-                    _place(item) for item in chunk.found if item.finding.code not in _OF_THE_FILE
+                    _place(item) for item in chunk.findings if item.finding.code not in _OF_THE_FILE
                 }
-                lines = faulty & {_place(item) for item in extra.found}
+                lines = faulty & {_place(item) for item in extra.findings}
                 extra.summary.faulty -= len(lines)
                 extra.summary.clean += len(lines)
                 chunk.summary.add(extra.summary)
                 chunk.keys |= extra.keys
-                chunk.found += extra.found
-            chunk.found.sort(key=lambda item: item.sort_key)
+                chunk.findings += extra.findings
+            chunk.findings.sort(key=lambda item: item.sort_key)
         yield chunk
     yield from ahead.before(_END)
 
@@ -48,28 +48,28 @@ class _Ahead:
 
     def __init__(self, chunks: Iterator[Chunk]) -> None:
         self._chunks = chunks
-        self._held: list[Diagnostic] = []
+        self._waiting: list[Diagnostic] = []
         self._at = 0
 
     def before(self, place: _Place) -> Iterator[Chunk]:
         """Yields its findings before a place, each counted; their lines are clean no more."""
         while True:
             out = Chunk()
-            while self._at < len(self._held) and _place(self._held[self._at]) < place:
-                out.found.append(self._held[self._at])
+            while self._at < len(self._waiting) and _place(self._waiting[self._at]) < place:
+                out.findings.append(self._waiting[self._at])
                 self._at += 1
-            done = self._at < len(self._held)
-            if not done:
+            has_more = self._at < len(self._waiting)
+            if not has_more:
                 fresh = next(self._chunks, None)
-                done = fresh is None
+                has_more = fresh is None
                 if fresh is not None:
-                    self._held, self._at = fresh.found, 0
+                    self._waiting, self._at = fresh.findings, 0
                     out.keys, out.summary.known = fresh.keys, fresh.summary.known
-            out.summary.tally(out.found)
-            lines = len({_place(item) for item in out.found})
+            out.summary.tally(out.findings)
+            lines = len({_place(item) for item in out.findings})
             out.summary.faulty, out.summary.clean = lines, -lines
             yield out
-            if done:
+            if has_more:
                 return
 
 

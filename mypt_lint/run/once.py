@@ -30,7 +30,7 @@ class Once:
     count: int = 1
 
 
-Held = dict[tuple[str, str], Once]
+OncePerFile = dict[tuple[str, str], Once]
 
 
 def is_once(item: Diagnostic) -> bool:
@@ -39,14 +39,14 @@ def is_once(item: Diagnostic) -> bool:
     return code in OF_THE_FILE or (code == _PROMPT_ONLY and item.dialect == "prompt")
 
 
-def hold(held: Held, item: Diagnostic) -> None:
+def hold(findings: OncePerFile, item: Diagnostic) -> None:
     """Counts a finding."""
     finding = item.finding
     key = finding.code, _same(finding)
-    if key in held:
-        held[key].count += 1
+    if key in findings:
+        findings[key].count += 1
     else:
-        held[key] = Once(item)
+        findings[key] = Once(item)
 
 
 def _same(finding: Finding) -> str:
@@ -56,13 +56,13 @@ def _same(finding: Finding) -> str:
     return finding.message if finding.code in (MIXED, ONE_LABEL) else ""
 
 
-def join(held: Held, more: Held) -> None:
+def join(findings: OncePerFile, later: OncePerFile) -> None:
     """Adds the findings of a later part of the same file."""
-    for key, other in more.items():
-        if key in held:
-            held[key].count += other.count
+    for key, entry in later.items():
+        if key in findings:
+            findings[key].count += entry.count
         else:
-            held[key] = Once(other.first, other.count)
+            findings[key] = Once(entry.first, entry.count)
 
 
 def labels(data: bytes) -> Counter[str]:
@@ -70,27 +70,27 @@ def labels(data: bytes) -> Counter[str]:
     return Counter(label.decode() for label in _LABEL.findall(data))
 
 
-def told(held: Held, records: int) -> list[Diagnostic]:
+def once_findings(findings: OncePerFile, records: int) -> list[Diagnostic]:
     """Returns a finding for each key, one for all records of other shapes, and one for labels.
 
     `records` is the number of lines of the file.
     """
     out = [
         _saying(once.first, f"{once.first.finding.message}: in {_of(once, key, records)}")
-        for (code, key), once in held.items()
+        for (code, key), once in findings.items()
         if code not in (MIXED, ONE_LABEL)
     ]
-    mixed = [once for (code, _), once in held.items() if code == MIXED]
+    mixed = [once for (code, _), once in findings.items() if code == MIXED]
     if mixed:
         counts = ", ".join(f"{once.count} {_shape(once)}" for once in mixed)
         file = mixed[0].first.finding.message.partition("; ")[2]
-        more = counted(sum(once.count for once in mixed) - 1, "more line")
-        said = f"{file}, but here and on {more}: {counts}"
-        out.append(_saying(mixed[0].first, said))
-    labelled = [once for (code, _), once in held.items() if code == ONE_LABEL]
+        and_more = counted(sum(once.count for once in mixed) - 1, "more line")
+        text = f"{file}, but here and on {and_more}: {counts}"
+        out.append(_saying(mixed[0].first, text))
+    labelled = [once for (code, _), once in findings.items() if code == ONE_LABEL]
     if len(labelled) == 1 and labelled[0].count >= _FEW:
-        said = f"all {labelled[0].count} labels are {labelled[0].first.finding.message}"
-        out.append(_saying(labelled[0].first, said))
+        text = f"all {labelled[0].count} labels are {labelled[0].first.finding.message}"
+        out.append(_saying(labelled[0].first, text))
     return out
 
 

@@ -57,8 +57,8 @@ def _parallel(checker: Checker, sources: list[Source], jobs: int) -> Iterator[Ch
             here, there = context.Pipe(duplex=False)
             connections.append(here)
             inherited = connections if method == "fork" else []
-            given = (there, inherited, checker, bare, parts, index, jobs)
-            worker = context.Process(target=_work, args=given, daemon=True)  # type: ignore[attr-defined]
+            worker_args = (there, inherited, checker, bare, parts, index, jobs)
+            worker = context.Process(target=_work, args=worker_args, daemon=True)  # type: ignore[attr-defined]
             worker.start()
             there.close()
             workers.append(worker)
@@ -92,10 +92,10 @@ def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> I
 
 
 def _parts(source: Source) -> list[Part]:
-    found: list[Part] = list(record_ranges(source, size=RANGE))
-    if found:
-        found[-1] = found[-1][0], None  # to the end, even if the file has grown since
-    return found
+    parts: list[Part] = list(record_ranges(source, size=RANGE))
+    if parts:
+        parts[-1] = parts[-1][0], None  # to the end, even if the file has grown since
+    return parts
 
 
 def _range(fast: FastChecker, source: Source, part: Part) -> list[Chunk]:
@@ -121,8 +121,8 @@ def _work(
 ) -> None:
     """Does the share of process `index`, and sends the results, errors too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process stops the others
-    for other in inherited:
-        other.close()  # else no writer notices when the first process is gone
+    for foreign_end in inherited:
+        foreign_end.close()  # else no writer notices when the first process is gone
     number = 0
     try:
         for divisible, _, work in units(checker, sources, parts):
@@ -157,5 +157,5 @@ def _received(connection: Connection) -> list[Chunk]:
         ) from None
     if isinstance(outcome, Exception):
         raise outcome
-    found: list[Chunk] = outcome
-    return found
+    chunks: list[Chunk] = outcome
+    return chunks

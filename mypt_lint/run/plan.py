@@ -145,10 +145,10 @@ class Plan:
         )
         git = self.top["respect-gitignore"] is not False
         self.left_out = LeftOut(exclude, git=git, unreadable=unreadable)
-        found = expand(paths, suffixes=suffixes, left_out=self.left_out)
+        sources = expand(paths, suffixes=suffixes, left_out=self.left_out)
         if say is not None and (line := self.left_out.line()):
             say(line)
-        return found
+        return sources
 
     def sources(self, paths: list[str]) -> list[Source]:
         """Returns the files that paths name, sorted; in folders, those with a fitting suffix."""
@@ -161,15 +161,17 @@ class Plan:
                 suffix for kind in sorted(kinds) for suffix in _SUFFIXES.get(kind, SUFFIXES)
             )
         )
-        found = self.files(paths, suffixes, unreadable=[])
+        out = self.files(paths, suffixes, unreadable=[])
         if len(kinds) > 1:
-            named = {os.path.realpath(path) for path in paths}
-            found = [
+            explicit = {os.path.realpath(path) for path in paths}
+            out = [
                 s
-                for s in found
-                if os.path.realpath(s.path) in named or s.path.startswith("<") or self._fits(s.path)
+                for s in out
+                if os.path.realpath(s.path) in explicit
+                or s.path.startswith("<")
+                or self._fits(s.path)
             ]
-        return sorted(found, key=lambda source: source.path)
+        return sorted(out, key=lambda source: source.path)
 
     def _fits(self, path: str) -> bool:
         bare = path.lower().removesuffix(".gz").removesuffix(".zst")
@@ -185,17 +187,17 @@ class Plan:
         out: list[Group] = []
         checkers: dict[tuple[Any, ...], Checker] = {}
         for source in sources:
-            found = self.resolved(source, say)
+            resolution = self.resolved(source, say)
             vocabulary = self.given.get("vocab")
-            if vocabulary is None and found.own["kind"] == "rows":
+            if vocabulary is None and resolution.own["kind"] == "rows":
                 vocabulary = _prepared_with(source.path)
-            key = (found.own, found.dialect, found.others, vocabulary)
+            key = (resolution.own, resolution.dialect, resolution.others, vocabulary)
             if key not in checkers:
-                checkers[key] = found.checker(vocabulary, known=known, edits=self.edits)
+                checkers[key] = resolution.checker(vocabulary, known=known, edits=self.edits)
             if out and out[-1].checker is checkers[key]:
-                out[-1].sources.append(found.source)
+                out[-1].sources.append(resolution.source)
             else:
-                out.append(Group(checkers[key], [found.source], found.own["kind"]))
+                out.append(Group(checkers[key], [resolution.source], resolution.own["kind"]))
         return out
 
     def dialect_of(self, source: Source, say: Say) -> tuple[str, Settings, Source]:
@@ -203,43 +205,48 @@ class Plan:
 
         Raises UsageError where only the user can say the dialect.
         """
-        own = self.of(source.path)
-        if own["dialect"] != AUTO:
-            own, source = with_shape(own, source, definite=True)
-            if own["records"] == TEXTS and own.origin("dialect") == "default":
+        options = self.of(source.path)
+        if options["dialect"] != AUTO:
+            options, source = with_shape(options, source, definite=True)
+            if options["records"] == TEXTS and options.origin("dialect") == "default":
                 names, source = formats_of_texts(source)
-                own = own.having(dialect=next(iter(names), own["dialect"]))
-            if own["records"] in FOUND and self.of(source.path)["records"] != own["records"]:
-                say(f"{source.path}: {said(own['records'], own['dialect'])}")
-            _check_system(own, own["dialect"], source)
-            return own["dialect"], own, source
-        guess = detect(source, own["kind"], candidates(self.defaults["dialect"]), hidden(own))
+                options = options.having(dialect=next(iter(names), options["dialect"]))
+            if (
+                options["records"] in FOUND
+                and self.of(source.path)["records"] != options["records"]
+            ):
+                say(f"{source.path}: {said(options['records'], options['dialect'])}")
+            _check_system(options, options["dialect"], source)
+            return options["dialect"], options, source
+        guess = detect(
+            source, options["kind"], candidates(self.defaults["dialect"]), hidden(options)
+        )
         if guess.sure:
             say(_guessed(source, guess))
-            return guess.dialect.name, own, guess.source
-        own, name, _, looked, formatless = self.resolved(guess.source, say)
+            return guess.dialect.name, options, guess.source
+        options, name, _, reread, formatless = self.resolved(guess.source, say)
         if formatless:
             raise UsageError(f"{source.path}: these are no records of a dialect: choose --dialect")
-        return name, own, looked
+        return name, options, reread
 
     def format_of(self, source: Source, say: Say) -> tuple[str, Settings, Source]:
         """Returns (dialect or shape, settings, source to read) of the records of a source.
 
         `say` is told what is found.
         """
-        own = self.of(source.path)
-        name = own["dialect"]
-        if name in FOUND or (name != AUTO and own.origin("dialect") != "default"):
-            return name, own, source
+        options = self.of(source.path)
+        name = options["dialect"]
+        if name in FOUND or (name != AUTO and options.origin("dialect") != "default"):
+            return name, options, source
         lines: list[str] = []
-        found = self.resolved(source, lines.append)
-        if found.formatless:
-            shape = found.own["records"]
+        resolution = self.resolved(source, lines.append)
+        if resolution.formatless:
+            shape = resolution.own["records"]
             say(f"{source.path}: {about(shape)}; --from {shape} says so")
-            return shape, own, found.source
+            return shape, options, resolution.source
         for line in lines:
             say(line.replace("--dialect", "--from"))
-        return found.dialect, found.own, found.source
+        return resolution.dialect, resolution.own, resolution.source
 
     def one_dialect(
         self, sources: Sequence[Source], say: Say, *, what: str
@@ -248,15 +255,15 @@ class Plan:
 
         Raises UsageError, which says `what` holds one dialect, where they have several.
         """
-        found = self._dialects_of(sources, say)
+        results = self._dialects_of(sources, say)
         first: dict[Dialect, str] = {}
-        for (name, _, _), source in zip(found, sources, strict=True):
+        for (name, _, _), source in zip(results, sources, strict=True):
             first.setdefault(named_dialect(name), source.path)
         if len(first) > 1:
-            named = ", ".join(f"{path} is {d.name}" for d, path in first.items())
-            raise UsageError(f"{what} holds one dialect: {named}; choose with --dialect")
+            listed = ", ".join(f"{path} is {d.name}" for d, path in first.items())
+            raise UsageError(f"{what} holds one dialect: {listed}; choose with --dialect")
         (dialect,) = first
-        return dialect, [own for _, own, _ in found], [looked for *_, looked in found]
+        return dialect, [settings for _, settings, _ in results], [s for *_, s in results]
 
     def _dialects_of(
         self, sources: Sequence[Source], say: Say
@@ -266,63 +273,69 @@ class Plan:
         Beginnings of many files, and of objects in stores, are read side by side.
         """
         here = [self.dialect_of(source, say) for source in sources[:1]]
-        rest = sources[1:]
-        if len(rest) < _MANY and not any(source.remote for source in rest):
-            return here + [self.dialect_of(source, say) for source in rest]
+        others = sources[1:]
+        if len(others) < _MANY and not any(source.remote for source in others):
+            return here + [self.dialect_of(source, say) for source in others]
         from concurrent.futures import ThreadPoolExecutor  # not loaded at every start
 
-        step = 1 + len(rest) // (_THREADS * 8)
+        step = 1 + len(others) // (_THREADS * 8)
 
         def some(first: int) -> tuple[list[tuple[str, Settings, Source]], list[str]]:
             lines: list[str] = []
-            return [self.dialect_of(s, lines.append) for s in rest[first : first + step]], lines
+            return [self.dialect_of(s, lines.append) for s in others[first : first + step]], lines
 
         with ThreadPoolExecutor(_THREADS) as threads:
-            for found, lines in threads.map(some, range(0, len(rest), step)):
-                here += found
+            for results, lines in threads.map(some, range(0, len(others), step)):
+                here += results
                 for line in lines:
                     say(line)
         return here
 
     def resolved(self, source: Source, say: Say) -> Resolved:
         """Returns how a source is checked; `say` is told what is found."""
-        own = self.of(source.path)
-        wanted, usual = own["records"], self.defaults["dialect"]
-        sure = own["dialect"] != AUTO and own.origin("dialect") != "default"
-        own, source = with_shape(own, source, definite=sure)
-        name = own["dialect"]
-        if own["records"] in FOUND:
-            if own["records"] not in (wanted, OTHER):
-                say(f"{source.path}: {said(own['records'], name if sure else '')}")
-            return Resolved(own, name if sure else DEFAULTS["dialect"], (), source, not sure)
-        _check_system(own, name, source)
+        options = self.of(source.path)
+        requested, usual = options["records"], self.defaults["dialect"]
+        sure = options["dialect"] != AUTO and options.origin("dialect") != "default"
+        options, source = with_shape(options, source, definite=sure)
+        name = options["dialect"]
+        if options["records"] in FOUND:
+            if options["records"] not in (requested, OTHER):
+                say(f"{source.path}: {said(options['records'], name if sure else '')}")
+            return Resolved(options, name if sure else DEFAULTS["dialect"], (), source, not sure)
+        _check_system(options, name, source)
         if name != AUTO:
             names = in_order(usual)
-            if own["kind"] != "record":
-                return Resolved(own, name, (), source)
+            if options["kind"] != "record":
+                return Resolved(options, name, (), source)
             others, source = elsewhere_than(source, mypt_spec.dialect(name), names)
             if others and not sure:
                 name = others[0].name
                 say(f"{source.path}: {either([d.name for d in others])}; --dialect {name} says so")
-                return Resolved(own, name, (), source)
-            return Resolved(own, name, others, source)
-        known = candidates(usual, own["kind"])
-        guess = detect(source, own["kind"], known, hidden(own))
+                return Resolved(options, name, (), source)
+            return Resolved(options, name, others, source)
+        dialects = candidates(usual, options["kind"])
+        guess = detect(source, options["kind"], dialects, hidden(options))
         say(_guessed(source, guess))
-        others = tuple(d for d in known if d is not guess.dialect) if guess.sure else ()
-        return Resolved(own, guess.dialect.name, others, guess.source)
+        others = tuple(d for d in dialects if d is not guess.dialect) if guess.sure else ()
+        return Resolved(options, guess.dialect.name, others, guess.source)
 
 
-def _check_system(own: Settings, name: str, source: Source) -> None:
+def _check_system(options: Settings, name: str, source: Source) -> None:
     """Raises UsageError for a prompt of the command line that would change no record of a source.
 
     Settings may hold for many files, some of which have prompts of their own.
     """
-    if own["system"] is None or own["records"] in FOUND or own.origin("system") != "command line":
+    if (
+        options["system"] is None
+        or options["records"] in FOUND
+        or options.origin("system") != "command line"
+    ):
         return
     of = "a dialect" if name == AUTO else name
-    what = f"{source.path}: --system changes no records of {of}; leave it out"
-    raise UsageError(f"{what}, or name their shape, such as --records openai, to read them by it")
+    message = f"{source.path}: --system changes no records of {of}; leave it out"
+    raise UsageError(
+        f"{message}, or name their shape, such as --records openai, to read them by it"
+    )
 
 
 def _prepared_with(path: str) -> str | None:
@@ -354,13 +367,13 @@ def planned(
     options: argparse.Namespace,
     start: str | None = None,
     usual: Mapping[str, Any] = DEFAULTS,
-    **more: Any,
+    **extra: Any,
 ) -> Plan:
     """Returns the plan that a command line asks for, with the nearest settings from `start` up.
 
-    `usual` holds where nobody says anything; `more` is said by options of other names.
+    `usual` holds where nobody says anything; `extra` is said by options of other names.
     """
-    return Plan(given(options) | more, asked(options, start), usual)
+    return Plan(given(options) | extra, asked(options, start), usual)
 
 
 def given(options: argparse.Namespace) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def _run(checker: Checker, sources: list[Source], kind: str) -> Iterator[Chunk]:
         if kind in ("record", "rows") or (kind == "generation" and _is_jsonl(source.path)):
             yield from check_lines(fast, source, kind=kind)
         else:
-            yield _whole(checker, source, kind)
+            yield _whole_file(checker, source, kind)
 
 
 def check_lines(
@@ -65,9 +65,9 @@ def pieces(
     """
     start, end = part or (0, None)
     base = FAR if start else 0
-    read = blocks if kind == "generation" else record_blocks
+    read_blocks = blocks if kind == "generation" else record_blocks
     last: Block | None = None
-    for block in read(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
+    for block in read_blocks(source, block_size=BLOCK, max_line=MAX_LINE, start=start, end=end):
         yield partial(checked, fast, block, base + block.first_row, source.path, kind)
         last = block
     if end is None:
@@ -86,21 +86,21 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
 
 def _records(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
     """Checks a block of records; `row` is that of its first line."""
-    units, found = fast.block(_whole_lines(block), row=row, filename=path)
+    units, results = fast.block(_complete_lines(block), row=row, filename=path)
     unit = "line" if block.kind == "lines" else "record"
     summary = Summary(units=units, bytes=len(block.data), unit_name=unit)
     chunk = Chunk(summary=summary, position=block.position)
-    known = fast.checker.known
+    baseline = fast.checker.known
     if block.kind != "lines":
-        found = [(raw, placed(_of_records(items), block, row)) for raw, items in found]
+        results = [(raw, placed(_of_records(items), block, row)) for raw, items in results]
     if fast.checker.shape == "kto" and fast.checker.selects(ONE_LABEL):
         hint = "KTO compares good answers with bad ones: add records with the other label"
         first = block.data.partition(b"\n")[0].decode("utf-8", "replace")
         for label, count in labels(block.data).items():
             finding = Finding(ONE_LABEL, label, help=hint)
             item = fast.checker.at(finding, first, 0, len(first), row, path)
-            chunk.held[ONE_LABEL, label] = Once(item, count)
-    return chunk.counted(sum([chunk.add(items, raw, known) for raw, items in found]))
+            chunk.once_per_file[ONE_LABEL, label] = Once(item, count)
+    return chunk.counted(sum([chunk.add(items, raw, baseline) for raw, items in results]))
 
 
 def _of_records(items: list[Diagnostic]) -> list[Diagnostic]:
@@ -111,24 +111,24 @@ def _of_records(items: list[Diagnostic]) -> list[Diagnostic]:
 def _each(
     check: Callable[..., list[Diagnostic]], fast: FastChecker, block: Block, row: int, path: str
 ) -> Chunk:
-    lines = Block(_whole_lines(block), 1, 0).lines()
+    lines = Block(_complete_lines(block), 1, 0).lines()
     chunk = Chunk(summary=Summary(units=len(lines), bytes=len(block.data)), position=block.position)
     faulty = 0
     for i, raw in enumerate(lines):
-        found = check(fast.checker, raw, row=row + i, filename=path)
-        faulty += chunk.add(placed(found, block, row), raw, fast.checker.known)
+        items = check(fast.checker, raw, row=row + i, filename=path)
+        faulty += chunk.add(placed(items, block, row), raw, fast.checker.known)
     return chunk.counted(faulty)
 
 
-def _whole_lines(block: Block) -> bytes:
+def _complete_lines(block: Block) -> bytes:
     """Returns a block without the piece of a line at a damaged end, which is no bad JSON."""
     return block.data[: block.data.rfind(b"\n") + 1] if block.broken else block.data
 
 
 def _too_long(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
     chunk = Chunk(summary=Summary(units=1, bytes=len(block.data)), position=block.position)
-    found = too_long(fast.checker, block, row, path)
-    chunk.add(found, b"%d %b" % (block.too_long, block.data), fast.checker.known)
+    items = too_long(fast.checker, block, row, path)
+    chunk.add(items, b"%d %b" % (block.too_long, block.data), fast.checker.known)
     return chunk.counted(int(not chunk.summary.known))
 
 
@@ -149,15 +149,15 @@ def ended(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
     return chunk.counted(0)
 
 
-def _whole(checker: Checker, source: Source, kind: str) -> Chunk:
+def _whole_file(checker: Checker, source: Source, kind: str) -> Chunk:
     """Checks a serialised text, which is read whole: it may span lines."""
-    data, size, found = whole_text(checker, source)
+    data, size, items = whole_text(checker, source)
     summary = Summary(files=1, bytes=size, unit_name="text", units=1)
-    chunk = Chunk(found, summary, source.size or size)
+    chunk = Chunk(items, summary, source.size or size)
     clean = 0
-    if not found:
+    if not items:
         outcome = (text_units if kind == "text" else generation_units)(checker, data, source.path)
-        chunk.found, summary.units, clean = outcome.found, outcome.units, outcome.clean
+        chunk.findings, summary.units, clean = outcome.findings, outcome.units, outcome.clean
     return chunk.counted(summary.units - clean)
 
 

@@ -31,30 +31,30 @@ _OTHER_MESSAGE_KEYS = ("tool_calls", "function_call", "tool_call_id", "reasoning
 _OF_TEXTS = "MYP3"  # from this code on, findings are about what is said, in any shape
 
 
-def with_shape(own: Settings, source: Source, *, definite: bool) -> tuple[Settings, Source]:
+def with_shape(settings: Settings, source: Source, *, definite: bool) -> tuple[Settings, Source]:
     """Returns settings whose `records` are the shape that was found, and the source to read.
 
     Without a `definite` dialect, records that are as good without one are records of a shape.
     Raises UsageError where both exclude one another.
     """
-    if own["kind"] not in (None, "record"):
-        return own, source
-    wanted, name = own["records"], own["dialect"]
-    if wanted in FOUND and not _reads_others(name):
+    if settings["kind"] not in (None, "record"):
+        return settings, source
+    requested, name = settings["records"], settings["dialect"]
+    if requested in FOUND and not _reads_others(name):
         raise UsageError(
             f"{name} reads its own records alone, because no records.toml describes them: leave "
             "out --records or --dialect"
         )
     native = None if name == AUTO else _reader(name)
-    if wanted not in FOUND and native is not None:
+    if requested not in FOUND and native is not None:
         first, source = beginning(source, least=1)
         if not first or not _errors(native(first[0])):
-            return own, source
-    found, source = beginning(source)
-    shape = wanted if wanted in FOUND else ""
-    if wanted in (None, AUTO) and _reads_others(name):
-        shape = guessed(found, name, definite=definite)
-    return (own.having(records=shape) if shape else own), source
+            return settings, source
+    beginning_records, source = beginning(source)
+    shape = requested if requested in FOUND else ""
+    if requested in (None, AUTO) and _reads_others(name):
+        shape = guessed(beginning_records, name, definite=definite)
+    return (settings.having(records=shape) if shape else settings), source
 
 
 def _reads_others(name: str) -> bool:
@@ -69,13 +69,13 @@ def formats_of_texts(source: Source) -> tuple[tuple[str, ...], Source]:
     """
     from mypt_records.shapes.text import format_of
 
-    found, source = beginning(source)
-    texts = [record.get("text") for record in found if isinstance(record, dict)]
+    records, source = beginning(source)
+    texts = [record.get("text") for record in records if isinstance(record, dict)]
     names = Counter(format_of(text) for text in texts if isinstance(text, str))
     return tuple(name for name, _ in names.most_common() if name), source
 
 
-def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
+def guessed(records: Sequence[object], name: str, *, definite: bool) -> str:
     """Returns the shape that explains records better than dialects do; empty for none.
 
     The dialect `name` is preferred where it is better; if it is `definite`, also where it is as
@@ -83,35 +83,35 @@ def guessed(found: Sequence[object], name: str, *, definite: bool) -> str:
     """
     from mypt_records.shapes import read, shape_of
 
-    shapes = Counter(map(shape_of, found))
+    shapes = Counter(map(shape_of, records))
     none = shapes.pop("", 0)
     shape, count = max(shapes.items(), key=lambda item: item[1], default=("", 0))
     if count <= none:
-        return OTHER if count == 0 and _of_no_format(found, name) else ""
+        return OTHER if count == 0 and _of_no_format(records, name) else ""
     if shape == OTHER:
         return shape
-    native = _natives(found, name)
+    native = _natives(records, name)
     best = sum(
         _WORST if is_native else _errors(read(record, shape).findings)
-        for record, is_native in zip(found, native, strict=True)
+        for record, is_native in zip(records, native, strict=True)
     )
     as_good = best if definite else best - 1  # a dialect that nobody named must be better
-    if name != AUTO and _worse(_reader(name), found, best) <= as_good:
+    if name != AUTO and _worse(_reader(name), records, best) <= as_good:
         return ""
     if best and definite and name != AUTO:
         dialect = mypt_spec.dialect(known_dialect(name))
-        if not any(failures(record, dialect) for record in found):
+        if not any(failures(record, dialect) for record in records):
             return ""  # safe fixes repair all
     most = 1 if definite else best  # errors that another dialect has not
-    others = detectable_dialects() if best else ()
-    return "" if any(_worse(_reader(other), found, best) < most for other in others) else shape
+    names = detectable_dialects() if best else ()
+    return "" if any(_worse(_reader(each), records, best) < most for each in names) else shape
 
 
-def _of_no_format(found: Sequence[object], name: str) -> bool:
+def _of_no_format(values: Sequence[object], name: str) -> bool:
     """Returns whether records have no key that could be the messages of any dialect."""
     names = {*detectable_dialects(), *({name} - {AUTO})}
     keys = {mypt_spec.dialect(known_dialect(each)).adapter.SCHEMA.messages for each in names}
-    records = [record for record in found if isinstance(record, dict)]
+    records = [record for record in values if isinstance(record, dict)]
     return bool(records) and not any(
         key in keys or meant(key, tuple(keys)) for record in records for key in record
     )
@@ -138,19 +138,19 @@ def _reader(name: str) -> Callable[[object], list[Finding]]:
     """Returns what finds how a record is not one of a dialect: by its shape and its turns."""
     dialect = mypt_spec.dialect(known_dialect(name))
 
-    def found(record: object) -> list[Finding]:
+    def findings(record: object) -> list[Finding]:
         try:
             return [f for f in dialect.check(record)[1] if f.code < _OF_TEXTS]
         except Exception:  # the check of the line reports it
             return []
 
-    return found
+    return findings
 
 
-def _worse(check: Callable[[object], list[Finding]], found: Iterable[object], best: int) -> int:
+def _worse(check: Callable[[object], list[Finding]], records: Iterable[object], best: int) -> int:
     """Returns the number of errors of records; not more of them than tell that it is worse."""
     count = 0
-    for record in found:
+    for record in records:
         count += _errors(check(record))
         if count > best:
             break
@@ -182,14 +182,14 @@ def _natives(records: Sequence[object], name: str) -> list[bool]:
     only if nothing in all these records is as other tools write it.
     """
     dialect = None if name == AUTO else mypt_spec.dialect(known_dialect(name))
-    plain = not any(map(_of_other_tools, records))
+    plain = not any(map(_has_foreign_keys, records))
     return [
         (plain and of_a_dialect(record)) or (dialect is not None and _marked(record, dialect))
         for record in records
     ]
 
 
-def _of_other_tools(record: object) -> bool:
+def _has_foreign_keys(record: object) -> bool:
     """Returns whether a record has keys or contents that dialects with code do not have."""
     if not isinstance(record, dict) or not isinstance(record.get("messages"), list):
         return False
@@ -206,8 +206,10 @@ def _marked(record: object, dialect: Dialect) -> bool:
     messages = record.get("messages") if isinstance(record, dict) else None
     if not isinstance(messages, list):
         return False
-    own = dialect.adapter.SCHEMA.roles.keys() - {*ROLES}
+    special = dialect.adapter.SCHEMA.roles.keys() - {*ROLES}
     roles = {
         m.get("role") for m in messages if isinstance(m, dict) and m.get("role").__class__ is str
     }
-    return not own.isdisjoint(roles) or (not _of_other_tools(record) and mentions(record, dialect))
+    return not special.isdisjoint(roles) or (
+        not _has_foreign_keys(record) and mentions(record, dialect)
+    )

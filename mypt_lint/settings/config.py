@@ -129,16 +129,16 @@ class _Bad(Exception):
 _Check = Callable[[Any, str], Any]  # value, path of the file -> value to keep
 
 
-def _section(data: Any, known: Mapping[str, _Check], where: str, path: str) -> dict[str, Any]:
+def _section(data: Any, checks: Mapping[str, _Check], where: str, path: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise UsageError(f"{where}: expected a table, got {data!r}")
     out = {}
     for key, value in data.items():
-        if key not in known:
-            meant = suggestion(key, known, f"settings are {', '.join(known)}", show=json.dumps)
-            raise UsageError(f'{where}: no setting is called "{key}"{meant}')
+        if key not in checks:
+            hint = suggestion(key, checks, f"settings are {', '.join(checks)}", show=json.dumps)
+            raise UsageError(f'{where}: no setting is called "{key}"{hint}')
         try:
-            out[key] = known[key](value, path)
+            out[key] = checks[key](value, path)
         except _Bad as fault:
             raise UsageError(f"{where}: {key} {fault}") from None
         except UnknownRuleError as fault:
@@ -168,8 +168,8 @@ def _dialect(value: Any, path: str) -> str:
 def _one_of(*choices: str) -> _Check:
     def check(value: Any, _: str) -> str:
         if value not in choices:
-            meant = suggestion(str(value), choices, show=repr)
-            raise _Bad(f"must be one of {', '.join(choices)}, got {value!r}{meant}")
+            hint = suggestion(str(value), choices, show=repr)
+            raise _Bad(f"must be one of {', '.join(choices)}, got {value!r}{hint}")
         return str(value)
 
     return check
@@ -200,13 +200,13 @@ def _rules(value: Any, path: str) -> tuple[str, ...]:
 def _severity(value: Any, _: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
         raise _Bad(f'must be a table such as {{"MYP314" = "error"}}, got {value!r}')
-    for wanted in value.values():
-        if wanted not in SEVERITIES:
+    for level in value.values():
+        if level not in SEVERITIES:
             raise _Bad(
-                f"must be one of {', '.join(SEVERITIES)}, got {wanted!r}; to leave a rule out, "
+                f"must be one of {', '.join(SEVERITIES)}, got {level!r}; to leave a rule out, "
                 "ignore it"
             )
-    return tuple(sorted((code, wanted) for word, wanted in value.items() for code in named(word)))
+    return tuple(sorted((code, level) for word, level in value.items() for code in named(word)))
 
 
 def _tools(value: Any, path: str) -> tuple[tuple[str, str, str], ...]:
@@ -215,13 +215,13 @@ def _tools(value: Any, path: str) -> tuple[tuple[str, str, str], ...]:
         return tuple((name, "", "") for name in _list(value, path))
     if not isinstance(value, dict):
         raise _Bad(f"must be a list of names, or a table of them, got {value!r}")
-    found = []
+    tools = []
     for name, schemas in value.items():
         section = _section(
             schemas, {"arguments": _schema, "result": _schema}, f"{short(path)}: tool {name}", path
         )
-        found.append((name, section.get("arguments", ""), section.get("result", "")))
-    return tuple(found)
+        tools.append((name, section.get("arguments", ""), section.get("result", "")))
+    return tuple(tools)
 
 
 def _schema(value: Any, path: str) -> str:
@@ -235,8 +235,8 @@ def _schema(value: Any, path: str) -> str:
         check_schema(value)
         return json.dumps(value)
     except (SchemaError, TypeError, ValueError, RecursionError) as error:
-        what = "cannot be checked" if getattr(error, "unchecked", False) else "is no JSON Schema"
-        raise _Bad(f"{what}: {error}") from None
+        problem = "cannot be checked" if getattr(error, "unchecked", False) else "is no JSON Schema"
+        raise _Bad(f"{problem}: {error}") from None
 
 
 def _metadata(value: Any, path: str) -> tuple[str, ...]:

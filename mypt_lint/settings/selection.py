@@ -12,27 +12,27 @@ class UnknownRuleError(ValueError):
     """A code or name that no rule has."""
 
 
-def named(wanted: str) -> list[str]:
+def named(spelling: str) -> list[str]:
     """Returns the codes that a word means: a code, the beginning of one (`MYP2`), a name, or `all`.
 
     Raises UnknownRuleError.
     """
-    word = wanted.strip()
+    word = spelling.strip()
     if word.lower() == "all":
         return sorted(RULES)
-    found = [code for code in sorted(RULES) if code.startswith(word.upper())] if word else []
-    found = found or [code for code, rule in RULES.items() if rule.name == word.lower()]
-    if not found:
-        known = [*RULES, *(rule.name for rule in RULES.values())]
-        upper = suggestion(word.upper(), known, "`mypt-lint --explain all` lists them")
-        raise UnknownRuleError(f"no rule is called {word!r}{suggestion(word, known) or upper}")
-    return found
+    codes = [code for code in sorted(RULES) if code.startswith(word.upper())] if word else []
+    codes = codes or [code for code, rule in RULES.items() if rule.name == word.lower()]
+    if not codes:
+        names = [*RULES, *(rule.name for rule in RULES.values())]
+        upper = suggestion(word.upper(), names, "`mypt-lint --explain all` lists them")
+        raise UnknownRuleError(f"no rule is called {word!r}{suggestion(word, names) or upper}")
+    return codes
 
 
 def selection(select: Iterable[str] | None, ignore: Iterable[str] | None) -> frozenset[str]:
     """Returns the codes to report. Raises UnknownRuleError."""
-    chosen = frozenset(RULES) if not select else _all(select)
-    return chosen - _all(ignore or ())
+    selected = frozenset(RULES) if not select else _all(select)
+    return selected - _all(ignore or ())
 
 
 def chosen(groups: Iterable[str]) -> tuple[str, ...]:

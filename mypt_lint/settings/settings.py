@@ -42,10 +42,10 @@ class Settings:
         """Returns the severities that fail a check."""
         return SEVERITIES[SEVERITIES.index(self["fail-on"] or "error") :]
 
-    def having(self, **found: Any) -> Settings:
+    def having(self, **changes: Any) -> Settings:
         """Returns the settings with values that were found in a file."""
-        values = dict(self.values) | found
-        origins = dict(self.origins) | dict.fromkeys(found, "found")
+        values = dict(self.values) | changes
+        origins = dict(self.origins) | dict.fromkeys(changes, "found")
         return Settings(tuple(sorted(values.items())), tuple(sorted(origins.items())))
 
     def judging(self, usual: Mapping[str, Any]) -> Settings:
@@ -94,18 +94,18 @@ def settings(
     )
 
 
-def _sum(key: str, before: Any, more: Any) -> Any:
+def _sum(key: str, before: Any, later: Any) -> Any:
     if key == "exclude":
-        return (*before, *more)
+        return (*before, *later)
     if key in ("ignore", "metadata"):
-        return tuple(sorted({*before, *more}))
-    known = {item[0]: item for item in before} | {item[0]: item for item in more}
-    return tuple(known.values())
+        return tuple(sorted({*before, *later}))
+    by_name = {item[0]: item for item in before} | {item[0]: item for item in later}
+    return tuple(by_name.values())
 
 
 def _toml(key: str, value: Any) -> str:
     if key == "severity":
-        return "{ " + ", ".join(f"{code} = {json.dumps(wanted)}" for code, wanted in value) + " }"
+        return "{ " + ", ".join(f"{code} = {json.dumps(level)}" for code, level in value) + " }"
     if key == "metadata":
         return "{ keys = " + json.dumps(list(value), ensure_ascii=False) + " }"
     if key == "tools":

@@ -34,8 +34,8 @@ def bounded(work: Callable[..., T], *args: Any) -> T:
     # A forked process has everything loaded.
     context = get_context("fork" if "fork" in get_all_start_methods() else "spawn")
     here, there = context.Pipe(duplex=False)
-    given = (there, (MEMORY, SECONDS), work, args)
-    child = context.Process(target=_work, args=given, daemon=True)  # type: ignore[attr-defined]
+    worker_args = (there, (MEMORY, SECONDS), work, args)
+    child = context.Process(target=_work, args=worker_args, daemon=True)  # type: ignore[attr-defined]
     child.start()
     there.close()
     try:

@@ -26,7 +26,7 @@ from mypt_lint.template.values import (
     values,
 )
 
-_SHOWN = 60
+_EXCERPT = 60
 _TAG = re.compile(
     r"<[|｜][^|｜<>\s]+[|｜]?>|</?[A-Za-z_][\w.-]*[|｜]?>|\[/?[A-Z_]+\]|\[[|｜][^|｜\[\]\s]+[|｜]\]"
 )
@@ -39,8 +39,8 @@ class Case:
     name: str
     record: dict[str, Any]
     render: Render
-    whole: Rendered
-    found: tuple[Value, ...]
+    output: Rendered
+    values: tuple[Value, ...]
     spans: tuple[tuple[Value, tuple[int, int]], ...]  # of those that are written
     moved: tuple[tuple[Value, tuple[int, int]], ...]  # of those that are written elsewhere
     parts: dict[tuple[int, bool], Rendered | None] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Case:
     def missing(self) -> list[Value]:
         """Returns the values that are not in the text."""
         written = {value for value, _ in (*self.spans, *self.moved)}
-        return [value for value in self.found if value not in written]
+        return [value for value in self.values if value not in written]
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -77,12 +77,12 @@ class Case:
             prompt, trained = self.part(at, prompt=True), self.rendered(at + 1)
             if message["role"] != "assistant" or prompt is None or trained is None:
                 continue
-            at_all = places(list(self.found), trained.text)
+            at_all = places(list(self.values), trained.text)
             spans = [s for v, s in at_all if v.message == at and v.kind in BY_MODEL]
             if spans:
-                what = "a call" if message.get("tool_calls") else "an answer"
+                description = "a call" if message.get("tool_calls") else "an answer"
                 end = max(end for _, end in spans)
-                answers.append(Answer(at, what, prompt, trained, spans[0][0], end))
+                answers.append(Answer(at, description, prompt, trained, spans[0][0], end))
         return answers
 
 
@@ -94,7 +94,7 @@ class Answer:
     """
 
     at: int
-    what: str
+    description: str
     prompt: str
     trained: Rendered
     start: int
@@ -110,12 +110,12 @@ class Fault:
     message: str
 
 
-def case(record: dict[str, Any], render: Render, whole: Rendered) -> Case:
+def case(record: dict[str, Any], render: Render, output: Rendered) -> Case:
     """Returns the case of a record of the shipped file."""
-    found = values(record["messages"], record.get("tools"))
-    spans = places(found, whole.text)
-    elsewhere = tuple(moved(found, whole.text, spans))
-    return Case(record["_name"], record, render, whole, tuple(found), tuple(spans), elsewhere)
+    items = values(record["messages"], record.get("tools"))
+    spans = places(items, output.text)
+    elsewhere = tuple(moved(items, output.text, spans))
+    return Case(record["_name"], record, render, output, tuple(items), tuple(spans), elsewhere)
 
 
 def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
@@ -133,7 +133,7 @@ def faults(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
 def _vanished(case: Case) -> Iterator[Fault]:
     """Yields the values that are not in the text."""
     declared = any(value.kind == "declared tool" for value, _ in case.spans)
-    text, blanks = case.whole.text, " ".join(case.whole.text.split())
+    text, blanks = case.output.text, " ".join(case.output.text.split())
     for value in case.missing:
         if value.text.strip() not in text and " ".join(value.text.split()) in blanks:
             message = f"white space inside of the {value.kind} {quoted(value.text)} is changed"
@@ -151,7 +151,7 @@ def _vanished(case: Case) -> Iterator[Fault]:
 
 def _changed(case: Case) -> Iterator[Fault]:
     """Yields what is written in another way than it was given."""
-    text = case.whole.text
+    text = case.output.text
     for value, _ in case.spans if case.record.get("_blanks") else ():
         if not any(spelled in text for spelled in spellings(value.text)):
             subject = "white space around texts"
@@ -159,21 +159,23 @@ def _changed(case: Case) -> Iterator[Fault]:
     yield from _blanks(case) if case.record.get("_blanks") else ()
     if case.record.get("_text"):
         for call in (c for m in case.messages for c in m.get("tool_calls") or ()):
-            given = call["function"]["arguments"]
-            if json.dumps(given) in text:
-                message = f"arguments given as JSON text are quoted again: {json.dumps(given)}"
+            arguments = call["function"]["arguments"]
+            if json.dumps(arguments) in text:
+                message = f"arguments given as JSON text are quoted again: {json.dumps(arguments)}"
                 yield Fault("MYP714", "arguments as text", message)
 
 
 def _blanks(case: Case) -> Iterator[Fault]:
     """Yields more white space than was given, in comparison with the same texts without any."""
-    given = sum(len(value.text) - len(value.text.strip()) for value in case.found)
+    allowed = sum(len(value.text) - len(value.text.strip()) for value in case.values)
     bare = [{**m, "content": _stripped(m["content"])} for m in case.messages]
     out = case.render(bare, case.record.get("tools"))
-    texts = [case.whole.text, out.text] if isinstance(out, Rendered) else ["", ""]
-    written, own = (sum(map(str.isspace, text)) for text in texts)
-    if written - own > given:
-        message = f"texts with {given} blanks around them are written with {written - own} of them"
+    texts = [case.output.text, out.text] if isinstance(out, Rendered) else ["", ""]
+    written, plain = (sum(map(str.isspace, text)) for text in texts)
+    if written - plain > allowed:
+        message = (
+            f"texts with {allowed} blanks around them are written with {written - plain} of them"
+        )
         yield Fault("MYP714", "more white space around texts", message)
 
 
@@ -188,7 +190,7 @@ def _rounds(case: Case) -> Iterator[Fault]:
 
     The last answer may have more in front of it: some formats write an empty thought there.
     """
-    seen: dict[tuple[str, str], str] = {}
+    first_between: dict[tuple[str, str], str] = {}
     spans = [(value, span) for value, span in case.spans if value.message >= 0]
     users = [i for i, m in enumerate(case.messages) if m["role"] == "user"]
     for (before, (_, start)), (after, (end, _)) in pairwise(spans):
@@ -196,14 +198,14 @@ def _rounds(case: Case) -> Iterator[Fault]:
             continue
         if any(start <= a < end for _, (a, _) in case.moved):
             continue  # which is said already
-        between = bare(case, case.whole.text[start:end])
+        between = bare(case, case.output.text[start:end])
         between = re.sub(r"\b\d+\b", "1", between)  # what counts the rounds
-        first = seen.setdefault((before.kind, after.kind), between)
-        if between != first and not (after.message > users[-1] and _more(between, first)):
-            at, given, other = difference(between, first)
+        first = first_between.setdefault((before.kind, after.kind), between)
+        if between != first and not (after.message > users[-1] and _adds(between, first)):
+            at, here, in_first = difference(between, first)
             message = (
-                f"between {before.kind} and {after.kind}, {quoted(given)} follows {at} characters "
-                f"after character {start}, and {quoted(other)} in the first round"
+                f"between {before.kind} and {after.kind}, {quoted(here)} follows {at} characters "
+                f"after character {start}, and {quoted(in_first)} in the first round"
             )
             yield Fault("MYP715", f"{before.kind} to {after.kind}", message)
 
@@ -216,11 +218,11 @@ def _prefixes(case: Case) -> Iterator[Fault]:
         if case.messages[count]["role"] != "user":
             continue
         part = case.part(count)
-        if part is not None and not case.whole.text.startswith(part):
-            at, given, other = difference(part, case.whole.text)
+        if part is not None and not case.output.text.startswith(part):
+            at, here, in_all = difference(part, case.output.text)
             message = (
                 f"{count} messages give other text than at the beginning of all "
-                f"{len(case.messages)}: at character {at} {quoted(given)}, and {quoted(other)}"
+                f"{len(case.messages)}: at character {at} {quoted(here)}, and {quoted(in_all)}"
             )
             yield Fault("MYP716", "prefix", message)
             return
@@ -228,26 +230,26 @@ def _prefixes(case: Case) -> Iterator[Fault]:
 
 def _answer(case: Case, answer: Answer, stops: frozenset[str]) -> Iterator[Fault]:
     """Yields what is wrong around an answer or a call: the prompt before it, the end after it."""
-    prompt, trained, what = answer.prompt, answer.trained.text, answer.what
+    prompt, trained, kind = answer.prompt, answer.trained.text, answer.description
     if not trained.startswith(prompt):
         if not _forgotten(case, prompt, trained):
-            i, given, other = difference(prompt, trained)
+            i, in_prompt, in_trained = difference(prompt, trained)
             message = (
-                f"the generation prompt before {what} is not how the trained text begins: at "
-                f"character {i} {quoted(given)}, trained on {quoted(other)}"
+                f"the generation prompt before {kind} is not how the trained text begins: at "
+                f"character {i} {quoted(in_prompt)}, trained on {quoted(in_trained)}"
             )
-            yield Fault("MYP717", f"before {what}", message)
+            yield Fault("MYP717", f"before {kind}", message)
     elif not trained[len(prompt) : answer.start].strip() and _ended(case, answer, stops):
-        message = f"the prompt before {what} ends with the stop token: {quoted(prompt[-_SHOWN:])}"
-        yield Fault("MYP717", f"end before {what}", message)
+        message = f"the prompt before {kind} ends with the stop token: {quoted(prompt[-_EXCERPT:])}"
+        yield Fault("MYP717", f"end before {kind}", message)
     end = trained[answer.end :]
     if stops and not any(stop in end for stop in stops):
-        wanted = " or ".join(sorted(map(quoted, stops)))
-        message = f"after {what} stands {quoted(end)}, without the stop token {wanted}"
-        yield Fault("MYP718", f"after {what}", message)
-    elif not end.strip() and what != "a call":
+        expected = " or ".join(sorted(map(quoted, stops)))
+        message = f"after {kind} stands {quoted(end)}, without the stop token {expected}"
+        yield Fault("MYP718", f"after {kind}", message)
+    elif not end.strip() and kind != "a call":
         blank = f"nothing but white space, {quoted(end)}," if end else "nothing"
-        yield Fault("MYP718", f"after {what}", f"{blank} is written after {what} to end it")
+        yield Fault("MYP718", f"after {kind}", f"{blank} is written after {kind} to end it")
 
 
 def _forgotten(case: Case, prompt: str, trained: str) -> bool:
@@ -255,7 +257,7 @@ def _forgotten(case: Case, prompt: str, trained: str) -> bool:
 
     The format forgets it on purpose, which is said of the whole conversation.
     """
-    thoughts = [v.text.strip() for v in case.found if v.kind in ("thought", "earlier thought")]
+    thoughts = [v.text.strip() for v in case.values if v.kind in ("thought", "earlier thought")]
     return any(text in prompt and text not in trained for text in thoughts)
 
 
@@ -275,39 +277,39 @@ def headers(cases: list[Case]) -> Iterator[tuple[Case, Fault]]:
     What is written before answers, thoughts and calls alike is no choice of the model. After
     questions and after results it is compared apart.
     """
-    found: dict[str, list[tuple[Case, str, str]]] = {}
+    openers: dict[str, list[tuple[Case, str, str]]] = {}
     for case in cases:
         for answer in case.answers:
             prompt, text = answer.prompt, answer.trained.text
             if answer.at and prompt == case.part(answer.at) and text.startswith(prompt):
                 opener = text[len(prompt) : answer.start]
                 role = case.messages[answer.at - 1]["role"]
-                found.setdefault(role, []).append((case, answer.what, opener))
-    for role, items in found.items():
+                openers.setdefault(role, []).append((case, answer.description, opener))
+    for role, items in openers.items():
         first, last = min(texts := [opener for _, _, opener in items]), max(texts)
         shared = re.sub(r"[<\[][^<>\[\]\s]*$", "", first[: difference(first, last)[0]])
-        if shared.strip() and any(what == "an answer" for _, what, _ in items):
-            for case, what, opener in items:
+        if shared.strip() and any(kind == "an answer" for _, kind, _ in items):
+            for case, kind, opener in items:
                 message = (
                     f"add_generation_prompt adds nothing, but trained text has {quoted(opener)} "
-                    f"before {what}"
+                    f"before {kind}"
                 )
-                yield case, Fault("MYP717", f"before {what} after {role}", message)
+                yield case, Fault("MYP717", f"before {kind} after {role}", message)
 
 
 def _marks(case: Case, stops: frozenset[str]) -> Iterator[Fault]:
     """Yields where `{% generation %}` encloses other text than the model writes."""
-    spans = case.whole.spans
+    spans = case.output.spans
     if spans is None:
         return
-    text, last = case.whole.text, len(case.messages) - 1
+    text, last = case.output.text, len(case.messages) - 1
     yield from _marked_headers(case)
     # The name of a call that is left out is found elsewhere, such as in the header of its result.
-    cut = {value.message for value in case.missing if value.kind == "argument"}
+    incomplete = {value.message for value in case.missing if value.kind == "argument"}
     for value, (start, end) in case.spans:
         inside = any(a <= start and end <= b for a, b in spans)
         touched = any(a < end and start < b for a, b in spans)
-        if value.kind in BY_MODEL and not inside and value.message not in cut:
+        if value.kind in BY_MODEL and not inside and value.message not in incomplete:
             message = f"the {value.kind} {quoted(value.text)} is outside of {{% generation %}}"
             yield Fault("MYP719", value.kind, message)
         elif value.kind in NOT_BY_MODEL and touched:
@@ -357,25 +359,27 @@ def injected(case: Case, tokens: list[str]) -> Fault | None:
     return None
 
 
-def tokens(case: Case, given: dict[str, str], assumed: frozenset[str] = frozenset()) -> list[str]:
+def tokens(
+    case: Case, named_tokens: dict[str, str], assumed: frozenset[str] = frozenset()
+) -> list[str]:
     """Returns what the template writes around the values that looks like a special token.
 
     Not those that are only assumed.
     """
-    text = bare(case, case.whole.text)
+    text = bare(case, case.output.text)
     tags = _TAG.findall(text)
-    tags += [token for token in given.values() if token and token in text]
+    tags += [token for token in named_tokens.values() if token and token in text]
     return [token for token in dict.fromkeys(tags) if token not in assumed]
 
 
 def bare(case: Case, text: str) -> str:
     """Returns a text without the values in it, such as the id of a call before a result."""
-    for value in case.found:
+    for value in case.values:
         text = text.replace(value.text.strip(), "…")
     return text
 
 
-def _more(text: str, less: str) -> bool:
+def _adds(text: str, less: str) -> bool:
     """Returns whether a text is another one with something put in at one place."""
     at = difference(text, less)[0]
     return len(text) > len(less) and text.endswith(less[at:])
@@ -394,5 +398,5 @@ def difference(one: str, other: str) -> tuple[int, str, str]:
 
 
 def quoted(text: str) -> str:
-    cut = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-    return json.dumps(cut, ensure_ascii=False)
+    excerpt = text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"
+    return json.dumps(excerpt, ensure_ascii=False)

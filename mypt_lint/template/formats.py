@@ -47,8 +47,8 @@ class Format:
 
     def record(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """Returns a conversation as a record of the dialect; None where it has no place for it."""
-        given = {key: record[key] for key in record if key[0] != "_"}
-        tries = (converter.record(given) for converter in self._converters)
+        public = {key: record[key] for key in record if key[0] != "_"}
+        tries = (converter.record(public) for converter in self._converters)
         out = next((out for out in tries if out.record is not None), None)
         return None if out is None or out.losses else out.record
 
@@ -59,9 +59,9 @@ class Format:
         return [*first, *record["messages"]]
 
     def faults(
-        self, text: Rendered, own: dict[str, Any] | None, *, complete: bool = True
+        self, text: Rendered, record: dict[str, Any] | None, *, complete: bool = True
     ) -> Iterable[Fault]:
-        """Yields how a text differs from the format; `own` is the record of its conversation.
+        """Yields how a text differs from the format; `record` is the record of its conversation.
 
         Without `complete`, the text need only be the beginning of a legal one, as a prompt is.
         """
@@ -72,22 +72,26 @@ class Format:
         error = next((f for f in findings if f.severity == "error"), None)
         if episode is None or error:
             at = error.span[0] if error and error.span else 0
-            said = error.message if error else "it is no episode"
+            why = error.message if error else "it is no episode"
             here = quoted(text.text[at:])
-            yield Fault("MYP722", "legal", f"no legal {name} at character {at}, {here}: {said}")
+            yield Fault("MYP722", "legal", f"no legal {name} at character {at}, {here}: {why}")
             return
-        read = None if own is None else self.dialect.read(own)[0]
+        parsed = None if record is None else self.dialect.read(record)[0]
         # A template may keep earlier thoughts, or forget them as the official one does.
-        wanted = [] if read is None else [read, *self.dialect.trained(read, history="official")]
-        if wanted and episode not in wanted:
+        forms = (
+            [] if parsed is None else [parsed, *self.dialect.trained(parsed, history="official")]
+        )
+        if forms and episode not in forms:
             layouts = [
                 self.dialect.serialize(one, layout=layout)
-                for one in wanted
+                for one in forms
                 for layout in self.dialect.table.layouts
             ]
-            nearest = max(layouts, key=lambda other: difference(text.text, other)[0])
-            at, given, other = difference(text.text, nearest)
-            message = f"at character {at} stands {quoted(given)}, and {name} writes {quoted(other)}"
+            nearest = max(layouts, key=lambda ours: difference(text.text, ours)[0])
+            at, written, ours = difference(text.text, nearest)
+            message = (
+                f"at character {at} stands {quoted(written)}, and {name} writes {quoted(ours)}"
+            )
             yield Fault("MYP722", "serializer", message)
         elif text.spans is not None:
             yield from self._mask(episode, text)
@@ -104,9 +108,9 @@ class Format:
             for i, char in enumerate(text.text)
             if not char.isspace()
         ]
-        for (_, wanted), (at, given) in zip(ours, marked, strict=False):
-            if wanted != given:
-                where, mask = ("outside", "is") if wanted else ("inside", "is not")
+        for (_, expected), (at, is_marked) in zip(ours, marked, strict=False):
+            if expected != is_marked:
+                where, mask = ("outside", "is") if expected else ("inside", "is not")
                 message = (
                     f"at character {at}, {quoted(text.text[at:])} is {where} of "
                     f"{{% generation %}}, and {mask} trained by the loss mask"

@@ -32,7 +32,7 @@ _BOUNDED = "find the loop, power or multiplication that grows without a bound"
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Outcome:
     """What the conversations showed: faults with the number and name of their conversation."""
 
     cases: list[Case]
@@ -47,16 +47,16 @@ def lint_template(
 
     `codes` are those that are reported, `severities` those that settings say.
     """
-    known = None if dialect is None else Format(dialect)
+    style = None if dialect is None else Format(dialect)
     rows = [json.loads(line) for line in CONVERSATIONS.read_text(encoding="utf-8").splitlines()]
     sandbox()  # loaded here, once for all
     for template in load(path):
         try:
-            findings, faulty = bounded(_check, template, rows, known)
+            findings, faulty = bounded(_check, template, rows, style)
         except OutOfBoundsError as error:
             message = f"it renders nothing: rendering was stopped after {error}"
             findings, faulty = [(Finding("MYP710", message, help=_BOUNDED), 1)], []
-        found = [
+        findings_at = [
             _diagnostic(
                 template,
                 finding,
@@ -67,54 +67,54 @@ def lint_template(
             for finding, line in findings
             if finding.code in codes
         ]
-        chunk = Chunk(found, Summary(files=1, units=len(rows), unit_name="conversation"))
+        chunk = Chunk(findings_at, Summary(files=1, units=len(rows), unit_name="conversation"))
         yield chunk.counted(len({number for number, code in faulty if number and code in codes}))
 
 
 def _check(
-    template: Template, rows: list[dict[str, Any]], known: Format | None
+    template: Template, rows: list[dict[str, Any]], style: Format | None
 ) -> tuple[list[tuple[Finding, int]], list[tuple[int, str]]]:
     """Returns findings with their lines, and the numbers of conversations with codes."""
-    seen = _look(template, rows, known)
-    faulty = [(number, fault.code) for number, _, fault in seen.faults]
-    return list(_findings(seen, template)), faulty
+    out = _look(template, rows, style)
+    faulty = [(number, fault.code) for number, _, fault in out.faults]
+    return list(_findings(out, template)), faulty
 
 
-def _look(template: Template, rows: list[dict[str, Any]], known: Format | None) -> _Seen:
-    template = known.named(template) if known else template
+def _look(template: Template, rows: list[dict[str, Any]], style: Format | None) -> _Outcome:
+    template = style.named(template) if style else template
     render = renderer(template)
     rows, outcomes = _in_its_form(rows, render)
-    seen, own_text = _Seen([], [], {}), literals(template)
+    out, literal_text = _Outcome([], [], {}), literals(template)
     for number, (row, outcome) in enumerate(zip(rows, outcomes, strict=True), 1):
         name = row["_name"]
-        own = known.record(row) if known else None
-        if isinstance(outcome, Failed) and known and own:
-            theirs = known.rendered(render, own)
+        native = style.record(row) if style else None
+        if isinstance(outcome, Failed) and style and native:
+            theirs = style.rendered(render, native)
             outcome = theirs if isinstance(theirs, Rendered) else outcome
-            found = list(known.faults(theirs, own)) if isinstance(theirs, Rendered) else []
+            new = list(style.faults(theirs, native)) if isinstance(theirs, Rendered) else []
         elif isinstance(outcome, Rendered):
-            seen.cases.append(here := case(row, render, outcome))
-            found = [*faults(here, template.stops), *garbled(here, own_text)]
-            if known:  # whose loss mask says what is marked
-                found = [fault for fault in found if fault.subject != "header"]
-            whole = row["messages"][-1]["role"] == "assistant"
-            found += known.faults(outcome, own, complete=whole) if known else []
+            out.cases.append(here := case(row, render, outcome))
+            new = [*faults(here, template.stops), *garbled(here, literal_text)]
+            if style:  # whose loss mask says what is marked
+                new = [fault for fault in new if fault.subject != "header"]
+            is_complete = row["messages"][-1]["role"] == "assistant"
+            new += style.faults(outcome, native, complete=is_complete) if style else []
         else:
-            found = []
+            new = []
         if isinstance(outcome, Failed):
             code = "MYP712" if outcome.refused else "MYP711"
             fault = Fault(code, outcome.message, outcome.message)
-            found = [fault]
+            new = [fault]
             if outcome.line:
-                seen.lines[fault] = outcome.line
-        seen.faults.extend((number, name, fault) for fault in found)
+                out.lines[fault] = outcome.line
+        out.faults.extend((number, name, fault) for fault in new)
     numbers = {row["_name"]: number for number, row in enumerate(rows, 1)}
-    seen.faults.extend((numbers[one.name], one.name, fault) for one, fault in headers(seen.cases))
-    if seen.cases:
-        first = seen.cases[0]
+    out.faults.extend((numbers[one.name], one.name, fault) for one, fault in headers(out.cases))
+    if out.cases:
+        first = out.cases[0]
         becomes = injected(first, tokens(first, template.tokens, template.assumed))
-        seen.faults.extend([(0, "", becomes)] if becomes else [])
-    return seen
+        out.faults.extend([(0, "", becomes)] if becomes else [])
+    return out
 
 
 def _in_its_form(
@@ -156,8 +156,8 @@ def _as_parts(row: dict[str, Any]) -> dict[str, Any]:
 
 def _as_json_text(row: dict[str, Any]) -> dict[str, Any]:
     for call in (call for m in row["messages"] for call in m.get("tool_calls") or ()):
-        given = call["function"]["arguments"]
-        call["function"]["arguments"] = given if isinstance(given, str) else json.dumps(given)
+        value = call["function"]["arguments"]
+        call["function"]["arguments"] = value if isinstance(value, str) else json.dumps(value)
     return row
 
 
@@ -166,22 +166,22 @@ def _first_text(message: dict[str, Any]) -> str:
     return (content if isinstance(content, str) else content[0]["text"]).strip()
 
 
-def _findings(seen: _Seen, template: Template) -> Iterator[tuple[Finding, int]]:
-    if not seen.cases and all(fault.code in ("MYP711", "MYP712") for _, _, fault in seen.faults):
-        _, _, fault = seen.faults[0]
+def _findings(out: _Outcome, template: Template) -> Iterator[tuple[Finding, int]]:
+    if not out.cases and all(fault.code in ("MYP711", "MYP712") for _, _, fault in out.faults):
+        _, _, fault = out.faults[0]
         message = f"it renders no conversation: {fault.subject}"
-        yield Finding("MYP710", message), seen.lines.get(fault, 1)
+        yield Finding("MYP710", message), out.lines.get(fault, 1)
         return
-    nowhere = _nowhere(seen.cases)
+    nowhere = _nowhere(out.cases)
     if nowhere.issuperset(("question", "answer")):
         yield Finding("MYP710", "it writes no question and no answer of any conversation"), 1
         return
     together: dict[tuple[str, str], list[tuple[int, str, Fault]]] = {}
-    for item in seen.faults:
+    for item in out.faults:
         together.setdefault(_subject(item[2], nowhere), []).append(item)
     for (code, subject), items in sorted(together.items(), key=lambda pair: pair[0][0]):
         number, name, fault = items[0]
-        count = len({other for other, _, _ in items})
+        count = len({each for each, _, _ in items})
         message = fault.message
         if code == "MYP721":
             message = f"it has no place for {subject}: they are left out without a word"
@@ -192,12 +192,12 @@ def _findings(seen: _Seen, template: Template) -> Iterator[tuple[Finding, int]]:
         advice = f"the conversation is line {number} of {CONVERSATIONS.name}" if name else ""
         if code == "MYP717" and _THINKING in template.text:
             advice = f"the template has a switch {_THINKING}: set it as the data was written"
-        yield Finding(code, message, help=advice), seen.lines.get(fault, 1)
+        yield Finding(code, message, help=advice), out.lines.get(fault, 1)
 
 
 def _nowhere(cases: list[Case]) -> set[str]:
-    given = {value.kind for case in cases for value in case.found}
-    return given - {value.kind for case in cases for value, _ in case.spans}
+    kinds = {value.kind for case in cases for value in case.values}
+    return kinds - {value.kind for case in cases for value, _ in case.spans}
 
 
 def _subject(fault: Fault, nowhere: set[str]) -> tuple[str, str]:

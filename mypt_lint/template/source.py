@@ -15,7 +15,7 @@ from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of, text_of
 
 _CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
-_MORE = "additional_chat_templates"
+_FOLDER = "additional_chat_templates"
 _WITHOUT_FOLDER = {"bos_token": "<s>", "eos_token": "</s>"}
 
 
@@ -56,48 +56,48 @@ def load(path: str) -> list[Template]:
     else:
         text = text_of(str(here))
         texts, tokens = [("", here, text)], _WITHOUT_FOLDER
-        given = "eos_token" in text and not re.search(r"\bset\s+eos_token\b", text)
-        stops = frozenset({tokens["eos_token"]} if given else ())
+        adds_eos = "eos_token" in text and not re.search(r"\bset\s+eos_token\b", text)
+        stops = frozenset({tokens["eos_token"]} if adds_eos else ())
         assumed = frozenset(token for token in tokens.values() if token not in text)
     return [Template(name, str(file), text, tokens, stops, assumed) for name, file, text in texts]
 
 
 def _of_folder(here: Path) -> list[tuple[str, Path, str]]:
     """Returns (name, file, source) of each template; a file of its own hides what settings say."""
-    found = [("", here / _SAVED, text_of(str(here / _SAVED)))] if (here / _SAVED).is_file() else []
-    found += [
-        (file.stem, file, text_of(str(file))) for file in sorted((here / _MORE).glob("*.jinja"))
+    out = [("", here / _SAVED, text_of(str(here / _SAVED)))] if (here / _SAVED).is_file() else []
+    out += [
+        (file.stem, file, text_of(str(file))) for file in sorted((here / _FOLDER).glob("*.jinja"))
     ]
     for name in (_CONFIG, _OLD):
-        if not found and (here / name).is_file():
-            found = _of_config(_json(here / name), here / name)
-    return found
+        if not out and (here / name).is_file():
+            out = _of_config(_json(here / name), here / name)
+    return out
 
 
 def _of_config(config: dict[str, Any], file: Path) -> list[tuple[str, Path, str]]:
-    given = config.get("chat_template")
-    if isinstance(given, str):
-        return [("", file, given)]
-    if given is None:
+    template = config.get("chat_template")
+    if isinstance(template, str):
+        return [("", file, template)]
+    if template is None:
         return []
-    named = given if isinstance(given, list) else [given]
+    entries = template if isinstance(template, list) else [template]
     if not all(
         isinstance(item, dict)
         and isinstance(item.get("name"), str)
         and isinstance(item.get("template"), str)
-        for item in named
+        for item in entries
     ):
         raise UsageError(
             f"{file}: chat_template must be a string, or a list of names and templates"
         )
-    return [(item["name"], file, item["template"]) for item in named]
+    return [(item["name"], file, item["template"]) for item in entries]
 
 
 def _tokens(config: dict[str, Any], here: Path) -> dict[str, str]:
     saved = here / "special_tokens_map.json"
-    given = (_json(saved) if saved.is_file() else {}) | config
-    named = {key: _spelled(value) for key, value in given.items() if key.endswith("_token")}
-    return {key: value for key, value in named.items() if value is not None}
+    settings = (_json(saved) if saved.is_file() else {}) | config
+    tokens = {key: _spelled(value) for key, value in settings.items() if key.endswith("_token")}
+    return {key: value for key, value in tokens.items() if value is not None}
 
 
 def _spelled(token: Any) -> str | None:
@@ -109,21 +109,21 @@ def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
     ids: set[Any] = set()
     settings = here / "generation_config.json"
     if settings.is_file():
-        given = _json(settings).get("eos_token_id")
-        ids |= set(given) if isinstance(given, list) else {given}
+        ids_of_eos = _json(settings).get("eos_token_id")
+        ids |= set(ids_of_eos) if isinstance(ids_of_eos, list) else {ids_of_eos}
     decoder = config.get("added_tokens_decoder")
     added: dict[Any, str | None] = {
         int(key): _spelled(value)
         for key, value in (decoder if isinstance(decoder, dict) else {}).items()
         if re.fullmatch("[0-9]+", key)
     }
-    whole = here / "tokenizer.json"
-    if whole.is_file() and not ids <= set(added):
-        for item in _json(whole).get("added_tokens") or ():
+    tokenizer = here / "tokenizer.json"
+    if tokenizer.is_file() and not ids <= set(added):
+        for item in _json(tokenizer).get("added_tokens") or ():
             if isinstance(item, dict):
                 added.setdefault(item.get("id"), _spelled(item))
-    found = {added.get(number) for number in ids} | {_spelled(config.get("eos_token"))}
-    return frozenset(token for token in found if token)
+    stops = {added.get(number) for number in ids} | {_spelled(config.get("eos_token"))}
+    return frozenset(token for token in stops if token)
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -43,14 +43,14 @@ _NAMES = {
 def values(messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> list[Value]:
     """Returns the values of a conversation, messages first, in their order."""
     last = max((i for i, m in enumerate(messages) if m["role"] == "assistant"), default=0)
-    found = [value for i, m in enumerate(messages) for value in _of_message(m, i, i < last)]
+    out = [value for i, m in enumerate(messages) for value in _of_message(m, i, i < last)]
     for tool in tools or ():
         function = tool["function"]
-        found += [
+        out += [
             Value("declared tool", function["name"], -1),
             Value("description", function["description"], -1),
         ]
-    return [value for value in found if value.text.strip()]
+    return [value for value in out if value.text.strip()]
 
 
 def _of_message(message: dict[str, Any], at: int, earlier: bool) -> Iterator[Value]:
@@ -64,8 +64,8 @@ def _of_message(message: dict[str, Any], at: int, earlier: bool) -> Iterator[Val
     for call in message.get("tool_calls") or ():
         function = call["function"]
         yield Value("name of a call", function["name"], at)
-        given = function["arguments"]
-        for text in _leaves(json.loads(given) if isinstance(given, str) else given):
+        arguments = function["arguments"]
+        for text in _leaves(json.loads(arguments) if isinstance(arguments, str) else arguments):
             yield Value("argument", text, at)
         if "id" in call:
             yield Value("id of a call", call["id"], at)
@@ -79,36 +79,36 @@ def _leaves(value: Any) -> Iterator[str]:
             yield from _leaves(item)
 
 
-def places(found: list[Value], text: str) -> list[tuple[Value, tuple[int, int]]]:
+def places(wanted_values: list[Value], text: str) -> list[tuple[Value, tuple[int, int]]]:
     """Returns the values that are in a text with their spans, in the order of the text.
 
     What is written once comes first, in the order of the messages. Another value of a message is
     between the texts of the messages before and after it, and nothing is found twice: a declared
     tool, its call and its result have the same name.
     """
-    at = _in_order([value for value in found if value.kind in _ANCHORS], text)
+    at = _in_order([value for value in wanted_values if value.kind in _ANCHORS], text)
     once = [(value.message, span) for value, span in at]
-    for value in sorted(found, key=lambda value: value.message < 0):
+    for value in sorted(wanted_values, key=lambda value: value.message < 0):
         if value.kind in _ANCHORS:
             continue
         start, end = 0, len(text)
         if value.message >= 0:
             start = max((b for i, (_, b) in once if i < value.message), default=0)
             end = min((a for i, (a, _) in once if i > value.message), default=end)
-        taken = {span for _, span in at}
-        span = next((s for s in _spans(value, text, start, end) if s not in taken), None)
+        used = {span for _, span in at}
+        span = next((s for s in _spans(value, text, start, end) if s not in used), None)
         if span is not None:
             at.append((value, span))
     return sorted(at, key=lambda pair: pair[1])
 
 
-def _in_order(found: list[Value], text: str) -> list[tuple[Value, tuple[int, int]]]:
+def _in_order(wanted_values: list[Value], text: str) -> list[tuple[Value, tuple[int, int]]]:
     """Returns the longest sequence of values that a text has in their order.
 
     Of two, that with more results: text beside a call is written behind its result more often.
     """
     ends: list[list[tuple[Value, tuple[int, int]]]] = []  # the best sequence to each place
-    for value in found:
+    for value in wanted_values:
         new = []
         for span in islice(_spans(value, text, 0, len(text)), _OFTEN):
             before = [one for one in ends if one[-1][1][1] <= span[0]]
@@ -122,20 +122,20 @@ def _weight(sequence: list[tuple[Value, tuple[int, int]]]) -> tuple[int, int]:
 
 
 def moved(
-    found: list[Value], text: str, spans: Iterable[tuple[Value, tuple[int, int]]]
+    values_found: list[Value], text: str, spans: Iterable[tuple[Value, tuple[int, int]]]
 ) -> list[tuple[Value, tuple[int, int]]]:
     """Returns texts that `places` did not find, which are written in another place."""
-    known = dict(spans)
+    spans_by_value = dict(spans)
     out = []
-    for value in found:
-        if value not in known and value.kind in _TEXTS:
+    for value in values_found:
+        if value not in spans_by_value and value.kind in _TEXTS:
             free = (
                 (a, b)
                 for a, b in _spans(value, text, 0, len(text))
-                if all(b <= start or end <= a for start, end in known.values())
+                if all(b <= start or end <= a for start, end in spans_by_value.values())
             )
             if (span := next(free, None)) is not None:
-                known[value] = span
+                spans_by_value[value] = span
                 out.append((value, span))
     return out
 

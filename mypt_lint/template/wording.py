@@ -18,7 +18,7 @@ _HTML = re.compile(r"&(?:#3[49]|quot|lt|gt|amp);")
 
 def garbled(case: Case, literals: str) -> Iterator[Fault]:
     """Yields what a text has besides the values of a conversation and the template's own text."""
-    text = bare(case, case.whole.text)
+    text = bare(case, case.output.text)
     calls = [
         call["function"]["arguments"] for m in case.messages for call in m.get("tool_calls") or ()
     ]
@@ -38,12 +38,12 @@ def garbled(case: Case, literals: str) -> Iterator[Fault]:
 
 def _call(case: Case, arguments: dict[str, Any]) -> Iterator[Fault]:
     """Yields why nobody can read the arguments of a call, which are given as an object."""
-    text = case.whole.text
+    text = case.output.text
     for key in list(arguments)[:1]:
         name = re.escape(json.dumps(json.dumps(key))[1:-1])
-        if found := re.search(rf'"\{{\s*{name}\s*:', text):
+        if match := re.search(rf'"\{{\s*{name}\s*:', text):
             message = "arguments are a JSON string in the place of an object: "
-            yield Fault("MYP724", "string", message + quoted(text[found.start() :]))
+            yield Fault("MYP724", "string", message + quoted(text[match.start() :]))
     for value, (start, end) in case.spans:
         before, after = text[start - 1 : start], text[end : end + 1]
         plain = text[start:end] == value.text and value.kind == "argument"

@@ -192,7 +192,7 @@ def _chunk(
     places: Iterator[_Place], shard: Shard, dialect: str, codes: frozenset[str], filename: str
 ) -> Chunk:
     chunk = _report(list(places), filename, dialect, codes)
-    faulty = len({item.row for item in chunk.found if item.row})
+    faulty = len({item.row for item in chunk.findings if item.row})
     total = Summary(
         units=len(shard.index),
         clean=len(shard.index) - faulty,

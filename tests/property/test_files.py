@@ -137,7 +137,11 @@ def test_processes_find_the_same(records: list[Any], jobs: int) -> None:
         path.write_bytes(gzip.compress(json.dumps(records * 3, indent=1).encode()))
         source = Source(str(path), "gz", path.stat().st_size)
         one, many = (
-            [d for chunk in check_sources(CHECKER, [source], "record", jobs=n) for d in chunk.found]
+            [
+                d
+                for chunk in check_sources(CHECKER, [source], "record", jobs=n)
+                for d in chunk.findings
+            ]
             for n in (1, jobs)
         )
     assert one == many
@@ -170,11 +174,11 @@ def test_a_table_has_the_findings_of_its_lines(records: list[Any]) -> None:
         rows = [dict.fromkeys(keys) | record for record in records]
         parquet.write_table(arrow.Table.from_pylist(rows), path, row_group_size=2)
         source = Source(str(path), "", path.stat().st_size)
-        found = [d for chunk in run(CHECKER, [source], "record") for d in chunk.found]
+        found = [d for chunk in run(CHECKER, [source], "record") for d in chunk.findings]
         data = path.read_bytes()
         path.write_bytes(data[: len(data) // 2])
         source = Source(str(path), "", path.stat().st_size)
-        cut = [d for chunk in run(CHECKER, [source], "record") for d in chunk.found]
+        cut = [d for chunk in run(CHECKER, [source], "record") for d in chunk.findings]
     assert facts_of(found) == facts_of(check_bytes(CHECKER, lines_of(records)))
     assert all(d.table for d in found)
     assert [d.finding.code for d in cut] == ["MYP003"]

@@ -104,7 +104,7 @@ def read(folder: Path) -> bool:
     except ShardError as error:
         said = str(error)
     assert "\n" not in said
-    assert any(chunk.found for chunk in chunks) or not said, said
+    assert any(chunk.findings for chunk in chunks) or not said, said
     return not said
 
 

@@ -321,4 +321,4 @@ def test_the_linter_of_templates_takes_the_folder(tmp_path: Path) -> None:
     path = tmp_path / "t.jinja"
     path.write_text(QWEN3_CODER.replace("<|im_end|>", "<|im_end|> "), encoding="utf-8")
     (chunk,) = lint_template(str(path), mypt_spec.dialect(str(FOLDER)), frozenset({"MYP722"}), {})
-    assert any("qwen3-coder" in item.finding.message for item in chunk.found)
+    assert any("qwen3-coder" in item.finding.message for item in chunk.findings)

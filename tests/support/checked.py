@@ -19,12 +19,12 @@ def check_bytes(checker: Checker, data: bytes, filename: str = "<bytes>") -> lis
     Raises UsageError for Parquet, which is read from files alone.
     """
     source = Source(filename, stream=io.BytesIO(data))
-    return [i for chunk in once(check_lines(FastChecker(checker), source)) for i in chunk.found]
+    return [i for chunk in once(check_lines(FastChecker(checker), source)) for i in chunk.findings]
 
 
 def check_text(checker: Checker, text: str, filename: str = "<text>") -> list[Diagnostic]:
     """Returns all findings of serialised text."""
-    return text_units(checker, text.encode("utf-8", "surrogatepass"), filename).found
+    return text_units(checker, text.encode("utf-8", "surrogatepass"), filename).findings
 
 
 def check_generation(

@@ -12,7 +12,7 @@ from mypt_lint.report.paths import relative
 
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 # GitHub shows this many annotations of each kind in a step, and drops the rest in silence.
-_SHOWN = 10
+_MOST = 10
 _LISTED = 500  # findings without an annotation that the summary of the step lists
 _Numbered = tuple[int, Diagnostic]
 
@@ -36,35 +36,35 @@ class Report:
         self._display = Display(stream)
         self._number = 0
         self._first: dict[str, dict[str, _Numbered]] = {severity: {} for severity in _COMMANDS}
-        self._more: dict[str, list[_Numbered]] = {severity: [] for severity in _COMMANDS}
-        self._rest: list[Diagnostic] = []
+        self._waiting: dict[str, list[_Numbered]] = {severity: [] for severity in _COMMANDS}
+        self._without_severity: list[Diagnostic] = []
 
     def finding(self, diagnostic: Diagnostic) -> None:
         self._number += 1
         severity, code = diagnostic.finding.severity, diagnostic.finding.code
         if code not in self._first[severity]:
             self._first[severity][code] = (self._number, diagnostic)
-        elif len(self._more[severity]) < _SHOWN:
-            self._more[severity].append((self._number, diagnostic))
+        elif len(self._waiting[severity]) < _MOST:
+            self._waiting[severity].append((self._number, diagnostic))
         else:
             self._log(diagnostic)
 
     def finish(self, summary: Summary) -> None:
-        chosen: list[_Numbered] = []
+        printed: list[_Numbered] = []
         for severity in _COMMANDS:
-            ready = [*self._first[severity].values(), *self._more[severity]]
-            chosen += ready[:_SHOWN]
-            for _, diagnostic in ready[_SHOWN:]:
+            ready = [*self._first[severity].values(), *self._waiting[severity]]
+            printed += ready[:_MOST]
+            for _, diagnostic in ready[_MOST:]:
                 self._log(diagnostic)
-        for _, diagnostic in sorted(chosen, key=lambda item: item[0]):
+        for _, diagnostic in sorted(printed, key=lambda item: item[0]):
             self._annotate(diagnostic)
-        dropped = [s for s in _COMMANDS if summary.by_severity[s] > _SHOWN]
+        dropped = [s for s in _COMMANDS if summary.by_severity[s] > _MOST]
         if dropped:
             counts = ", ".join(f"{summary.by_severity[s]} of severity {s}" for s in dropped)
             self._command(
                 "notice",
                 {"title": "mypt-lint"},
-                f"GitHub shows only {_SHOWN} annotations of a kind; there are {counts}. The log of "
+                f"GitHub shows only {_MOST} annotations of a kind; there are {counts}. The log of "
                 "this step has them all.",
             )
         page = os.environ.get("GITHUB_STEP_SUMMARY")
@@ -78,24 +78,24 @@ class Report:
             for _, diagnostic in first.values():
                 page.finding(diagnostic)
         page.finish(totals)
-        if self._rest:
+        if self._without_severity:
             out.write("\nWithout an annotation:\n\n")
-        for diagnostic in self._rest:
+        for diagnostic in self._without_severity:
             finding = diagnostic.finding
             place = f"{diagnostic.filename}:{diagnostic.at}"
             out.write(f"- {page.cell(f'{place} {finding.code} {finding.message}')}\n")
         count = (
             sum(totals.by_severity.values())
-            - sum(min(_SHOWN, totals.by_severity[s]) for s in _COMMANDS)
-            - len(self._rest)
+            - sum(min(_MOST, totals.by_severity[s]) for s in _COMMANDS)
+            - len(self._without_severity)
         )
-        if self._rest and count > 0:
+        if self._without_severity and count > 0:
             out.write(f"- and {count:,} more, in the log of the step\n")
 
     def _log(self, diagnostic: Diagnostic) -> None:
         """Writes a line of the log that is no command, whatever it quotes."""
-        if len(self._rest) < _LISTED:
-            self._rest.append(diagnostic)
+        if len(self._without_severity) < _LISTED:
+            self._without_severity.append(diagnostic)
         finding = diagnostic.finding
         text = (
             f"{diagnostic.filename}:{diagnostic.at}: {finding.severity} "
@@ -120,10 +120,10 @@ class Report:
         self._command(_COMMANDS[finding.severity], properties, finding.message)
 
     def _command(self, command: str, properties: dict[str, str], message: str) -> None:
-        shown = {
+        escaped = {
             key: _property(self._display.line(text, keep="\r\n"))
             for key, text in properties.items()
         }
-        listed = ",".join(f"{key}={text}" for key, text in shown.items())
+        listed = ",".join(f"{key}={text}" for key, text in escaped.items())
         data = _data(self._display.line(message, keep="\r\n"))
         self._stream.write(f"::{command} {listed}::{data}\n")

@@ -34,15 +34,15 @@ class Report:
         self._stream = stream
         self._text = JsonText(stream)
         self._before = "[\n"
-        self._seen: Counter[bytes] = Counter()
+        self._counts: Counter[bytes] = Counter()
 
     def finding(self, diagnostic: Diagnostic) -> None:
         finding = diagnostic.finding
         print_ = fingerprint(diagnostic)
         key = bytes.fromhex(print_[:16])
-        if self._seen[key]:  # GitLab keeps one of each
-            print_ = hashlib.sha256(f"{print_} {self._seen[key]}".encode()).hexdigest()
-        self._seen[key] += 1
+        if self._counts[key]:  # GitLab keeps one of each
+            print_ = hashlib.sha256(f"{print_} {self._counts[key]}".encode()).hexdigest()
+        self._counts[key] += 1
         begin = {"line": diagnostic.row, "column": diagnostic.column}
         end = {"line": diagnostic.end_row, "column": diagnostic.end_column}
         issue = {

@@ -32,11 +32,11 @@ class Report:
             return
         finding = diagnostic.finding
         name = f"{finding.code} {finding.name} {diagnostic.at}"
-        more = [f"expected {one_of(finding.expected)}"] if finding.expected else []
+        details = [f"expected {one_of(finding.expected)}"] if finding.expected else []
         text = "\n".join(
             [
                 f"{diagnostic.at} {finding.message}",
-                *more,
+                *details,
                 *([finding.help] if finding.help else []),
             ]
         )
@@ -45,7 +45,7 @@ class Report:
             f"classname={self._attribute(diagnostic.filename)}>\n"
             f"      <failure type={self._attribute(finding.severity)} "
             f"message={self._attribute(finding.message)}>"
-            f"{escape(self._shown(text, keep=chr(10)))}</failure>\n    </testcase>\n"
+            f"{escape(self._printable(text, keep=chr(10)))}</failure>\n    </testcase>\n"
         )
 
     def finish(self, summary: Summary) -> None:
@@ -63,9 +63,9 @@ class Report:
             return
         if not self._begun:
             self._begin()
-        rest = self._count - len(self._cases)
-        if rest:
-            text = quoteattr(f"{rest} more findings are not listed")
+        unlisted = self._count - len(self._cases)
+        if unlisted:
+            text = quoteattr(f"{unlisted} more findings are not listed")
             self._cases.append(
                 f"    <testcase name={text} classname={self._attribute(self._file)}>\n      "
                 f"<failure message={text}/>\n    </testcase>\n"
@@ -83,9 +83,9 @@ class Report:
         self._write('<?xml version="1.0"?>\n<testsuites name="mypt-lint">\n')
 
     def _attribute(self, text: str) -> str:
-        return quoteattr(self._shown(text))
+        return quoteattr(self._printable(text))
 
-    def _shown(self, text: str, *, keep: str = "") -> str:
+    def _printable(self, text: str, *, keep: str = "") -> str:
         """Returns the text without what XML cannot hold, which is spelled out."""
         return _NO_XML.sub(lambda m: f"\\u{ord(m[0]):04x}", self._display.line(text, keep=keep))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _Block = list[tuple[str, str]]  # texts, each with its style
-_ASKED = ("FORCE_COLOR", "TTY_COMPATIBLE")  # make rich take any stream for a terminal
+_FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")  # make rich take any stream for a terminal
 _WIDTH = 100
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _GUTTER = "bold blue"
@@ -37,10 +37,10 @@ class Report:
 
     def finding(self, diagnostic: Diagnostic, *, brief: bool = False) -> None:
         """Writes a finding; `brief` leaves out what is the same for all of its kind."""
-        this = (diagnostic.finding.code, diagnostic.filename)
-        near = self._last is None or (brief and self._last == this)
+        current = (diagnostic.finding.code, diagnostic.filename)
+        near = self._last is None or (brief and self._last == current)
         block: _Block = [("" if near else "\n", "")]
-        self._last = this
+        self._last = current
         gutter = " " * len(str(diagnostic.row))
         self._head(block, diagnostic, gutter)
         if diagnostic.snippet is not None:
@@ -55,8 +55,8 @@ class Report:
         else:
             from rich.text import Text
 
-            shown = Text.assemble(*block)
-            self._console.print(shown, markup=False, highlight=False, soft_wrap=True)
+            block_text = Text.assemble(*block)
+            self._console.print(block_text, markup=False, highlight=False, soft_wrap=True)
 
     def more(self, filename: str, code: str, name: str, count: int) -> None:
         """Writes that there are more of a kind in a file."""
@@ -87,21 +87,21 @@ class Report:
         self, block: _Block, diagnostic: Diagnostic, gutter: str, *, brief: bool = False
     ) -> None:
         assert diagnostic.snippet is not None
-        shown = excerpt(diagnostic.snippet, self._display, self._width - len(gutter) - len(" | "))
+        source = excerpt(diagnostic.snippet, self._display, self._width - len(gutter) - len(" | "))
         above = "" if brief else f"\n{gutter} |"
-        carets = "^" * shown.carets + _label(diagnostic.finding)
+        carets = "^" * source.carets + _label(diagnostic.finding)
         block += [
             (f"{above}\n{diagnostic.row} | ", _GUTTER),
-            (f"{shown.text}\n", ""),
+            (f"{source.text}\n", ""),
             (f"{gutter} | ", _GUTTER),
-            (" " * shown.indent, ""),
+            (" " * source.indent, ""),
             (carets, _STYLES[diagnostic.finding.severity]),
         ]
 
 
 def _console(stream: TextIO, color: bool | None) -> Console | None:
     """Returns rich's view of a stream; None where it is plain, which needs no rich."""
-    plain = not (stream.isatty() or any(map(os.environ.get, _ASKED)))
+    plain = not (stream.isatty() or any(map(os.environ.get, _FORCING)))
     if color is False or (color is None and plain):
         return None
     from rich.console import Console

@@ -40,7 +40,7 @@ def groups(path: str, checker: Checker) -> list[Group]:
 
 
 def findings_of(path: str, checker: Checker = MYPT) -> list[Diagnostic]:
-    return [item for chunk in DataSet(groups(path, checker)).chunks() for item in chunk.found]
+    return [item for chunk in DataSet(groups(path, checker)).chunks() for item in chunk.findings]
 
 
 def counts(path: str, checker: Checker = MYPT) -> Counter[str]:

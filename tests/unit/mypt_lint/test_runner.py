@@ -100,7 +100,7 @@ def sources(folder: Path) -> list[Source]:
 def outcome(sources: Iterable[Source], jobs: int) -> tuple[list[Diagnostic], Summary]:
     items, total = [], Summary()
     for chunk in check_sources(CHECKER, list(sources), "record", jobs=jobs):
-        items += chunk.found
+        items += chunk.findings
         total.add(chunk.summary)
     return items, total
 
@@ -134,7 +134,7 @@ def test_rows_are_those_of_the_file_in_every_range(tmp_path: Path, jobs: int) ->
 
 def test_chunks_come_in_order_and_end_each_file(files: Path) -> None:
     chunks = list(check_sources(CHECKER, expand([str(files)]), "record", jobs=2))
-    paths = [item.filename for chunk in chunks for item in chunk.found]
+    paths = [item.filename for chunk in chunks for item in chunk.findings]
     assert paths == sorted(paths)
     assert sum(chunk.summary.files for chunk in chunks) == 5
     assert chunks[-1].summary.files == 1

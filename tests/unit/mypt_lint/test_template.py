@@ -57,7 +57,7 @@ def findings_of(path: Path, dialect: str = "") -> list[tuple[str, str]]:
     """Returns code and message of each finding."""
     named = mypt_spec.dialect(dialect) if dialect else None
     chunks = lint_template(str(path), named, CODES, {})
-    return [(d.finding.code, d.finding.message) for chunk in chunks for d in chunk.found]
+    return [(d.finding.code, d.finding.message) for chunk in chunks for d in chunk.findings]
 
 
 @pytest.fixture

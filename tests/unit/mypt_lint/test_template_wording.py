@@ -57,7 +57,7 @@ def findings_of(tmp_path: Path, text: str, dialect: str = "") -> list[tuple[str,
     path.write_text(text, encoding="utf-8")
     named = mypt_spec.dialect(dialect) if dialect else None
     chunks = lint_template(str(path), named, CODES - {"MYP720"}, {})
-    return [(d.finding.code, d.finding.message) for chunk in chunks for d in chunk.found]
+    return [(d.finding.code, d.finding.message) for chunk in chunks for d in chunk.findings]
 
 
 def replaced(before: str, after: str, text: str = CHAT) -> str:

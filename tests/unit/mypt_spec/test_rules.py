@@ -126,13 +126,13 @@ def findings_of(example: Example) -> list[Finding]:
             file.write(example.body)
             file.flush()
             (chunk,) = lint_template(file.name, None, frozenset({example.code}), {})
-        return list({item.finding.code: item.finding for item in chunk.found}.values())
+        return list({item.finding.code: item.finding for item in chunk.findings}.values())
     assert example.kind == "jsonl", f"no such kind of example: {example.kind}"
     if compared:
         source = Source("x.jsonl", stream=io.BytesIO(example.body.encode() + b"\n"))
         assert not check_bytes(checker, example.body.encode() + b"\n")
         chunks = DataSet([Group(checker, [source], "record")]).chunks()
-        return [item.finding for chunk in chunks for item in chunk.found]
+        return [item.finding for chunk in chunks for item in chunk.findings]
     rows = enumerate(example.body.encode().split(b"\n"), 1)
     items = (item for row, raw in rows for item in checker.line(raw, row=row, filename="x.jsonl"))
     return [item.finding for item in items]

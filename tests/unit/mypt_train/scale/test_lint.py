@@ -104,7 +104,7 @@ def outcome_of(chunks: Iterable[Chunk]) -> Outcome:
     total, items, keys = Summary(), list[Diagnostic](), set[Any]()
     for chunk in chunks:
         total.add(chunk.summary)
-        items += chunk.found
+        items += chunk.findings
         keys.update(chunk.keys)
     return items, total, keys, Counter(item.finding.code for item in items)
 
