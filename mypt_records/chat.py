@@ -17,7 +17,7 @@ _HARMLESS = {"MYP103", "MYP112"}  # an unknown key: the rest is read all the sam
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class JsonText:
     """A JSON text that holds a value, and the pointer of the value in it.
 
     The text begins at the code point `start` of the string of the record.
@@ -29,24 +29,24 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class JsonValue:
     """A JSON value as it was given, and its pointer.
 
-    Where the value is inside of a JSON text, the pointer is that of the text, which is `held`.
+    Where the value is inside of a JSON text, the pointer is that of the text, which is `container`.
     """
 
     value: Any
     at: str
-    held: Held | None = field(default=None, compare=False)
+    container: JsonText | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string, and its pointer; see `Given`. It begins at `start` of the record's own string."""
+    """A string, and its pointer; see `JsonValue`. It begins at `start` of the record's string."""
 
     text: str
     at: str
-    held: Held | None = field(default=None, compare=False)
+    container: JsonText | None = field(default=None, compare=False)
     start: int = 0
 
 
@@ -55,14 +55,14 @@ class Call:
     """A call of a tool; `arguments` are a JSON text or a JSON value, None without the key."""
 
     name: Text
-    arguments: Given | None
+    arguments: JsonValue | None
     at: str
     id: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `role` is one of `ROLES`, `said` is how the record spells it.
+    """One message. `role` is one of `ROLES`, `spelling` is how the record spells it.
 
     `content` has the texts in order, several where the record has parts, with `joint` between them;
     None where the message has none, such as null beside calls. `media` are parts that are no text,
@@ -72,17 +72,17 @@ class Message:
     """
 
     role: str
-    said: str
+    spelling: str
     at: str
     content: tuple[Text, ...] | None = None
     thoughts: tuple[Text, ...] = ()
     calls: tuple[Call, ...] = ()
-    media: tuple[Given, ...] = ()
+    media: tuple[JsonValue, ...] = ()
     answers: Text | None = None
     name: Text | None = None
-    weight: Given | None = None
+    weight: JsonValue | None = None
     joint: str = ""
-    beside: dict[str, Given] = field(default_factory=dict, compare=False)
+    beside: dict[str, JsonValue] = field(default_factory=dict, compare=False)
 
     @property
     def text(self) -> str:
@@ -99,7 +99,7 @@ class Tool:
     """
 
     name: Text | None
-    parameters: Given | None
+    parameters: JsonValue | None
     value: Any
     at: str
 
@@ -119,7 +119,7 @@ class Chat:
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] | None = None
     rejected: tuple[Message, ...] = ()
-    label: Given | None = None
+    label: JsonValue | None = None
     extras: dict[str, Any] = field(default_factory=dict, compare=False)
     serialised: str = ""
     findings: tuple[Finding, ...] = ()
@@ -131,6 +131,6 @@ class Chat:
                 yield message, text
 
     @property
-    def whole(self) -> bool:
+    def is_readable(self) -> bool:
         """Returns whether all of the conversation could be read."""
         return all(f.severity != "error" or f.code in _HARMLESS for f in self.findings)

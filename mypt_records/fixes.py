@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from mypt_records.chat import Given, Text
+from mypt_records.chat import JsonValue, Text
 from mypt_spec.bodies.members import Members
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Fix
@@ -33,31 +33,31 @@ def replaced(at: str, value: Any, title: str, *, safe: bool = True) -> Fix:
     return Fix(title, safe, patch=({"op": "replace", "path": at, "value": value},))
 
 
-def within(given: Given, values: Iterable[tuple[str, Any]], title: str) -> Fix | None:
+def within(source: JsonValue, values: Iterable[tuple[str, Any]], title: str) -> Fix | None:
     """Returns the fix that replaces values inside of a value, each by its pointer.
 
     In a JSON text such as `tools`, all else keeps its characters. None where a place is not known.
     """
-    if given.held is None:
-        ops = [{"op": "replace", "path": given.at + at, "value": value} for at, value in values]
+    if source.container is None:
+        ops = [{"op": "replace", "path": source.at + at, "value": value} for at, value in values]
         return Fix(title, True, patch=tuple(ops))
-    if given.held.start or given.at.count("/") > 1:
+    if source.container.start or source.at.count("/") > 1:
         return None  # the JSON is a part of a text
-    text, edits = given.held.text, []
+    text, edits = source.container.text, []
     for at, value in values:
-        tokens = [unescape(token) for token in (given.held.pointer + at).split("/")[1:]]
-        found = Members(text).find(tokens)
-        if found is None or not found[1]:
+        tokens = [unescape(token) for token in (source.container.pointer + at).split("/")[1:]]
+        member = Members(text).find(tokens)
+        if member is None or not member[1]:
             return None
-        edits.append((found[0].start, found[0].end, json.dumps(value, ensure_ascii=False)))
+        edits.append((member[0].start, member[0].end, json.dumps(value, ensure_ascii=False)))
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
-    return replaced(given.at, text, title)
+    return replaced(source.at, text, title)
 
 
-def from_python(given: Given) -> Fix | None:
+def from_python(item: JsonValue) -> Fix | None:
     """Returns the fix that writes arguments in Python's notation as JSON; None for no such text."""
-    source = given.value if given.held is None and isinstance(given.value, str) else ""
+    source = item.value if item.container is None and isinstance(item.value, str) else ""
     if not source or len(source) > _LONGEST:
         return None
     try:
@@ -70,7 +70,7 @@ def from_python(given: Given) -> Fix | None:
         same = all(_keys(node) for node in ast.walk(tree) if isinstance(node, ast.Dict))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return None
-    return replaced(given.at, text, "write it as JSON") if same else None
+    return replaced(item.at, text, "write it as JSON") if same else None
 
 
 def _keys(node: ast.Dict) -> bool:
@@ -80,6 +80,6 @@ def _keys(node: ast.Dict) -> bool:
 
 def without_end(text: Text, start: int) -> Fix | None:
     """Returns the fix that cuts off the end of a text; None inside of a JSON text."""
-    if text.held is not None:
+    if text.container is not None:
         return None
     return replaced(text.at, text.text[:start], "cut it off: it ends the message anyway")

@@ -7,7 +7,7 @@ the linter finds again among the escapes of the file.
 
 from __future__ import annotations
 
-from mypt_records.chat import Given, Held, Text
+from mypt_records.chat import JsonText, JsonValue, Text
 from mypt_spec.bodies.members import Members
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding
@@ -16,7 +16,7 @@ from mypt_spec.findings import Finding
 def located(
     code: str,
     message: str,
-    value: Given | Text,
+    value: JsonValue | Text,
     pointer: str = "",
     *,
     hint: str = "",
@@ -29,21 +29,21 @@ def located(
     >>> found.pointer, found.span
     ('/arguments', (12, 13))
     """
-    held, text = value.held, value.value if isinstance(value, Given) else None
-    if held is None and isinstance(text, str):
-        held = Held(text, "")
-    elif held is not None and isinstance(text, str):
+    container, text = value.container, value.value if isinstance(value, JsonValue) else None
+    if container is None and isinstance(text, str):
+        container = JsonText(text, "")
+    elif container is not None and isinstance(text, str):
         pointer = ""  # a text in a text
-    if held is None:
+    if container is None:
         return Finding(code, message, value.at + pointer, help=hint, on_key=on_key)
-    return Finding(code, message, value.at, _span(held, pointer, on_key=on_key), help=hint)
+    return Finding(code, message, value.at, _span(container, pointer, on_key=on_key), help=hint)
 
 
-def _span(held: Held, pointer: str, *, on_key: bool) -> tuple[int, int] | None:
-    tokens = [unescape(token) for token in (held.pointer + pointer).split("/")[1:]]
-    found = Members(held.text).find(tokens)
-    if found is None:
+def _span(container: JsonText, pointer: str, *, on_key: bool) -> tuple[int, int] | None:
+    tokens = [unescape(token) for token in (container.pointer + pointer).split("/")[1:]]
+    result = Members(container.text).find(tokens)
+    if result is None:
         return None
-    member, exact = found
+    member, exact = result
     start, end = member.key if on_key and exact and member.key else (member.start, member.end)
-    return held.start + start, held.start + end
+    return container.start + start, container.start + end

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
-from mypt_records.chat import Call, Chat, Given, Held, Message, Text, Tool
+from mypt_records.chat import Call, Chat, JsonText, JsonValue, Message, Text, Tool
 from mypt_records.fixes import renamed, replaced
 from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
 from mypt_spec.extra_keys import is_metadata, noted
@@ -24,7 +24,7 @@ MEDIA = frozenset({
     "refusal",
 })  # fmt: skip
 _THOUGHT = {"thinking": "thinking", "reasoning": "text"}  # type of a part -> the key of its text
-Parts = tuple[tuple[Text, ...], tuple[Given, ...], tuple[Text, ...]]
+Parts = tuple[tuple[Text, ...], tuple[JsonValue, ...], tuple[Text, ...]]
 _OF_PART = ("text", "value", "cache_control", "annotations", "index", "signature")
 _OF_CALL = ("index",)
 LABELS = ("label", "kto_tag")
@@ -45,7 +45,7 @@ class Reader:
 
     def begin(self) -> None:
         """Begins a message, of whose parts and calls more than texts is noted."""
-        self.inner: dict[str, Given] = {}  # further keys inside of them
+        self.inner: dict[str, JsonValue] = {}  # further keys inside of them
         self.called: list[Call] = []  # calls that are parts
 
     def chat(
@@ -55,19 +55,19 @@ class Reader:
         messages: Iterable[Message],
         tools: tuple[Tool, ...] | None,
         *,
-        known: frozenset[str],
-        read: Collection[str],
+        top: frozenset[str],
+        used: Collection[str],
         rejected: Iterable[Message] = (),
     ) -> Chat:
-        """Returns the chat of a record; of its keys, `read` are read and others are `known`."""
+        """Returns the chat of a record; of its keys, `used` are read and others are `top`."""
         label = self.label(record)
-        known |= set(LABELS)
-        self.unknown(record, known, "", "the record", telling=False)
+        top |= set(LABELS)
+        self.unknown(record, top, "", "the record", telling=False)
         extras = {
             key: value
             for key, value in record.items()
-            if key not in read
-            and (value is not None or key not in known)
+            if key not in used
+            and (value is not None or key not in top)
             and (label is None or label.at != below("", key))
         }
         return Chat(
@@ -80,28 +80,28 @@ class Reader:
             findings=tuple(self.findings),
         )
 
-    def message(self, item: Mapping[str, Any], said: Message) -> Message:
+    def message(self, item: Mapping[str, Any], draft: Message) -> Message:
         """Returns a message with what all shapes say alike, and with what its parts hold."""
-        at, answers = said.at, item.get("tool_call_id")
+        at, answers = draft.at, item.get("tool_call_id")
         return replace(
-            said,
-            calls=(*said.calls, *self.called),
+            draft,
+            calls=(*draft.calls, *self.called),
             answers=self.string(answers, f"{at}/tool_call_id", "tool_call_id"),
             name=self.string(item.get("name"), f"{at}/name", "name"),
-            weight=weight_of(said.beside, self),
-            beside=said.beside | self.inner,
+            weight=weight_of(draft.beside, self),
+            beside=draft.beside | self.inner,
         )
 
-    def label(self, record: dict[str, Any]) -> Given | None:
+    def label(self, record: dict[str, Any]) -> JsonValue | None:
         """Returns the label of the answer, under any of its names: a boolean."""
         for key in LABELS:
             if isinstance(record.get(key), bool):
-                return Given(record[key], below("", key))
+                return JsonValue(record[key], below("", key))
             if record.get(key) is not None:
-                said = f'"{key}" must be true or false, got {kind_of(record[key])}'
-                meant = _LABELS.get(str(record[key]).lower())
-                hint = f"write {meant}, without quotes" if meant else ""
-                self.add("MYP104", said, below("", key), hint=hint)
+                message = f'"{key}" must be true or false, got {kind_of(record[key])}'
+                boolean = _LABELS.get(str(record[key]).lower())
+                hint = f"write {boolean}, without quotes" if boolean else ""
+                self.add("MYP104", message, below("", key), hint=hint)
         return None
 
     def add(
@@ -109,20 +109,20 @@ class Reader:
     ) -> None:
         self.findings.append(Finding(code, message, at, help=hint, on_key=on_key))
 
-    def no_json(self, code: str, what: str, text: str, at: str, fault: Fault) -> None:
+    def no_json(self, code: str, subject: str, text: str, at: str, fault: Fault) -> None:
         """Notes a text that is no JSON, at the character where it is not."""
         span = None
         if fault.offset is not None:
             span = min(fault.offset, len(text)), min(fault.offset + 1, len(text))
         why = fault.message.removeprefix("not JSON: ")
-        self.findings.append(Finding(code, f"{what}: {why}", at, span))
+        self.findings.append(Finding(code, f"{subject}: {why}", at, span))
 
     def unknown(
         self,
         item: Mapping[str, Any],
-        known: Collection[str],
+        valid: Collection[str],
         at: str,
-        what: str,
+        subject: str,
         *,
         telling: bool | None = None,
     ) -> None:
@@ -131,36 +131,36 @@ class Reader:
         With `telling`, others may be metadata, too: see `extra_keys.is_metadata`.
         """
         for key, value in item.items():
-            if key in known or key.startswith("_") or value is None:
+            if key in valid or key.startswith("_") or value is None:
                 continue
-            close = meant(key, tuple(known))
+            close = closest_key(key, tuple(valid))
             if telling is not None and is_metadata(item, key, close, telling=telling):
                 self.findings += noted(key, below(at, key))
                 continue
             hint = f'did you mean "{close}"?' if close else _KEEP
-            said, exact = f'{what} has an unknown key "{key}"', at and _same(key, close)
+            message, exact = f'{subject} has an unknown key "{key}"', at and _same(key, close)
             fix = renamed(at, escape(key), close, value) if exact and close not in item else None
             place = below(at, key)
-            self.findings.append(Finding("MYP103", said, place, help=hint, fix=fix, on_key=True))
+            self.findings.append(Finding("MYP103", message, place, help=hint, fix=fix, on_key=True))
 
     def extra(
-        self, where: str, item: dict[str, Any], read: set[str], known: Collection[str], at: str
+        self, where: str, item: dict[str, Any], used: set[str], valid: Collection[str], at: str
     ) -> None:
-        """Notes the keys of an object inside a message that are not `read`."""
-        rest = {key: value for key, value in item.items() if key not in read}
+        """Notes the keys of an object inside a message that are not `used`."""
+        others = {key: value for key, value in item.items() if key not in used}
         self.inner |= {
-            f"{where}.{key}": Given(value, below(at, key))
-            for key, value in rest.items()
+            f"{where}.{key}": JsonValue(value, below(at, key))
+            for key, value in others.items()
             if value is not None
         }
-        self.unknown(rest, {*read, *known}, at, f'an object in "{where}"')
+        self.unknown(others, {*used, *valid}, at, f'an object in "{where}"')
 
-    def string(self, value: Any, at: str, what: str) -> Text | None:
+    def string(self, value: Any, at: str, name: str) -> Text | None:
         """Returns a string; None, with a finding unless it is null, for any other value."""
         if isinstance(value, str):
             return Text(value, at)
         if value is not None:
-            self.add("MYP104", f'"{what}" must be a string, got {kind_of(value)}', at)
+            self.add("MYP104", f'"{name}" must be a string, got {kind_of(value)}', at)
         return None
 
     def parts(self, content: Any, at: str, key: str = "content") -> Parts | None:
@@ -175,13 +175,13 @@ class Reader:
             )
             return None
         texts: list[Text] = []
-        media: list[Given] = []
+        media: list[JsonValue] = []
         thoughts: list[Text] = []
         for i, part in enumerate(content):
             here = f"{at}/{i}"
             kind = part.get("type") if isinstance(part, dict) else None
             if kind in MEDIA:
-                media.append(Given(part, here))
+                media.append(JsonValue(part, here))
                 continue
             field = _THOUGHT.get(kind, "text") if isinstance(kind, str) else "text"
             if isinstance(part, dict) and part.get(field) is None and "value" in part:
@@ -193,10 +193,10 @@ class Reader:
                 self.called += self.json_calls(text, f"{here}/{field}")
                 continue
             if not isinstance(text, str) or (kind != "text" and kind not in _THOUGHT):
-                what = f"of type {kind!r}" if isinstance(kind, str) else "without a type"
+                kind_text = f"of type {kind!r}" if isinstance(kind, str) else "without a type"
                 self.add(
                     "MYP104",
-                    f'expected a part {{"type": "text", "text": "..."}}, got one {what}',
+                    f'expected a part {{"type": "text", "text": "..."}}, got one {kind_text}',
                     here,
                 )
                 return None
@@ -208,24 +208,26 @@ class Reader:
         """Returns the key of the text of a part, with a warning where that is `content`."""
         if not isinstance(part.get("content"), str):
             return "text"
-        said = 'the part has no "text", its text is "content": templates leave it out'
+        fault = 'the part has no "text", its text is "content": templates leave it out'
         fix = renamed(at, "content", "text", part["content"])
-        found = Finding("MYP104", said, f"{at}/content", help='write "text"', fix=fix, on_key=True)
-        self.findings.append(regraded(found, "warning"))
+        finding = Finding(
+            "MYP104", fault, f"{at}/content", help='write "text"', fix=fix, on_key=True
+        )
+        self.findings.append(regraded(finding, "warning"))
         return "content"
 
-    def role(self, said: str, at: str, names: Mapping[str, str]) -> None:
+    def role(self, label: str, at: str, names: Mapping[str, str]) -> None:
         """Notes a role that is not known; `names` has those that are, "" or what they mean."""
-        known = [name for name, meaning in names.items() if not meaning] or [*names]
-        message, fix, hint = f'unknown role "{said}"; roles are {", ".join(known)}', None, ""
-        plain = said.lower().replace("-", "_")
-        wanted = names.get(plain, "") or meant(plain, tuple(known))
-        if wanted not in ("", *known):
-            hint = f"write {wanted}"
-        elif wanted:
-            exact = said.lower() in names
-            hint = f'write "{wanted}"' if exact else f'did you mean "{wanted}"?'
-            fix = replaced(at, wanted, f'write "{wanted}"', safe=exact)
+        accepted = [name for name, meaning in names.items() if not meaning] or [*names]
+        message, fix, hint = f'unknown role "{label}"; roles are {", ".join(accepted)}', None, ""
+        plain = label.lower().replace("-", "_")
+        suggested = names.get(plain, "") or closest_key(plain, tuple(accepted))
+        if suggested not in ("", *accepted):
+            hint = f"write {suggested}"
+        elif suggested:
+            exact = label.lower() in names
+            hint = f'write "{suggested}"' if exact else f'did you mean "{suggested}"?'
+            fix = replaced(at, suggested, f'write "{suggested}"', safe=exact)
         self.findings.append(Finding("MYP105", message, at, help=hint, fix=fix))
 
     def calls(self, calls: Any, at: str) -> tuple[Call, ...]:
@@ -235,8 +237,8 @@ class Reader:
         if not isinstance(calls, list):
             self.add("MYP104", f'"tool_calls" must be an array, got {kind_of(calls)}', at)
             return ()
-        found = [self.call(call, f"{at}/{i}") for i, call in enumerate(calls)]
-        return tuple([call for call in found if call is not None])
+        out = [self.call(call, f"{at}/{i}") for i, call in enumerate(calls)]
+        return tuple([call for call in out if call is not None])
 
     def call(self, call: Any, at: str) -> Call | None:
         """Returns a call, with its name and arguments under `function` or beside it."""
@@ -259,22 +261,22 @@ class Reader:
             self.extra("function", function, {"name", "arguments"}, (), where)
         else:
             self.extra("tool_calls", call, {"id", "type", "name", "arguments"}, _OF_CALL, at)
-        given = None
+        arguments = None
         if "arguments" in function:
-            given = Given(function["arguments"], f"{where}/arguments")
-        known_as = Text(ident, f"{at}/id") if ident else None
-        return Call(Text(name, f"{where}/name"), given, at, known_as)
+            arguments = JsonValue(function["arguments"], f"{where}/arguments")
+        call_id = Text(ident, f"{at}/id") if ident else None
+        return Call(Text(name, f"{where}/name"), arguments, at, call_id)
 
     def json_calls(self, value: Any, at: str) -> tuple[Call, ...]:
         """Returns the calls that a text holds: one object with name and arguments, or a list."""
         try:
-            found = loads(value) if isinstance(value, str) else value
+            calls = loads(value) if isinstance(value, str) else value
         except Fault as fault:
             self.no_json("MYP304", "the call is no JSON", value, at, fault)
             return ()
         out = []
-        several = isinstance(found, list)
-        for i, call in enumerate(found if several else [found]):
+        several = isinstance(calls, list)
+        for i, call in enumerate(calls if several else [calls]):
             place = f"/{i}" * several
             if isinstance(call, dict) and "function" in call:
                 place += "/function"
@@ -286,10 +288,14 @@ class Reader:
                 self.add("MYP104", 'a call must be {"name": "...", "arguments": {...}}', at)
                 continue
             self.unknown(inside, ("name", "arguments", "id", "type"), at, "a call")
-            held = Held(value, f"{place}/arguments") if isinstance(value, str) else None
-            called = Text(name, at, Held(value, f"{place}/name") if held is not None else None)
-            given = Given(inside["arguments"], at, held) if "arguments" in inside else None
-            out.append(Call(called, given, at))
+            container = JsonText(value, f"{place}/arguments") if isinstance(value, str) else None
+            called = Text(
+                name, at, JsonText(value, f"{place}/name") if container is not None else None
+            )
+            arguments = (
+                JsonValue(inside["arguments"], at, container) if "arguments" in inside else None
+            )
+            out.append(Call(called, arguments, at))
         return tuple(out)
 
     def tools(self, tools: Any, at: str) -> tuple[Tool, ...] | None:
@@ -310,11 +316,13 @@ class Reader:
             self.add("MYP104", f'"{_last(at)}" must be an array, got {kind_of(tools)}', at)
             return None
         if inside:
-            return tuple([_tool(tool, at, "", Held(text, f"/{i}")) for i, tool in enumerate(tools)])
+            return tuple(
+                [_tool(tool, at, "", JsonText(text, f"/{i}")) for i, tool in enumerate(tools)]
+            )
         return tuple([_tool(tool, f"{at}/{i}", f"{at}/{i}/") for i, tool in enumerate(tools)])
 
 
-def _tool(tool: Any, at: str, base: str, held: Held | None = None) -> Tool:
+def _tool(tool: Any, at: str, base: str, container: JsonText | None = None) -> Tool:
     """Returns a declared tool. `base` begins the pointers below; "" where a text declares it."""
     wrapped = isinstance(tool, dict) and isinstance(tool.get("function"), dict)
     function = tool["function"] if wrapped else tool if isinstance(tool, dict) else {}
@@ -323,15 +331,19 @@ def _tool(tool: Any, at: str, base: str, held: Held | None = None) -> Tool:
     def there(key: str) -> str:
         return base + key if base else at
 
-    def within(key: str) -> Held | None:
+    def within(key: str) -> JsonText | None:
         inner = "/function" * wrapped
-        return None if held is None else Held(held.text, f"{held.pointer}{inner}/{key}")
+        return (
+            None
+            if container is None
+            else JsonText(container.text, f"{container.pointer}{inner}/{key}")
+        )
 
     key = next((k for k in ("parameters", "input_schema") if function.get(k) is not None), None)
     name = function.get("name")
     return Tool(
         Text(name, there("name"), within("name")) if isinstance(name, str) and name else None,
-        Given(function[key], there(key), within(key)) if key is not None else None,
+        JsonValue(function[key], there(key), within(key)) if key is not None else None,
         tool,
         at,
     )
@@ -341,22 +353,22 @@ _SWITCHES = ("train", "training", "loss")
 _WEIGHTS = ("weight", "loss_weight", *_SWITCHES)
 
 
-def weight_of(beside: Mapping[str, Given], reader: Reader) -> Given | None:
+def weight_of(beside: Mapping[str, JsonValue], reader: Reader) -> JsonValue | None:
     """Returns how much a message is trained: a number, or a boolean. Others are findings."""
     for key in _WEIGHTS:
-        given = beside.get(key)
-        if given is None or given.value is None:
+        weight = beside.get(key)
+        if weight is None or weight.value is None:
             continue
-        if isinstance(given.value, bool):
-            return given
+        if isinstance(weight.value, bool):
+            return weight
         if key in _SWITCHES:
-            wrong, hint = f"must be true or false, got {kind_of(given.value)}", ""
+            wrong, hint = f"must be true or false, got {kind_of(weight.value)}", ""
         else:
-            wrong, hint = wrong_weight(given.value), WEIGHT_HELP
+            wrong, hint = wrong_weight(weight.value), WEIGHT_HELP
         if not wrong:
-            return given
-        if given.value == given.value:  # not a number has its own finding
-            reader.add("MYP104", f'"{key}" {wrong}', given.at, hint=hint)
+            return weight
+        if weight.value == weight.value:  # not a number has its own finding
+            reader.add("MYP104", f'"{key}" {wrong}', weight.at, hint=hint)
     return None
 
 
@@ -365,9 +377,9 @@ def filled(item: Mapping[str, Any], keys: Iterable[str]) -> set[str]:
     return {key for key in keys if item.get(key) not in (None, "", [])}
 
 
-def _same(key: str, other: str) -> bool:
+def _same(key: str, another: str) -> bool:
     """Returns whether two keys differ in their case, in `_`, or in an `s` at the end alone."""
-    one, two = (name.lower().replace("_", "").removesuffix("s") for name in (key, other))
+    one, two = (name.lower().replace("_", "").removesuffix("s") for name in (key, another))
     return one == two != ""
 
 
@@ -376,14 +388,14 @@ def below(at: str, key: str) -> str:
     return f"{at}/{escape(key)}"
 
 
-def meant(key: str, known: tuple[str, ...]) -> str:
+def closest_key(key: str, keys: tuple[str, ...]) -> str:
     """Returns the known key that is most like another; empty where none is."""
-    return _closest(key, known) if len(key) <= 60 else ""
+    return _closest(key, keys) if len(key) <= 60 else ""
 
 
 @lru_cache(maxsize=1000)  # the same mistake is made on many lines
-def _closest(key: str, known: tuple[str, ...]) -> str:
-    return next(iter(get_close_matches(key, known, n=1, cutoff=0.75)), "")
+def _closest(key: str, keys: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(key, keys, n=1, cutoff=0.75)), "")
 
 
 def _last(at: str) -> str:

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mypt_records.chat import Call, Chat, Given, Held, Message, Text, Tool
+from mypt_records.chat import Call, Chat, JsonText, JsonValue, Message, Text, Tool
 from mypt_records.reading import Reader
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.findings import Finding
@@ -43,25 +43,25 @@ _NAME = re.compile(r"(?<=[\[,])\s*([A-Za-z_][^\[\](){},\"'=]*)\(")
 
 def read_out(chat: Chat, kinds: Collection[str] = (CALLS,)) -> Chat:
     """Returns a chat in which calls and thoughts that answers hold as text are such."""
-    messages, found = chat.messages, list[Finding]()
+    messages, extra = chat.messages, list[Finding]()
     tools = chat.tools
     if CALLS in kinds:
         tools = _declared(chat) if tools is None else tools
-        messages = tuple(_with_calls(messages, found, declared=tools is not None))
+        messages = tuple(_with_calls(messages, extra, declared=tools is not None))
     if THOUGHTS in kinds:
         messages = tuple(map(_with_thoughts, messages))
     if [*map(id, messages)] == [*map(id, chat.messages)]:
         return chat
-    return replace(chat, messages=messages, tools=tools, findings=(*chat.findings, *found))
+    return replace(chat, messages=messages, tools=tools, findings=(*chat.findings, *extra))
 
 
 def _declared(chat: Chat) -> tuple[Tool, ...] | None:
     """Returns the tools that a system prompt declares between tags; None where it does not."""
     for message in chat.messages:
         for text in message.content or () if message.role in ("system", "developer") else ():
-            found = _TOOLS.search(text.text)
-            if found is not None:
-                return tuple(_tools(found[1], found.start(1), text.at))
+            match = _TOOLS.search(text.text)
+            if match is not None:
+                return tuple(_tools(match[1], match.start(1), text.at))
     return None
 
 
@@ -79,17 +79,17 @@ def _tools(body: str, start: int, at: str) -> Iterator[Tool]:
             name, schema = tool.name, tool.parameters
             yield replace(
                 tool,
-                name=name and replace(name, held=_moved(name.held, begin)),
-                parameters=schema and replace(schema, held=_moved(schema.held, begin)),
+                name=name and replace(name, container=_moved(name.container, begin)),
+                parameters=schema and replace(schema, container=_moved(schema.container, begin)),
             )
 
 
-def _moved(held: Held | None, start: int) -> Held | None:
-    return held and replace(held, start=start)
+def _moved(container: JsonText | None, start: int) -> JsonText | None:
+    return container and replace(container, start=start)
 
 
 def _with_calls(
-    messages: tuple[Message, ...], found: list[Finding], *, declared: bool
+    messages: tuple[Message, ...], findings: list[Finding], *, declared: bool
 ) -> Iterator[Message]:
     for message, following in pairwise((*messages, None)):
         assert message is not None
@@ -102,49 +102,49 @@ def _with_calls(
         elif message.role != "assistant" or message.calls:
             yield message
         elif declared and CALL in text.text:
-            yield _tagged(message, text, found)
+            yield _tagged(message, text, findings)
         elif answered and _BRACKETS.match(text.text):
-            yield _bracketed(message, text, found)
+            yield _bracketed(message, text, findings)
         else:
             yield message
 
 
-def _tagged(message: Message, text: Text, found: list[Finding]) -> Message:
+def _tagged(message: Message, text: Text, findings: list[Finding]) -> Message:
     """Returns an answer whose text ends with calls between tags as one with these calls."""
     blocks = [*_CALL.finditer(text.text)]
     if not blocks or _CALL.sub("", text.text[blocks[0].start() :]).strip():
         return message
-    calls = [_call(block[1], block.start(1), text.at, found) for block in blocks]
+    calls = [_call(block[1], block.start(1), text.at, findings) for block in blocks]
     return _calling(message, text, blocks[0].start(), calls)
 
 
 def _calling(message: Message, text: Text, end: int, calls: Iterable[Call | None]) -> Message:
-    said = text.text[:end].rstrip()
-    content = (replace(text, text=said),) if said else None
+    spoken = text.text[:end].rstrip()
+    content = (replace(text, text=spoken),) if spoken else None
     return replace(message, content=content, calls=tuple([c for c in calls if c is not None]))
 
 
-def _call(body: str, start: int, at: str, found: list[Finding]) -> Call | None:
+def _call(body: str, start: int, at: str, findings: list[Finding]) -> Call | None:
     """Returns the call that a text between tags holds; None, with a finding, if it holds none."""
     span = start, start + len(body)
     try:
         value = loads(body)
     except Fault as fault:
         why = fault.message.removeprefix("not JSON: ")
-        found.append(Finding("MYP304", f"the call is no JSON: {why}", at, span))
+        findings.append(Finding("MYP304", f"the call is no JSON: {why}", at, span))
         return None
     name = value.get("name") if isinstance(value, dict) else None
     if not isinstance(name, str) or not name:
-        said = 'a call must be {"name": "...", "arguments": {...}}'
-        found.append(Finding("MYP104", said, at, span))
+        problem = 'a call must be {"name": "...", "arguments": {...}}'
+        findings.append(Finding("MYP104", problem, at, span))
         return None
     arguments = value.get("arguments")
-    inside = Held(body, "/arguments", start)
-    given = None if "arguments" not in value else Given(arguments, at, inside)
-    return Call(Text(name, at, Held(body, "/name", start)), given, at)
+    inside = JsonText(body, "/arguments", start)
+    parameters = None if "arguments" not in value else JsonValue(arguments, at, inside)
+    return Call(Text(name, at, JsonText(body, "/name", start)), parameters, at)
 
 
-def _bracketed(message: Message, text: Text, found: list[Finding]) -> Message:
+def _bracketed(message: Message, text: Text, findings: list[Finding]) -> Message:
     """Returns an answer that is a list of calls as Python has them as one with these calls."""
     names: list[str] = []
 
@@ -155,25 +155,25 @@ def _bracketed(message: Message, text: Text, found: list[Finding]) -> Message:
     try:
         calls = [*_python_calls(_NAME.sub(placeholder, text.text.strip()), names, text.at)]
     except (ValueError, SyntaxError, RecursionError, MemoryError):
-        said = "the calls in brackets cannot be read"
+        problem = "the calls in brackets cannot be read"
         hint = 'write them as "tool_calls" of the message'
-        found.append(Finding("MYP304", said, text.at, help=hint))
+        findings.append(Finding("MYP304", problem, text.at, help=hint))
         calls = []
     return _calling(message, text, 0, calls)
 
 
 def _python_calls(source: str, names: list[str], at: str) -> Iterator[Call]:
     """Yields the calls of a list; raises ValueError or SyntaxError for anything else."""
-    whole = ast.parse(source, mode="eval").body
-    for call in whole.elts if isinstance(whole, ast.List) else ():
+    tree = ast.parse(source, mode="eval").body
+    for call in tree.elts if isinstance(tree, ast.List) else ():
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise ValueError(source)
-        named: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for word in call.keywords:
             if word.arg is None:
                 raise ValueError(source)
-            named[word.arg] = ast.literal_eval(word.value)
-        yield Call(Text(names[int(call.func.id[1:])].strip(), at), Given(named, at), at)
+            arguments[word.arg] = ast.literal_eval(word.value)
+        yield Call(Text(names[int(call.func.id[1:])].strip(), at), JsonValue(arguments, at), at)
 
 
 def _results(message: Message, text: Text) -> Iterator[Message]:
@@ -194,8 +194,8 @@ def _with_thoughts(message: Message) -> Message:
     thought = _THOUGHT.match(first.text, len(first.text) - len(first.text.lstrip()))
     if thought is None or _BETWEEN["thought"][0] in first.text[thought.end() :]:
         return message
-    rest = re.sub("\\A\n{0,2}", "", first.text[thought.end() :])
-    content = (replace(first, text=rest), *(message.content or ())[1:])
-    if not rest and message.calls and len(content) == 1:
+    remaining = re.sub("\\A\n{0,2}", "", first.text[thought.end() :])
+    content = (replace(first, text=remaining), *(message.content or ())[1:])
+    if not remaining and message.calls and len(content) == 1:
         return replace(message, thoughts=(Text(thought[1], first.at),), content=None)
     return replace(message, thoughts=(Text(thought[1], first.at),), content=content)

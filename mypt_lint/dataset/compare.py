@@ -239,7 +239,7 @@ def chat_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Chat] | None:
     if shape_of(record) != checker.shape:
         return None
     chat = read_chat(record, checker.shape)
-    return (record, chat) if chat.whole and chat.messages else None
+    return (record, chat) if chat.is_readable and chat.messages else None
 
 
 def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] | None:

@@ -18,7 +18,7 @@ from mypt_lint.check.detect import beginning, failures, mentions, of_a_dialect
 from mypt_lint.settings.settings import Settings
 from mypt_records.chat import ROLES
 from mypt_records.names import FOUND, OTHER
-from mypt_records.reading import meant
+from mypt_records.reading import closest_key
 from mypt_spec.dialect import RECORDS, Dialect, detectable_dialects, folder
 from mypt_spec.extra_keys import extra_key
 from mypt_spec.findings import Finding
@@ -113,7 +113,7 @@ def _of_no_format(values: Sequence[object], name: str) -> bool:
     keys = {mypt_spec.dialect(known_dialect(each)).adapter.SCHEMA.messages for each in names}
     records = [record for record in values if isinstance(record, dict)]
     return bool(records) and not any(
-        key in keys or meant(key, tuple(keys)) for record in records for key in record
+        key in keys or closest_key(key, tuple(keys)) for record in records for key in record
     )
 
 

@@ -23,18 +23,18 @@ _CHECKS = [function for _, function in sorted(CHECKS.items())]
 
 def findings(chat: Chat) -> list[Finding]:
     """Returns all findings about a chat: those of its reading, then those of the checks."""
-    found = list(chat.findings)
-    for check in _CHECKS if chat.whole and chat.messages else ():
-        found += check(chat)
-    cut = [text for m in chat.messages for text in m.content or () if text.start]
-    return [_in_record(finding, cut) for finding in found] if cut else found
+    out = list(chat.findings)
+    for check in _CHECKS if chat.is_readable and chat.messages else ():
+        out += check(chat)
+    parts = [text for m in chat.messages for text in m.content or () if text.start]
+    return [_in_record(finding, parts) for finding in out] if parts else out
 
 
-def _in_record(finding: Finding, cut: list[Text]) -> Finding:
+def _in_record(finding: Finding, parts: list[Text]) -> Finding:
     """Returns a finding about a text that is cut out of a string with its place in the string."""
-    starts = {text.start for text in cut if text.at == finding.pointer}
+    starts = {text.start for text in parts if text.at == finding.pointer}
     if not starts or finding.span is None:
         return finding
     first, last = finding.span
-    (start, *more) = starts
-    return replace(finding, span=None if more else (first + start, last + start))
+    (start, *others) = starts
+    return replace(finding, span=None if others else (first + start, last + start))

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mypt_records.chat import Call, Chat, Given
+from mypt_records.chat import Call, Chat, JsonValue
 from mypt_records.checks.registry import check
 from mypt_records.checks.tools import null_in, without_null
 from mypt_records.fixes import from_python
 from mypt_records.inside import located
-from mypt_records.reading import meant
+from mypt_records.reading import closest_key
 from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError, unnamed
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, loads
 from mypt_spec.findings import Finding, regraded
@@ -25,9 +25,9 @@ def calls(chat: Chat) -> Iterator[Call]:
         yield from message.calls
 
 
-def value_of(given: Given) -> Any:
+def value_of(source: JsonValue) -> Any:
     """Returns arguments as a JSON value. Raises Fault for a text that is no JSON."""
-    return loads(given.value) if isinstance(given.value, str) else given.value
+    return loads(source.value) if isinstance(source.value, str) else source.value
 
 
 def _may_be_built_in(chat: Chat, call: Call) -> bool:
@@ -37,12 +37,12 @@ def _may_be_built_in(chat: Chat, call: Call) -> bool:
     return call.name.text not in declared and any(tool.name is None for tool in tools)
 
 
-def in_text(given: Given) -> bool:
+def in_text(source: JsonValue) -> bool:
     """Returns whether arguments are in a JSON text, so that no pointer reaches into them."""
-    return isinstance(given.value, str) or given.held is not None
+    return isinstance(source.value, str) or source.container is not None
 
 
-def _read(chat: Chat) -> Iterator[tuple[Call, Given, Any]]:
+def _arguments_of(chat: Chat) -> Iterator[tuple[Call, JsonValue, Any]]:
     for call in calls(chat):
         if call.arguments is not None:
             try:
@@ -51,22 +51,22 @@ def _read(chat: Chat) -> Iterator[tuple[Call, Given, Any]]:
                 continue
 
 
-def _objects(chat: Chat) -> Iterator[tuple[Call, Given, dict[str, Any]]]:
-    for call, given, value in _read(chat):
+def _objects(chat: Chat) -> Iterator[tuple[Call, JsonValue, dict[str, Any]]]:
+    for call, source, value in _arguments_of(chat):
         if isinstance(value, dict):
-            yield call, given, value
+            yield call, source, value
 
 
 def _schemas(chat: Chat) -> dict[str, dict[str, Any]]:
     """Returns the declared parameters by the names of tools, where these are declared once."""
-    found: dict[str, list[Any]] = {}
+    by_name: dict[str, list[Any]] = {}
     for tool in chat.tools or ():
         if tool.name is not None:
-            found.setdefault(tool.name.text, []).append(tool.parameters)
+            by_name.setdefault(tool.name.text, []).append(tool.parameters)
     return {
-        name: without_null(given[0].value) if null_in(given[0].value) else given[0].value
-        for name, given in found.items()
-        if len(given) == 1 and given[0] is not None and isinstance(given[0].value, dict)
+        name: without_null(values[0].value) if null_in(values[0].value) else values[0].value
+        for name, values in by_name.items()
+        if len(values) == 1 and values[0] is not None and isinstance(values[0].value, dict)
     }
 
 
@@ -84,11 +84,11 @@ def arguments_not_json(chat: Chat) -> Iterator[Finding]:
             text, at = call.arguments.value, fault.offset
             span = None if at is None else (min(at, len(text)), min(at + 1, len(text)))
             why = fault.message.removeprefix("not JSON: ")
-            said = f"arguments of {call.name.text!r} are no JSON: {why}"
+            problem = f"arguments of {call.name.text!r} are no JSON: {why}"
             hint = _HINT if not text.strip() else "mend them, or drop the record"
-            found = located("MYP304", said, call.arguments, hint=hint)
-            found = replace(found, fix=from_python(call.arguments))
-            yield found if call.arguments.held is not None else replace(found, span=span)
+            finding = located("MYP304", problem, call.arguments, hint=hint)
+            finding = replace(finding, fix=from_python(call.arguments))
+            yield finding if call.arguments.container is not None else replace(finding, span=span)
 
 
 @check("MYP332")
@@ -96,62 +96,62 @@ def arguments_no_object(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that are JSON, but no object, and calls without arguments."""
     for call in calls(chat):
         if call.arguments is None and not _may_be_built_in(chat, call):
-            said = f"the call of {call.name.text!r} has no arguments"
-            yield Finding("MYP332", said, call.at, help=_HINT)
-    for call, given, value in _read(chat):
+            message = f"the call of {call.name.text!r} has no arguments"
+            yield Finding("MYP332", message, call.at, help=_HINT)
+    for call, source, value in _arguments_of(chat):
         if not isinstance(value, dict):
-            said = f"the arguments of {call.name.text!r} are {a_kind_of(value)}"
-            yield located("MYP332", said, given, hint=_HINT)
+            message = f"the arguments of {call.name.text!r} are {a_kind_of(value)}"
+            yield located("MYP332", message, source, hint=_HINT)
 
 
 @check("MYP353")
 def arguments_misfit(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that do not fit the declared parameters of their tool."""
     schemas, patience = _schemas(chat), Patience()
-    for call, given, value in _objects(chat) if schemas else ():
+    for call, source, value in _objects(chat) if schemas else ():
         schema = schemas.get(call.name.text)
         if schema is None:
             continue
         extra = unnamed(value, schema)
         if extra and schema.get("additionalProperties") is not True:
-            yield from _unnamed(call, given, [k for k in extra if value[k] is not None], schema)
+            yield from _unnamed(call, source, [k for k in extra if value[k] is not None], schema)
         bare = {key: item for key, item in value.items() if key not in extra}
         try:
-            found = patience.misfits(bare, schema)
+            faults = patience.misfits(bare, schema)
         except SchemaError:
             continue  # the check of the schema says so
-        for pointer, message in found:
-            where = f" at {pointer}" if pointer and in_text(given) else ""
-            said = f"the arguments of {call.name.text!r} do not fit{where}: {message}"
-            yield located("MYP353", said, given, pointer)
+        for pointer, message in faults:
+            where = f" at {pointer}" if pointer and in_text(source) else ""
+            fault = f"the arguments of {call.name.text!r} do not fit{where}: {message}"
+            yield located("MYP353", fault, source, pointer)
 
 
 def _unnamed(
-    call: Call, given: Given, extra: list[str], schema: dict[str, Any]
+    call: Call, source: JsonValue, extra: list[str], schema: dict[str, Any]
 ) -> Iterator[Finding]:
     """Yields findings about arguments without a parameter; null has one of its own (MYP357)."""
     names = tuple(schema["properties"])
     for key in extra[:MAX_MISFITS]:
-        said = f"{call.name.text!r} has no parameter {key!r}"
-        close = meant(key, names)
+        message = f"{call.name.text!r} has no parameter {key!r}"
+        close = closest_key(key, names)
         hint = f'did you mean "{close}"?' if close else f"parameters are {', '.join(names[:20])}"
         hint = hint if names else "it takes no arguments"
-        found = located("MYP353", said, given, f"/{escape(key)}", hint=hint, on_key=True)
+        finding = located("MYP353", message, source, f"/{escape(key)}", hint=hint, on_key=True)
         forbidden = schema.get("additionalProperties") is False
-        yield regraded(found, "error") if forbidden else found
+        yield regraded(finding, "error") if forbidden else finding
 
 
 @check("MYP357")
 def null_padding(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that are null and belong to other tools."""
     schemas = _schemas(chat)
-    for call, given, value in _objects(chat) if schemas else ():
+    for call, source, value in _objects(chat) if schemas else ():
         schema = schemas.get(call.name.text)
         extra = unnamed(value, schema) if schema is not None else []
         padded = [key for key in extra if value[key] is None]
         if padded:
             keys = ", ".join(map(repr, padded[:5])) + ", ..." * (len(padded) > 5)
-            said = f"{call.name.text!r} has no parameter {keys}: null pads the arguments"
+            message = f"{call.name.text!r} has no parameter {keys}: null pads the arguments"
             hint = "leave out what is null: tables give the keys of all tools to each row"
             at = f"/{escape(padded[0])}"
-            yield located("MYP357", said, given, at, hint=hint, on_key=True)
+            yield located("MYP357", message, source, at, hint=hint, on_key=True)

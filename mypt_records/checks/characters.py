@@ -46,19 +46,19 @@ def odd(text: str) -> bool:
 def wrong_encoding(chat: Chat) -> Iterator[Finding]:
     """Finds texts that were decoded with the wrong encoding: the first place of each text."""
     for message, text in chat.texts():
-        if odd(text.text) and (found := _BROKEN.search(text.text)):
-            what = "U+FFFD" if found[0] == "\ufffd" else repr(found[0])
-            said = f"{what} in the {message.said} message: it was read in the wrong encoding"
+        if odd(text.text) and (match := _BROKEN.search(text.text)):
+            quoted = "U+FFFD" if match[0] == "\ufffd" else repr(match[0])
+            fault = f"{quoted} in the {message.spelling} message: it was read in the wrong encoding"
             hint = "read the source again, as UTF-8, or drop the record"
-            yield Finding("MYP363", said, text.at, found.span(), help=hint)
+            yield Finding("MYP363", fault, text.at, match.span(), help=hint)
 
 
 @check("MYP364")
 def invisible_character(chat: Chat) -> Iterator[Finding]:
     """Finds characters that nobody sees, in texts of scripts that do not need them."""
     for message, text in chat.texts():
-        found = _INVISIBLE.search(text.text) if odd(text.text) else None
-        if found and not _NEEDS.search(text.text):
-            said = f"U+{ord(found[0][0]):04X} in the {message.said} message is invisible"
+        match = _INVISIBLE.search(text.text) if odd(text.text) else None
+        if match and not _NEEDS.search(text.text):
+            fault = f"U+{ord(match[0][0]):04X} in the {message.spelling} message is invisible"
             hint = "delete it: the model sees what no reader of the text does"
-            yield Finding("MYP364", said, text.at, found.span(), help=hint)
+            yield Finding("MYP364", fault, text.at, match.span(), help=hint)

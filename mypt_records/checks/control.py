@@ -19,18 +19,18 @@ _STRIKE = re.compile(r"<s[ >]")  # of HTML and SSML, which `</s>` closes
 _HINT = "take it out, or escape it: as a special token it ends the text, or begins another message"
 
 
-class _Known(NamedTuple):
+class _Strings(NamedTuple):
     pattern: re.Pattern[str]
     formats: dict[str, str]
 
 
 @cache
-def known(table: str) -> _Known:
+def known(table: str) -> _Strings:
     """Returns the strings of a table of control.toml, each with the format that it belongs to."""
     data = tomllib.loads(Path(__file__).with_name("control.toml").read_text(encoding="utf-8"))
     formats = {text: name for name, texts in data[table].items() for text in texts}
     longest = sorted(formats, key=len, reverse=True)
-    return _Known(re.compile("|".join(map(re.escape, longest))), formats)
+    return _Strings(re.compile("|".join(map(re.escape, longest))), formats)
 
 
 @check("MYP301")
@@ -41,16 +41,16 @@ def control_string(chat: Chat) -> Iterator[Finding]:
     for message in (*chat.messages, *chat.rejected):
         for text in message.content or ():
             fixable = not message.calls and message.role != "tool"  # the text is a whole string
-            yield from _in(text, strings, f"the {message.said} message", _HINT, fixable=fixable)
+            yield from _in(text, strings, f"the {message.spelling} message", _HINT, fixable=fixable)
             if separate and message.role == "assistant":
                 hint = "move the thought to where the others are"
                 yield from _in(text, thoughts, _answer(message), hint)
             elif message.role == "assistant":
-                yield from _unpaired(text, thoughts.pattern, f"the {message.said} message")
+                yield from _unpaired(text, thoughts.pattern, f"the {message.spelling} message")
 
 
 def _answer(message: Message) -> str:
-    return f"the {message.said} message, beside separate thoughts"
+    return f"the {message.spelling} message, beside separate thoughts"
 
 
 def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding]:
@@ -65,31 +65,34 @@ def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding
         opened = not tag[0].startswith("</")
         line = text.text[tag.start() - 1 : tag.start()] in ("", "\n")
         if not before and not opened and (line or text.text[tag.end() :][:1] in ("", "\n")):
-            said = f"`{tag[0]}` in {where} has no `{tag[0].replace('/', '')}` before it"
-            yield _warning(said, text, tag.span(), "write both tags, or move the thought apart")
+            fault = f"`{tag[0]}` in {where} has no `{tag[0].replace('/', '')}` before it"
+            yield _warning(fault, text, tag.span(), "write both tags, or move the thought apart")
     if opened and last is not None and not text.text[: last.start()].strip():
         closing = f"</{last[0][1:]}"
-        said, hint = f"`{last[0]}` in {where} is not closed", f"write `{closing}` after the thought"
-        yield _warning(said, text, last.span(), hint)
+        fault, hint = (
+            f"`{last[0]}` in {where} is not closed",
+            f"write `{closing}` after the thought",
+        )
+        yield _warning(fault, text, last.span(), hint)
 
 
 def _warning(
-    said: str, text: Text, span: tuple[int, int], hint: str, fix: Fix | None = None
+    message: str, text: Text, span: tuple[int, int], hint: str, fix: Fix | None = None
 ) -> Finding:
-    return regraded(Finding("MYP301", said, text.at, span, help=hint, fix=fix), "warning")
+    return regraded(Finding("MYP301", message, text.at, span, help=hint, fix=fix), "warning")
 
 
 def _in(
-    text: Text, strings: _Known, where: str, hint: str, *, fixable: bool = False
+    text: Text, strings: _Strings, where: str, hint: str, *, fixable: bool = False
 ) -> Iterator[Finding]:
     count = 0
-    for found in strings.pattern.finditer(text.text):
-        if found[0] == "</s>" and _STRIKE.search(text.text, 0, found.start()):
+    for match in strings.pattern.finditer(text.text):
+        if match[0] == "</s>" and _STRIKE.search(text.text, 0, match.start()):
             continue
         count += 1
         if count > _MOST:
             return
-        said = f"`{found[0]}` of {strings.formats[found[0]]} in {where}"
-        ends = found[0] in known("ends").formats and not text.text[found.end() :].strip()
-        fix = without_end(text, found.start()) if ends and fixable else None
-        yield _warning(said, text, found.span(), hint, fix)
+        message = f"`{match[0]}` of {strings.formats[match[0]]} in {where}"
+        ends = match[0] in known("ends").formats and not text.text[match.end() :].strip()
+        fix = without_end(text, match.start()) if ends and fixable else None
+        yield _warning(message, text, match.span(), hint, fix)

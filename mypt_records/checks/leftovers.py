@@ -42,14 +42,14 @@ def template_leftover(chat: Chat) -> Iterator[Finding]:
     messages = [*chat.messages, *chat.rejected]
     texts = [(m, text) for m in messages for text in m.content or () if m.role != "tool"]
     braced = [(m, text) for m, text in texts if "{" in text.text]
-    named = [(m, text, found) for m, text in braced for found in _NAME.finditer(text.text)]
-    if named:
-        whole = "\n".join([_NAME.sub("", text.text) for _, text in texts])
-        for message, text, found in named if not _CODE.search(whole) else ():
-            said = f"`{found[0]}` in the {message.said} message: a template was not filled in"
+    names = [(m, text, match) for m, text in braced for match in _NAME.finditer(text.text)]
+    if names:
+        outside = "\n".join([_NAME.sub("", text.text) for _, text in texts])
+        for message, text, match in names if not _CODE.search(outside) else ():
+            fault = f"`{match[0]}` in the {message.spelling} message: a template was not filled in"
             hint = "put in what belongs there, or drop the record"
-            yield Finding("MYP358", said, text.at, found.span(), help=hint)
+            yield Finding("MYP358", fault, text.at, match.span(), help=hint)
     for _, text in texts:
         if len(text.text) < _LONGEST and text.text.strip().lower() in _NOTHING:
-            said = f"{text.text.strip()!r} is a sign for nothing"
-            yield Finding("MYP358", said, text.at, help="leave it empty, or drop the record")
+            fault = f"{text.text.strip()!r} is a sign for nothing"
+            yield Finding("MYP358", fault, text.at, help="leave it empty, or drop the record")

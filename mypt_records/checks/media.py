@@ -25,8 +25,8 @@ def media_count(chat: Chat) -> Iterator[Finding]:
         parts = [p.value for m in chat.messages for p in m.media if p.value.get("type") == kind]
         places = sum(t.text.count(tag) for m in chat.messages for t in m.content or ())
         places += sum(part.keys() == {"type"} for part in parts)
-        own = sum(part.keys() != {"type"} for part in parts)
-        if len(media) not in (places, places + own):
-            said = f'"{key}" has {len(media)}, the messages have {places} `{tag}`'
+        with_data = sum(part.keys() != {"type"} for part in parts)
+        if len(media) not in (places, places + with_data):
+            message = f'"{key}" has {len(media)}, the messages have {places} `{tag}`'
             hint = f"write `{tag}` once for each, where it belongs"
-            yield Finding("MYP132", said, f"/{key}", help=hint)
+            yield Finding("MYP132", message, f"/{key}", help=hint)

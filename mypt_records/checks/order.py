@@ -24,7 +24,7 @@ def late_instruction(chat: Chat) -> Iterator[Finding]:
     for message in chat.messages:
         begun = begun or message.role not in _INSTRUCTING
         if begun and message.role in _INSTRUCTING:
-            text = f"a {message.said} message after the beginning"
+            text = f"a {message.spelling} message after the beginning"
             hint = (
                 "put it first: many chat templates refuse it here, or read it as if it were first"
             )
@@ -37,7 +37,7 @@ def answer_without_user(chat: Chat) -> Iterator[Finding]:
     spoken = talk(chat)
     if len(spoken) > 1 and spoken[0].role == "assistant":
         hint = "put the user's message before it, or delete it: many chat templates refuse it"
-        text = f"the conversation begins with the {spoken[0].said} message"
+        text = f"the conversation begins with the {spoken[0].spelling} message"
         yield Finding("MYP251", text, spoken[0].at, help=hint)
 
 
@@ -46,8 +46,8 @@ def nothing_trained(chat: Chat) -> Iterator[Finding]:
     """Finds conversations with answers, none of which is trained."""
     answers = [m for m in chat.messages if m.role == "assistant"]
     trained = (m.weight is None or m.weight.value for m in answers)
-    others = (m.weight is not None and m.weight.value for m in chat.messages)
-    if answers and not any(trained) and not any(others):
+    weights = (m.weight is not None and m.weight.value for m in chat.messages)
+    if answers and not any(trained) and not any(weights):
         text = "no message of this record is trained: the model has nothing to learn from it"
         hint = "give an answer a weight above 0, or drop the record"
         yield Finding("MYP501", text, help=hint)
@@ -58,13 +58,12 @@ def prompt_only(chat: Chat) -> Iterator[Finding]:
     """Finds conversations that end before an answer, or consist of instructions."""
     spoken = talk(chat)
     if not spoken:
-        said, at = "there is nothing but instructions: nothing is learnt", chat.messages[0].at
-        yield Finding("MYP252", said, at, help="add a question and its answer, or drop the record")
+        fault, at = "there is nothing but instructions: nothing is learnt", chat.messages[0].at
+        yield Finding("MYP252", fault, at, help="add a question and its answer, or drop the record")
     if spoken and spoken[-1].role == "user":
-        text = (
-            f"the conversation ends with the {spoken[-1].said} message: nothing after it is learnt"
-        )
-        yield Finding("MYP252", text, spoken[-1].at, help="add the answer, or drop the message")
+        last = spoken[-1]
+        text = f"the conversation ends with the {last.spelling} message: nothing after it is learnt"
+        yield Finding("MYP252", text, last.at, help="add the answer, or drop the message")
 
 
 @check("MYP257")
@@ -80,7 +79,7 @@ def same_role_twice(chat: Chat) -> Iterator[Finding]:
             and not (before.calls or message.calls)
             and (message.name and message.name.text) == (before.name and before.name.text)
         ):
-            text = f"two {message.said} messages in a row"
+            text = f"two {message.spelling} messages in a row"
             hint = "join the two, or put what was said between them back: in many chat templates "
             hint += "roles must alternate"
             yield Finding("MYP257", text, message.at, help=hint)

@@ -28,28 +28,28 @@ class Round:
 
 def rounds(chat: Chat) -> list[Round]:
     """Returns all rounds; results without any call are in rounds without calls."""
-    found: list[Round] = []
+    out: list[Round] = []
     for message in chat.messages:
         if message.calls:
-            if not found or found[-1].goes_on or found[-1].results:
-                for last in found[-1:]:
+            if not out or out[-1].goes_on or out[-1].results:
+                for last in out[-1:]:
                     last.goes_on = True
-                found.append(Round())
-            found[-1].calls += message.calls
+                out.append(Round())
+            out[-1].calls += message.calls
         elif message.role == "tool":
-            if not found or found[-1].goes_on:
-                found.append(Round())
-            found[-1].results.append(message)
-        elif found:
-            found[-1].goes_on = True
-    return found
+            if not out or out[-1].goes_on:
+                out.append(Round())
+            out[-1].results.append(message)
+        elif out:
+            out[-1].goes_on = True
+    return out
 
 
-def _asked(one: Round, result: Message) -> Call | None:
+def _call_of(one: Round, result: Message) -> Call | None:
     if result.answers is None:
         return one.calls[0] if len(one.calls) == 1 else None
-    wanted = result.answers.text
-    return next((c for c in one.calls if c.id is not None and c.id.text == wanted), None)
+    call_id = result.answers.text
+    return next((c for c in one.calls if c.id is not None and c.id.text == call_id), None)
 
 
 @check("MYP310")
@@ -98,12 +98,12 @@ def result_name_mismatch(chat: Chat) -> Iterator[Finding]:
     """Finds results that have another name than their call."""
     for one in rounds(chat):
         for result in one.results:
-            call = _asked(one, result)
+            call = _call_of(one, result)
             name = result.name
             if call is None or name is None or name.text in ("", call.name.text):
                 continue
-            said = f"the result is of {name.text!r}, the call is of {call.name.text!r}"
-            yield Finding("MYP312", said, name.at, help=f'write "{call.name.text}"')
+            message = f"the result is of {name.text!r}, the call is of {call.name.text!r}"
+            yield Finding("MYP312", message, name.at, help=f'write "{call.name.text}"')
 
 
 @check("MYP349")
@@ -111,15 +111,15 @@ def call_answered_twice(chat: Chat) -> Iterator[Finding]:
     """Finds calls with two results."""
     for one in rounds(chat):
         ids = [call.id.text for call in one.calls if call.id is not None]
-        seen: set[str] = set()
+        answered: set[str] = set()
         for result in one.results:
-            wanted = result.answers
-            if wanted is None or wanted.text not in ids:
+            call_id = result.answers
+            if call_id is None or call_id.text not in ids:
                 continue
-            if wanted.text in seen and ids.count(wanted.text) == 1:
-                said = f"the call {wanted.text!r} has a result already"
-                yield Finding("MYP349", said, wanted.at, help="one result a call")
-            seen.add(wanted.text)
+            if call_id.text in answered and ids.count(call_id.text) == 1:
+                message = f"the call {call_id.text!r} has a result already"
+                yield Finding("MYP349", message, call_id.at, help="one result a call")
+            answered.add(call_id.text)
 
 
 @check("MYP351")
@@ -134,8 +134,8 @@ def duplicate_call_id(chat: Chat) -> Iterator[Finding]:
                 continue
             counts[call.id.text] += 1
             if counts[call.id.text] == 2:
-                said = f"the id {call.id.text!r} is there twice in one message"
-                yield Finding("MYP351", said, call.id.at, help="give each call its own id")
+                fault = f"the id {call.id.text!r} is there twice in one message"
+                yield Finding("MYP351", fault, call.id.at, help="give each call its own id")
 
 
 @check("MYP352")
@@ -145,11 +145,11 @@ def result_without_id(chat: Chat) -> Iterator[Finding]:
         if not one.calls or not all(call.id is not None for call in one.calls):
             continue
         several = len(one.calls) > 1
-        what = f"{len(one.calls)} calls are open" if several else "the call before it has an id"
+        reason = f"{len(one.calls)} calls are open" if several else "the call before it has an id"
         for result in one.results:
             if result.answers is None:
                 hint = 'give it the "tool_call_id" of its call'
-                found = Finding(
-                    "MYP352", f"{what}, and this result has no id", result.at, help=hint
+                finding = Finding(
+                    "MYP352", f"{reason}, and this result has no id", result.at, help=hint
                 )
-                yield found if several else regraded(found, "warning")
+                yield finding if several else regraded(finding, "warning")

@@ -20,8 +20,8 @@ def _silent(chat: Chat, *, blank: bool) -> Iterator[tuple[Message, str]]:
         if message.role not in _ROLES or message.calls or message.media or message.content is None:
             continue
         if not message.text.strip() and bool(message.text) == blank:
-            said = f"the {message.said} message"
-            yield message, f"the first {said[4:]}" if message is first else said
+            subject = f"the {message.spelling} message"
+            yield message, f"the first {subject[4:]}" if message is first else subject
 
 
 def _at(message: Message) -> str:
@@ -31,14 +31,14 @@ def _at(message: Message) -> str:
 @check("MYP214")
 def empty_message(chat: Chat) -> Iterator[Finding]:
     """Finds questions and answers that are empty."""
-    for message, what in _silent(chat, blank=False):
+    for message, subject in _silent(chat, blank=False):
         hint = "write what was said, or drop the record"
-        yield Finding("MYP214", f"{what} is empty", _at(message), help=hint)
+        yield Finding("MYP214", f"{subject} is empty", _at(message), help=hint)
 
 
 @check("MYP314")
 def blank_message(chat: Chat) -> Iterator[Finding]:
     """Finds questions and answers that are nothing but white space."""
-    for message, what in _silent(chat, blank=True):
+    for message, subject in _silent(chat, blank=True):
         hint = "write what was said, or drop the record"
-        yield Finding("MYP314", f"{what} is nothing but white space", _at(message), help=hint)
+        yield Finding("MYP314", f"{subject} is nothing but white space", _at(message), help=hint)

@@ -43,22 +43,22 @@ def refused_name(chat: Chat) -> Iterator[Finding]:
     """Finds names of tools that the APIs of model servers refuse."""
     for tool in chat.tools or ():
         if tool.name is not None and not _NAME.fullmatch(tool.name.text):
-            said = f"APIs refuse the tool name {tool.name.text[:70]!r}"
+            message = f"APIs refuse the tool name {tool.name.text[:70]!r}"
             hint = "use letters, digits, _ and -, at most 64 of them, here and in its calls"
-            yield located("MYP131", said, tool.name, hint=hint)
+            yield located("MYP131", message, tool.name, hint=hint)
 
 
 @check("MYP126")
 def duplicate_tool(chat: Chat) -> Iterator[Finding]:
     """Finds tools that are declared twice."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for tool in chat.tools or ():
         if tool.name is None:
             continue
-        if tool.name.text in seen:
-            said = f"the tool {tool.name.text!r} is declared twice"
-            yield located("MYP126", said, tool.name, hint="delete one, or rename it")
-        seen.add(tool.name.text)
+        if tool.name.text in names:
+            message = f"the tool {tool.name.text!r} is declared twice"
+            yield located("MYP126", message, tool.name, hint="delete one, or rename it")
+        names.add(tool.name.text)
 
 
 @check("MYP128")
@@ -66,43 +66,43 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
     """Finds parameters that are no JSON Schema."""
     patience = Patience()
     for tool in chat.tools or ():
-        given = tool.parameters
-        if given is None:
+        schema = tool.parameters
+        if schema is None:
             continue
         name = tool.name.text if tool.name is not None else "a tool"
-        what = f"the parameters of {name!r}"
-        if not isinstance(given.value, dict):
-            said = f"{what} are no JSON Schema: expected an object"
-            yield located("MYP128", said, given, hint='write {"type": "object", ...}')
-        elif bare := _without_properties(given.value):
-            said = f"{what} are no JSON Schema: {bare!r} is the name of an argument, no keyword"
+        subject = f"the parameters of {name!r}"
+        if not isinstance(schema.value, dict):
+            fault = f"{subject} are no JSON Schema: expected an object"
+            yield located("MYP128", fault, schema, hint='write {"type": "object", ...}')
+        elif bare := _without_properties(schema.value):
+            fault = f"{subject} are no JSON Schema: {bare!r} is the name of an argument, no keyword"
             hint = 'write {"type": "object", "properties": {...}, "required": [...]}'
-            yield located("MYP128", said, given, f"/{escape(bare)}", hint=hint)
-        elif void := null_in(given.value):
-            said = f"{what} are padded with null, which makes them no JSON Schema"
+            yield located("MYP128", fault, schema, f"/{escape(bare)}", hint=hint)
+        elif void := null_in(schema.value):
+            fault = f"{subject} are padded with null, which makes them no JSON Schema"
             hint = "leave out what is null: a table gives the keys of all schemas to each of them"
-            yield located("MYP128", said, given, void, hint=hint)
-        elif misplaced := _required_inside(given.value):
-            said = f'{what}: "required" is among the properties, where it names an argument'
+            yield located("MYP128", fault, schema, void, hint=hint)
+        elif misplaced := _required_inside(schema.value):
+            fault = f'{subject}: "required" is among the properties, where it names an argument'
             hint = 'put it beside "properties", as a list of names'
-            yield located("MYP128", said, given, misplaced, hint=hint)
-        elif wrong := list(islice(_wrong_types(given.value, ""), _MOST)):
-            every = [(at, _meant(kind)) for at, kind in _wrong_types(given.value, "")]
+            yield located("MYP128", fault, schema, misplaced, hint=hint)
+        elif wrong := list(islice(_wrong_types(schema.value, ""), _MOST)):
+            every = [(at, _json_type(kind)) for at, kind in _wrong_types(schema.value, "")]
             exact = all(kind for _, kind in every)
-            fix = within(given, every, "write the types of JSON Schema") if exact else None
+            fix = within(schema, every, "write the types of JSON Schema") if exact else None
             for pointer, kind in wrong:
-                said = f"{what} are no JSON Schema: {kind!r} is no type of it"
-                found = located("MYP128", said, given, pointer, hint=_type_help(kind))
-                yield replace(found, fix=fix)
+                fault = f"{subject} are no JSON Schema: {kind!r} is no type of it"
+                finding = located("MYP128", fault, schema, pointer, hint=_type_help(kind))
+                yield replace(finding, fix=fix)
         else:
             try:
-                patience.check_schema(given.value)
+                patience.check_schema(schema.value)
             except SchemaError as error:
                 if error.unchecked:
                     continue
-                said = f"{what} are no JSON Schema: {error}"
-                hint = _help(given.value, error.pointer)
-                yield located("MYP128", said, given, error.pointer, hint=hint)
+                fault = f"{subject} are no JSON Schema: {error}"
+                hint = _help(schema.value, error.pointer)
+                yield located("MYP128", fault, schema, error.pointer, hint=hint)
 
 
 def _without_properties(schema: dict[str, Any]) -> str:
@@ -123,12 +123,12 @@ def null_in(schema: Any, at: str = "") -> str:
         if value is None and key not in _VALUES:
             return f"{at}/{escape(key)}"
     for key in ("properties", "items", "additionalProperties"):
-        if found := null_in(schema.get(key), f"{at}/{key}"):
-            return found
+        if pointer := null_in(schema.get(key), f"{at}/{key}"):
+            return pointer
     properties = schema.get("properties")
     for key, value in properties.items() if isinstance(properties, dict) else ():
-        if found := null_in(value, f"{at}/properties/{escape(key)}"):
-            return found
+        if pointer := null_in(value, f"{at}/properties/{escape(key)}"):
+            return pointer
     return ""
 
 
@@ -155,8 +155,8 @@ def _required_inside(schema: dict[str, Any]) -> str:
     if isinstance(properties.get("required"), list):
         return "/properties/required"
     for key, below in properties.items():
-        if isinstance(below, dict) and (found := _required_inside(below)):
-            return f"/properties/{escape(key)}{found}"
+        if isinstance(below, dict) and (pointer := _required_inside(below)):
+            return f"/properties/{escape(key)}{pointer}"
     return ""
 
 
@@ -178,7 +178,7 @@ def _wrong_types(schema: Any, at: str, depth: int = 0) -> Iterator[tuple[str, st
         yield from _wrong_types(schema.get(key), f"{at}/{key}", depth + 1)
 
 
-def _meant(kind: str) -> str:
+def _json_type(kind: str) -> str:
     """Returns the type that is meant by one that JSON Schema does not have; empty in doubt."""
     word = kind.lower()
     return TYPES.get(word) or (word if word in _KINDS else "")
@@ -187,11 +187,11 @@ def _meant(kind: str) -> str:
 def _type_help(kind: str) -> str:
     if kind.lower() in _ANY:
         return 'leave "type" out where any value will do'
-    word, _, more = kind.partition(",")
-    meant = _meant(word)
-    if meant and more.strip().lower() == "optional":
-        return f'write "type": "{meant}", and leave the name out of "required"'
-    return f'write "type": "{meant}"' if meant else f"types are {', '.join(_KINDS)}"
+    word, _, suffix = kind.partition(",")
+    kind_meant = _json_type(word)
+    if kind_meant and suffix.strip().lower() == "optional":
+        return f'write "type": "{kind_meant}", and leave the name out of "required"'
+    return f'write "type": "{kind_meant}"' if kind_meant else f"types are {', '.join(_KINDS)}"
 
 
 def _help(schema: Any, pointer: str) -> str:

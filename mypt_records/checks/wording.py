@@ -65,8 +65,8 @@ def _first(pattern: re.Pattern[str], text: str, words: tuple[str, ...]) -> re.Ma
 def _answers(chat: Chat) -> Iterator[tuple[Message, Text]]:
     """Yields the texts that a model learns to write; not those of bad answers."""
     good = chat.label is None or chat.label.value
-    chosen = replace(chat, rejected=()).texts() if good else ()
-    return (item for item in chosen if item[0].role == "assistant")
+    items = replace(chat, rejected=()).texts() if good else ()
+    return (item for item in items if item[0].role == "assistant")
 
 
 @check("MYP365")
@@ -76,28 +76,32 @@ def repeated_text(chat: Chat) -> Iterator[Finding]:
         period, times = loop(text.text)
         if period:
             size = len(text.text)
-            said = f"the {message.said} message ends with the same {times} times over"
+            fault = f"the {message.spelling} message ends with the same {times} times over"
             hint = "cut it, or drop the record: a model that learns it does not stop"
             span = size - period * times, size
-            yield Finding("MYP365", said, text.at, span, help=hint)
+            yield Finding("MYP365", fault, text.at, span, help=hint)
 
 
 @check("MYP366")
 def chatbot_phrase(chat: Chat) -> Iterator[Finding]:
     """Finds phrases by which another model speaks of itself."""
     for message, text in _answers(chat):
-        if found := _first(_PHRASE, text.text, _ABOUT):
-            said = f"{found[0]!r} in the {message.said} message is a phrase of another model"
-            yield Finding("MYP366", said, text.at, found.span(), help="write the answer without it")
+        if match := _first(_PHRASE, text.text, _ABOUT):
+            fault = f"{match[0]!r} in the {message.spelling} message is a phrase of another model"
+            yield Finding(
+                "MYP366", fault, text.at, match.span(), help="write the answer without it"
+            )
 
 
 @check("MYP367")
 def key_in_text(chat: Chat) -> Iterator[Finding]:
     """Finds keys and tokens that give access to something."""
     for message, text in chat.texts():
-        for found in _KEY.finditer(text.text) if _first(_KEY, text.text, _KEYS) else ():
-            if not _SAMPLE.search(found[0]) and len({*found[0]}) >= _DISTINCT:
-                said = f"`{found[0][:8]}...` in the {message.said} message looks like a secret key"
+        for match in _KEY.finditer(text.text) if _first(_KEY, text.text, _KEYS) else ():
+            if not _SAMPLE.search(match[0]) and len({*match[0]}) >= _DISTINCT:
+                fault = (
+                    f"`{match[0][:8]}...` in the {message.spelling} message looks like a secret key"
+                )
                 hint = "revoke it, and write a made-up one: models repeat what they learn"
-                yield Finding("MYP367", said, text.at, found.span(), help=hint)
+                yield Finding("MYP367", fault, text.at, match.span(), help=hint)
                 break

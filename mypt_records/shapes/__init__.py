@@ -60,7 +60,7 @@ def read(record: Any, shape: str) -> Chat:
     """
     wrong = tuple([Finding(f.code, f.message, f.pointer) for f in faults(record)])
     if not isinstance(record, dict) and not (shape == _TURNS and isinstance(record, list)):
-        found = Finding("MYP101", f"the record is {a_kind_of(record)}, expected an object")
-        return Chat(shape, (), findings=(*wrong, found))
+        finding = Finding("MYP101", f"the record is {a_kind_of(record)}, expected an object")
+        return Chat(shape, (), findings=(*wrong, finding))
     chat = SHAPES[shape].read(record)
     return replace(chat, findings=(*wrong, *chat.findings)) if wrong else chat

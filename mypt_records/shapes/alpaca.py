@@ -10,74 +10,77 @@ from typing import Any
 
 from mypt_records.chat import Chat, Message, Text
 from mypt_records.reading import Reader, filled
-from mypt_records.shapes.completion import said
+from mypt_records.shapes.completion import messages_from
 from mypt_spec.bodies.strict_json import kind_of
 
 ABOUT = "Alpaca records (instruction, input, output)"
 PROMPT = 'add a top-level "system"'
-ASKED, MORE = ("instruction", "question", "query", "prompt"), ("input", "context")
+QUESTIONS, CONTEXTS = ("instruction", "question", "query", "prompt"), ("input", "context")
 ANSWERED = ("output", "response", "answer")
 TOP = frozenset({
-    *ASKED, *MORE, *ANSWERED, "system", "history", "language", "tools", "text", "images", "videos",
-    "audios",
+    *QUESTIONS, *CONTEXTS, *ANSWERED, "system", "history", "language", "tools", "text", "images",
+    "videos", "audios",
 })  # fmt: skip
 
 
 def fit(record: dict[str, Any]) -> int:
     """Returns how many signs there are that a record has this shape; 0 if it has not."""
-    asked, answered = _asked(record), _first(record, ANSWERED)
-    if asked is None or answered is None or (asked == "prompt" and isinstance(record[asked], list)):
+    key, answered = _question_key(record), _first(record, ANSWERED)
+    if key is None or answered is None or (key == "prompt" and isinstance(record[key], list)):
         return 0
-    return 2 + (asked == "instruction")
+    return 2 + (key == "instruction")
 
 
 def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat. Never raises."""
     reader = Reader()
-    found, read = question(record, reader)
+    messages, read_keys = question(record, reader)
     key = _first(record, ANSWERED)
     if key is None:
         reader.add("MYP102", 'the record has no "output"', "", hint='add "output": "..."')
     else:
-        read.append(key)
+        read_keys.append(key)
         answer = _text(record, key, reader)
-        found += [] if answer is None else [Message("assistant", key, f"/{key}", (answer,))]
+        messages += [] if answer is None else [Message("assistant", key, f"/{key}", (answer,))]
     tools = reader.tools(record.get("tools"), "/tools")
-    known = TOP - unread(record, read)
-    return reader.chat("alpaca", record, found, tools, known=known, read=read)
+    known = TOP - unread(record, read_keys)
+    return reader.chat("alpaca", record, messages, tools, top=known, used=read_keys)
 
 
 def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
     """Returns the messages up to the question, and the keys that these are read from."""
-    found: list[Message] = []
-    read = ["system", "history"]
+    messages: list[Message] = []
+    read_keys = ["system", "history"]
     if record.get("system") not in (None, ""):
         system = _text(record, "system", reader)
-        found += [] if system is None else [Message("system", "system", "/system", (system,))]
-    found += _history(record.get("history"), reader)
-    key = _asked(record)
-    more = _first(record, tuple(name for name in MORE if name != key))
+        messages += [] if system is None else [Message("system", "system", "/system", (system,))]
+    messages += _history(record.get("history"), reader)
+    key = _question_key(record)
+    context = _first(record, tuple(name for name in CONTEXTS if name != key))
     if key is None:
         reader.add("MYP102", 'the record has no "instruction"', "", hint='add "instruction": "..."')
-        return found, read
-    if isinstance(record[key], list) and more is None:
-        return [*found, *said(record[key], f"/{key}", "user", reader)], [*read, key]
-    texts = [_text(record, name, reader) for name in (key, more) if name and record[name] != ""]
-    whole = tuple([text for text in texts if text is not None])
-    if not whole and record[key] == "":
-        whole = (Text("", f"/{key}"),)
-    found.append(Message("user", key, f"/{key}", whole, joint="\n\n"))
-    return found, [*read, key, *([more] if more else [])]
+        return messages, read_keys
+    if isinstance(record[key], list) and context is None:
+        return [*messages, *messages_from(record[key], f"/{key}", "user", reader)], [
+            *read_keys,
+            key,
+        ]
+    texts = [_text(record, name, reader) for name in (key, context) if name and record[name] != ""]
+    contents = tuple([text for text in texts if text is not None])
+    if not contents and record[key] == "":
+        contents = (Text("", f"/{key}"),)
+    messages.append(Message("user", key, f"/{key}", contents, joint="\n\n"))
+    return messages, [*read_keys, key, *([context] if context else [])]
 
 
-def unread(record: dict[str, Any], read: list[str]) -> set[str]:
+def unread(record: dict[str, Any], read_keys: list[str]) -> set[str]:
     """Returns the keys that hold a question or an answer, but not the one that is read."""
-    return filled(record, {*ASKED, *MORE, *ANSWERED, "history"}.difference(read))
+    return filled(record, {*QUESTIONS, *CONTEXTS, *ANSWERED, "history"}.difference(read_keys))
 
 
-def _asked(record: dict[str, Any]) -> str | None:
+def _question_key(record: dict[str, Any]) -> str | None:
     """Returns the key of the question; an input is one where nothing else asks."""
-    return _first(record, (*ASKED, "input"))
+    return _first(record, (*QUESTIONS, "input"))
 
 
 def _first(record: dict[str, Any], names: tuple[str, ...]) -> str | None:
@@ -96,7 +99,7 @@ def _history(history: Any, reader: Reader) -> list[Message]:
     if not isinstance(history, list):
         reader.add("MYP104", f'"history" must be an array, got {kind_of(history)}', "/history")
         return []
-    found: list[Message] = []
+    messages: list[Message] = []
     for i, pair in enumerate(history):
         at = f"/history/{i}"
         if (
@@ -106,6 +109,6 @@ def _history(history: Any, reader: Reader) -> list[Message]:
         ):
             reader.add("MYP104", "expected a question and its answer, both strings", at)
             continue
-        found.append(Message("user", "history", f"{at}/0", (Text(pair[0], f"{at}/0"),)))
-        found.append(Message("assistant", "history", f"{at}/1", (Text(pair[1], f"{at}/1"),)))
-    return found
+        messages.append(Message("user", "history", f"{at}/0", (Text(pair[0], f"{at}/0"),)))
+        messages.append(Message("assistant", "history", f"{at}/1", (Text(pair[1], f"{at}/1"),)))
+    return messages

@@ -26,12 +26,12 @@ def read(record: dict[str, Any]) -> Chat:
 def read_as(shape: str, record: dict[str, Any]) -> Chat:
     """Returns a record as a chat of a shape with these keys. Never raises."""
     reader = Reader()
-    found = system(record, reader)
+    messages = system(record, reader)
     for key, role in (("prompt", "user"), ("completion", "assistant")):
-        found += asked(record, key, role, reader)
+        messages += question_messages(record, key, role, reader)
     tools = reader.tools(record.get("tools"), "/tools")
-    read = ("prompt", "completion", "system")
-    return reader.chat(shape, record, found, tools, known=TOP, read=read)
+    read_keys = ("prompt", "completion", "system")
+    return reader.chat(shape, record, messages, tools, top=TOP, used=read_keys)
 
 
 def system(record: dict[str, Any], reader: Reader) -> list[Message]:
@@ -42,20 +42,20 @@ def system(record: dict[str, Any], reader: Reader) -> list[Message]:
     )
 
 
-def asked(record: dict[str, Any], key: str, role: str, reader: Reader) -> list[Message]:
+def question_messages(record: dict[str, Any], key: str, role: str, reader: Reader) -> list[Message]:
     """Returns what a key of the record says; a finding where it is missing."""
     if key in record:
-        return said(record[key], f"/{key}", role, reader)
+        return messages_from(record[key], f"/{key}", role, reader)
     reader.add("MYP102", f'the record has no "{key}"', "", hint=f'add "{key}": "..."')
     return []
 
 
-def said(value: Any, at: str, role: str, reader: Reader) -> list[Message]:
+def messages_from(value: Any, at: str, role: str, reader: Reader) -> list[Message]:
     """Returns what one side says: a text, one message, or a list of messages."""
     if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
-        said = f'"{at[1:]}" must be one text, got a list of {len(value)}'
+        fault = f'"{at[1:]}" must be one text, got a list of {len(value)}'
         one = "write the text alone" if len(value) == 1 else "make a record of each"
-        reader.add("MYP104", said, at, hint=one)
+        reader.add("MYP104", fault, at, hint=one)
         return []
     if isinstance(value, list):
         return messages_of(value, at, reader)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_records.chat import ROLES, Call, Chat, Given, Message, Text
+from mypt_records.chat import ROLES, Call, Chat, JsonValue, Message, Text
 from mypt_records.reading import Reader, below, filled
 from mypt_spec.findings import Finding, regraded
 
@@ -26,7 +26,7 @@ _ANY = frozenset({
     "cache_control", *THOUGHTS,
 })  # fmt: skip
 # What a message of a role is read from; all else is `beside`.
-_READ = {
+_READ_KEYS = {
     **dict.fromkeys(("system", "developer", "user"), frozenset({"role", "content"})),
     "assistant": frozenset({"role", "content", "tool_calls", *THOUGHTS}),
     "tool": frozenset({"role", "content", "tool_call_id", "name"}),
@@ -55,28 +55,28 @@ def fit(record: dict[str, Any]) -> int:
 def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat. Never raises."""
     reader = Reader()
-    found: list[Message] = []
+    out: list[Message] = []
     if record.get("system") is not None:
         parts = reader.parts(record["system"], "/system", "system")
-        found += [] if parts is None else [Message("system", "system", "/system", parts[0])]
+        out += [] if parts is None else [Message("system", "system", "/system", parts[0])]
     messages = record.get("messages")
     if not isinstance(messages, list) or not messages:
         reader.add("MYP104", '"messages" must be an array that is not empty', "/messages")
     else:
-        read = [message_of(m, f"/messages/{i}", reader) for i, m in enumerate(messages)]
-        found += [message for message in read if message is not None]
+        parsed = [message_of(m, f"/messages/{i}", reader) for i, m in enumerate(messages)]
+        out += [message for message in parsed if message is not None]
     tools = reader.tools(record.get("tools"), "/tools")
     read_keys, known = ["messages", "system"], TOP
     if tools is None and "tools" not in record:
         tools = reader.tools(record.get("functions"), "/functions")
-    if _asked_again(record.get("prompt"), found):
+    if _repeats_question(record.get("prompt"), out):
         read_keys, known = [*read_keys, "prompt"], TOP | {"prompt"}
-    return reader.chat("openai", record, found, tools, known=known, read=read_keys)
+    return reader.chat("openai", record, out, tools, top=known, used=read_keys)
 
 
-def _asked_again(prompt: Any, found: list[Message]) -> bool:
+def _repeats_question(prompt: Any, messages: list[Message]) -> bool:
     """Returns whether a top-level prompt is the first question once more, as UltraChat has it."""
-    first = next((message for message in found if message.role == "user"), None)
+    first = next((message for message in messages if message.role == "user"), None)
     return first is not None and isinstance(prompt, str) and prompt == first.text
 
 
@@ -85,36 +85,36 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         reader.add("MYP104", 'a message must be an object with a "role"', at)
         return None
-    said = message["role"]
-    role = _ALIASES.get(said, said)
-    if role not in _READ:
-        reader.role(said, f"{at}/role", _NAMES)
+    spelling = message["role"]
+    role = _ALIASES.get(spelling, spelling)
+    if role not in _READ_KEYS:
+        reader.role(spelling, f"{at}/role", _NAMES)
         return None
-    known = _ANY - _misplaced(message, role)
-    reader.unknown(message, known, at, f"the {said} message", telling=True)
+    known_keys = _ANY - _misplaced(message, role)
+    reader.unknown(message, known_keys, at, f"the {spelling} message", telling=True)
     beside = {
-        key: Given(value, below(at, key))
+        key: JsonValue(value, below(at, key))
         for key, value in message.items()
-        if key not in _READ[role] and (value is not None or key not in _ANY)
+        if key not in _READ_KEYS[role] and (value is not None or key not in _ANY)
     }
     reader.begin()
     calls: tuple[Call, ...] = ()
     thoughts: tuple[Text, ...] = ()
     content = message.get("content")
-    if said in CALLS:
+    if spelling in CALLS:
         calls, content = reader.json_calls(content, f"{at}/content"), None
     elif role == "assistant":
         calls = reader.calls(message.get("tool_calls"), f"{at}/tool_calls")
         thoughts = _thoughts(message, at, reader, beside)
         older = _older_call(message, at)
         if older is not None and calls:
-            _given_twice(older, calls, reader)
+            _check_duplicate(older, calls, reader)
         elif older is not None:
             calls = (older,)
             del beside["function_call"]
     texts: tuple[Text, ...] | None = None
-    media: tuple[Given, ...] = ()
-    instead = said in CALLS or any(message.get(key) for key in _INSTEAD)
+    media: tuple[JsonValue, ...] = ()
+    instead = spelling in CALLS or any(message.get(key) for key in _INSTEAD)
     if content is not None or role != "assistant" or not instead:
         parts = reader.parts(content, f"{at}/content")
         if parts is not None:
@@ -122,44 +122,44 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
             thoughts += parts[2]
             if not texts and (reader.called or thoughts):
                 texts = None
-    said_here = Message(role, said, at, texts, thoughts, calls, media, beside=beside)
-    return reader.message(message, said_here)
+    draft = Message(role, spelling, at, texts, thoughts, calls, media, beside=beside)
+    return reader.message(message, draft)
 
 
 def _misplaced(message: dict[str, Any], role: str) -> set[str]:
     """Returns the keys of a message that say what only an assistant says."""
-    own = {"tool_calls", "function_call", *THOUGHTS}
-    return set() if role == "assistant" else filled(message, own)
+    keys = {"tool_calls", "function_call", *THOUGHTS}
+    return set() if role == "assistant" else filled(message, keys)
 
 
 def _thoughts(
-    message: dict[str, Any], at: str, reader: Reader, beside: dict[str, Given]
+    message: dict[str, Any], at: str, reader: Reader, beside: dict[str, JsonValue]
 ) -> tuple[Text, ...]:
     """Returns the thoughts of an answer. Two keys may hold the same text, as some servers write.
 
     Of other thoughts under a second key, there is a finding, and they are put `beside`.
     """
-    found = [(key, message[key]) for key in THOUGHTS if message.get(key) not in (None, "")]
-    for key, value in found[1:]:
-        if value != found[0][1]:
-            what = f'"{key}" has other thoughts than "{found[0][0]}", which is read'
-            reader.add("MYP121", what, f"{at}/{key}")
-            beside[key] = Given(value, f"{at}/{key}")
-    for key, value in found[:1]:
+    thoughts = [(key, message[key]) for key in THOUGHTS if message.get(key) not in (None, "")]
+    for key, value in thoughts[1:]:
+        if value != thoughts[0][1]:
+            problem = f'"{key}" has other thoughts than "{thoughts[0][0]}", which is read'
+            reader.add("MYP121", problem, f"{at}/{key}")
+            beside[key] = JsonValue(value, f"{at}/{key}")
+    for key, value in thoughts[:1]:
         text = reader.string(value, f"{at}/{key}", key)
         return () if text is None else (text,)
     return ()
 
 
-def _given_twice(older: Call, calls: tuple[Call, ...], reader: Reader) -> None:
+def _check_duplicate(older: Call, calls: tuple[Call, ...], reader: Reader) -> None:
     """Notes a call of `function_call` beside `tool_calls`; the same call is no error."""
-    said = 'the call is given twice, in "function_call" and "tool_calls"'
-    finding = Finding("MYP334", said, older.at, help='keep "tool_calls" alone', on_key=True)
-    same = len(calls) == 1 and _what(older) == _what(calls[0])
+    message = 'the call is given twice, in "function_call" and "tool_calls"'
+    finding = Finding("MYP334", message, older.at, help='keep "tool_calls" alone', on_key=True)
+    same = len(calls) == 1 and _call_data(older) == _call_data(calls[0])
     reader.findings.append(regraded(finding, "warning") if same else finding)
 
 
-def _what(call: Call) -> tuple[str, Any]:
+def _call_data(call: Call) -> tuple[str, Any]:
     return call.name.text, call.arguments and call.arguments.value
 
 
@@ -168,5 +168,5 @@ def _older_call(message: dict[str, Any], at: str) -> Call | None:
     call, here = message.get("function_call"), f"{at}/function_call"
     if not isinstance(call, dict) or not isinstance(call.get("name"), str):
         return None
-    arguments = Given(call["arguments"], f"{here}/arguments") if "arguments" in call else None
+    arguments = JsonValue(call["arguments"], f"{here}/arguments") if "arguments" in call else None
     return Call(Text(call["name"], f"{here}/name"), arguments, here)

@@ -14,7 +14,7 @@ from mypt_spec.findings import Finding
 ABOUT = "records of a shape that is not read"
 PROMPT = ""
 TOP: frozenset[str] = frozenset()
-_READ = (
+_READABLE = (
     "messages; conversations; instruction and output; prompt and completion; chosen and rejected; "
     "text"
 )
@@ -29,7 +29,7 @@ _COLUMNS = {
 
 class _Kind(NamedTuple):
     fits: Callable[[dict[str, Any]], bool]
-    what: str
+    label: str
     advice: str
 
 
@@ -85,11 +85,11 @@ def fit(record: dict[str, Any]) -> int:
 
 def read(record: dict[str, Any]) -> Chat:
     """Returns a chat without messages, which says what the record is. Never raises."""
-    what, advice = next(
-        ((f"{kind.what} are not read", kind.advice) for kind in _KINDS if kind.fits(record)),
-        (_unknown(record), _renaming(record) or f"what is read: {_READ}"),
+    message, advice = next(
+        ((f"{kind.label} are not read", kind.advice) for kind in _KINDS if kind.fits(record)),
+        (_unknown(record), _renaming(record) or f"what is read: {_READABLE}"),
     )
-    return Chat("other", (), findings=(Finding("MYP018", what, help=advice),))
+    return Chat("other", (), findings=(Finding("MYP018", message, help=advice),))
 
 
 def _unknown(record: dict[str, Any]) -> str:
@@ -99,12 +99,12 @@ def _unknown(record: dict[str, Any]) -> str:
 
 def _renaming(record: dict[str, Any]) -> str:
     """Returns how to rename columns, if they ask and answer; empty if they do not."""
-    found = {_COLUMNS[key.lower()]: key for key in record if key.lower() in _COLUMNS}
-    if len(found) < 2:
+    columns = {_COLUMNS[key.lower()]: key for key in record if key.lower() in _COLUMNS}
+    if len(columns) < 2:
         return ""
     names = " and ".join(
-        f'"{key}" to "{name}"' for name, key in sorted(found.items(), reverse=True)
+        f'"{key}" to "{name}"' for name, key in sorted(columns.items(), reverse=True)
     )
-    others = [key for key in found.values() if not isinstance(record[key], str)]
-    texts = "".join(f'; write "{key}" as a text' for key in others)
+    not_texts = [key for key in columns.values() if not isinstance(record[key], str)]
+    texts = "".join(f'; write "{key}" as a text' for key in not_texts)
     return f"rename {names}{texts}"

@@ -30,6 +30,6 @@ def read(record: dict[str, Any]) -> Chat:
     if record.get("text") is None:
         reader.add("MYP102", 'the record has no "text"', "", hint='add "text": "..."')
     elif text is not None and (empty := _UNANSWERED.search(text.text)):
-        said = f'nothing is behind "{empty[0].strip()}": the answer is empty'
-        reader.add("MYP214", said, "/text", hint="write the answer, or drop the record")
-    return reader.chat("plain", record, (), None, known=TOP, read=("text",))
+        message = f'nothing is behind "{empty[0].strip()}": the answer is empty'
+        reader.add("MYP214", message, "/text", hint="write the answer, or drop the record")
+    return reader.chat("plain", record, (), None, top=TOP, used=("text",))

@@ -13,7 +13,7 @@ from typing import Any
 from mypt_records.chat import Chat, Message
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca, sharegpt
-from mypt_records.shapes.completion import said, system
+from mypt_records.shapes.completion import messages_from, system
 
 ABOUT = "preference records (chosen, rejected)"
 PROMPT = 'add a top-level "system"'
@@ -27,7 +27,8 @@ _CHOSEN, _REJECTED = (
 )
 TOP = frozenset({
     *_CHOSEN, *_REJECTED, "system", "language", "tools", "chat_template_kwargs",
-    "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, *alpaca.ASKED, "input", "history",
+    "history", "score_chosen", "score_rejected", "margin", *sharegpt.LISTS, *alpaca.QUESTIONS,
+    "input",
 })  # fmt: skip
 _INPUT = ("messages", "tools", "parallel_tool_calls", "tool_choice")  # keys of what OpenAI asks
 _SIDES = {"chosen": _CHOSEN, "rejected": _REJECTED}
@@ -41,13 +42,13 @@ def fit(record: dict[str, Any]) -> int:
 def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat. Never raises."""
     reader = Reader()
-    asked, read = _asked(record, reader)
+    question, read_keys = _question(record, reader)
     sides = {}
     for side, names in _SIDES.items():
         key = next((name for name in names if name in record), None)
         if key is not None:
-            sides[side] = said(record[key], f"/{key}", "assistant", reader)
-            read.append(key)
+            sides[side] = messages_from(record[key], f"/{key}", "assistant", reader)
+            read_keys.append(key)
             if record[key] == []:
                 reader.add("MYP104", f'"{key}" must hold a message', f"/{key}")
         else:
@@ -55,54 +56,64 @@ def read(record: dict[str, Any]) -> Chat:
     chosen, rejected = sides.get("chosen", []), sides.get("rejected", [])
     if chosen and list(map(_all_of, chosen)) == list(map(_all_of, rejected)):
         hint = "drop the record, or restore the answer that was worse"
-        reader.add("MYP129", "the rejected answer is the chosen one", f"/{read[-1]}", hint=hint)
+        reader.add(
+            "MYP129", "the rejected answer is the chosen one", f"/{read_keys[-1]}", hint=hint
+        )
     same = _alike(chosen, rejected)
-    if _repeats(chosen, asked):
-        asked = [] if _heads(chosen) else asked[: _heads(asked)]
+    if _repeats(chosen, question):
+        question = [] if _heads(chosen) else question[: _heads(question)]
     tools = reader.tools(record.get("tools"), "/tools")
     if (inside := _inside(record)) and tools is None:
         tools = reader.tools(inside.get("tools"), "/input/tools")
     return reader.chat(
         "preference",
         record,
-        [*asked, *chosen],
+        [*question, *chosen],
         tools,
-        known=TOP - alpaca.unread(record, read) - _unread(record, read, [*asked, *chosen]),
-        read=(*read, "system"),
+        top=TOP
+        - alpaca.unread(record, read_keys)
+        - _unread(record, read_keys, [*question, *chosen]),
+        used=(*read_keys, "system"),
         rejected=rejected[same:],
     )
 
 
-def _asked(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
+def _question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
     """Returns the messages of the question, and the keys that these are read from."""
     if record.get("prompt") is not None:
-        return [*system(record, reader), *said(record["prompt"], "/prompt", "user", reader)], [
-            "prompt"
-        ]
+        return [
+            *system(record, reader),
+            *messages_from(record["prompt"], "/prompt", "user", reader),
+        ], ["prompt"]
     if inside := _inside(record):
         reader.unknown(inside, _INPUT, "/input", 'the object "input"')
-        return said(inside["messages"], "/input/messages", "user", reader), ["input"]
+        return messages_from(inside["messages"], "/input/messages", "user", reader), ["input"]
     for key in sharegpt.LISTS:
         if isinstance(record.get(key), list):
-            return [*system(record, reader), *said(record[key], f"/{key}", "user", reader)], [key]
-    if any(record.get(key) is not None for key in alpaca.ASKED):
+            return [
+                *system(record, reader),
+                *messages_from(record[key], f"/{key}", "user", reader),
+            ], [key]
+    if any(record.get(key) is not None for key in alpaca.QUESTIONS):
         return alpaca.question(record, reader)
     return system(record, reader), []
 
 
 def _inside(record: dict[str, Any]) -> dict[str, Any]:
     """Returns the object that asks, as OpenAI has it; an empty one where there is none."""
-    asked = record.get("input")
-    return asked if isinstance(asked, dict) and isinstance(asked.get("messages"), list) else {}
+    inner = record.get("input")
+    return inner if isinstance(inner, dict) and isinstance(inner.get("messages"), list) else {}
 
 
-def _unread(record: dict[str, Any], read: list[str], said: list[Message]) -> set[str]:
+def _unread(record: dict[str, Any], read_keys: list[str], messages: list[Message]) -> set[str]:
     """Returns the keys of lists of messages that say something else than what is read."""
-    found = {key for key in sharegpt.LISTS if key not in read and isinstance(record.get(key), list)}
-    every = list(map(_all_of, said))
+    keys = {
+        key for key in sharegpt.LISTS if key not in read_keys and isinstance(record.get(key), list)
+    }
+    every = list(map(_all_of, messages))
     return {
         key
-        for key in found
+        for key in keys
         if list(map(_all_of, sharegpt.messages_of(record[key], "", Reader()))) != every
     }
 
@@ -122,23 +133,23 @@ def _all_of(message: Message) -> str:
         (call.name.text, call.id and call.id.text, call.arguments and call.arguments.value)
         for call in message.calls
     ]
-    beside = {k: given.value for k, given in message.beside.items() if not k.startswith("_")}
+    beside = {k: item.value for k, item in message.beside.items() if not k.startswith("_")}
     names = [text and text.text for text in (message.answers, message.name)]
     parts = [text.text for text in message.thoughts], [part.value for part in message.media]
-    said = message.role, message.text, calls, names, parts, beside
-    return json.dumps(said, sort_keys=True)  # tells 1 from true, which are equal
+    data = message.role, message.text, calls, names, parts, beside
+    return json.dumps(data, sort_keys=True)  # tells 1 from true, which are equal
 
 
-def _repeats(chosen: list[Message], asked: list[Message]) -> bool:
+def _repeats(chosen: list[Message], question: list[Message]) -> bool:
     """Returns whether the chosen side is a whole conversation, which the question begins.
 
     Either of the two may leave out the system prompt.
     """
-    if not (_heads(chosen) and _heads(asked)):
-        chosen, asked = chosen[_heads(chosen) :], asked[_heads(asked) :]
-    before = list(map(_all_of, asked))
-    longer = len(asked) > _heads(asked) and len(chosen) > len(asked)
-    return longer and list(map(_all_of, chosen[: len(asked)])) == before
+    if not (_heads(chosen) and _heads(question)):
+        chosen, question = chosen[_heads(chosen) :], question[_heads(question) :]
+    before = list(map(_all_of, question))
+    longer = len(question) > _heads(question) and len(chosen) > len(question)
+    return longer and list(map(_all_of, chosen[: len(question)])) == before
 
 
 def _heads(messages: list[Message]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_records.chat import Call, Chat, Given, Message, Text
+from mypt_records.chat import Call, Chat, JsonValue, Message, Text
 from mypt_records.reading import Reader, below, filled
 from mypt_records.shapes import openai
 
@@ -23,7 +23,7 @@ _ROLES = {
     **dict.fromkeys(openai.CALLS, "call"),
     **dict.fromkeys(openai.RESULTS, "tool"),
 }
-_KNOWN = frozenset({
+_KEYS = frozenset({
     "from", "role", "value", "content", "name", "weight", "loss", "train", "training", "text",
     "markdown", "tool_call_id",
 })  # fmt: skip
@@ -44,25 +44,25 @@ def fit(record: dict[str, Any]) -> int:
 def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat. Never raises."""
     reader = Reader()
-    found: list[Message] = []
+    messages: list[Message] = []
     if record.get("system") not in (None, ""):
         system = reader.string(record["system"], "/system", "system")
-        found += [] if system is None else [Message("system", "system", "/system", (system,))]
+        messages += [] if system is None else [Message("system", "system", "/system", (system,))]
     key = _list(record)
     if key is None or not record[key]:
         reader.add("MYP104", '"conversations" must be an array that is not empty', "/conversations")
     else:
-        found += messages_of(record[key], f"/{key}", reader)
+        messages += messages_of(record[key], f"/{key}", reader)
     tools = reader.tools(record.get("tools"), "/tools")
-    read = () if key is None else (key, "system")
+    read_keys = () if key is None else (key, "system")
     known = TOP - (filled(record, LISTS) - {key})
-    return reader.chat("sharegpt", record, found, tools, known=known, read=read)
+    return reader.chat("sharegpt", record, messages, tools, top=known, used=read_keys)
 
 
 def messages_of(items: list[Any], at: str, reader: Reader) -> list[Message]:
     """Returns the messages of a list; those that cannot be read are findings."""
-    found = [message_of(item, f"{at}/{i}", reader) for i, item in enumerate(items)]
-    return [message for message in found if message is not None]
+    messages = [message_of(item, f"{at}/{i}", reader) for i, item in enumerate(items)]
+    return [message for message in messages if message is not None]
 
 
 def message_of(item: Any, at: str, reader: Reader) -> Message | None:
@@ -75,9 +75,9 @@ def _list(record: dict[str, Any]) -> str | None:
     return next((key for key in LISTS if isinstance(record.get(key), list)), None)
 
 
-def _role(said: Any) -> str:
+def _role(spelling: Any) -> str:
     """Returns the role that a name means, as far as it is known."""
-    name = str(said).lower()
+    name = str(spelling).lower()
     return _ROLES.get(name) or name
 
 
@@ -86,30 +86,30 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
     if who is None or not isinstance(item[who], str):
         reader.add("MYP104", 'a message must be an object with "from" and "value"', at)
         return None
-    said = item[who]
-    if said.lower() not in _ROLES:
-        reader.role(said, f"{at}/{who}", dict.fromkeys(_ROLES, ""))
+    spelling = item[who]
+    if spelling.lower() not in _ROLES:
+        reader.role(spelling, f"{at}/{who}", dict.fromkeys(_ROLES, ""))
         return None
-    role = _role(said)
-    what = next((key for key in _TEXT if key in item), "value")
-    other = {key for key in _TEXT if item.get(key) not in (None, "", item.get(what))}
-    other |= {key for key in _ROLE if key != who and item.get(key) and _role(item[key]) != role}
-    reader.unknown(item, _KNOWN - other, at, f"the {said} message", telling=True)
-    place = f"{at}/{what}"
+    role = _role(spelling)
+    text_key = next((key for key in _TEXT if key in item), "value")
+    unread = {key for key in _TEXT if item.get(key) not in (None, "", item.get(text_key))}
+    unread |= {key for key in _ROLE if key != who and item.get(key) and _role(item[key]) != role}
+    reader.unknown(item, _KEYS - unread, at, f"the {spelling} message", telling=True)
+    place = f"{at}/{text_key}"
     reader.begin()
     calls: tuple[Call, ...] = ()
     texts: tuple[Text, ...] | None = None
-    media: tuple[Given, ...] = ()
+    media: tuple[JsonValue, ...] = ()
     thoughts: tuple[Text, ...] = ()
     if role == "call":
-        role, calls = "assistant", reader.json_calls(item.get(what), place)
-    elif (parts := reader.parts(item.get(what), place, what)) is not None:
+        role, calls = "assistant", reader.json_calls(item.get(text_key), place)
+    elif (parts := reader.parts(item.get(text_key), place, text_key)) is not None:
         texts, media, thoughts = parts
-    read = {who, what} | ({"tool_call_id", "name"} if role == "tool" else set())
+    read_keys = {who, text_key} | ({"tool_call_id", "name"} if role == "tool" else set())
     beside = {
-        key: Given(value, below(at, key))
+        key: JsonValue(value, below(at, key))
         for key, value in item.items()
-        if key not in read and (value is not None or key not in _KNOWN)
+        if key not in read_keys and (value is not None or key not in _KEYS)
     }
-    said_here = Message(role, said, at, texts, thoughts, calls, media, beside=beside)
-    return reader.message(item, said_here)
+    draft = Message(role, spelling, at, texts, thoughts, calls, media, beside=beside)
+    return reader.message(item, draft)

@@ -57,12 +57,12 @@ def read(record: dict[str, Any]) -> Chat:
     if record.get("text") is None:
         reader.add("MYP102", 'the record has no "text"', "", hint='add "text": "..."')
     elif text is not None and not name:
-        known = ", ".join(mypt_spec.dialects())
-        reader.add("MYP104", f"the text has tags of no known format; known are {known}", "/text")
+        names = ", ".join(mypt_spec.dialects())
+        reader.add("MYP104", f"the text has tags of no known format; known are {names}", "/text")
     elif text is not None:
         dialect = mypt_spec.dialect(name)
-        episode, found = dialect.parse(text.text)
-        found = found if episode is None else [*found, *dialect.validate(episode)]
-        reader.findings += [replace(f, pointer="/text", fix=None) for f in found]
-    chat = reader.chat("text", record, (), None, known=TOP, read=("text",))
+        episode, faults = dialect.parse(text.text)
+        faults = faults if episode is None else [*faults, *dialect.validate(episode)]
+        reader.findings += [replace(f, pointer="/text", fix=None) for f in faults]
+    chat = reader.chat("text", record, (), None, top=TOP, used=("text",))
     return replace(chat, serialised=name)

@@ -28,5 +28,5 @@ def read(record: Any) -> Chat:
         record = []
     elif not record:
         reader.add("MYP104", "the record must be an array of messages that is not empty", "")
-    found = sharegpt.messages_of(record, "", reader)
-    return reader.chat("turns", {}, found, None, known=TOP, read=())
+    messages = sharegpt.messages_of(record, "", reader)
+    return reader.chat("turns", {}, messages, None, top=TOP, used=())

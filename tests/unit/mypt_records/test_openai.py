@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mypt_records.chat import Chat, Given, Text
+from mypt_records.chat import Chat, JsonValue, Text
 from mypt_records.checks import findings
 from mypt_records.shapes import read, shape_of
 from mypt_spec.bodies.strict_json import value_at
@@ -48,13 +48,13 @@ def test_a_full_record() -> None:
     )
     assert calling.content is None
     assert calling.thoughts == (Text("t", "/messages/2/reasoning_content"),)
-    assert calling.weight == Given(0, "/messages/2/weight")
+    assert calling.weight == JsonValue(0, "/messages/2/weight")
     (one,) = calling.calls
     assert (one.name.text, one.id and one.id.text) == ("find", "c1")
-    assert one.arguments == Given('{"q": 1}', "/messages/2/tool_calls/0/function/arguments")
+    assert one.arguments == JsonValue('{"q": 1}', "/messages/2/tool_calls/0/function/arguments")
     assert result.answers == Text("c1", "/messages/3/tool_call_id")
     assert chat.tools is not None
-    assert chat.tools[0].parameters == Given(
+    assert chat.tools[0].parameters == JsonValue(
         function()["function"]["parameters"], "/tools/0/function/parameters"
     )
     assert set(chat.extras) == {"tools", "chat_template_kwargs"}
@@ -64,7 +64,7 @@ def places(value: Any) -> list[tuple[str, Any]]:
     """All (pointer, value) that a part of a chat names."""
     if isinstance(value, Text):
         return [(value.at, value.text)]
-    if isinstance(value, Given):
+    if isinstance(value, JsonValue):
         return [(value.at, value.value)]
     if isinstance(value, tuple):
         return [place for item in value for place in places(item)]
@@ -151,9 +151,9 @@ def test_parts_as_llama_factory_writes_them() -> None:
     assert message.thoughts == (Text("t", "/messages/1/content/0/value"),)
     assert message.content == (Text("a", "/messages/1/content/1/value"),)
     assert [(c.name.text, c.arguments) for c in message.calls] == [
-        ("find", Given({"q": 1}, "/messages/1/content/2/value"))
+        ("find", JsonValue({"q": 1}, "/messages/1/content/2/value"))
     ]
-    assert record.messages[0].weight == Given(0.0, "/messages/0/loss_weight")
+    assert record.messages[0].weight == JsonValue(0.0, "/messages/0/loss_weight")
 
 
 @pytest.mark.parametrize("role", ["tool_call", "function_call"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mypt_convert import Converter
-from mypt_records.chat import Given
+from mypt_records.chat import JsonValue
 from mypt_records.checks import findings
 from mypt_records.shapes import SHAPES, read, shape_of
 from mypt_spec.bodies.strict_json import value_at
@@ -30,7 +30,7 @@ def test_a_record_of_each_kind(shape: str, record: Any, expected: list[tuple[str
     texts = [text for m in (*chat.messages, *chat.rejected) for text in m.content or ()]
     assert all(value_at(record, text.at) == text.text for text in texts)
     assert [m.text for m in chat.rejected] == (["No"] if shape == "preference" else [])
-    assert chat.label == (Given(False, "/label") if shape == "kto" else None)
+    assert chat.label == (JsonValue(False, "/label") if shape == "kto" else None)
     out = Converter(shape, "usf-omega").record(record)
     assert out.record is not None, out.findings
     assert out.losses == ()
