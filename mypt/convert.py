@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
-from mypt_cli.parser import Parser, known_dialect
+from mypt_cli.parser import Parser, dialect_name
 from mypt_cli.run import saying
 from mypt_lint.settings.options import add_ignore, add_settings, add_system
 from mypt_records.names import AUTO, NAMES, NATIVE
@@ -46,10 +46,10 @@ def _options(out: Parser) -> None:
         f"{', '.join(NAMES)}, native (of the dialect of the settings), a dialect, or auto to find "
         "out (default: that of the settings, or a shape that is found, or mypt)",
         dest="source",
-        type=partial(known_dialect, more=(*NAMES, AUTO, NATIVE), what="format"),
+        type=partial(dialect_name, more=(*NAMES, AUTO, NATIVE), what="format"),
     )
     add = out.group("conversion")
-    add("--to DIALECT", "the dialect to write", dest="target", type=known_dialect, required=True)
+    add("--to DIALECT", "the dialect to write", dest="target", type=dialect_name, required=True)
     add(
         "--on-loss",
         "a record that would lose something: refuse it, write it and say so, or write it and count "

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 
 from mypt_cli.jsonl.blocks import Source
-from mypt_convert.engine import Converter, Judge, Read, reader
+from mypt_convert.engine import Converter, Judge, ReadFunction, reader
 from mypt_lint.check.detect import elsewhere
 from mypt_lint.check.from_settings import checker
 from mypt_lint.settings.settings import NO_SETTINGS
@@ -27,7 +27,7 @@ def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], S
     unknown: Counter[str] = Counter()
     refused = False
 
-    def fits(value: object, name: str, read: Read) -> bool:
+    def fits(value: object, name: str, read: ReadFunction) -> bool:
         if name in SHAPES and shape_of(value) != name:  # some shapes read the records of others
             return False
         conversation, findings, _ = read(value)

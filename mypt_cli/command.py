@@ -37,14 +37,14 @@ class Command:
     gone: int = 0
 
     def __call__(self, words: Sequence[str] | None = None) -> int:
-        given = list(sys.argv[1:] if words is None else words)
+        arguments = list(sys.argv[1:] if words is None else words)
 
         def body() -> int:
-            first = given[0] if given else ""
+            first = arguments[0] if arguments else ""
             if self.subcommand is not None and first in self.subcommands:
-                return self.subcommand(first)(given[1:])
+                return self.subcommand(first)(arguments[1:])
             self._refuse_misspelt(first)
-            return self.body(self.parser().parse_args(given))
+            return self.body(self.parser().parse_args(arguments))
 
         return run(
             self.name, body, errors=self.errors, interrupted=self.interrupted, gone=self.gone
@@ -53,8 +53,8 @@ class Command:
     def _refuse_misspelt(self, first: str) -> None:
         """Raises UsageError if the first word is no file, but nearly the name of a subcommand."""
         near = not (first.startswith("-") or len(first) > 20 or os.path.lexists(first))
-        if near and (meant := nearest(first, list(self.subcommands), cutoff=0.75)):
-            raise UsageError(f"{first}: no such file or folder; did you mean {self.name} {meant}?")
+        if near and (hit := nearest(first, list(self.subcommands), cutoff=0.75)):
+            raise UsageError(f"{first}: no such file or folder; did you mean {self.name} {hit}?")
 
     def parser(self) -> Parser:
         """Returns the parser of the command line."""

@@ -75,11 +75,11 @@ def _options(out: Parser) -> None:
     out.group("input")("SHELL", "bash, zsh or fish", dest="shell", nargs="?", default="")
 
 
-def _print_script(chosen: Namespace, *, completed: Iterable[str]) -> int:
-    shell = chosen.shell
+def _print_script(options: Namespace, *, completed: Iterable[str]) -> int:
+    shell = options.shell
     if shell not in SCRIPTS:
-        meant = suggestion(shell, SCRIPTS, f"name one of {', '.join(SCRIPTS)}")
-        raise UsageError(f"no script for {shell!r}{meant}")
+        hint = suggestion(shell, SCRIPTS, f"name one of {', '.join(SCRIPTS)}")
+        raise UsageError(f"no script for {shell!r}{hint}")
     names = " ".join(["mypt", *(f"mypt-{name}" for name in completed)])
     sys.stdout.write(SCRIPTS[shell].format(names=names))
     return 0

@@ -43,9 +43,9 @@ def tools_of(path: str | None) -> list[Any] | None:
     """
     if path is None:
         return None
-    found = json_of(path)
-    if isinstance(found, dict) and isinstance(found.get("tools"), list):
-        found = found["tools"]
-    if not isinstance(found, list):
-        raise UsageError(f"{path}: expected a JSON list of tools, got {type(found).__name__}")
-    return found
+    tools = json_of(path)
+    if isinstance(tools, dict) and isinstance(tools.get("tools"), list):
+        tools = tools["tools"]
+    if not isinstance(tools, list):
+        raise UsageError(f"{path}: expected a JSON list of tools, got {type(tools).__name__}")
+    return tools

@@ -37,7 +37,7 @@ class Options:
     def __init__(self, group: argparse._ArgumentGroup) -> None:
         self._group = group
 
-    def __call__(self, names: str, about: str, *, old: Sequence[str] = (), **more: Any) -> None:
+    def __call__(self, names: str, about: str, *, old: Sequence[str] = (), **settings: Any) -> None:
         """Adds an option: its names and that of its value, and what it does.
 
         `-n --number N` takes a value, `--all` takes none, and `PATH` is no option but an argument.
@@ -46,14 +46,14 @@ class Options:
         words = names.split()
         flags = [word for word in words if word.startswith("-")]
         if words[-1] not in flags:
-            more["metavar"] = words[-1]
-        elif not {"choices", "action"} & set(more):
-            more["action"] = "store_true"
-        if more.get("default") and "default" not in about:
+            settings["metavar"] = words[-1]
+        elif not {"choices", "action"} & set(settings):
+            settings["action"] = "store_true"
+        if settings.get("default") and "default" not in about:
             about += " (default: %(default)s)"
         if not flags:
-            flags = [more.pop("dest")]
-        action = self._group.add_argument(*flags, *old, help=about, **more)
+            flags = [settings.pop("dest")]
+        action = self._group.add_argument(*flags, *old, help=about, **settings)
         action.option_strings = [name for name in action.option_strings if name not in old]
 
     def one_of(self, *, required: bool = False) -> Options:
@@ -65,9 +65,9 @@ class Options:
 
         `which` names the formats of a command that does not take all of them.
         """
-        said = which or "the format, a folder of your own, or auto to find out"
-        about = f"{said} (default: {otherwise})"
-        self("--dialect NAME", about, type=partial(known_dialect, more=("auto",)))
+        label = which or "the format, a folder of your own, or auto to find out"
+        about = f"{label} (default: {otherwise})"
+        self("--dialect NAME", about, type=partial(dialect_name, more=("auto",)))
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -80,8 +80,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
         either = [group for group in groups if group.required]
         needed = {id(action) for group in either for action in group._group_actions}
-        named = [a for a in actions if a.required or not a.option_strings or id(a) in needed]
-        super().add_usage(usage, named, either, prefix)
+        listed = [a for a in actions if a.required or not a.option_strings or id(a) in needed]
+        super().add_usage(usage, listed, either, prefix)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings or action.nargs == 0:
@@ -128,23 +128,23 @@ class Parser(argparse.ArgumentParser):
         stream.write(coloured(self.format_help(), stream))
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        chosen, unknown = self.parse_known_args(args, namespace)
+        options, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            near = suggestion(unknown[0].partition("=")[0], shown(self))
+            near = suggestion(unknown[0].partition("=")[0], visible_flags(self))
             self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
-        return chosen
+        return options
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = [*map(str, action.choices or ())]
         if choices and value not in choices:
-            meant = suggestion(str(value), choices, f"it is one of {', '.join(choices)}")
-            raise argparse.ArgumentError(action, f"no {value!r}{meant}")
+            hint = suggestion(str(value), choices, f"it is one of {', '.join(choices)}")
+            raise argparse.ArgumentError(action, f"no {value!r}{hint}")
 
     def error(self, message: str) -> Any:
         self.exit(2, f"{self.prog}: error: {message}\nTry {self.prog} --help.\n")
 
 
-def known_dialect(name: str, *, more: tuple[str, ...] = (), what: str = "dialect") -> str:
+def dialect_name(name: str, *, more: tuple[str, ...] = (), what: str = "dialect") -> str:
     """Returns the name or folder of a dialect, or one of `more`.
 
     Raises UsageError for any other, and for a folder that holds no dialect.
@@ -162,10 +162,10 @@ def known_dialect(name: str, *, more: tuple[str, ...] = (), what: str = "dialect
     except SpecError as error:
         raise UsageError(str(error)) from None
     except KeyError:
-        known = [*more, *dialects(), *registered()]
-        meant = suggestion(name, known, f"known are {', '.join(known)}")
-        own = f"; a folder of your own has a slash: ./{name}" if Path(name).is_dir() else ""
-        raise UsageError(f"no {what} {name!r}{meant}{own}") from None
+        names = [*more, *dialects(), *registered()]
+        hint = suggestion(name, names, f"known are {', '.join(names)}")
+        advice = f"; a folder of your own has a slash: ./{name}" if Path(name).is_dir() else ""
+        raise UsageError(f"no {what} {name!r}{hint}{advice}") from None
     return name
 
 
@@ -185,7 +185,7 @@ def not_negative(text: str) -> int:
     return number
 
 
-def shown(of: argparse.ArgumentParser) -> list[str]:
+def visible_flags(of: argparse.ArgumentParser) -> list[str]:
     """Returns the names of all options that the help shows."""
     return [name for action in visible(of) for name in action.option_strings]
 

@@ -34,7 +34,7 @@ class Bar:
 
     def __init__(self, todo: Sequence[Sized] | int, *, unit: str = "", quiet: bool = False) -> None:
         self._began, self._drawn = time.monotonic(), 0.0
-        self._done, self._here = 0.0, 0.0
+        self._completed, self._here = 0.0, 0.0
         self._progress: Progress | None = None
         if quiet or not sys.stderr.isatty():
             return
@@ -71,22 +71,22 @@ class Bar:
         # Not before now: a thread that draws must not be alive when workers are forked.
         if not self._progress.live.is_started and now - self._began > _PATIENCE:
             self._progress.start()
-        self._progress.update(self._task, completed=self._done + position)
+        self._progress.update(self._task, completed=self._completed + position)
 
-    def show(self, what: str, done: float, total: int) -> None:
+    def show(self, what: str, completed: float, total: int) -> None:
         """Shows one of several steps of a run, and how far it is.
 
         A step that is done is not shown any more, so that nothing draws while the next one begins.
         """
         if self._progress is not None:
             self._progress.update(self._task, description=what, total=total or None)
-        self.at(done)
-        if self._progress is not None and done >= total > 0:
+        self.at(completed)
+        if self._progress is not None and completed >= total > 0:
             self._progress.stop()
 
     def next(self) -> None:
         """Notes that the present source is read."""
-        self._done, self._here = self._done + self._here, 0
+        self._completed, self._here = self._completed + self._here, 0
 
     def __exit__(self, *_: object) -> None:
         if self._progress is not None:
@@ -99,13 +99,13 @@ def waiting(what: str, *, quiet: bool = False) -> Iterator[None]:
     if quiet or not sys.stderr.isatty():
         yield
         return
-    shown: list[Status] = []
+    statuses: list[Status] = []
 
     def show() -> None:
         from rich.console import Console
 
-        shown.append(Console(stderr=True).status(what))
-        shown[0].start()
+        statuses.append(Console(stderr=True).status(what))
+        statuses[0].start()
 
     timer = Timer(max(0, _PATIENCE), show)
     timer.start()
@@ -114,5 +114,5 @@ def waiting(what: str, *, quiet: bool = False) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
-        for status in shown:
+        for status in statuses:
             status.stop()

@@ -24,11 +24,11 @@ def redacted(url: str) -> str:
     """
     if not is_url(url):
         return url
-    scheme, _, rest = url.partition("://")
-    place = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    scheme, _, location = url.partition("://")
+    place = re.split(r"[/?#]", location, maxsplit=1)[0]
     # A password may hold any of these signs: all up to the last @ before the path is hidden.
     user, at, host = place.rpartition("@")
-    after = rest[len(place) :]
+    after = location[len(place) :]
     if not at and "@" in after and ":" in place and not place.rpartition(":")[2].isdecimal():
         return f"{scheme}://***"
     # The key of an object may hold a #; of other URLs it begins what no server sees.
@@ -41,27 +41,27 @@ def parts(url: str) -> tuple[str, str, str]:
 
     Raises ValueError, which says why, for another scheme, and for a URL that holds credentials.
     """
-    found = _URL.match(url)
+    split = _URL.match(url)
     scheme = url.partition("://")[0].lower()
     if scheme not in SCHEMES:
-        known = ", ".join(f"{name}://" for name in SCHEMES)
-        raise ValueError(f"{scheme}:// is no store that is known: name {known} or a local path")
-    if found is None or not found[2]:
+        names = ", ".join(f"{name}://" for name in SCHEMES)
+        raise ValueError(f"{scheme}:// is no store that is known: name {names} or a local path")
+    if split is None or not split[2]:
         raise ValueError(f"names no {'host' if scheme.startswith('http') else 'bucket'}")
-    if _WILD.search(found[2]) and scheme in BUCKETS:
+    if _WILD.search(split[2]) and scheme in BUCKETS:
         raise ValueError("a pattern is for the part after the bucket; name the bucket whole")
-    if found[4] and scheme not in BUCKETS:
+    if split[4] and scheme not in BUCKETS:
         raise ValueError(
             "has a query (?), which may be a signature, and what is read is named in plans, "
             "manifests and messages; download it (curl -o NAME 'URL'), or name the object itself "
             "(s3://, gs://, az://): credentials are read from the environment"
         )
-    if "@" in found[2] or found[4]:
+    if "@" in split[2] or split[4]:
         raise ValueError(
             "holds a user or a query (?), which may be credentials; name the object alone, or use "
             "* in a pattern: credentials are read from the environment"
         )
-    return scheme, found[2], found[3] + (found[5] or "" if scheme in BUCKETS else "")
+    return scheme, split[2], split[3] + (split[5] or "" if scheme in BUCKETS else "")
 
 
 def is_pattern(key: str) -> bool:
@@ -92,9 +92,9 @@ def matcher(pattern: str) -> Callable[[str], bool]:
             out, at = out + "(?:.*/)?", at + 3
         elif pattern.startswith("**", at):
             out, at = out + ".*", at + 2
-        elif found := re.compile(r"\[(!?)([^]]+)\]").match(pattern, at):
-            inside = found[2].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
-            out, at = out + f"[{'^' * bool(found[1])}{inside}]", found.end()
+        elif bracket := re.compile(r"\[(!?)([^]]+)\]").match(pattern, at):
+            inside = bracket[2].replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+            out, at = out + f"[{'^' * bool(bracket[1])}{inside}]", bracket.end()
         else:
             out += {"*": "[^/]*", "?": "[^/]"}.get(pattern[at], re.escape(pattern[at]))
             at += 1

@@ -38,44 +38,44 @@ class Alignment(NamedTuple):
     invented: list[Step]
 
 
-def align(given: Sequence[Step], back: Sequence[Step]) -> Alignment:
+def align(before: Sequence[Step], back: Sequence[Step]) -> Alignment:
     """Returns the steps in pairs, by content: in order, or in any order if some are left over."""
-    found = _greedy(given, back)
-    if found.invented and max(len(given), len(back)) <= _MOST:
-        found = _in_any_order(given, back)
-    return found
+    alignment = _greedy(before, back)
+    if alignment.invented and max(len(before), len(back)) <= _MOST:
+        alignment = _in_any_order(before, back)
+    return alignment
 
 
-def _greedy(given: Sequence[Step], back: Sequence[Step]) -> Alignment:
+def _greedy(before: Sequence[Step], back: Sequence[Step]) -> Alignment:
     pairs: list[tuple[Step, Step | None]] = []
     at = 0
-    for step in given:
+    for step in before:
         same = at < len(back) and back[at].key == step.key
         pairs.append((step, back[at] if same else None))
         at += same
     return Alignment(pairs, [], list(back[at:]))
 
 
-def _in_any_order(given: Sequence[Step], back: Sequence[Step]) -> Alignment:
+def _in_any_order(before: Sequence[Step], back: Sequence[Step]) -> Alignment:
     partner: dict[int, Step] = {}
     used: set[int] = set()
-    matcher = SequenceMatcher(None, [s.key for s in given], [s.key for s in back], autojunk=False)
+    matcher = SequenceMatcher(None, [s.key for s in before], [s.key for s in back], autojunk=False)
     for mine, theirs, size in matcher.get_matching_blocks():
         partner |= {mine + i: back[theirs + i] for i in range(size)}
         used |= set(range(theirs, theirs + size))
-    left: dict[tuple[str, ...], deque[int]] = {}
+    unmatched: dict[tuple[str, ...], deque[int]] = {}
     for i, step in enumerate(back):
         if i not in used:
-            left.setdefault(step.key, deque()).append(i)
+            unmatched.setdefault(step.key, deque()).append(i)
     moved = []
-    for i, step in enumerate(given):
-        if i not in partner and left.get(step.key):
-            at = left[step.key].popleft()
+    for i, step in enumerate(before):
+        if i not in partner and unmatched.get(step.key):
+            at = unmatched[step.key].popleft()
             partner[i] = back[at]
             used.add(at)
             moved.append(step)
     return Alignment(
-        [(step, partner.get(i)) for i, step in enumerate(given)],
+        [(step, partner.get(i)) for i, step in enumerate(before)],
         moved,
         [s for i, s in enumerate(back) if i not in used],
     )

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from mypt_convert.bridges import bridge_of, chat
 from mypt_convert.bridges.steps import IDENTITY, IDS, Bridge, Conversation, Step
 from mypt_convert.compare import Loss, align, beside, leaves, same
-from mypt_convert.metadata import as_given, held, in_the_way, renamed
+from mypt_convert.metadata import in_the_way, metadata_pointers, renamed, with_source_names
 from mypt_records.shapes import SHAPES
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY as OPTIONS
@@ -28,7 +28,7 @@ from mypt_spec.findings import Finding, with_help
 
 _FORM = ("role", "type")  # keys of how something is written, which differs in canonical records
 _MOVED = {"MYP250"}  # findings about parts that are elsewhere in the canonical record
-Read = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
+ReadFunction = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
 
 
 class Judge(Protocol):
@@ -123,17 +123,17 @@ class Converter:
         conversation, findings, losses = self.take_apart(value)
         against = _against(self.checker, about, self.counting)
         if conversation is None or against:
-            more = findings if conversation is None else ()
-            return Converted(None, findings=(*against, *more))
+            faults = findings if conversation is None else ()
+            return Converted(None, findings=(*against, *faults))
         out = self._converted(conversation, losses, self.system)
-        lost = tuple(as_given(out.losses, findings))
-        out = replace(out, losses=lost, kept=held(findings, lost))
+        lost = tuple(with_source_names(out.losses, findings))
+        out = replace(out, losses=lost, kept=metadata_pointers(findings, lost))
         if out.record is not None:
             return out
-        first, *rest = map(with_help, out.findings)
+        first, *others = map(with_help, out.findings)
         if self._unprompted(conversation, losses, out):
             first = replace(first, message=f"{first.message}; --system gives it one")
-        return replace(out, findings=(first, *rest))
+        return replace(out, findings=(first, *others))
 
     def read(self, value: Any) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of the new record, if any, and findings at places of the source.
@@ -145,19 +145,19 @@ class Converter:
             return None, findings
         out = self._converted(conversation, losses, self.system)
         if out.record is None and self._unprompted(conversation, losses, out):
-            own = SHAPES[self.source].PROMPT if self.source in SHAPES else ""
-            hint = "; or ".join(filter(None, ["--system TEXT gives it one", own]))
-            first, *rest = out.findings
-            out = replace(out, findings=(replace(first, help=hint), *rest))
-        lost = [
-            Finding("MYP114", f"{_own_key(loss)}: {loss.reason}", loss.pointer)
-            for loss in as_given(out.losses, findings)
+            advice = SHAPES[self.source].PROMPT if self.source in SHAPES else ""
+            hint = "; or ".join(filter(None, ["--system TEXT gives it one", advice]))
+            first, *others = out.findings
+            out = replace(out, findings=(replace(first, help=hint), *others))
+        extra = [
+            Finding("MYP114", f"{_loss_key(loss)}: {loss.reason}", loss.pointer)
+            for loss in with_source_names(out.losses, findings)
         ]
-        lost += [_without_effect(f, self.target) for f in findings if f.pointer == f"/{OPTIONS}"]
-        found = chat.placed(
-            [*out.findings, *out.said, *lost], value, self.source, self.bridge.KINDS
+        extra += [_without_effect(f, self.target) for f in findings if f.pointer == f"/{OPTIONS}"]
+        items = chat.placed(
+            [*out.findings, *out.said, *extra], value, self.source, self.bridge.KINDS
         )
-        return (None if out.record is None else self.target.read(out.record)[0]), found
+        return (None if out.record is None else self.target.read(out.record)[0]), items
 
     def _unprompted(self, conversation: Conversation, losses: list[Loss], out: Converted) -> bool:
         """Returns whether a refused record lacks a system prompt."""
@@ -192,14 +192,14 @@ class Converter:
         except ValueError as error:
             return Converted(None, tuple(losses), (Finding("MYP903", str(error)),))
         back = self.bridge.steps(written, self.target.table)
-        lost, invented = self._compare(conversation, back)
+        changed, invented = self._compare(conversation, back)
         if invented:
             message = (
                 f"as {self.target.name} it would be read back as something else: "
                 f"{invented[0].kind} {str(invented[0].value)[:80]!r}"
             )
             return Converted(None, tuple(losses), (Finding("MYP903", message, invented[0].at),))
-        return Converted(written, (*losses, *lost), said=said, named=named)
+        return Converted(written, (*losses, *changed), said=said, named=named)
 
     def _fit(
         self, conversation: Conversation, system: str | None
@@ -252,29 +252,29 @@ class Converter:
                 steps[i] = replace(step, id=latest) if step.kind in ("call", "result") else step
         return Conversation(tuple(steps), extras), losses
 
-    def _compare(self, given: Conversation, back: Conversation) -> tuple[list[Loss], list[Step]]:
-        """Returns what `given` loses in `back`, and the steps that only `back` has."""
-        name, found = self.target.name, align(given.steps, back.steps)
-        losses = [Loss("order", step.at, f"in {name} it stands elsewhere") for step in found.moved]
-        for step, twin in found.pairs:
+    def _compare(self, old: Conversation, back: Conversation) -> tuple[list[Loss], list[Step]]:
+        """Returns what `old` loses in `back`, and the steps that only `back` has."""
+        name, match = self.target.name, align(old.steps, back.steps)
+        losses = [Loss("order", step.at, f"in {name} it stands elsewhere") for step in match.moved]
+        for step, twin in match.pairs:
             if twin is None:
                 here = " there" if step.kind in self.bridge.KINDS else ""
                 losses.append(Loss(step.kind, step.at, f"{name} has no place for it{here}"))
             for key, value in step.meta.items():
                 if twin is None or not same(twin.meta, key, value):
                     losses.append(Loss(key, beside(step, key), f"{name} has no place for this"))
-        for key, value in given.extras.items():
+        for key, value in old.extras.items():
             if not same(back.extras, key, value):
                 losses.append(Loss(key, f"/{escape(key)}", f"{name} has no place for this key"))
-        return losses, found.invented
+        return losses, match.invented
 
     def _blame(
-        self, findings: Iterable[Finding], given: Conversation, back: Sequence[Step]
+        self, findings: Iterable[Finding], old: Conversation, back: Sequence[Step]
     ) -> Iterator[Finding]:
         """Yields findings about the new record, at their places in the source."""
         places = _Places(
-            {twin.at: step.at for step, twin in align(given.steps, back).pairs if twin is not None},
-            given.extras,
+            {twin.at: step.at for step, twin in align(old.steps, back).pairs if twin is not None},
+            old.extras,
         )
         for finding in findings:
             yield replace(
@@ -350,16 +350,16 @@ class _Apart:
     def unknown(self, value: dict[str, Any]) -> list[Finding]:
         """Returns a finding for each unknown key of a record that can be read."""
         top = self.source.adapter.SCHEMA.top
-        found = [
+        keys = [
             Finding(UNKNOWN, f'unknown key "{key}"', f"/{escape(key)}", on_key=True)
             for key in value
             if key not in top and not key.startswith("_")
         ]
         inside = [f for f in self.source.read(value)[1] if f.code == UNKNOWN and not extra_key(f)]
-        return found + inside
+        return keys + inside
 
 
-def _own_key(loss: Loss) -> str:
+def _loss_key(loss: Loss) -> str:
     """Returns what the record itself calls what is lost: `reasoning_content`, not a thought."""
     key = (loss.pointer.split("/") + [""] * 4)[3]
     return key if key in (*THOUGHTS, "tool_calls", "function_call") else loss.field
@@ -367,8 +367,8 @@ def _own_key(loss: Loss) -> str:
 
 def _without_effect(unknown: Finding, target: Dialect) -> Finding:
     """Returns a finding about options of a template, which are an unknown key of the target."""
-    what = f'"{OPTIONS}" has no effect: {target.name} has no options'
-    return Finding("MYP361", what, unknown.pointer, on_key=True, help="leave it out")
+    message = f'"{OPTIONS}" has no effect: {target.name} has no options'
+    return Finding("MYP361", message, unknown.pointer, on_key=True, help="leave it out")
 
 
 def _against(judge: Judge, findings: Iterable[Finding], counting: Sequence[str]) -> list[Finding]:
@@ -384,12 +384,12 @@ def _left_out(
     Their places are below one of the places `warned`. Without a warning, a value that the canonical
     record lacks is there in another form, such as a cite typed into content, which is in its field.
     """
-    known = Counter(leaf for _, leaf in leaves(canonical))
+    remaining = Counter(leaf for _, leaf in leaves(canonical))
     losses = []
     for pointer, leaf in leaves(value):
         name = pointer.rpartition("/")[2]
-        if known[leaf]:
-            known[leaf] -= 1
+        if remaining[leaf]:
+            remaining[leaf] -= 1
         elif name not in _FORM and any(f"{pointer}/".startswith(f"{place}/") for place in warned):
             losses.append(Loss(name, pointer, f"{source.name} does not read it there"))
     return losses
@@ -402,7 +402,7 @@ def reader(
     *,
     takes: frozenset[str] = frozenset(),
     kinds: frozenset[str] = frozenset(),
-) -> Read:
+) -> ReadFunction:
     """Returns a function that takes records of a format apart.
 
     Records of a dialect are read by `judge`; those with a finding of a severity in `counting` are
@@ -413,8 +413,8 @@ def reader(
         return _Apart(dialect(name), bridge_of(name), judge, counting)
 
     def apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
-        conversation, findings, read = chat.read(value, name, takes, kinds)
-        unknown = [] if conversation is None else chat.unknown(read, takes)
+        conversation, findings, a_chat = chat.read(value, name, takes, kinds)
+        unknown = [] if conversation is None else chat.unknown(a_chat, takes)
         if not unknown:
             return conversation, findings, []
         if clash := in_the_way(value, unknown):
@@ -452,8 +452,8 @@ def with_ids(steps: Sequence[Step]) -> tuple[tuple[Step, ...], int]:
 
     They have nine letters and digits, as Mistral wants them.
     """
-    taken = {step.id for step in steps if step.kind == "call"}
-    fresh = (name for i in itertools.count() if (name := f"call{i:05}") not in taken)
+    used = {step.id for step in steps if step.kind == "call"}
+    fresh = (name for i in itertools.count() if (name := f"call{i:05}") not in used)
     waiting: list[tuple[str, str]] = []  # (name of the tool, id) of calls that got one
     out, new = [], 0
     for step in steps:
@@ -462,10 +462,10 @@ def with_ids(steps: Sequence[Step]) -> tuple[tuple[Step, ...], int]:
             waiting.append((step.name, step.id))
             new += 1
         elif step.kind == "result" and not step.id:
-            own = next((both for both in waiting if both[0] == step.name), None)
-            if own is not None:
-                waiting.remove(own)
-                step = replace(step, id=own[1])
+            match = next((both for both in waiting if both[0] == step.name), None)
+            if match is not None:
+                waiting.remove(match)
+                step = replace(step, id=match[1])
         out.append(step)
     return tuple(out), new
 

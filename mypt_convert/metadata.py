@@ -15,7 +15,7 @@ from mypt_records.names import OPT_OUT
 from mypt_spec.bodies.strict_json import escape, unescape, value_at
 from mypt_spec.findings import Finding
 
-_TAKEN = {IDS, UNNAMED, OPT_OUT}  # metadata that means something to the commands
+_RESERVED = {IDS, UNNAMED, OPT_OUT}  # metadata that means something to the commands
 _Tree = dict[str, "_Tree"]  # the tokens of pointers; an empty one ends a pointer
 
 
@@ -27,7 +27,7 @@ def in_the_way(record: Any, unknown: Iterable[Finding]) -> list[Finding]:
         key = unescape(last)
         if f"_{key}" in value_at(record, parent):
             why = "which is there: rename one of them"
-        elif f"_{key}" in _TAKEN:
+        elif f"_{key}" in _RESERVED:
             why = "which has a meaning of its own: rename it"
         else:
             continue
@@ -63,23 +63,23 @@ def _renamed(value: Any, tree: _Tree) -> Any:
     return out
 
 
-def as_given(losses: Iterable[Loss], unknown: Sequence[Finding]) -> list[Loss]:
+def with_source_names(losses: Iterable[Loss], unknown: Sequence[Finding]) -> list[Loss]:
     """Returns losses with the names and places of the record before unknown keys were renamed."""
-    given = {"/_".join(finding.pointer.rsplit("/", 1)): finding.pointer for finding in unknown}
-    return [_as_given(loss, given) for loss in losses] if given else list(losses)
+    sources = {"/_".join(finding.pointer.rsplit("/", 1)): finding.pointer for finding in unknown}
+    return [_with_source_name(loss, sources) for loss in losses] if sources else list(losses)
 
 
-def _as_given(loss: Loss, given: dict[str, str]) -> Loss:
+def _with_source_name(loss: Loss, sources: dict[str, str]) -> Loss:
     tokens = loss.pointer.split("/")
     for end in range(2, len(tokens) + 1):
-        if (before := given.get("/".join(tokens[:end]))) is not None:
+        if (before := sources.get("/".join(tokens[:end]))) is not None:
             pointer = "/".join([before, *tokens[end:]])
             field = unescape(before.rpartition("/")[2]) if end == len(tokens) else loss.field
             return loss._replace(field=field, pointer=pointer)
     return loss
 
 
-def held(unknown: Sequence[Finding], losses: Sequence[Loss]) -> tuple[str, ...]:
+def metadata_pointers(unknown: Sequence[Finding], losses: Sequence[Loss]) -> tuple[str, ...]:
     """Returns the pointers of the unknown keys of which nothing is lost; `losses` are as given."""
     heads = {at for loss in losses for at in _heads(loss.pointer)} if unknown else set()
     return tuple(finding.pointer for finding in unknown if finding.pointer not in heads)

@@ -13,7 +13,7 @@ from mypt_convert.engine import Converted
 
 
 class Report:
-    """Prints what is refused or lost, and counts: `read` = `whole` + `with_losses` + `refused`.
+    """Prints what is refused or lost, and counts: `read` = `lossless` + `with_losses` + `refused`.
 
     Losses are counted by field: those of the records that are written, or, with `on_loss` "error",
     those that are refused for them.
@@ -21,12 +21,12 @@ class Report:
 
     def __init__(self, stream: TextIO, *, on_loss: str = "error") -> None:
         self.stream, self.on_loss, self.display = stream, on_loss, Display(stream)
-        self.read = self.whole = self.with_losses = self.refused = 0
+        self.read = self.lossless = self.with_losses = self.refused = 0
         self.reasons: Counter[str] = Counter()  # a finding's code, or "loss" -> refused records
         self.records: Counter[str] = Counter()  # field -> records that lost it
         self.values: Counter[str] = Counter()  # field -> times it was lost
-        self.kept: Counter[str] = Counter()  # key -> written records with it as metadata
-        self.named = 0  # calls that got an id
+        self.metadata_keys: Counter[str] = Counter()  # key -> written records with it as metadata
+        self.new_ids = 0  # calls that got an id
         self.hints: list[str] = []
 
     def misnamed(self, path: str, source: str, formats: Sequence[str]) -> None:
@@ -43,12 +43,12 @@ class Report:
             self._refuse(line, line.fault.code, "", line.fault.message)
         elif outcome.record is None:
             first = outcome.findings[0]
-            more = f" (and {len(outcome.findings) - 1} more)" if len(outcome.findings) > 1 else ""
-            self._refuse(line, first.code, first.pointer, first.message + more)
+            extra = f" (and {len(outcome.findings) - 1} more)" if len(outcome.findings) > 1 else ""
+            self._refuse(line, first.code, first.pointer, first.message + extra)
         elif not outcome.losses:
-            self.whole += 1
-            self.named += outcome.named
-            self.kept.update({at.rpartition("/")[2] for at in outcome.kept})
+            self.lossless += 1
+            self.new_ids += outcome.named
+            self.metadata_keys.update({at.rpartition("/")[2] for at in outcome.kept})
             return outcome.record
         elif self.on_loss == "error":
             self._count(outcome)
@@ -64,8 +64,8 @@ class Report:
 
     def _lossy(self, line: Line, outcome: Converted) -> dict[str, Any] | None:
         self.with_losses += 1
-        self.named += outcome.named
-        self.kept.update({at.rpartition("/")[2] for at in outcome.kept})
+        self.new_ids += outcome.named
+        self.metadata_keys.update({at.rpartition("/")[2] for at in outcome.kept})
         self._count(outcome)
         if self.on_loss == "warn":
             for loss in outcome.losses:
@@ -81,16 +81,16 @@ class Report:
         self.reasons[why] += 1
         self._say(line, "refused" if why == "loss" else f"refused {why}", pointer, message)
 
-    def _say(self, line: Line, what: str, pointer: str, message: str) -> None:
+    def _say(self, line: Line, kind: str, pointer: str, message: str) -> None:
         where = f" {pointer}" if pointer else ""
         print(
-            self.display.line(f"{line.path}:{line.row}: {what}{where}: {message}"), file=self.stream
+            self.display.line(f"{line.path}:{line.row}: {kind}{where}: {message}"), file=self.stream
         )
 
     def lines(self) -> Iterator[str]:
         """Yields the summary: sums that add up, and losses by field."""
         lossy = f" ({self.with_losses} with losses)" if self.with_losses else ""
-        written = self.whole + self.with_losses
+        written = self.lossless + self.with_losses
         yield (
             f"{counted(self.read, 'record')} read: {written} written{lossy}, {self.refused} refused"
         )
@@ -105,23 +105,23 @@ class Report:
                 f"  {counted(self.reasons['loss'], 'record')} refused for that; --on-loss warn "
                 "writes them without it"
             )
-        for key, count in sorted(self.kept.items()):
+        for key, count in sorted(self.metadata_keys.items()):
             where = f'key "{key}" kept as "_{key}" in {counted(count, "record")}'
             yield self.display.line(f"  {where}: metadata, which has no effect")
-        if self.named:
-            what = f"{counted(self.named, 'call')} and the results got ids"
-            yield f"  {what}: the format has them, and the records had none"
+        if self.new_ids:
+            calls = f"{counted(self.new_ids, 'call')} and the results got ids"
+            yield f"  {calls}: the format has them, and the records had none"
         yield from self.hints
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the counts as JSON values."""
         return {
             "read": self.read,
-            "written": self.whole + self.with_losses,
+            "written": self.lossless + self.with_losses,
             "with_losses": self.with_losses,
             "refused": self.refused,
-            "kept_as_metadata": dict(sorted(self.kept.items())),
-            "calls_with_new_ids": self.named,
+            "kept_as_metadata": dict(sorted(self.metadata_keys.items())),
+            "calls_with_new_ids": self.new_ids,
             "refused_by": dict(sorted(self.reasons.items())),
             "lost": {
                 name: {"records": self.records[name], "values": self.values[name]}

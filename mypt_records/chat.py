@@ -32,12 +32,12 @@ class JsonText:
 class JsonValue:
     """A JSON value as it was given, and its pointer.
 
-    Where the value is inside of a JSON text, the pointer is that of the text, which is `container`.
+    Where the value is inside of a JSON text, the pointer is that of the text, which is `outer`.
     """
 
     value: Any
     at: str
-    container: JsonText | None = field(default=None, compare=False)
+    outer: JsonText | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Text:
 
     text: str
     at: str
-    container: JsonText | None = field(default=None, compare=False)
+    outer: JsonText | None = field(default=None, compare=False)
     start: int = 0
 
 
@@ -62,7 +62,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `role` is one of `ROLES`, `spelling` is how the record spells it.
+    """One message. `role` is one of `ROLES`, `alias` is how the record spells it.
 
     `content` has the texts in order, several where the record has parts, with `joint` between them;
     None where the message has none, such as null beside calls. `media` are parts that are no text,
@@ -72,7 +72,7 @@ class Message:
     """
 
     role: str
-    spelling: str
+    alias: str
     at: str
     content: tuple[Text, ...] | None = None
     thoughts: tuple[Text, ...] = ()

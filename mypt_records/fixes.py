@@ -38,14 +38,14 @@ def within(source: JsonValue, values: Iterable[tuple[str, Any]], title: str) -> 
 
     In a JSON text such as `tools`, all else keeps its characters. None where a place is not known.
     """
-    if source.container is None:
+    if source.outer is None:
         ops = [{"op": "replace", "path": source.at + at, "value": value} for at, value in values]
         return Fix(title, True, patch=tuple(ops))
-    if source.container.start or source.at.count("/") > 1:
+    if source.outer.start or source.at.count("/") > 1:
         return None  # the JSON is a part of a text
-    text, edits = source.container.text, []
+    text, edits = source.outer.text, []
     for at, value in values:
-        tokens = [unescape(token) for token in (source.container.pointer + at).split("/")[1:]]
+        tokens = [unescape(token) for token in (source.outer.pointer + at).split("/")[1:]]
         member = Members(text).find(tokens)
         if member is None or not member[1]:
             return None
@@ -57,7 +57,7 @@ def within(source: JsonValue, values: Iterable[tuple[str, Any]], title: str) -> 
 
 def from_python(item: JsonValue) -> Fix | None:
     """Returns the fix that writes arguments in Python's notation as JSON; None for no such text."""
-    source = item.value if item.container is None and isinstance(item.value, str) else ""
+    source = item.value if item.outer is None and isinstance(item.value, str) else ""
     if not source or len(source) > _LONGEST:
         return None
     try:
@@ -80,6 +80,6 @@ def _keys(node: ast.Dict) -> bool:
 
 def without_end(text: Text, start: int) -> Fix | None:
     """Returns the fix that cuts off the end of a text; None inside of a JSON text."""
-    if text.container is not None:
+    if text.outer is not None:
         return None
     return replaced(text.at, text.text[:start], "cut it off: it ends the message anyway")

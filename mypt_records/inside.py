@@ -24,26 +24,26 @@ def located(
 ) -> Finding:
     """Returns a finding about a part of a value, or about the key of that part.
 
-    >>> arguments = Given('{"a": {"b": 1}}', "/arguments")
+    >>> arguments = JsonValue('{"a": {"b": 1}}', "/arguments")
     >>> found = located("MYP353", "1 is no string", arguments, "/a/b")
     >>> found.pointer, found.span
     ('/arguments', (12, 13))
     """
-    container, text = value.container, value.value if isinstance(value, JsonValue) else None
-    if container is None and isinstance(text, str):
-        container = JsonText(text, "")
-    elif container is not None and isinstance(text, str):
+    outer, text = value.outer, value.value if isinstance(value, JsonValue) else None
+    if outer is None and isinstance(text, str):
+        outer = JsonText(text, "")
+    elif outer is not None and isinstance(text, str):
         pointer = ""  # a text in a text
-    if container is None:
+    if outer is None:
         return Finding(code, message, value.at + pointer, help=hint, on_key=on_key)
-    return Finding(code, message, value.at, _span(container, pointer, on_key=on_key), help=hint)
+    return Finding(code, message, value.at, _span(outer, pointer, on_key=on_key), help=hint)
 
 
-def _span(container: JsonText, pointer: str, *, on_key: bool) -> tuple[int, int] | None:
-    tokens = [unescape(token) for token in (container.pointer + pointer).split("/")[1:]]
-    result = Members(container.text).find(tokens)
+def _span(outer: JsonText, pointer: str, *, on_key: bool) -> tuple[int, int] | None:
+    tokens = [unescape(token) for token in (outer.pointer + pointer).split("/")[1:]]
+    result = Members(outer.text).find(tokens)
     if result is None:
         return None
     member, exact = result
     start, end = member.key if on_key and exact and member.key else (member.start, member.end)
-    return container.start + start, container.start + end
+    return outer.start + start, outer.start + end

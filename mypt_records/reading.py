@@ -208,11 +208,9 @@ class Reader:
         """Returns the key of the text of a part, with a warning where that is `content`."""
         if not isinstance(part.get("content"), str):
             return "text"
-        fault = 'the part has no "text", its text is "content": templates leave it out'
+        why = 'the part has no "text", its text is "content": templates leave it out'
         fix = renamed(at, "content", "text", part["content"])
-        finding = Finding(
-            "MYP104", fault, f"{at}/content", help='write "text"', fix=fix, on_key=True
-        )
+        finding = Finding("MYP104", why, f"{at}/content", help='write "text"', fix=fix, on_key=True)
         self.findings.append(regraded(finding, "warning"))
         return "content"
 
@@ -288,13 +286,9 @@ class Reader:
                 self.add("MYP104", 'a call must be {"name": "...", "arguments": {...}}', at)
                 continue
             self.unknown(inside, ("name", "arguments", "id", "type"), at, "a call")
-            container = JsonText(value, f"{place}/arguments") if isinstance(value, str) else None
-            called = Text(
-                name, at, JsonText(value, f"{place}/name") if container is not None else None
-            )
-            arguments = (
-                JsonValue(inside["arguments"], at, container) if "arguments" in inside else None
-            )
+            outer = JsonText(value, f"{place}/arguments") if isinstance(value, str) else None
+            called = Text(name, at, JsonText(value, f"{place}/name") if outer is not None else None)
+            arguments = JsonValue(inside["arguments"], at, outer) if "arguments" in inside else None
             out.append(Call(called, arguments, at))
         return tuple(out)
 
@@ -322,7 +316,7 @@ class Reader:
         return tuple([_tool(tool, f"{at}/{i}", f"{at}/{i}/") for i, tool in enumerate(tools)])
 
 
-def _tool(tool: Any, at: str, base: str, container: JsonText | None = None) -> Tool:
+def _tool(tool: Any, at: str, base: str, outer: JsonText | None = None) -> Tool:
     """Returns a declared tool. `base` begins the pointers below; "" where a text declares it."""
     wrapped = isinstance(tool, dict) and isinstance(tool.get("function"), dict)
     function = tool["function"] if wrapped else tool if isinstance(tool, dict) else {}
@@ -333,11 +327,7 @@ def _tool(tool: Any, at: str, base: str, container: JsonText | None = None) -> T
 
     def within(key: str) -> JsonText | None:
         inner = "/function" * wrapped
-        return (
-            None
-            if container is None
-            else JsonText(container.text, f"{container.pointer}{inner}/{key}")
-        )
+        return None if outer is None else JsonText(outer.text, f"{outer.pointer}{inner}/{key}")
 
     key = next((k for k in ("parameters", "input_schema") if function.get(k) is not None), None)
     name = function.get("name")

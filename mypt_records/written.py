@@ -79,13 +79,13 @@ def _tools(body: str, start: int, at: str) -> Iterator[Tool]:
             name, schema = tool.name, tool.parameters
             yield replace(
                 tool,
-                name=name and replace(name, container=_moved(name.container, begin)),
-                parameters=schema and replace(schema, container=_moved(schema.container, begin)),
+                name=name and replace(name, outer=_moved(name.outer, begin)),
+                parameters=schema and replace(schema, outer=_moved(schema.outer, begin)),
             )
 
 
-def _moved(container: JsonText | None, start: int) -> JsonText | None:
-    return container and replace(container, start=start)
+def _moved(outer: JsonText | None, start: int) -> JsonText | None:
+    return outer and replace(outer, start=start)
 
 
 def _with_calls(

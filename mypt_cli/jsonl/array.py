@@ -32,7 +32,7 @@ _STRING = re.compile(rb'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+')
 _BYTES_OF_ONE = bytes(range(0x80, 0xC0))  # all but the first byte of a character
 BEGIN, FIRST, NEXT, AFTER, END = "begin", "first", "next", "after", "end"
 
-_CUT = "copy the file again from its source, or end the array with ]"
+_INCOMPLETE = "copy the file again from its source, or end the array with ]"
 _HELP = {
     "comma": "put a comma between two records",
     "trailing": "take out the comma before ]",
@@ -41,7 +41,7 @@ _HELP = {
     "array": "join the arrays into one, or write one record a line: jq -c '.[]'; where each line "
     'is a list of messages, write each as {"messages": [...]}',
     "after": "put all records into the array, or each on a line of its own: jq -c '.[]'",
-    "cut": _CUT,
+    "cut": _INCOMPLETE,
     "open": "copy the file again from its source, or close what this record leaves open: a bracket "
     "or a quote",
 }
@@ -57,13 +57,13 @@ def cut_array(pieces: Iterator[bytes], reader: FileReader, *, max_line: int) -> 
     try:
         for data in pieces:
             cutter.feed(data)
-            yield from cutter.taken(reader.offset)
+            yield from cutter.complete_blocks(reader.offset)
         cutter.end()
     except BrokenDataError as error:
         at = (Origin(cutter.row, cutter.column, b""),)
         cutter.flush()
         cutter.out.append(Block(b"", cutter.number, 0, broken=str(error), kind="array", origins=at))
-    yield from cutter.taken(reader.offset)
+    yield from cutter.complete_blocks(reader.offset)
 
 
 class _Cutter:
@@ -79,7 +79,7 @@ class _Cutter:
         self.out: list[Block] = []
         self.ready: list[Origin] = []
         self.again = False  # whether it was said that the array is not alone in its file
-        self.told = False  # whether something wrong is just before the next byte
+        self.is_reported = False  # whether something wrong is just before the next byte
         self.held: list[bytes] | None = None  # pieces of what is not complete
         self.junk = False  # whether that is no record
         self.length = 0
@@ -87,7 +87,7 @@ class _Cutter:
         self.depth = 0
         self.in_string = self.escaped = False
 
-    def taken(self, position: int) -> Iterator[Block]:
+    def complete_blocks(self, position: int) -> Iterator[Block]:
         """Yields what is complete."""
         self.flush()
         for block in self.out:
@@ -148,8 +148,8 @@ class _Cutter:
 
     def _between(self, data: bytes, at: int) -> int:
         """Takes a byte of what is between records, or begins one. Returns where to go on."""
-        char, state, told = data[at : at + 1], self.state, self.told
-        self.told = False
+        char, state, was_reported = data[at : at + 1], self.state, self.is_reported
+        self.is_reported = False
         if char == b"[" and state in (BEGIN, END):
             if state is END:
                 self._once("array", "the array has ended, and another begins")
@@ -164,7 +164,7 @@ class _Cutter:
             self._fault("double", f"a comma without a record before it, {self._where()}", char)
             self.state = NEXT
         elif char in b"[{" or (char not in b",]}" and state in (FIRST, NEXT)):
-            if state is AFTER and not told:
+            if state is AFTER and not was_reported:
                 between = f"between records {self.number - 1} and {self.number}"
                 self._fault("comma", f"no comma {between}")
             elif state is END:
@@ -185,14 +185,14 @@ class _Cutter:
 
     def _go_on(self, data: bytes, at: int) -> int:
         """Takes more of what is begun. Returns where to go on."""
-        begin, done = at, False
+        begin, is_complete = at, False
         if self.junk:
             at = self._end(_JUNK, data, at)
-            done = at < len(data)
+            is_complete = at < len(data)
         else:
-            at, done = self._record(data, at)
+            at, is_complete = self._record(data, at)
         self._hold(data[begin:at])
-        if done:
+        if is_complete:
             self._finish()
         return at
 
@@ -254,10 +254,10 @@ class _Cutter:
         if self.junk:
             raw = raw.rstrip(b" \t\r\n")
             here, (self.row, self.column) = (self.row, self.column), origin
-            shown = raw[:40].decode("utf-8", "replace")
-            self._fault("junk", f"{shown!r} {self._where()} is no part of an array", raw[:HEAD])
+            beginning = raw[:40].decode("utf-8", "replace")
+            self._fault("junk", f"{beginning!r} {self._where()} is no part of an array", raw[:HEAD])
             self.row, self.column = here
-            self.told = True
+            self.is_reported = True
             return
         if self.length > self.max_line:
             self.flush()
@@ -290,13 +290,13 @@ class _Cutter:
         if last:
             self.row += piece.count(b"\n")
             self.column = 1
-        rest = piece[last:] if last else piece
-        self.column += len(rest if rest.isascii() else rest.translate(None, _BYTES_OF_ONE))
+        tail = piece[last:] if last else piece
+        self.column += len(tail if tail.isascii() else tail.translate(None, _BYTES_OF_ONE))
 
     @staticmethod
     def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
-        found = pattern.match(data, at)
-        return found.end() if found else at
+        run = pattern.match(data, at)
+        return run.end() if run else at
 
 
 def _one_line(raw: bytes) -> bytes:
@@ -306,15 +306,15 @@ def _one_line(raw: bytes) -> bytes:
     """
     if b"\n" not in raw:
         return raw + b"\n"
-    if _WHOLE.fullmatch(raw):
+    if _COMPLETE.fullmatch(raw):
         return raw.replace(b"\n", b" ") + b"\n"
     return _LINE_END.sub(_no_line_end, raw) + b"\n"
 
 
 # Text in which every string has its end.
-_WHOLE = re.compile(rb'(?:[^"]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")*+')
+_COMPLETE = re.compile(rb'(?:[^"]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")*+')
 _LINE_END = re.compile(rb'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+(?:"|\\?\n)?|\n')
 
 
-def _no_line_end(found: re.Match[bytes]) -> bytes:
-    return b" " if found[0] == b"\n" else found[0].replace(b"\n", b"\v")
+def _no_line_end(match: re.Match[bytes]) -> bytes:
+    return b" " if match[0] == b"\n" else match[0].replace(b"\n", b"\v")

@@ -114,10 +114,10 @@ class Block:
 
     def lines(self) -> list[bytes]:
         r"""Returns the lines without their `\n`; row `first_row + i` is item i."""
-        found = self.data.split(b"\n")
-        if not found[-1] and not self.too_long:
-            found.pop()
-        return found
+        parts = self.data.split(b"\n")
+        if not parts[-1] and not self.too_long:
+            parts.pop()
+        return parts
 
 
 def ranges(source: Source, *, size: int) -> list[tuple[int, int]]:
@@ -128,9 +128,9 @@ def ranges(source: Source, *, size: int) -> list[tuple[int, int]]:
     """
     if size < 1:
         raise ValueError(f"size of a range is {size}, expected at least 1")
-    found: list[tuple[int, int]] = []
+    out: list[tuple[int, int]] = []
     if not source.divisible:
-        return found
+        return out
     with source.open() as stream:
         total = os.fstat(stream.fileno()).st_size
         start = 0
@@ -142,9 +142,9 @@ def ranges(source: Source, *, size: int) -> list[tuple[int, int]]:
                 if (at := data.find(b"\n")) >= 0:
                     end = reader.offset - len(data) + at + 1
                     break
-            found.append((start, end))
+            out.append((start, end))
             start = end
-    return found
+    return out
 
 
 def blocks(
@@ -202,13 +202,13 @@ class _Cutter:
         self.max_line = max_line
         self.row = 1
         self.length = 0  # of the unfinished line, whether it is held or too long to be
-        self.held = BytesIO()
+        self.unfinished = BytesIO()
 
     def feed(self, data: bytes, position: int) -> Iterator[Block]:
         last = data.rfind(b"\n") + 1
-        rest = data[last:]
+        tail = data[last:]
         if last and 0 < self.length <= min(self.max_line, last - 1):
-            data = b"".join((self.held.getvalue(), memoryview(data)[:last]))
+            data = b"".join((self.unfinished.getvalue(), memoryview(data)[:last]))
             self._forget()
         else:
             data = data[:last]
@@ -221,34 +221,34 @@ class _Cutter:
             yield from self._sift(data, position)
         elif data:
             yield self._block(data, position)
-        self._hold(rest)
+        self._hold(tail)
 
     def line(self, position: int, *, ending: bytes = b"", broken: str = "") -> Block:
         """Returns the line that is held, now complete."""
         too_long = self.length if self.length > self.max_line else 0
         if not too_long:
-            self.held.write(ending)
-        block = Block(self.held.getvalue(), self.row, position, too_long, broken)
+            self.unfinished.write(ending)
+        block = Block(self.unfinished.getvalue(), self.row, position, too_long, broken)
         self.row += 1
         self._forget()
         return block
 
     def _sift(self, data: bytes, position: int) -> Iterator[Block]:
         """Yields blocks of whole lines among which some may be too long."""
-        done = at = 0
+        yielded = at = 0
         while at < len(data):
             newline = data.index(b"\n", at)
             if newline - at > self.max_line:
-                if done < at:
-                    yield self._block(data[done:at], position)
+                if yielded < at:
+                    yield self._block(data[yielded:at], position)
                 yield Block(
                     data[at : min(at + HEAD, newline)], self.row, position, too_long=newline - at
                 )
                 self.row += 1
-                done = newline + 1
+                yielded = newline + 1
             at = newline + 1
-        if done < at:
-            yield self._block(data[done:], position)
+        if yielded < at:
+            yield self._block(data[yielded:], position)
 
     def _block(self, data: bytes, position: int) -> Block:
         block = Block(data, self.row, position)
@@ -258,15 +258,15 @@ class _Cutter:
     def _hold(self, data: bytes) -> None:
         self.length += len(data)
         if self.length <= self.max_line:
-            self.held.write(data)
+            self.unfinished.write(data)
             return
-        head = self.held.getvalue()[:HEAD]
+        head = self.unfinished.getvalue()[:HEAD]
         head += data[: HEAD - len(head)]
-        self.held = BytesIO()
-        self.held.write(head)
+        self.unfinished = BytesIO()
+        self.unfinished.write(head)
 
     def _forget(self) -> None:
-        self.held = BytesIO()
+        self.unfinished = BytesIO()
         self.length = 0
 
 

@@ -31,7 +31,7 @@ class FileReader:
         self, stream: BinaryIO, path: str, offset: int = 0, end: int | None = None
     ) -> None:
         # read1 returns what a pipe holds now, and does not wait for a full block.
-        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+        self._read_piece: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self.path, self.offset, self.end = path, offset, end
         self.seekable = stream.seekable()
         if offset:
@@ -42,7 +42,7 @@ class FileReader:
         if self.end is not None:
             size = min(size, self.end - self.offset)
         try:
-            data = self._read(size) if size > 0 else b""
+            data = self._read_piece(size) if size > 0 else b""
         except OSError as error:
             reason = error.strerror or str(error)
             raise UsageError(
@@ -137,14 +137,14 @@ def unzstd(reader: FileReader) -> Iterator[bytes]:
     zstandard = zstandard_module(reader.path)
     unzip = zstandard.ZstdDecompressor()
     frame, inside, frames = unzip.decompressobj(), False, 0
-    rest = b""
-    while (read := reader.read(CHUNK)) or rest:
-        data, rest, at = rest + read, b"", 0
+    remaining = b""
+    while (fresh := reader.read(CHUNK)) or remaining:
+        data, remaining, at = remaining + fresh, b"", 0
         while at < len(data):
             # A file's pieces count from the beginning of the frame, wherever reading began: so
             # damage in it is at the same byte. A pipe's are not waited for.
-            if reader.seekable and read and len(data) - at < _ZST_PIECE:
-                rest = data[at:]
+            if reader.seekable and fresh and len(data) - at < _ZST_PIECE:
+                remaining = data[at:]
                 break
             piece = data[at : at + _ZST_PIECE]
             at += len(piece)

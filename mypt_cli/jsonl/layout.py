@@ -64,9 +64,9 @@ def layout_of(head: bytes, *, ended: bool) -> Layout | None:
     ended = ended or len(head) >= HEAD
     if head.startswith(MAGIC):
         return Layout("parquet")
-    other = other_file(head)
-    if other is not None:
-        return Layout("other", other=other)
+    foreign = other_file(head)
+    if foreign is not None:
+        return Layout("other", other=foreign)
     if len(head) < len(MAGIC) and (MAGIC.startswith(head) or BOM.startswith(head)) and not ended:
         return None
     body = head.removeprefix(BOM).lstrip(_SPACE)
@@ -82,23 +82,23 @@ def _array(body: bytes, *, ended: bool) -> Layout | None:
 
     A list of messages that is whole at the end of its line is a record.
     """
-    rest = body[1:].lstrip(_SPACE)
-    if rest and not rest.startswith(b"{"):
+    items = body[1:].lstrip(_SPACE)
+    if items and not items.startswith(b"{"):
         return LINES
     line, end, _ = body.partition(b"\n")
-    if not rest or not (end or ended):
+    if not items or not (end or ended):
         return ARRAY if ended else None
     return LINES if line.rstrip().endswith(b"]") and _is_conversation(line) else ARRAY
 
 
 def _is_conversation(line: bytes) -> bool:
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, list) and all(
+    return isinstance(value, list) and all(
         isinstance(m, dict) and not {"role", "from"}.isdisjoint(m) and not is_record(m)
-        for m in found
+        for m in value
     )
 
 
@@ -149,7 +149,7 @@ def _first_value(text: str) -> Any:
         return json.JSONDecoder().raw_decode(text)[0]
     except (ValueError, RecursionError):
         pass
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     at = 1
     decoder = json.JSONDecoder(strict=False)
     while member := _MEMBER.match(text, at):
@@ -158,9 +158,9 @@ def _first_value(text: str) -> Any:
         except (ValueError, RecursionError):  # an escape that JSON does not have
             break
         try:
-            found[key], at = decoder.raw_decode(text, member.end())
+            values[key], at = decoder.raw_decode(text, member.end())
         except (ValueError, RecursionError):
-            rest = text[member.end() : member.end() + 1]
-            found[key] = {"[": [], "{": {}, '"': ""}.get(rest)
+            value_start = text[member.end() : member.end() + 1]
+            values[key] = {"[": [], "{": {}, '"': ""}.get(value_start)
             break
-    return found
+    return values

@@ -24,7 +24,7 @@ _IGNORES = ".gitignore"
 _HEAD = 1 << 20  # bytes read of a first line
 EXCLUDED, IGNORED, PREPARED = "excluded", "ignored by git", "prepared data set"
 _BASELINE = "baseline of mypt-lint"
-_OWN = (  # keys of the first line, and what such a file is
+_PROJECT_FILES = (  # keys of the first line, and what such a file is
     ({"mypt-lint-baseline"}, _BASELINE),
     ({"code", "name", "severity", "message", "filename"}, "report of mypt-lint"),
     ({"type", "files", "clean", "faulty"}, "report of mypt-lint"),
@@ -68,10 +68,10 @@ class LeftOut:
 
     def is_baseline(self, path: str) -> bool:
         """Returns whether a file that is named by itself is a baseline, and notes it."""
-        found = os.path.isfile(path) and _own(path) == _BASELINE
-        if found:
+        result = os.path.isfile(path) and _project_file(path) == _BASELINE
+        if result:
             self.why[path] = _BASELINE
-        return found
+        return result
 
     def line(self, hint: str = "") -> str:
         """Returns a line that says how many were left out and why, with a hint; "" for none."""
@@ -79,10 +79,10 @@ class LeftOut:
             return ""
         folders = sum(path.endswith("/") for path in self.why)
         counts = ((len(self.why) - folders, "file"), (folders, "folder"))
-        whole = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
+        summary = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
         reasons = ", ".join(f"{n} {why}" for why, n in sorted(Counter(self.why.values()).items()))
-        named = "naming one reads it" if {*self.why.values()} - {_BASELINE} else "it is no data"
-        return f"{whole} left out ({reasons}); {hint}{named}."
+        advice = "naming one reads it" if {*self.why.values()} - {_BASELINE} else "it is no data"
+        return f"{summary} left out ({reasons}); {hint}{advice}."
 
 
 class Walk:
@@ -117,7 +117,7 @@ class Walk:
             return IGNORED
         if folder:
             return PREPARED if is_prepared(path) else ""
-        return _own(path)
+        return _project_file(path)
 
     def _ignored(self, full: str, top: str) -> bool:
         """Returns whether the .gitignore files from `top` down to a path ignore it.
@@ -127,13 +127,13 @@ class Walk:
         for base in _upwards(os.path.dirname(full.rstrip(os.sep)), top):
             if base not in self.specs:
                 self.specs[base] = _gitignore(base)
-            found = _check(self.specs[base], base, full)
-            if found is not None:
-                return found
+            is_ignored = _check(self.specs[base], base, full)
+            if is_ignored is not None:
+                return is_ignored
         return False
 
 
-def _own(path: str) -> str:
+def _project_file(path: str) -> str:
     """Returns what a file is that a command of the project has written, by its first line.
 
     It is empty for any other file.
@@ -144,7 +144,7 @@ def _own(path: str) -> str:
     except (OSError, ValueError, RecursionError):
         return ""
     keys = set(first) if isinstance(first, dict) else set()
-    return next((what for needed, what in _OWN if keys >= needed), "")
+    return next((kind for needed, kind in _PROJECT_FILES if keys >= needed), "")
 
 
 def _repository(folder: str) -> str:

@@ -68,9 +68,9 @@ def read_line(raw: bytes, *, first: bool = False) -> Line:
             return Line(body, None, fault, spots)
         return Line(body, loads(body), None, (*spots, *_separators(text, raw)))
     except Fault as wrong:
-        known = wrong.offset is not None
+        has_offset = wrong.offset is not None
         start = min(wrong.offset or 0, len(body))
-        end = min(start + 1, len(body)) if known else len(body)
+        end = min(start + 1, len(body)) if has_offset else len(body)
         finding = Finding(wrong.code, wrong.message, help=HELP.get(wrong.code, ""))
         return Line(body, None, Spot(finding, body, start, end), spots)
 
@@ -84,8 +84,8 @@ def _ends(text: str, raw: bytes, *, marked: bool) -> Iterator[Spot]:
     if raw.endswith(b"\r"):
         last = len(text) - 1
         fix = _without("end it with LF", text, last, last + 1)
-        found = Finding("MYP010", "the line ends in CR LF", help="end lines with LF alone", fix=fix)
-        yield Spot(found, text, last, last + 1)
+        spot = Finding("MYP010", "the line ends in CR LF", help="end lines with LF alone", fix=fix)
+        yield Spot(spot, text, last, last + 1)
 
 
 def has_separator(raw: bytes) -> bool:
@@ -103,9 +103,9 @@ def _separators(text: str, raw: bytes) -> Iterator[Spot]:
     at, code = places[0], f"{ord(text[places[0]]):04x}"
     edits = tuple([(i, i + 1, f"\\u{ord(text[i]):04x}") for i in places])
     hint = f"write it as \\u{code}, which means the same"
-    said = f"U+{code.upper()} in the line, at which some readers of JSONL cut"
+    message = f"U+{code.upper()} in the line, at which some readers of JSONL cut"
     fix = Fix("write line separators as escapes", True, edits=edits)
-    yield Spot(Finding("MYP019", said, help=hint, fix=fix), text, at, at + 1)
+    yield Spot(Finding("MYP019", message, help=hint, fix=fix), text, at, at + 1)
 
 
 def _unreadable(text: str, body: str, raw: bytes) -> Spot | None:

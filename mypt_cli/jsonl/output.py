@@ -25,7 +25,7 @@ class Output:
     Raises UsageError if it cannot be written, and for a file that is among `taken`.
     """
 
-    def __init__(self, path: str, taken: Sequence[str]) -> None:
+    def __init__(self, path: str, inputs: Sequence[str]) -> None:
         self.path = path
         self._stream: Any = sys.stdout.buffer
         self._stack = ExitStack()
@@ -36,7 +36,7 @@ class Output:
         if path.endswith(".zst"):
             raise UsageError(f"{path}: .zst is read, not written; name a file in .jsonl or .gz")
         target = os.path.realpath(path)
-        if any(os.path.realpath(other) == target for other in taken):
+        if any(os.path.realpath(other) == target for other in inputs):
             raise UsageError(f"{path}: is read from, or written twice; name another output")
         try:
             if os.path.isdir(path):

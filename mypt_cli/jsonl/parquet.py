@@ -63,10 +63,10 @@ def parquet_blocks(
                 lines.append(line + b"\n")
                 size += len(line) + 1
                 if size >= block_size or len(line) > max_line:
-                    yield from _made(lines, number, _at(source, number, total), max_line)
+                    yield from _blocks_of(lines, number, _at(source, number, total), max_line)
                     number, lines, size = number + len(lines), [], 0
     except (ValueError, OSError) as error:  # those of pyarrow are among them
-        yield from _made(lines, number, _at(source, number, total), max_line)
+        yield from _blocks_of(lines, number, _at(source, number, total), max_line)
         number += len(lines)
         reason = str(error).partition("\n")[0]
         message = f"Parquet data is damaged, or not all there: {reason}"
@@ -74,7 +74,7 @@ def parquet_blocks(
         fault = Finding("MYP003", message, help=hint)
         yield Block(b"", number, source.size or 0, broken=message, kind="parquet", fault=fault)
         return
-    yield from _made(lines, number, source.size or 0, max_line)
+    yield from _blocks_of(lines, number, source.size or 0, max_line)
     if not total:
         yield Block(b"", 1, source.size or 0, kind="parquet")
 
@@ -100,7 +100,7 @@ def row_groups(stream: BinaryIO, path: str) -> list[int]:
         return []
 
 
-def _made(lines: list[bytes], first: int, position: int, max_line: int) -> Iterator[Block]:
+def _blocks_of(lines: list[bytes], first: int, position: int, max_line: int) -> Iterator[Block]:
     """Yields lines as blocks; the last of them alone may be too long."""
     long = lines[-1:] if lines and len(lines[-1]) - 1 > max_line else []
     if short := lines[: len(lines) - len(long)]:

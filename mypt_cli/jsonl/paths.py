@@ -35,20 +35,20 @@ def expand(
     and patterns, `left_out` says what is not, and may collect what is unreadable. Raises UsageError
     for anything else that is missing or unreadable, and for a folder or pattern without any file.
     """
-    wanted = tuple(suffix.lower() + packed for suffix in suffixes for packed in ("", *PACKED))
-    found: dict[str, Source] = {}
+    endings = tuple(suffix.lower() + packed for suffix in suffixes for packed in ("", *PACKED))
+    sources: dict[str, Source] = {}
     for path in paths:
         if path == "-":
-            found.setdefault("-", Source(STDIN, stdin=True))
+            sources.setdefault("-", Source(STDIN, stdin=True))
             continue
         if "://" in path and not os.path.lexists(path):
             from mypt_cli.jsonl.stored import stored  # needs a package that not everyone has
 
-            for source in stored(path, wanted, left_out):
-                found.setdefault(source.path, source)
+            for source in stored(path, endings, left_out):
+                sources.setdefault(source.path, source)
             continue
         if os.path.isdir(path):
-            names = _folder(path, wanted, left_out)
+            names = _folder(path, endings, left_out)
             fault = (
                 f"no {', '.join(suffixes)} file (nor one in .gz or .zst) in this folder"
                 f"{', of .json only arrays of records' * (JSON in suffixes)}; name the files "
@@ -56,7 +56,7 @@ def expand(
             )
         elif not os.path.lexists(path) and re.search(r"[*?[]", path):
             matches = _glob(path, left_out)
-            names = [name for match in matches for name in _folder(match, wanted, left_out)]
+            names = [name for match in matches for name in _folder(match, endings, left_out)]
             fault = "the pattern matches no file; in a shell, quote a pattern with ** in it"
         elif left_out is not None and left_out.is_baseline(path):
             continue  # a hook of git names every file that was changed
@@ -68,12 +68,12 @@ def expand(
         for name in names:
             try:
                 source = source_of(name)
-                found.setdefault(os.path.realpath(name), source)
+                sources.setdefault(os.path.realpath(name), source)
             except UsageError as error:
                 if left_out is None or name == path:
                     raise
                 left_out.unread(error)
-    return list(found.values())
+    return list(sources.values())
 
 
 def source_of(path: str) -> Source:
@@ -107,7 +107,7 @@ def _walk(folder: str, judge: Walk | None = None) -> Iterator[tuple[str, bool]]:
     Hidden folders are left out, and those that `judge` leaves out. Links are followed, but each
     real folder is entered once, so that a loop of links ends. Of a file, it yields the file itself.
     """
-    seen: set[str] = set()
+    visited: set[str] = set()
     stack = [folder]
     while stack:
         path = stack.pop()
@@ -115,9 +115,9 @@ def _walk(folder: str, judge: Walk | None = None) -> Iterator[tuple[str, bool]]:
             yield path, False
             continue
         real = os.path.realpath(path)
-        if real in seen:
+        if real in visited:
             continue
-        seen.add(real)
+        visited.add(real)
         yield path, True
         try:
             names = _names(path)
@@ -136,13 +136,13 @@ def _passed_over(name: str, path: str, judge: Walk | None) -> bool:
     return name.startswith(".") or (judge is not None and judge.leaves_out(path, folder=True))
 
 
-def _folder(folder: str, wanted: tuple[str, ...], left_out: LeftOut | None) -> list[str]:
+def _folder(folder: str, endings: tuple[str, ...], left_out: LeftOut | None) -> list[str]:
     """Returns the files in a folder that a wanted suffix ends; of a file, the file itself."""
     judge = left_out.below(folder) if left_out and os.path.isdir(folder) else None
     files = (path for path, is_folder in _walk(folder, judge) if not is_folder)
-    found = (path for path in files if path == folder or path.lower().endswith(wanted))
+    matches = (path for path in files if path == folder or path.lower().endswith(endings))
     # A pipe in a folder could block for ever; a dangling link stays in the list, to be refused.
-    there = (path for path in found if os.path.isfile(path) or not os.path.exists(path))
+    there = (path for path in matches if os.path.isfile(path) or not os.path.exists(path))
     return [
         path
         for path in there
@@ -163,35 +163,35 @@ def _glob(pattern: str, left_out: LeftOut | None) -> list[str]:
     Not by `glob.glob`, whose `**` follows loops of links for exponential time.
     """
     pattern = pattern.replace(os.sep, "/")
-    found = ["/" if pattern.startswith("/") else ""]
+    paths = ["/" if pattern.startswith("/") else ""]
     parts = [part for part in pattern.split("/") if part]
     judge = left_out.below(_fixed(pattern)) if left_out else None
     for index, part in enumerate(parts):
         if part == "**":
             # A last `**` is everything below, which a folder means anyway.
             if index < len(parts) - 1:
-                found = [
-                    path for base in found for path, is_folder in _walk(base, judge) if is_folder
+                paths = [
+                    path for base in paths for path, is_folder in _walk(base, judge) if is_folder
                 ]
         elif re.search(r"[*?[]", part):
             match = re.compile(fnmatch.translate(part)).match
-            found = [
+            paths = [
                 os.path.join(base, name)
-                for base in found
+                for base in paths
                 if os.path.isdir(base or ".")
                 for name in _names(base)
                 if match(name) and (part.startswith(".") or not name.startswith("."))
             ]
         else:
-            found = [
+            paths = [
                 os.path.join(base, part)
-                for base in found
+                for base in paths
                 if os.path.lexists(os.path.join(base, part))
             ]
-    return [path for path in dict.fromkeys(found) if judge is None or not _judged(path, judge)]
+    return [path for path in dict.fromkeys(paths) if judge is None or not _is_excluded(path, judge)]
 
 
-def _judged(path: str, judge: Walk) -> bool:
+def _is_excluded(path: str, judge: Walk) -> bool:
     return judge.leaves_out(path, folder=os.path.isdir(path))
 
 

@@ -47,7 +47,7 @@ def record_blocks(
         return
     with opened(source) as stream:
         reader = FileReader(stream, source.path)
-        layout, pieces = _looked_at(content(source, reader, block_size))
+        layout, pieces = _detect_layout(content(source, reader, block_size))
         if layout.kind == "lines":
             yield from cut_lines(pieces, reader, max_line=max_line)
         elif layout.kind == "array":
@@ -102,18 +102,18 @@ def holds_records(source: Source) -> bool:
     return records_in_array(head)
 
 
-def _looked_at(pieces: Iterator[bytes]) -> tuple[Layout, Iterator[bytes]]:
+def _detect_layout(pieces: Iterator[bytes]) -> tuple[Layout, Iterator[bytes]]:
     head: list[bytes] = []
     broken: BrokenDataError | None = None
-    found = None
-    while found is None:
+    layout = None
+    while layout is None:
         try:
             piece = next(pieces, b"")
         except BrokenDataError as error:
             piece, broken = b"", error
         head += [piece] if piece else []
-        found = layout_of(b"".join(head), ended=not piece)
-    return found, chain(head, _broken(broken) if broken is not None else pieces)
+        layout = layout_of(b"".join(head), ended=not piece)
+    return layout, chain(head, _broken(broken) if broken is not None else pieces)
 
 
 def _broken(error: BrokenDataError) -> Iterator[bytes]:
@@ -121,9 +121,9 @@ def _broken(error: BrokenDataError) -> Iterator[bytes]:
     raise error
 
 
-def _not_json(other: OtherFile, position: int) -> Block:
-    message = f"the file is {other.what}, not JSONL"
-    fault = Finding("MYP017", message, help=other.advice)
+def _not_json(foreign: OtherFile, position: int) -> Block:
+    message = f"the file is {foreign.what}, not JSONL"
+    fault = Finding("MYP017", message, help=foreign.advice)
     return Block(b"", 1, position, broken=message, kind="other", fault=fault)
 
 

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from mypt_cli.jsonl.left_out import LeftOut
 
 
-def stored(path: str, wanted: tuple[str, ...], left_out: LeftOut | None) -> list[Source]:
+def stored(path: str, endings: tuple[str, ...], left_out: LeftOut | None) -> list[Source]:
     """Returns the sources that a URL names, as `paths.expand` does for local paths.
 
     Patterns of `left_out` count from the folder that the URL names. Raises UsageError, also for a
     folder that is a prepared data set.
     """
-    store, found = find(path)
-    itself = len(found) == 1 and store.name(found[0].key) == path
+    store, entries = find(path)
+    itself = len(entries) == 1 and store.name(entries[0].key) == path
     pattern = is_pattern(path)
     if not itself and not pattern:
-        if any(entry.key == MANIFEST for entry in found):
+        if any(entry.key == MANIFEST for entry in entries):
             raise UsageError(
                 f"{path}: is a prepared data set; mypt-train --data reads it from there. Copy it "
                 "here to check it or to look at it"
             )
-        found = [entry for entry in found if _named(entry.key, wanted)]
+        entries = [entry for entry in entries if _matches(entry.key, endings)]
     if not itself and left_out is not None:
-        found = [e for e in found if not left_out.excludes(e.key, store.name(e.key))]
-    sources = [_source(store, entry) for entry in found]
+        entries = [e for e in entries if not left_out.excludes(e.key, store.name(e.key))]
+    sources = [_source(store, entry) for entry in entries]
     if not itself and not pattern:
         sources = [s for s in sources if not _is_json(s.path) or holds_records(s)]
     if not sources:
@@ -49,9 +49,9 @@ def _source(store: Store, entry: Entry) -> Source:
     return Source(name, packing(name), entry.size, etag=entry.etag)
 
 
-def _named(key: str, wanted: tuple[str, ...]) -> bool:
+def _matches(key: str, endings: tuple[str, ...]) -> bool:
     hidden = any(part.startswith(".") for part in key.split("/")[:-1])
-    return key.lower().endswith(wanted) and not hidden
+    return key.lower().endswith(endings) and not hidden
 
 
 def _is_json(path: str) -> bool:

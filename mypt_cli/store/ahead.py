@@ -33,7 +33,7 @@ class Ahead(io.RawIOBase):
         self._get, self._end, self._piece, self._ahead = get, end, piece, ahead
         self._at = start
         # The piece that is read now, which begins at `_from`.
-        self._held: bytes | memoryview = b""
+        self._fetched: bytes | memoryview = b""
         self._from = -1
         self._coming: deque[tuple[int, Future[bytes | memoryview]]] = deque()
         self._threads: ThreadPoolExecutor | None = None
@@ -56,15 +56,15 @@ class Ahead(io.RawIOBase):
         """Fills a buffer as far as the present piece reaches; returns 0 at the end."""
         if self._at >= self._end or not len(buffer):
             return 0
-        if not self._from <= self._at < self._from + len(self._held):
-            goes_on = self._at == self._from + len(self._held)
-            self._held = b""
-            self._held, self._from = self._next() if goes_on else self._look(), self._at
+        if not self._from <= self._at < self._from + len(self._fetched):
+            goes_on = self._at == self._from + len(self._fetched)
+            self._fetched = b""
+            self._fetched, self._from = self._next() if goes_on else self._look(), self._at
         first = self._at - self._from
-        given = memoryview(self._held)[first : first + len(buffer)]
-        buffer[: len(given)] = given
-        self._at += len(given)
-        return len(given)
+        data = memoryview(self._fetched)[first : first + len(buffer)]
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
 
     def close(self) -> None:
         if not self.closed:

@@ -136,7 +136,7 @@ class Kept:
                 f"and the cache {root} may hold {limit}; give it more room"
             )
         with _locked(root / ".lock"):
-            kept, total = [], size
+            files, total = [], size
             for file, status in _files(root):
                 if file.suffix == _PART and _is_dead(file, status):
                     file.unlink(missing_ok=True)
@@ -144,8 +144,8 @@ class Kept:
                     total += int(file.stem.rpartition(".")[2])
                 else:
                     total += status.st_size
-                    kept.append((status.st_mtime_ns, status.st_size, file))
-            for _, freed, file in sorted(kept):
+                    files.append((status.st_mtime_ns, status.st_size, file))
+            for _, freed, file in sorted(files):
                 if total <= limit:
                     break
                 with suppress(OSError):  # a system that deletes no open file

@@ -34,7 +34,7 @@ class LocalFiles:
 
     def head(self, key: str) -> Entry:
         """Returns what is known of a file."""
-        with _named():
+        with _as_faults():
             path = self._path(key)
             if os.path.isdir(path):
                 raise FileNotFoundError
@@ -42,7 +42,7 @@ class LocalFiles:
 
     def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes]:
         """Returns bytes of a file."""
-        with _named(), open(self._path(key), "rb") as file:
+        with _as_faults(), open(self._path(key), "rb") as file:
             entry = _entry(key, os.fstat(file.fileno()))
             file.seek(start)
             return entry, file.read(-1 if end is None else max(end - start, 0))
@@ -50,7 +50,7 @@ class LocalFiles:
     def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
         """Writes a file that is whole or not there."""
         path = self._path(key)
-        with _named():
+        with _as_faults():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
             if not absent:
                 with atomic.replacing(path) as out:
@@ -85,7 +85,7 @@ class LocalFiles:
 
     def delete(self, key: str) -> None:
         """Deletes a file."""
-        with _named(), suppress(FileNotFoundError):
+        with _as_faults(), suppress(FileNotFoundError):
             os.unlink(self._path(key))
 
     def _path(self, key: str) -> str:
@@ -109,7 +109,7 @@ def _pieces(data: bytes | Path) -> Iterator[bytes]:
 
 
 @contextmanager
-def _named() -> Iterator[None]:
+def _as_faults() -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

@@ -43,7 +43,7 @@ class Bucket:
     def __init__(self, scheme: str, name: str) -> None:
         self._scheme = scheme
         self._obstore = _module()
-        with self._named():
+        with self._as_faults():
             self._store: Any = importlib.import_module("obstore.store").from_url(
                 f"{scheme}://{name}",
                 retry_config={"max_retries": 0},
@@ -52,14 +52,14 @@ class Bucket:
 
     def entries(self, folder: str) -> Iterator[Entry]:
         """Yields the objects below a folder, as the store lists them."""
-        with self._named(listing=True):
+        with self._as_faults(listing=True):
             for some in self._obstore.list(self._store, folder or None, chunk_size=_LISTED):
                 for meta in some:
                     yield _entry(meta)
 
     def head(self, key: str) -> Entry:
         """Returns what is known of an object."""
-        with self._named():
+        with self._as_faults():
             return _entry(self._obstore.head(self._store, key))
 
     def get(self, key: str, start: int, end: int | None) -> tuple[Entry, memoryview]:
@@ -69,13 +69,13 @@ class Bucket:
             options["range"] = (start, end)
         elif start:
             options["range"] = {"offset": start}
-        with self._named():
-            found = self._obstore.get(self._store, key, options=options or None)
-            return _entry(found.meta), memoryview(found.bytes())
+        with self._as_faults():
+            result = self._obstore.get(self._store, key, options=options or None)
+            return _entry(result.meta), memoryview(result.bytes())
 
     def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
         """Writes an object."""
-        with self._named():
+        with self._as_faults():
             body = _mapped(data) if isinstance(data, Path) else data
             mode = "create" if absent else None
             self._obstore.put(self._store, key, body, mode=mode, chunk_size=_part(len(body)))
@@ -83,14 +83,14 @@ class Bucket:
     def delete(self, key: str) -> None:
         """Deletes an object."""
         try:
-            with self._named():
+            with self._as_faults():
                 self._obstore.delete(self._store, key)
         except Fault as fault:
             if fault.kind != "missing":
                 raise
 
     @contextmanager
-    def _named(self, *, listing: bool = False) -> Iterator[None]:
+    def _as_faults(self, *, listing: bool = False) -> Iterator[None]:
         """Names the faults of obstore, and lets none of its text through."""
         if _users.setdefault("process", os.getpid()) != os.getpid():
             raise Fault(
@@ -107,9 +107,9 @@ class Bucket:
 
     def _fault(self, error: Exception, *, listing: bool) -> Fault:
         errors, text = self._obstore.exceptions, str(error)
-        status = int(found[1]) if (found := _STATUS.search(text)) else 0
-        code = found[1] if (found := _CODE.search(text)) else ""
-        said = " ".join(str(item) for item in (status or "", code) if item)
+        status = int(match[1]) if (match := _STATUS.search(text)) else 0
+        code = match[1] if (match := _CODE.search(text)) else ""
+        answer = " ".join(str(item) for item in (status or "", code) if item)
         if isinstance(error, errors.AlreadyExistsError):
             return Fault("exists")
         if isinstance(error, errors.PreconditionError):
@@ -133,15 +133,15 @@ class Bucket:
             error, errors.PermissionDeniedError | errors.UnauthenticatedError
         ):
             hint = f"check {_VARIABLES[self._scheme]}" if not web else "name a public object"
-            return Fault("denied", f"access is denied ({said or 'no rights'}); {hint}")
+            return Fault("denied", f"access is denied ({answer or 'no rights'}); {hint}")
         if status == 416:
             return Fault("changed")
         if status and status < 500 and status not in _AGAIN:
             moved = "; check AWS_REGION and AWS_ENDPOINT_URL" if status < 400 else ""
-            return Fault("refused", f"the store refused: {said}{moved}")
+            return Fault("refused", f"the store refused: {answer}{moved}")
         if not status and not isinstance(error, errors.GenericError | OSError):
             return Fault("refused", f"obstore refused it ({type(error).__name__}); check its name")
-        return Fault("transient", f"the store answered {said}" if said else "no answer")
+        return Fault("transient", f"the store answered {answer}" if answer else "no answer")
 
 
 _UNABLE = (

@@ -115,8 +115,8 @@ class Store:
 
     def head(self, key: str) -> Entry:
         """Returns the size and ETag of an object."""
-        found = self._call(key, lambda: self._backend.head(self._prefix + key))
-        return Entry(key, found.size, found.etag)
+        entry = self._call(key, lambda: self._backend.head(self._prefix + key))
+        return Entry(key, entry.size, entry.etag)
 
     def exists(self, key: str) -> bool:
         """Returns whether an object is there."""
@@ -138,12 +138,12 @@ class Store:
             return b""
 
         def part() -> bytes | memoryview:
-            found, data = self._backend.get(self._prefix + key, start, end)
-            if etag and found.etag != etag:
+            header, data = self._backend.get(self._prefix + key, start, end)
+            if etag and header.etag != etag:
                 raise Fault("changed")
-            wanted = max(min(found.size, found.size if end is None else end) - start, 0)
-            if len(data) != wanted:
-                raise Fault("transient", f"{len(data)} of {wanted} bytes came")
+            expected = max(min(header.size, header.size if end is None else end) - start, 0)
+            if len(data) != expected:
+                raise Fault("transient", f"{len(data)} of {expected} bytes came")
             return data
 
         return self._call(key, part)
@@ -275,8 +275,8 @@ def find(path: str) -> tuple[Store, list[Entry]]:
     if is_pattern(key):
         folder = fixed(key)
         store = Store.at(base + folder)
-        if found := store.glob(key[len(folder) :].lstrip("/") if folder else key):
-            return store, found
+        if results := store.glob(key[len(folder) :].lstrip("/") if folder else key):
+            return store, results
         raise StoreError(f"{redacted(path)}: the pattern matches no object", "missing")
     store, name = locate(path)
     if name:
@@ -284,8 +284,8 @@ def find(path: str) -> tuple[Store, list[Entry]]:
             return store, [store.head(name)]
     if not base.startswith("http"):
         store = Store.at(path)
-        if found := store.entries():
-            return store, found
+        if results := store.entries():
+            return store, results
     raise StoreError(f"{redacted(path)}: {_WHY['missing']}", "missing")
 
 

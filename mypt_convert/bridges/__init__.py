@@ -18,33 +18,33 @@ _NEEDED = {"user": "user", "text": "assistant"}  # kinds of steps, and the roles
 
 def bridge_of(name: str) -> Bridge:
     """Returns the bridge of a dialect. Raises KeyError for one whose records have none."""
-    own = folder(name).name
+    module = folder(name).name
     if name in dialects() and name not in detectable_dialects():
         from mypt_convert.bridges.messages import MessageBridge
 
         return MessageBridge.of(dialect(name))
     if is_folder(name) or name not in dialects():
-        return _own(name)
+        return _bridge_of_custom(name)
     try:
-        return cast(Bridge, import_module(f"{__name__}.{own}"))
+        return cast(Bridge, import_module(f"{__name__}.{module}"))
     except ModuleNotFoundError:
         raise KeyError(
             f"no bridge for {name!r}: records of this dialect cannot be converted"
         ) from None
 
 
-def _own(name: str) -> Bridge:
+def _bridge_of_custom(name: str) -> Bridge:
     """Returns the bridge of a format of one's own, which its `records.toml` describes."""
     from mypt_convert.bridges.messages import MessageBridge
     from mypt_convert.bridges.own import OwnBridge
 
-    found = dialect(name)
-    if isinstance(found.adapter, Messages):
-        return MessageBridge.of(found)
-    if isinstance(found.adapter, Declared):
-        bridge = OwnBridge.of(found.adapter.SCHEMA)
+    custom = dialect(name)
+    if isinstance(custom.adapter, Messages):
+        return MessageBridge.of(custom)
+    if isinstance(custom.adapter, Declared):
+        bridge = OwnBridge.of(custom.adapter.SCHEMA)
         if missing := [role for kind, role in _NEEDED.items() if kind not in bridge.roles]:
-            said = " and ".join(missing)
-            raise KeyError(f'{name}: no role of its records is {said}; say so in its "aliases"')
+            listed = " and ".join(missing)
+            raise KeyError(f'{name}: no role of its records is {listed}; say so in its "aliases"')
         return bridge
     raise KeyError(f"{name}: records that an adapter.py reads cannot be converted")

@@ -24,10 +24,10 @@ from mypt_spec.record_schema import WEIGHT
 # What the model sees besides the messages; and what a message says besides its content. Neither is
 # metadata: a target that has no place for it loses it.
 _MEDIA = {"images", "videos", "audios"}
-_SEEN = {"language", "tools", "functions", "response_format", "rejected", "label", *_MEDIA}
-_SAID = {"refusal", "audio", "function_call"}
+_READ_KEYS = {"language", "tools", "functions", "response_format", "rejected", "label", *_MEDIA}
+_SPOKEN_KEYS = {"refusal", "audio", "function_call"}
 _ID, _NAME, _ANY = "id", "name", ("any", "")  # of calls without a result
-_KEPT = "MYP103"  # an unknown key: it becomes metadata
+_UNKNOWN = "MYP103"  # an unknown key: it becomes metadata
 
 
 def unknown(chat: Chat, takes: frozenset[str]) -> list[Finding]:
@@ -36,24 +36,24 @@ def unknown(chat: Chat, takes: frozenset[str]) -> list[Finding]:
     Such a key is no part of the conversation. `takes` are the top-level keys that the target has a
     place for.
     """
-    found = [(below("", key), key) for key in chat.extras if key not in _SEEN | takes]
+    keys = [(below("", key), key) for key in chat.extras if key not in _READ_KEYS | takes]
     for message in (*chat.messages, *chat.rejected):
-        found += [(given.at, k) for k, given in message.beside.items() if _is_note(message, k)]
+        keys += [(value.at, k) for k, value in message.beside.items() if _is_note(message, k)]
     return [
-        Finding(_KEPT, f'unknown key "{key}"', at, on_key=True)
-        for at, key in found
+        Finding(_UNKNOWN, f'unknown key "{key}"', at, on_key=True)
+        for at, key in keys
         if not key.startswith("_")
     ]
 
 
 def _is_note(message: Message, key: str) -> bool:
-    given = message.beside[key]
+    value = message.beside[key]
     return (
         # Other pointers are of keys further inside, which no format has a place for.
-        given.at == below(message.at, key)
-        and key not in _SAID
+        value.at == below(message.at, key)
+        and key not in _SPOKEN_KEYS
         # How much an answer is trained: no metadata says so.
-        and not (message.role == "assistant" and given is message.weight)
+        and not (message.role == "assistant" and value is message.weight)
     )
 
 
@@ -70,15 +70,15 @@ def read(
     """
     chat = read_out(read_chat(record, shape), kinds)
     reader = _Reader()
-    reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _KEPT]
+    reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _UNKNOWN]
     steps = [step for message in chat.messages for step in reader.message(message)]
     extras = _extras(chat, takes) | reader.judgement(chat)
     if chat.serialised and not reader.findings:
         inside = reader.serialised(chat.serialised, record["text"])
         steps, extras = list(inside.steps), inside.extras | extras
     if chat.shape == "plain" and not reader.findings:
-        known = ", ".join(dialects())
-        reader.add("MYP104", f"the text has no tags; known formats are {known}", "/text")
+        names = ", ".join(dialects())
+        reader.add("MYP104", f"the text has no tags; known formats are {names}", "/text")
     if reader.findings:
         return None, reader.findings, chat
     return Conversation(tuple(steps), extras), [], chat
@@ -116,18 +116,20 @@ class _Reader:
         self.findings.append(Finding(code, message, at))
 
     def message(self, message: Message) -> list[Step]:
-        own = message.weight if message.role == "assistant" else None
+        weight = message.weight if message.role == "assistant" else None
         beside = {
-            k: g.value for k, g in message.beside.items() if g is not own and not _void(k, g.value)
+            k: g.value
+            for k, g in message.beside.items()
+            if g is not weight and not _void(k, g.value)
         }
-        if own is not None:
-            beside[WEIGHT] = int(own.value) if isinstance(own.value, bool) else own.value
+        if weight is not None:
+            beside[WEIGHT] = int(weight.value) if isinstance(weight.value, bool) else weight.value
         if message.role == self.before == "assistant":
             beside[BOUNDARY] = True
         self.before = message.role
         for part in message.media:
-            what = part.value.get("type") if isinstance(part.value, dict) else kind_of(part.value)
-            said = f'expected a part {{"type": "text", "text": "..."}}, got one of type {what!r}'
+            kind = part.value.get("type") if isinstance(part.value, dict) else kind_of(part.value)
+            said = f'expected a part {{"type": "text", "text": "..."}}, got one of type {kind!r}'
             self.add("MYP104", said, part.at)
         return first_carries(self.steps(message), beside)
 
@@ -168,14 +170,14 @@ class _Reader:
         call = self.take(message)
         if call is None:
             called = message.answers
-            shown = "null" if called is None else f'"{called.text}"'
+            call_id = "null" if called is None else f'"{called.text}"'
             at = f"{message.at}/tool_call_id" if called is None else called.at
-            self.add("MYP310", f"no open call has the id {shown}", at)
+            self.add("MYP310", f"no open call has the id {call_id}", at)
             return []
         name = call.name.text
         if message.name is not None and message.name.text != name:
-            said = f'the result is of "{message.name.text}", its call is of "{name}"'
-            self.add("MYP312", said, message.name.at)
+            fault = f'the result is of "{message.name.text}", its call is of "{name}"'
+            self.add("MYP312", fault, message.name.at)
         ident = call.id.text if call.id is not None else ""
         return [Step("result", result_value(message.text), name, ident, _place(message))]
 
@@ -186,8 +188,8 @@ class _Reader:
         """
         if message.answers is not None:
             return self.open.take((_ID, message.answers.text))
-        named = self.open.take((_NAME, message.name.text)) if message.name else None
-        return named or self.open.take(_ANY)
+        by_name = self.open.take((_NAME, message.name.text)) if message.name else None
+        return by_name or self.open.take(_ANY)
 
     def serialised(self, name: str, text: str) -> Conversation:
         """Returns what a text with the tags of a dialect says."""
@@ -199,8 +201,8 @@ class _Reader:
         except ValueError as error:
             self.add("MYP903", str(error), "/text")
             return Conversation(())
-        found = bridge_of(name).steps(canonical, source.table)
-        return Conversation(tuple([replace(s, at="/text") for s in found.steps]), found.extras)
+        inner = bridge_of(name).steps(canonical, source.table)
+        return Conversation(tuple([replace(s, at="/text") for s in inner.steps]), inner.extras)
 
     def judgement(self, chat: Chat) -> dict[str, Any]:
         """Returns what ranks or labels the answer, as top-level keys."""
@@ -209,11 +211,11 @@ class _Reader:
             plain = not (message.calls or message.thoughts or message.media or chat.rejected[1:])
             if plain and message.role == "assistant":
                 out["rejected"] = {"role": "assistant", "content": message.text}
-                for key, given in message.beside.items():
+                for key, item in message.beside.items():
                     if _is_note(message, key):
-                        out["rejected"][key] = given.value
-                    elif given.value not in (None, 1):
-                        self.add("MYP104", f'a rejected answer has no "{key}"', given.at)
+                        out["rejected"][key] = item.value
+                    elif item.value not in (None, 1):
+                        self.add("MYP104", f'a rejected answer has no "{key}"', item.at)
             else:
                 self.add("MYP104", "a rejected answer must be one message of text", message.at)
         return out
@@ -236,14 +238,14 @@ def placed(
     What a record holds inside of a text, as JSON or between tags, has no place but the text.
     """
     chat = read_chat(record, shape)
-    given = set(map(id, chat.messages))
-    cut = {m.at for m in read_out(chat, kinds).messages if id(m) not in given}
+    originals = set(map(id, chat.messages))
+    changed = {m.at for m in read_out(chat, kinds).messages if id(m) not in originals}
     joined = {
         _place(message): message for message in chat.messages if len(message.content or ()) > 1
     }
 
     def inside(finding: Finding) -> bool:
-        return bool(chat.serialised) or any(finding.pointer.startswith(f"{at}/") for at in cut)
+        return bool(chat.serialised) or any(finding.pointer.startswith(f"{at}/") for at in changed)
 
     return [_placed(finding, record, joined, serialised=inside(finding)) for finding in findings]
 

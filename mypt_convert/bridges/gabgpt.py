@@ -10,8 +10,8 @@ from mypt_convert.bridges.steps import (
     answers,
     extras_of,
     first_carries,
-    kept,
     messages_of,
+    metadata_of,
 )
 from mypt_spec.table import TokenTable
 
@@ -23,15 +23,15 @@ HAS_IDS = PARALLEL = NEEDS_IDS = False
 def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
     out: list[Step] = []
     for at, message, meta in messages_of(record):
-        found = [Step("think", message["think"], at=f"{at}/think")] if "think" in message else []
-        found.append(
+        group = [Step("think", message["think"], at=f"{at}/think")] if "think" in message else []
+        group.append(
             Step(
                 "user" if message["role"] == "user" else "text",
                 message["content"],
                 at=f"{at}/content",
             )
         )
-        out += first_carries(found, meta)
+        out += first_carries(group, meta)
     return Conversation(tuple(out), extras_of(record))
 
 
@@ -40,7 +40,7 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     think: dict[str, Any] = {}  # of the next answer, with its metadata
     final = answers(conversation.steps)
     for i, step in enumerate(conversation.steps):
-        meta = kept(step.meta)
+        meta = metadata_of(step.meta)
         if step.kind == "user":
             messages.append({"role": "user", "content": step.value} | meta)
             think = {}

@@ -18,8 +18,8 @@ from mypt_convert.bridges.steps import (
     calls_of,
     extras_of,
     first_carries,
-    kept,
     messages_of,
+    metadata_of,
     result_of,
     result_text,
     wait,
@@ -40,16 +40,16 @@ _RANKS = {"think": 0, "text": 1, "call": 2}
 class MessageBridge:
     """The bridge of a dialect with such records; see `Bridge`.
 
-    `named`: whether the text of a result names its tool, so that each result in a record does.
-    `said`: whether a text may be beside a call.
+    `names_tool`: whether the text of a result names its tool, so that each result in a record does.
+    `with_text`: whether a text may be beside a call.
     """
 
     KINDS: frozenset[str] = frozenset({"system", "user", "text"})
     EXTRAS: frozenset[str] = frozenset()
     HAS_IDS: bool = False
     PARALLEL: bool = False
-    named: bool = False
-    said: bool = True
+    names_tool: bool = False
+    with_text: bool = True
     NEEDS_IDS: bool = False
 
     @classmethod
@@ -65,11 +65,15 @@ class MessageBridge:
         together = dialect.adapter.listed or (
             len(paths.get("call", ())) > 1 and not dialect.table.closers[paths["call"][-1]].both
         )
-        said = "call" not in paths or "said" in paths or _follows_text(paths["call"][-1], dialect)
+        with_text = (
+            "call" not in paths or "said" in paths or _follows_text(paths["call"][-1], dialect)
+        )
         result = dialect.table.openers[paths["result"][-1]] if "result" in paths else None
-        named = result is not None and "name" in result.patterns
+        names_tool = result is not None and "name" in result.patterns
         with_id = result is not None and "id" in result.patterns
-        return cls(frozenset(kinds), extras, "call" in paths, together, named, said, with_id)
+        return cls(
+            frozenset(kinds), extras, "call" in paths, together, names_tool, with_text, with_id
+        )
 
     def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
         """Returns a canonical record as steps."""
@@ -83,22 +87,22 @@ class MessageBridge:
         for at, message, meta in messages:
             role = message["role"]
             if role == "assistant":
-                found = _said(message, at)
-                wait(found, waiting)
+                group = _assistant_steps(message, at)
+                wait(group, waiting)
                 meta = meta | ({BOUNDARY: True} if role == before else {})
             elif role == "tool":
-                found = [result_of(message, at, waiting)]
+                group = [result_of(message, at, waiting)]
                 meta = meta | ({} if "name" in message or UNNAMED in extras else {"name": None})
             else:
-                found = [Step(role, message["content"], at=f"{at}/content")]
+                group = [Step(role, message["content"], at=f"{at}/content")]
             before = role
-            out += first_carries(found, meta)
+            out += first_carries(group, meta)
         return Conversation(tuple(out), extras)
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
         """Returns a record with the steps that have a place in it."""
         steps, final = conversation.steps, answers(conversation.steps)
-        unnamed = conversation.extras.get(UNNAMED) is True and not self.named
+        unnamed = conversation.extras.get(UNNAMED) is True and not self.names_tool
         unnamed = unnamed and "call" in self.KINDS
         if unnamed:
             del conversation.extras[UNNAMED]  # results without names say it
@@ -112,23 +116,23 @@ class MessageBridge:
             if step.kind in _RANKS:
                 now = _RANKS[step.kind]
                 if now < rank or now == rank != _RANKS["call"] or BOUNDARY in step.meta:
-                    messages.append({"role": "assistant"} | kept(step.meta))
+                    messages.append({"role": "assistant"} | metadata_of(step.meta))
                 _say(step, messages[-1])
                 rank = len(_RANKS) if i in final else now
                 continue
             rank = len(_RANKS)
-            said: dict[str, Any] = {"role": step.kind, "content": step.value}
+            with_text: dict[str, Any] = {"role": step.kind, "content": step.value}
             if step.kind == "result":
-                named = step.id and "tool_call_id" not in step.meta
-                ids = {"tool_call_id": step.id} if named else {}
+                names_tool = step.id and "tool_call_id" not in step.meta
+                ids = {"tool_call_id": step.id} if names_tool else {}
                 names = {} if unnamed or "name" in step.meta else {"name": step.name}
-                said = {"role": "tool", **ids, **names, "content": result_text(step.value)}
-            messages.append(said | kept(step.meta))
+                with_text = {"role": "tool", **ids, **names, "content": result_text(step.value)}
+            messages.append(with_text | metadata_of(step.meta))
         return {"messages": messages}
 
     def _before_call(self, at: int, steps: tuple[Step, ...]) -> bool:
         following = steps[at + 1].kind if at + 1 < len(steps) else ""
-        return following == "call" and "call" in self.KINDS and self.said
+        return following == "call" and "call" in self.KINDS and self.with_text
 
 
 def _follows_text(kind: str, dialect: Dialect) -> bool:
@@ -137,7 +141,7 @@ def _follows_text(kind: str, dialect: Dialect) -> bool:
     return any(names & set(rows[row[TEXT]]) for row in rows if TEXT in row)
 
 
-def _said(message: dict[str, Any], at: str) -> list[Step]:
+def _assistant_steps(message: dict[str, Any], at: str) -> list[Step]:
     key = next((key for key in THOUGHTS if key in message), "")
     out = [Step("think", message[key], at=f"{at}/{key}")] if key else []
     if "content" in message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mypt_convert.bridges.steps import Conversation, Step, answers, kept
+from mypt_convert.bridges.steps import Conversation, Step, answers, metadata_of
 from mypt_convert.bridges.tool_chat import conversation_of, message_of
 from mypt_spec.adapters.base import Reader, spelled
 from mypt_spec.episode import Part, Place
@@ -42,7 +42,7 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     waiting: dict[str, Any] = {}  # context or think of the next message, and its metadata
     final = answers(conversation.steps)
     for i, step in enumerate(conversation.steps):
-        meta = kept(step.meta)
+        meta = metadata_of(step.meta)
         last = messages[-1] if messages else {}
         if step.kind == "system" and not out:
             out["system"] = step.value

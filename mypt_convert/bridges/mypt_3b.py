@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mypt_convert.bridges.steps import Conversation, Step, answers, kept
+from mypt_convert.bridges.steps import Conversation, Step, answers, metadata_of
 from mypt_convert.bridges.tool_chat import conversation_of, message_of
 from mypt_spec.table import TokenTable
 
@@ -28,13 +28,13 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     context: dict[str, Any] = {}  # of the next user message, with its metadata
     final = answers(conversation.steps)
     for i, step in enumerate(conversation.steps):
-        meta = kept(step.meta)
+        meta = metadata_of(step.meta)
         if step.kind == "system" and not out:
             out["system"] = step.value
         elif step.kind == "context" and not context:
             context = {"context": step.value} | meta
         elif step.kind in ("user", "call", "result") or i in final:
-            given = context if step.kind == "user" else {}
-            messages.append(message_of(step, _RESULT) | given | meta)
+            about_user = context if step.kind == "user" else {}
+            messages.append(message_of(step, _RESULT) | about_user | meta)
             context = {} if step.kind == "user" else context
     return out | {"messages": messages}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_convert.bridges.steps import Conversation, Step, answers, first_carries, kept
+from mypt_convert.bridges.steps import Conversation, Step, answers, first_carries, metadata_of
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.record_schema import RecordSchema
 from mypt_spec.table import TokenTable
@@ -41,8 +41,8 @@ class OwnBridge:
         """Returns the bridge of a format with such records."""
         roles = {}
         for kind, names in _NAMES.items():
-            known = (schema.aliases.get(name, name) for name in names)
-            if role := next((r for r in known if schema.text in schema.roles.get(r, ())), ""):
+            canonical = (schema.aliases.get(name, name) for name in names)
+            if role := next((r for r in canonical if schema.text in schema.roles.get(r, ())), ""):
                 roles[kind] = role
         fields = schema.roles.get(roles.get("text", ""), {})
         thought = next((key for key in _THOUGHTS if key in fields), "")
@@ -55,13 +55,13 @@ class OwnBridge:
         out: list[Step] = []
         for i, message in enumerate(record[schema.messages]):
             kind = kinds.get(message[schema.tag], message[schema.tag])
-            said = {schema.text: kind} | ({self.thought: "think"} if kind == "text" else {})
-            found = [
-                Step(said.get(key, key), value, at=f"/{schema.messages}/{i}/{key}")
+            kind_of_key = {schema.text: kind} | ({self.thought: "think"} if kind == "text" else {})
+            group = [
+                Step(kind_of_key.get(key, key), value, at=f"/{schema.messages}/{i}/{key}")
                 for key, value in message.items()
                 if key != schema.tag and not key.startswith("_")
             ]
-            out += first_carries(found, kept(message))
+            out += first_carries(group, metadata_of(message))
         return Conversation(tuple(out), {k: v for k, v in record.items() if k != schema.messages})
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
@@ -71,9 +71,9 @@ class OwnBridge:
         before: dict[str, Any] = {}  # the thought of the answer that follows
         for i, step in enumerate(conversation.steps):
             if step.kind == "think" and self.thought:
-                before = {self.thought: step.value} | kept(step.meta)
+                before = {self.thought: step.value} | metadata_of(step.meta)
             elif step.kind in self.roles and (step.kind != "text" or i in final):
-                said = {schema.tag: self.roles[step.kind]} | before
-                messages.append(said | {schema.text: step.value} | kept(step.meta))
+                head = {schema.tag: self.roles[step.kind]} | before
+                messages.append(head | {schema.text: step.value} | metadata_of(step.meta))
                 before = {}
         return {schema.messages: messages}

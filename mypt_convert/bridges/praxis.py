@@ -9,8 +9,8 @@ from mypt_convert.bridges.steps import (
     Step,
     extras_of,
     first_carries,
-    kept,
     messages_of,
+    metadata_of,
     result_text,
     result_value,
 )
@@ -24,27 +24,27 @@ HAS_IDS = PARALLEL = NEEDS_IDS = False
 def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
     out: list[Step] = []
     for at, message, meta in messages_of(record):
-        role, found, called = message["role"], list[Step](), ""
+        role, group, called = message["role"], list[Step](), ""
         for i, item in enumerate(message.get("contents", ())):
             here = f"{at}/contents/{i}"
             if item["type"] == "text":
-                found.append(Step("text", item["text"], at=f"{here}/text"))
+                group.append(Step("text", item["text"], at=f"{here}/text"))
             elif item["type"] == "toolcall":
                 called = item["name"]
-                found.append(Step("call", item["arguments"], called, at=f"{here}/arguments"))
+                group.append(Step("call", item["arguments"], called, at=f"{here}/arguments"))
             else:
-                found.append(
+                group.append(
                     Step("result", result_value(item["content"]), called, at=f"{here}/content")
                 )
         if "contents" not in message:
-            found.append(
+            group.append(
                 Step(
                     "text" if role == "assistant" else role,
                     message.get("content", ""),
                     at=f"{at}/content",
                 )
             )
-        out += first_carries(found, meta)
+        out += first_carries(group, meta)
     return Conversation(tuple(out), extras_of(record))
 
 
@@ -53,12 +53,12 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
     for step in conversation.steps:
         item = _item(step)
         if step.kind == "eos":
-            messages.append({"role": "eos"} | kept(step.meta))
+            messages.append({"role": "eos"} | metadata_of(step.meta))
         elif item is None and step.kind in KINDS:
-            messages.append({"role": step.kind, "content": step.value} | kept(step.meta))
+            messages.append({"role": step.kind, "content": step.value} | metadata_of(step.meta))
         elif item is not None:
             if not messages or messages[-1]["role"] != "assistant":
-                messages.append({"role": "assistant", "contents": []} | kept(step.meta))
+                messages.append({"role": "assistant", "contents": []} | metadata_of(step.meta))
             items = messages[-1]["contents"]
             # Texts side by side would be read as one: of two drafts the later one stays.
             if items and items[-1]["type"] == item["type"] == "text":

@@ -86,13 +86,13 @@ def first_carries(steps: Sequence[Step], meta: dict[str, Any]) -> list[Step]:
     """Returns the steps of one message, the first with its metadata, and all with its weight."""
     if not steps or not meta:
         return list(steps)
-    head, *rest = steps
+    head, *others = steps
     if WEIGHT in meta:
-        rest = [replace(step, meta=step.meta | {WEIGHT: meta[WEIGHT]}) for step in rest]
-    return [replace(head, meta=head.meta | meta), *rest]
+        others = [replace(step, meta=step.meta | {WEIGHT: meta[WEIGHT]}) for step in others]
+    return [replace(head, meta=head.meta | meta), *others]
 
 
-def kept(meta: dict[str, Any]) -> dict[str, Any]:
+def metadata_of(meta: dict[str, Any]) -> dict[str, Any]:
     """Returns the other keys of a message that dialects keep: metadata, and its weight."""
     return {k: v for k, v in meta.items() if k.startswith("_") or k == WEIGHT}
 
@@ -150,9 +150,9 @@ def calls_of(calls: Sequence[dict[str, Any]], at: str) -> list[Step]:
 
 def call_of(step: Step) -> dict[str, Any]:
     """Returns a call as an item of `tool_calls`: the inverse of `calls_of`."""
-    named = {"id": step.id} if step.id else {}
+    ids = {"id": step.id} if step.id else {}
     function = {"name": step.name, "arguments": step.value}
-    return named | {"type": "function", "function": function}
+    return ids | {"type": "function", "function": function}
 
 
 def wait(calls: Iterable[Step], waiting: Waiting[Step]) -> None:
@@ -174,7 +174,7 @@ def result_of(message: dict[str, Any], at: str, waiting: Waiting[Step]) -> Step:
 def messages_of(record: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Yields pointer, message and its metadata, for each message of a canonical record."""
     for i, message in enumerate(record["messages"]):
-        yield f"/messages/{i}", message, kept(message)
+        yield f"/messages/{i}", message, metadata_of(message)
 
 
 def extras_of(record: dict[str, Any], *keys: str) -> dict[str, Any]:

@@ -19,20 +19,20 @@ def conversation_of(record: dict[str, Any], result: str, answer: Answer) -> Conv
     out = [Step("system", record["system"], at="/system")] if "system" in record else []
     for at, message, meta in messages_of(record):
         role, body = message["role"], f"{at}/content"
-        found = [
+        group = [
             Step(key, message[key], at=f"{at}/{key}")
             for key in ("context", "think")
             if key in message
         ]
         if role == "assistant_toolcall":
-            found.append(Step("call", message["arguments"], message["name"], at=f"{at}/arguments"))
+            group.append(Step("call", message["arguments"], message["name"], at=f"{at}/arguments"))
         elif role == result:
-            found.append(Step("result", message["content"], message["name"], at=body))
+            group.append(Step("result", message["content"], message["name"], at=body))
         elif role == "assistant":
-            found += answer(message, at)
+            group += answer(message, at)
         else:
-            found.append(Step(role, message["content"], at=body))
-        out += first_carries(found, meta)
+            group.append(Step(role, message["content"], at=body))
+        out += first_carries(group, meta)
     return Conversation(tuple(out), extras_of(record, "system"))
 
 

@@ -16,8 +16,8 @@ from mypt_convert.bridges.steps import (
     calls_of,
     extras_of,
     first_carries,
-    kept,
     messages_of,
+    metadata_of,
     result_of,
     result_text,
     wait,
@@ -44,33 +44,33 @@ def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
     extras = extras_of(record, "chosen", IDENTITY)
     messages = list(messages_of(record))
     if "chosen" in record:
-        messages.append(("/chosen", record["chosen"], kept(record["chosen"])))
+        messages.append(("/chosen", record["chosen"], metadata_of(record["chosen"])))
     results = [message for _, message, _ in messages if message["role"] == "tool"]
     if results and not any("name" in message for message in results):
         extras[UNNAMED] = True
     waiting: Waiting[Step] = Waiting()
     for at, message, meta in messages:
         if message["role"] == "assistant":
-            found = _assistant(message, at)
-            wait(found, waiting)
+            group = _assistant(message, at)
+            wait(group, waiting)
         elif message["role"] == "tool":
-            found = [result_of(message, at, waiting)]
+            group = [result_of(message, at, waiting)]
             if "name" not in message and UNNAMED not in extras:
                 meta = meta | {"name": None}
         else:
-            found = [Step(message["role"], message["content"], at=f"{at}/content")]
-        out += first_carries(found, meta)
+            group = [Step(message["role"], message["content"], at=f"{at}/content")]
+        out += first_carries(group, meta)
     return Conversation(tuple(out), extras)
 
 
 def _assistant(message: dict[str, Any], at: str) -> list[Step]:
     out: list[Step] = []
-    named = [
+    keys = [
         ("text", "content"),
         ("tool_calls", "tool_calls"),
         ("self_reflection", "self_reflection"),
     ]
-    items = [(kind, message[key], f"{at}/{key}") for kind, key in named if key in message]
+    items = [(kind, message[key], f"{at}/{key}") for kind, key in keys if key in message]
     items += [
         (item["type"], item[item["type"]], f"{at}/contents/{i}/{item['type']}")
         for i, item in enumerate(message.get("contents", ()))
@@ -94,7 +94,7 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
         if step.kind == IDENTITY and not head:
             head = {IDENTITY: step.value}
         elif step.kind in ("system", "developer", "user"):
-            messages.append({"role": step.kind, "content": step.value} | kept(step.meta))
+            messages.append({"role": step.kind, "content": step.value} | metadata_of(step.meta))
         elif step.kind == "result":
             name = {} if unnamed or "name" in step.meta else {"name": step.name}
             ids = {"tool_call_id": step.id} if step.id and "tool_call_id" not in step.meta else {}
@@ -103,11 +103,11 @@ def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
                 | ids
                 | name
                 | {"content": result_text(step.value)}
-                | kept(step.meta)
+                | metadata_of(step.meta)
             )
         elif step.kind == "call" or step.kind in _TYPES:
             if not messages or messages[-1]["role"] != "assistant":
-                messages.append({"role": "assistant", "contents": []} | kept(step.meta))
+                messages.append({"role": "assistant", "contents": []} | metadata_of(step.meta))
             _say(step, messages[-1]["contents"])
     if "rejected" in conversation.extras and messages and messages[-1]["role"] == "assistant":
         return head | {"messages": messages[:-1], "chosen": messages[-1]}
@@ -126,9 +126,9 @@ def _say(step: Step, items: list[dict[str, Any]]) -> None:
         else:
             items.append({"type": "tool_calls", "tool_calls": [call]})
         return
-    said = items[-1]["type"] if items else ""
+    previous = items[-1]["type"] if items else ""
     if (step.kind == "think" and items) or (
-        step.kind == "reflection" and said not in ("text", "tool_calls")
+        step.kind == "reflection" and previous not in ("text", "tool_calls")
     ):
         return
     items.append({"type": _TYPES[step.kind], _TYPES[step.kind]: step.value})

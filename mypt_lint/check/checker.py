@@ -128,7 +128,7 @@ class Checker:
             episode, findings = self.dialect.check(record, limits=self.limits)
         if self.allowed:
             findings = [f for f in findings if not is_listed(f, self.allowed)]
-        reported = self._after_opt_out(record, episode, findings)
+        reported = self._active(record, episode, findings)
         errors = [f for f in findings if f.severity == "error"]
         if self.others and self._errors(reported):
             legal = [d.name for d in self.others if not error_count(record, d)]
@@ -144,15 +144,15 @@ class Checker:
                 lambda value: self.dialect.check(value, limits=self.limits)[1],
                 proposals=self.proposals,
             )
-            reported = self._after_opt_out(record, episode, findings)
-        errors_shown = self._errors(reported)
+            reported = self._active(record, episode, findings)
+        errors_left = self._errors(reported)
         if self.formatless:
             return None, reported
-        shown_ids = set(map(id, errors_shown))
+        shown_ids = set(map(id, errors_left))
         hidden = [f for f in findings if f.severity == "error" and id(f) not in shown_ids]
-        return episode, [*reported, *hidden_causes(self.dialect, episode, hidden, errors_shown)]
+        return episode, [*reported, *hidden_causes(self.dialect, episode, hidden, errors_left)]
 
-    def _after_opt_out(
+    def _active(
         self, record: object, episode: Episode | None, findings: list[Finding]
     ) -> list[Finding]:
         """Returns the findings that a record does not opt out of, and those about its opt-outs."""

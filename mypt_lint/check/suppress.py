@@ -32,15 +32,15 @@ def suppressed(
     for i, word in enumerate(value["ignore"]):
         at = f"{_AT}/ignore/{i}"
         try:
-            named_codes = set(named(word))
+            targets = set(named(word))
         except UnknownRuleError as error:
             faults.append(Finding("MYP905", str(error), at, help="take it out"))
             continue
-        remaining = [f for f in active if f.code not in named_codes or f.code[3] in "09"]
+        remaining = [f for f in active if f.code not in targets or f.code[3] in "09"]
         if (
             len(remaining) == len(active)
             and complete
-            and any(code[3] != _LATER for code in named_codes & codes)
+            and any(code[3] != _LATER for code in targets & codes)
         ):
             faults.append(
                 Finding("MYP904", f"{word} is ignored here and not found", at, help="take it out")

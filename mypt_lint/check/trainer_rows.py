@@ -37,8 +37,8 @@ _LISTS = ("input_ids", "labels", *MASKS, "attention_mask", "position_ids", "seq_
 _APART = "give each its own row, or seq_lengths, or position_ids that begin again at 0"
 _ROW = "a row for a trainer has input_ids and labels (or a mask), lists of equal length"
 _Span = tuple[int, int]
-_Parsed = tuple[Episode | None, list[Finding]]
-_Part = tuple[int, int, _Parsed]  # an episode: its tokens, and what they are read as
+_Parse = tuple[Episode | None, list[Finding]]
+_Part = tuple[int, int, _Parse]  # an episode: its tokens, and what they are read as
 
 
 def check_row(dialect: Dialect, row: Any, mask: str = "model") -> Iterator[Finding]:
@@ -207,14 +207,9 @@ def _labels(ids: list[int], labels: list[int], covered: list[bool]) -> Iterator[
 
 
 def _episode(
-    dialect: Dialect,
-    ids: list[int],
-    parsed: _Parsed,
-    labels: list[int] | None,
-    start: int,
-    mask: str,
+    dialect: Dialect, ids: list[int], parse: _Parse, labels: list[int] | None, start: int, mask: str
 ) -> Iterator[Finding]:
-    episode, findings = parsed
+    episode, findings = parse
     if episode is not None:
         findings = [*findings, *dialect.validate(episode)]
     for finding in findings:

@@ -97,9 +97,9 @@ class DataSet:
             for source in group.sources:
                 if source.path in evaluated:
                     _again(source)
-                    for row, *_, content, _ in conversations_of(group.checker, source):
-                        fingerprint = _fingerprint(content, group.checker)
-                        self._evaluated.put(fingerprint.questions, number << _ROW | row)
+                    for row, *_, unit, _ in conversations_of(group.checker, source):
+                        digests = _fingerprint(unit, group.checker)
+                        self._evaluated.put(digests.questions, number << _ROW | row)
                 number += 1
 
     def _file(
@@ -107,18 +107,15 @@ class DataSet:
     ) -> Iterator[Chunk]:
         answers, count = Seen(1 << 20), 0
         chunk = Chunk()
-        for row, raw, record, content, block in conversations_of(checker, source):
+        for row, raw, record, unit, block in conversations_of(checker, source):
             place = number << _ROW | row
-            fingerprint = _fingerprint(content, checker)
-            findings = list(self._compared(fingerprint, place, evaluated))
-            if isinstance(content, Episode):
-                findings += [
-                    *within(content, checker),
-                    *untidy(record, content, checker.dialect.table),
-                ]
-            if fingerprint.answer is not None:
+            digests = _fingerprint(unit, checker)
+            findings = list(self._compared(digests, place, evaluated))
+            if isinstance(unit, Episode):
+                findings += [*within(unit, checker), *untidy(record, unit, checker.dialect.table)]
+            if digests.answer is not None:
                 count += 1
-                answers.put(digest(plain(fingerprint.answer)), 1)
+                answers.put(digest(plain(digests.answer)), 1)
             findings = [
                 replace(f, fix=_dropped(raw)) if f.code == "MYP601" else f for f in findings
             ]
@@ -154,13 +151,9 @@ class DataSet:
     def _place(self, place: int) -> str:
         return f"{self._names[place >> _ROW]}:{place & ((1 << _ROW) - 1)}"
 
-    def _compared(self, fingerprint: Fingerprint, place: int, evaluated: bool) -> Iterator[Finding]:
-        before = self.episodes.put(fingerprint.whole, place)
-        like = (
-            None
-            if fingerprint.toolless is None
-            else self._toolless.put(fingerprint.toolless, place)
-        )
+    def _compared(self, digests: Fingerprint, place: int, evaluated: bool) -> Iterator[Finding]:
+        before = self.episodes.put(digests.whole, place)
+        like = None if digests.toolless is None else self._toolless.put(digests.toolless, place)
         if before is not None:
             yield Finding(
                 "MYP601",
@@ -173,27 +166,27 @@ class DataSet:
                 f"the same conversation, with other tools, is at {self._place(like)}",
                 help="keep the one whose tools belong to it",
             )
-        elif fingerprint.prompt is not None:
-            first = self.prompts.put(fingerprint.prompt, place)
-            same_answer = self._answers.put(fingerprint.prompt, fingerprint.own)
-            if first is not None and same_answer != fingerprint.own:
+        elif digests.prompt is not None:
+            first = self.prompts.put(digests.prompt, place)
+            same_answer = self._answers.put(digests.prompt, digests.own)
+            if first is not None and same_answer != digests.own:
                 yield Finding(
                     "MYP602",
                     f"the same prompt has another answer at {self._place(first)}",
-                    fingerprint.answer_at,
+                    digests.answer_at,
                     help="keep the better answer, or make the prompts differ",
                 )
         if (
             not evaluated
             and self._evaluated.count
-            and (where := self._evaluated.get(fingerprint.questions)) is not None
+            and (where := self._evaluated.get(digests.questions)) is not None
         ):
             hint = "take it out of one of the two: what is trained on measures nothing"
             yield Finding(
                 "MYP603", f"the same questions are evaluated at {self._place(where)}", help=hint
             )
         if not evaluated and self._reserved:
-            for text, at in fingerprint.asked:
+            for text, at in digests.asked:
                 if digest(text) in self._reserved:
                     yield Finding(
                         "MYP606",
@@ -212,8 +205,8 @@ def _again(source: Source) -> None:
         raise UsageError(f"{source.path}: evaluation data is read twice, so it must be a file")
 
 
-def _fingerprint(item: Episode | Chat, checker: Checker) -> Fingerprint:
-    return of_chat(item) if isinstance(item, Chat) else of_episode(item, checker.dialect.table)
+def _fingerprint(unit: Episode | Chat, checker: Checker) -> Fingerprint:
+    return of_chat(unit) if isinstance(unit, Chat) else of_episode(unit, checker.dialect.table)
 
 
 def conversations_of(
@@ -225,9 +218,9 @@ def conversations_of(
         if block.too_long or block.broken:
             continue
         for index, raw in enumerate(block.lines()):
-            content = reader(checker, raw)
-            if content is not None:
-                yield block.first_row + index, raw, *content, block
+            unit = reader(checker, raw)
+            if unit is not None:
+                yield block.first_row + index, raw, *unit, block
 
 
 def chat_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Chat] | None:

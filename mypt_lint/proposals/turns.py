@@ -31,7 +31,7 @@ class Turns:
     dialect: Dialect
     record: dict[str, Any]
     look: Callable[[dict[str, Any]], list[Finding]]
-    _fixes_by_turn: dict[int, dict[_Key, Fix]] = field(default_factory=dict)
+    _cache: dict[int, dict[_Key, Fix]] = field(default_factory=dict)
 
     def fix(self, finding: Finding, message: int) -> Fix | None:
         """Returns the fix that a finding in a message has in its turn, if any.
@@ -41,11 +41,9 @@ class Turns:
         turn = bisect_right(self._starts, message) - 1
         if turn < 0 or len(self._starts) < 2:
             return None
-        if turn not in self._fixes_by_turn:
-            self._fixes_by_turn[turn] = (
-                self._fixes(turn) if len(self._fixes_by_turn) < self._most else {}
-            )
-        return self._fixes_by_turn[turn].get((finding.code, finding.pointer, finding.span))
+        if turn not in self._cache:
+            self._cache[turn] = self._fixes(turn) if len(self._cache) < self._most else {}
+        return self._cache[turn].get((finding.code, finding.pointer, finding.span))
 
     @property
     def _key(self) -> str:

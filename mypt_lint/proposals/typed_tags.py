@@ -76,7 +76,7 @@ class TypedTags:
         return states
 
     @cached_property
-    def _dialect_places(self) -> dict[str, set[Place]]:
+    def _places(self) -> dict[str, set[Place]]:
         """Returns by pointer the texts that the model writes."""
         openers = self.dialect.table.openers
         places: dict[str, set[Place]] = {}
@@ -91,9 +91,7 @@ class TypedTags:
     def _texts(self) -> dict[str, list[int]]:
         indices: dict[str, list[int]] = {}
         for at, event in enumerate(self._events):
-            if event.terminal == TEXT and event.at in self._dialect_places.get(
-                event.at.pointer, ()
-            ):
+            if event.terminal == TEXT and event.at in self._places.get(event.at.pointer, ()):
                 indices.setdefault(event.at.pointer, []).append(at)
         return indices
 
@@ -112,7 +110,7 @@ class TypedTags:
         The position is that of the text among the episode's events; the events are those that it
         spells; `safe` is whether the tags are spelled right.
         """
-        for at in self._texts.get(pointer, ()) if pointer in self._dialect_places else ():
+        for at in self._texts.get(pointer, ()) if pointer in self._places else ():
             run = self._events[at]
             for text, safe in _readings(run.text, self.dialect):
                 pieces = islice(lex(text, self.dialect.table), _TAGS)

@@ -20,7 +20,7 @@ from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.left_out import LeftOut
 from mypt_cli.jsonl.names import MANIFEST, SUFFIXES
 from mypt_cli.jsonl.paths import expand
-from mypt_cli.parser import known_dialect
+from mypt_cli.parser import dialect_name
 from mypt_cli.words import either
 from mypt_lint.check.baseline import Key
 from mypt_lint.check.checker import Checker
@@ -163,13 +163,11 @@ class Plan:
         )
         out = self.files(paths, suffixes, unreadable=[])
         if len(kinds) > 1:
-            explicit = {os.path.realpath(path) for path in paths}
+            exact = {os.path.realpath(path) for path in paths}
             out = [
                 s
                 for s in out
-                if os.path.realpath(s.path) in explicit
-                or s.path.startswith("<")
-                or self._fits(s.path)
+                if os.path.realpath(s.path) in exact or s.path.startswith("<") or self._fits(s.path)
             ]
         return sorted(out, key=lambda source: source.path)
 
@@ -211,16 +209,13 @@ class Plan:
             if options["records"] == TEXTS and options.origin("dialect") == "default":
                 names, source = formats_of_texts(source)
                 options = options.having(dialect=next(iter(names), options["dialect"]))
-            if (
-                options["records"] in FOUND
-                and self.of(source.path)["records"] != options["records"]
-            ):
-                say(f"{source.path}: {said(options['records'], options['dialect'])}")
+            shape = options["records"]
+            if shape in FOUND and self.of(source.path)["records"] != shape:
+                say(f"{source.path}: {said(shape, options['dialect'])}")
             _check_system(options, options["dialect"], source)
             return options["dialect"], options, source
-        guess = detect(
-            source, options["kind"], candidates(self.defaults["dialect"]), hidden(options)
-        )
+        dialects = candidates(self.defaults["dialect"])
+        guess = detect(source, options["kind"], dialects, hidden(options))
         if guess.sure:
             say(_guessed(source, guess))
             return guess.dialect.name, options, guess.source
@@ -332,10 +327,8 @@ def _check_system(options: Settings, name: str, source: Source) -> None:
     ):
         return
     of = "a dialect" if name == AUTO else name
-    message = f"{source.path}: --system changes no records of {of}; leave it out"
-    raise UsageError(
-        f"{message}, or name their shape, such as --records openai, to read them by it"
-    )
+    fault = f"{source.path}: --system changes no records of {of}; leave it out"
+    raise UsageError(f"{fault}, or name their shape, such as --records openai, to read them by it")
 
 
 def _prepared_with(path: str) -> str | None:
@@ -411,6 +404,6 @@ def _system(options: argparse.Namespace) -> str | None:
 def named_dialect(name: str, vocabulary: str | None = None) -> Dialect:
     """Returns the dialect of that name, on a vocabulary if one is named. Raises UsageError."""
     try:
-        return mypt_spec.dialect(known_dialect(name, more=(AUTO,)), vocabulary=vocabulary)
+        return mypt_spec.dialect(dialect_name(name, more=(AUTO,)), vocabulary=vocabulary)
     except mypt_spec.VocabularyError as error:
         raise UsageError(str(error)) from None

@@ -13,7 +13,7 @@ from functools import cache
 import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
-from mypt_cli.parser import known_dialect
+from mypt_cli.parser import dialect_name
 from mypt_lint.check.detect import beginning, failures, mentions, of_a_dialect
 from mypt_lint.settings.settings import Settings
 from mypt_records.chat import ROLES
@@ -99,7 +99,7 @@ def guessed(records: Sequence[object], name: str, *, definite: bool) -> str:
     if name != AUTO and _worse(_reader(name), records, best) <= as_good:
         return ""
     if best and definite and name != AUTO:
-        dialect = mypt_spec.dialect(known_dialect(name))
+        dialect = mypt_spec.dialect(dialect_name(name))
         if not any(failures(record, dialect) for record in records):
             return ""  # safe fixes repair all
     most = 1 if definite else best  # errors that another dialect has not
@@ -110,7 +110,7 @@ def guessed(records: Sequence[object], name: str, *, definite: bool) -> str:
 def _of_no_format(values: Sequence[object], name: str) -> bool:
     """Returns whether records have no key that could be the messages of any dialect."""
     names = {*detectable_dialects(), *({name} - {AUTO})}
-    keys = {mypt_spec.dialect(known_dialect(each)).adapter.SCHEMA.messages for each in names}
+    keys = {mypt_spec.dialect(dialect_name(each)).adapter.SCHEMA.messages for each in names}
     records = [record for record in values if isinstance(record, dict)]
     return bool(records) and not any(
         key in keys or closest_key(key, tuple(keys)) for record in records for key in record
@@ -136,7 +136,7 @@ def about(shape: str) -> str:
 
 def _reader(name: str) -> Callable[[object], list[Finding]]:
     """Returns what finds how a record is not one of a dialect: by its shape and its turns."""
-    dialect = mypt_spec.dialect(known_dialect(name))
+    dialect = mypt_spec.dialect(dialect_name(name))
 
     def findings(record: object) -> list[Finding]:
         try:
@@ -181,7 +181,7 @@ def _natives(records: Sequence[object], name: str) -> list[bool]:
     A role or a tag that only the dialect has decides; a system prompt beside the messages does so
     only if nothing in all these records is as other tools write it.
     """
-    dialect = None if name == AUTO else mypt_spec.dialect(known_dialect(name))
+    dialect = None if name == AUTO else mypt_spec.dialect(dialect_name(name))
     plain = not any(map(_has_foreign_keys, records))
     return [
         (plain and of_a_dialect(record)) or (dialect is not None and _marked(record, dialect))

@@ -359,16 +359,14 @@ def injected(case: Case, tokens: list[str]) -> Fault | None:
     return None
 
 
-def tokens(
-    case: Case, named_tokens: dict[str, str], assumed: frozenset[str] = frozenset()
-) -> list[str]:
+def tokens(case: Case, special: dict[str, str], assumed: frozenset[str] = frozenset()) -> list[str]:
     """Returns what the template writes around the values that looks like a special token.
 
     Not those that are only assumed.
     """
     text = bare(case, case.output.text)
     tags = _TAG.findall(text)
-    tags += [token for token in named_tokens.values() if token and token in text]
+    tags += [token for token in special.values() if token and token in text]
     return [token for token in dict.fromkeys(tags) if token not in assumed]
 
 

@@ -88,10 +88,8 @@ class Format:
                 for layout in self.dialect.table.layouts
             ]
             nearest = max(layouts, key=lambda ours: difference(text.text, ours)[0])
-            at, written, ours = difference(text.text, nearest)
-            message = (
-                f"at character {at} stands {quoted(written)}, and {name} writes {quoted(ours)}"
-            )
+            at, got, ours = difference(text.text, nearest)
+            message = f"at character {at} stands {quoted(got)}, and {name} writes {quoted(ours)}"
             yield Fault("MYP722", "serializer", message)
         elif text.spans is not None:
             yield from self._mask(episode, text)

@@ -39,7 +39,7 @@ def _may_be_built_in(chat: Chat, call: Call) -> bool:
 
 def in_text(source: JsonValue) -> bool:
     """Returns whether arguments are in a JSON text, so that no pointer reaches into them."""
-    return isinstance(source.value, str) or source.container is not None
+    return isinstance(source.value, str) or source.outer is not None
 
 
 def _arguments_of(chat: Chat) -> Iterator[tuple[Call, JsonValue, Any]]:
@@ -88,7 +88,7 @@ def arguments_not_json(chat: Chat) -> Iterator[Finding]:
             hint = _HINT if not text.strip() else "mend them, or drop the record"
             finding = located("MYP304", problem, call.arguments, hint=hint)
             finding = replace(finding, fix=from_python(call.arguments))
-            yield finding if call.arguments.container is not None else replace(finding, span=span)
+            yield finding if call.arguments.outer is not None else replace(finding, span=span)
 
 
 @check("MYP332")

@@ -48,7 +48,7 @@ def wrong_encoding(chat: Chat) -> Iterator[Finding]:
     for message, text in chat.texts():
         if odd(text.text) and (match := _BROKEN.search(text.text)):
             quoted = "U+FFFD" if match[0] == "\ufffd" else repr(match[0])
-            fault = f"{quoted} in the {message.spelling} message: it was read in the wrong encoding"
+            fault = f"{quoted} in the {message.alias} message: it was read in the wrong encoding"
             hint = "read the source again, as UTF-8, or drop the record"
             yield Finding("MYP363", fault, text.at, match.span(), help=hint)
 
@@ -59,6 +59,6 @@ def invisible_character(chat: Chat) -> Iterator[Finding]:
     for message, text in chat.texts():
         match = _INVISIBLE.search(text.text) if odd(text.text) else None
         if match and not _NEEDS.search(text.text):
-            fault = f"U+{ord(match[0][0]):04X} in the {message.spelling} message is invisible"
+            fault = f"U+{ord(match[0][0]):04X} in the {message.alias} message is invisible"
             hint = "delete it: the model sees what no reader of the text does"
             yield Finding("MYP364", fault, text.at, match.span(), help=hint)

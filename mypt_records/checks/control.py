@@ -41,16 +41,16 @@ def control_string(chat: Chat) -> Iterator[Finding]:
     for message in (*chat.messages, *chat.rejected):
         for text in message.content or ():
             fixable = not message.calls and message.role != "tool"  # the text is a whole string
-            yield from _in(text, strings, f"the {message.spelling} message", _HINT, fixable=fixable)
+            yield from _in(text, strings, f"the {message.alias} message", _HINT, fixable=fixable)
             if separate and message.role == "assistant":
                 hint = "move the thought to where the others are"
                 yield from _in(text, thoughts, _answer(message), hint)
             elif message.role == "assistant":
-                yield from _unpaired(text, thoughts.pattern, f"the {message.spelling} message")
+                yield from _unpaired(text, thoughts.pattern, f"the {message.alias} message")
 
 
 def _answer(message: Message) -> str:
-    return f"the {message.spelling} message, beside separate thoughts"
+    return f"the {message.alias} message, beside separate thoughts"
 
 
 def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding]:
@@ -65,15 +65,13 @@ def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding
         opened = not tag[0].startswith("</")
         line = text.text[tag.start() - 1 : tag.start()] in ("", "\n")
         if not before and not opened and (line or text.text[tag.end() :][:1] in ("", "\n")):
-            fault = f"`{tag[0]}` in {where} has no `{tag[0].replace('/', '')}` before it"
-            yield _warning(fault, text, tag.span(), "write both tags, or move the thought apart")
+            why = f"`{tag[0]}` in {where} has no `{tag[0].replace('/', '')}` before it"
+            yield _warning(why, text, tag.span(), "write both tags, or move the thought apart")
     if opened and last is not None and not text.text[: last.start()].strip():
         closing = f"</{last[0][1:]}"
-        fault, hint = (
-            f"`{last[0]}` in {where} is not closed",
-            f"write `{closing}` after the thought",
-        )
-        yield _warning(fault, text, last.span(), hint)
+        why = f"`{last[0]}` in {where} is not closed"
+        hint = f"write `{closing}` after the thought"
+        yield _warning(why, text, last.span(), hint)
 
 
 def _warning(

@@ -24,7 +24,7 @@ def late_instruction(chat: Chat) -> Iterator[Finding]:
     for message in chat.messages:
         begun = begun or message.role not in _INSTRUCTING
         if begun and message.role in _INSTRUCTING:
-            text = f"a {message.spelling} message after the beginning"
+            text = f"a {message.alias} message after the beginning"
             hint = (
                 "put it first: many chat templates refuse it here, or read it as if it were first"
             )
@@ -37,7 +37,7 @@ def answer_without_user(chat: Chat) -> Iterator[Finding]:
     spoken = talk(chat)
     if len(spoken) > 1 and spoken[0].role == "assistant":
         hint = "put the user's message before it, or delete it: many chat templates refuse it"
-        text = f"the conversation begins with the {spoken[0].spelling} message"
+        text = f"the conversation begins with the {spoken[0].alias} message"
         yield Finding("MYP251", text, spoken[0].at, help=hint)
 
 
@@ -62,7 +62,7 @@ def prompt_only(chat: Chat) -> Iterator[Finding]:
         yield Finding("MYP252", fault, at, help="add a question and its answer, or drop the record")
     if spoken and spoken[-1].role == "user":
         last = spoken[-1]
-        text = f"the conversation ends with the {last.spelling} message: nothing after it is learnt"
+        text = f"the conversation ends with the {last.alias} message: nothing after it is learnt"
         yield Finding("MYP252", text, last.at, help="add the answer, or drop the message")
 
 
@@ -79,7 +79,7 @@ def same_role_twice(chat: Chat) -> Iterator[Finding]:
             and not (before.calls or message.calls)
             and (message.name and message.name.text) == (before.name and before.name.text)
         ):
-            text = f"two {message.spelling} messages in a row"
+            text = f"two {message.alias} messages in a row"
             hint = "join the two, or put what was said between them back: in many chat templates "
             hint += "roles must alternate"
             yield Finding("MYP257", text, message.at, help=hint)

@@ -20,7 +20,7 @@ def _silent(chat: Chat, *, blank: bool) -> Iterator[tuple[Message, str]]:
         if message.role not in _ROLES or message.calls or message.media or message.content is None:
             continue
         if not message.text.strip() and bool(message.text) == blank:
-            subject = f"the {message.spelling} message"
+            subject = f"the {message.alias} message"
             yield message, f"the first {subject[4:]}" if message is first else subject
 
 

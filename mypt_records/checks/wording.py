@@ -76,10 +76,10 @@ def repeated_text(chat: Chat) -> Iterator[Finding]:
         period, times = loop(text.text)
         if period:
             size = len(text.text)
-            fault = f"the {message.spelling} message ends with the same {times} times over"
+            why = f"the {message.alias} message ends with the same {times} times over"
             hint = "cut it, or drop the record: a model that learns it does not stop"
             span = size - period * times, size
-            yield Finding("MYP365", fault, text.at, span, help=hint)
+            yield Finding("MYP365", why, text.at, span, help=hint)
 
 
 @check("MYP366")
@@ -87,10 +87,8 @@ def chatbot_phrase(chat: Chat) -> Iterator[Finding]:
     """Finds phrases by which another model speaks of itself."""
     for message, text in _answers(chat):
         if match := _first(_PHRASE, text.text, _ABOUT):
-            fault = f"{match[0]!r} in the {message.spelling} message is a phrase of another model"
-            yield Finding(
-                "MYP366", fault, text.at, match.span(), help="write the answer without it"
-            )
+            why = f"{match[0]!r} in the {message.alias} message is a phrase of another model"
+            yield Finding("MYP366", why, text.at, match.span(), help="write the answer without it")
 
 
 @check("MYP367")
@@ -99,9 +97,7 @@ def key_in_text(chat: Chat) -> Iterator[Finding]:
     for message, text in chat.texts():
         for match in _KEY.finditer(text.text) if _first(_KEY, text.text, _KEYS) else ():
             if not _SAMPLE.search(match[0]) and len({*match[0]}) >= _DISTINCT:
-                fault = (
-                    f"`{match[0][:8]}...` in the {message.spelling} message looks like a secret key"
-                )
+                why = f"`{match[0][:8]}...` in the {message.alias} message looks like a secret key"
                 hint = "revoke it, and write a made-up one: models repeat what they learn"
-                yield Finding("MYP367", fault, text.at, match.span(), help=hint)
+                yield Finding("MYP367", why, text.at, match.span(), help=hint)
                 break

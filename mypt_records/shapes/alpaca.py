@@ -10,7 +10,7 @@ from typing import Any
 
 from mypt_records.chat import Chat, Message, Text
 from mypt_records.reading import Reader, filled
-from mypt_records.shapes.completion import messages_from
+from mypt_records.shapes.completion import as_turns
 from mypt_spec.bodies.strict_json import kind_of
 
 ABOUT = "Alpaca records (instruction, input, output)"
@@ -34,23 +34,23 @@ def fit(record: dict[str, Any]) -> int:
 def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat. Never raises."""
     reader = Reader()
-    messages, read_keys = question(record, reader)
+    messages, used = question(record, reader)
     key = _first(record, ANSWERED)
     if key is None:
         reader.add("MYP102", 'the record has no "output"', "", hint='add "output": "..."')
     else:
-        read_keys.append(key)
+        used.append(key)
         answer = _text(record, key, reader)
         messages += [] if answer is None else [Message("assistant", key, f"/{key}", (answer,))]
     tools = reader.tools(record.get("tools"), "/tools")
-    known = TOP - unread(record, read_keys)
-    return reader.chat("alpaca", record, messages, tools, top=known, used=read_keys)
+    known = TOP - unread(record, used)
+    return reader.chat("alpaca", record, messages, tools, top=known, used=used)
 
 
 def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
     """Returns the messages up to the question, and the keys that these are read from."""
     messages: list[Message] = []
-    read_keys = ["system", "history"]
+    used = ["system", "history"]
     if record.get("system") not in (None, ""):
         system = _text(record, "system", reader)
         messages += [] if system is None else [Message("system", "system", "/system", (system,))]
@@ -59,23 +59,20 @@ def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], lis
     context = _first(record, tuple(name for name in CONTEXTS if name != key))
     if key is None:
         reader.add("MYP102", 'the record has no "instruction"', "", hint='add "instruction": "..."')
-        return messages, read_keys
+        return messages, used
     if isinstance(record[key], list) and context is None:
-        return [*messages, *messages_from(record[key], f"/{key}", "user", reader)], [
-            *read_keys,
-            key,
-        ]
+        return [*messages, *as_turns(record[key], f"/{key}", "user", reader)], [*used, key]
     texts = [_text(record, name, reader) for name in (key, context) if name and record[name] != ""]
     contents = tuple([text for text in texts if text is not None])
     if not contents and record[key] == "":
         contents = (Text("", f"/{key}"),)
     messages.append(Message("user", key, f"/{key}", contents, joint="\n\n"))
-    return messages, [*read_keys, key, *([context] if context else [])]
+    return messages, [*used, key, *([context] if context else [])]
 
 
-def unread(record: dict[str, Any], read_keys: list[str]) -> set[str]:
+def unread(record: dict[str, Any], used: list[str]) -> set[str]:
     """Returns the keys that hold a question or an answer, but not the one that is read."""
-    return filled(record, {*QUESTIONS, *CONTEXTS, *ANSWERED, "history"}.difference(read_keys))
+    return filled(record, {*QUESTIONS, *CONTEXTS, *ANSWERED, "history"}.difference(used))
 
 
 def _question_key(record: dict[str, Any]) -> str | None:

@@ -30,8 +30,8 @@ def read_as(shape: str, record: dict[str, Any]) -> Chat:
     for key, role in (("prompt", "user"), ("completion", "assistant")):
         messages += question_messages(record, key, role, reader)
     tools = reader.tools(record.get("tools"), "/tools")
-    read_keys = ("prompt", "completion", "system")
-    return reader.chat(shape, record, messages, tools, top=TOP, used=read_keys)
+    used = ("prompt", "completion", "system")
+    return reader.chat(shape, record, messages, tools, top=TOP, used=used)
 
 
 def system(record: dict[str, Any], reader: Reader) -> list[Message]:
@@ -45,12 +45,12 @@ def system(record: dict[str, Any], reader: Reader) -> list[Message]:
 def question_messages(record: dict[str, Any], key: str, role: str, reader: Reader) -> list[Message]:
     """Returns what a key of the record says; a finding where it is missing."""
     if key in record:
-        return messages_from(record[key], f"/{key}", role, reader)
+        return as_turns(record[key], f"/{key}", role, reader)
     reader.add("MYP102", f'the record has no "{key}"', "", hint=f'add "{key}": "..."')
     return []
 
 
-def messages_from(value: Any, at: str, role: str, reader: Reader) -> list[Message]:
+def as_turns(value: Any, at: str, role: str, reader: Reader) -> list[Message]:
     """Returns what one side says: a text, one message, or a list of messages."""
     if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
         fault = f'"{at[1:]}" must be one text, got a list of {len(value)}'

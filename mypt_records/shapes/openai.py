@@ -66,12 +66,12 @@ def read(record: dict[str, Any]) -> Chat:
         parsed = [message_of(m, f"/messages/{i}", reader) for i, m in enumerate(messages)]
         out += [message for message in parsed if message is not None]
     tools = reader.tools(record.get("tools"), "/tools")
-    read_keys, known = ["messages", "system"], TOP
+    used, known = ["messages", "system"], TOP
     if tools is None and "tools" not in record:
         tools = reader.tools(record.get("functions"), "/functions")
     if _repeats_question(record.get("prompt"), out):
-        read_keys, known = [*read_keys, "prompt"], TOP | {"prompt"}
-    return reader.chat("openai", record, out, tools, top=known, used=read_keys)
+        used, known = [*used, "prompt"], TOP | {"prompt"}
+    return reader.chat("openai", record, out, tools, top=known, used=used)
 
 
 def _repeats_question(prompt: Any, messages: list[Message]) -> bool:
@@ -85,13 +85,13 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         reader.add("MYP104", 'a message must be an object with a "role"', at)
         return None
-    spelling = message["role"]
-    role = _ALIASES.get(spelling, spelling)
+    alias = message["role"]
+    role = _ALIASES.get(alias, alias)
     if role not in _READ_KEYS:
-        reader.role(spelling, f"{at}/role", _NAMES)
+        reader.role(alias, f"{at}/role", _NAMES)
         return None
     known_keys = _ANY - _misplaced(message, role)
-    reader.unknown(message, known_keys, at, f"the {spelling} message", telling=True)
+    reader.unknown(message, known_keys, at, f"the {alias} message", telling=True)
     beside = {
         key: JsonValue(value, below(at, key))
         for key, value in message.items()
@@ -101,7 +101,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
     calls: tuple[Call, ...] = ()
     thoughts: tuple[Text, ...] = ()
     content = message.get("content")
-    if spelling in CALLS:
+    if alias in CALLS:
         calls, content = reader.json_calls(content, f"{at}/content"), None
     elif role == "assistant":
         calls = reader.calls(message.get("tool_calls"), f"{at}/tool_calls")
@@ -114,7 +114,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
             del beside["function_call"]
     texts: tuple[Text, ...] | None = None
     media: tuple[JsonValue, ...] = ()
-    instead = spelling in CALLS or any(message.get(key) for key in _INSTEAD)
+    instead = alias in CALLS or any(message.get(key) for key in _INSTEAD)
     if content is not None or role != "assistant" or not instead:
         parts = reader.parts(content, f"{at}/content")
         if parts is not None:
@@ -122,7 +122,7 @@ def message_of(message: Any, at: str, reader: Reader) -> Message | None:
             thoughts += parts[2]
             if not texts and (reader.called or thoughts):
                 texts = None
-    draft = Message(role, spelling, at, texts, thoughts, calls, media, beside=beside)
+    draft = Message(role, alias, at, texts, thoughts, calls, media, beside=beside)
     return reader.message(message, draft)
 
 

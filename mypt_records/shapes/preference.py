@@ -13,7 +13,7 @@ from typing import Any
 from mypt_records.chat import Chat, Message
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca, sharegpt
-from mypt_records.shapes.completion import messages_from, system
+from mypt_records.shapes.completion import as_turns, system
 
 ABOUT = "preference records (chosen, rejected)"
 PROMPT = 'add a top-level "system"'
@@ -42,13 +42,13 @@ def fit(record: dict[str, Any]) -> int:
 def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat. Never raises."""
     reader = Reader()
-    question, read_keys = _question(record, reader)
+    question, used = _question(record, reader)
     sides = {}
     for side, names in _SIDES.items():
         key = next((name for name in names if name in record), None)
         if key is not None:
-            sides[side] = messages_from(record[key], f"/{key}", "assistant", reader)
-            read_keys.append(key)
+            sides[side] = as_turns(record[key], f"/{key}", "assistant", reader)
+            used.append(key)
             if record[key] == []:
                 reader.add("MYP104", f'"{key}" must hold a message', f"/{key}")
         else:
@@ -56,9 +56,7 @@ def read(record: dict[str, Any]) -> Chat:
     chosen, rejected = sides.get("chosen", []), sides.get("rejected", [])
     if chosen and list(map(_all_of, chosen)) == list(map(_all_of, rejected)):
         hint = "drop the record, or restore the answer that was worse"
-        reader.add(
-            "MYP129", "the rejected answer is the chosen one", f"/{read_keys[-1]}", hint=hint
-        )
+        reader.add("MYP129", "the rejected answer is the chosen one", f"/{used[-1]}", hint=hint)
     same = _alike(chosen, rejected)
     if _repeats(chosen, question):
         question = [] if _heads(chosen) else question[: _heads(question)]
@@ -70,10 +68,8 @@ def read(record: dict[str, Any]) -> Chat:
         record,
         [*question, *chosen],
         tools,
-        top=TOP
-        - alpaca.unread(record, read_keys)
-        - _unread(record, read_keys, [*question, *chosen]),
-        used=(*read_keys, "system"),
+        top=TOP - alpaca.unread(record, used) - _unread(record, used, [*question, *chosen]),
+        used=(*used, "system"),
         rejected=rejected[same:],
     )
 
@@ -81,19 +77,17 @@ def read(record: dict[str, Any]) -> Chat:
 def _question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
     """Returns the messages of the question, and the keys that these are read from."""
     if record.get("prompt") is not None:
-        return [
-            *system(record, reader),
-            *messages_from(record["prompt"], "/prompt", "user", reader),
-        ], ["prompt"]
+        return [*system(record, reader), *as_turns(record["prompt"], "/prompt", "user", reader)], [
+            "prompt"
+        ]
     if inside := _inside(record):
         reader.unknown(inside, _INPUT, "/input", 'the object "input"')
-        return messages_from(inside["messages"], "/input/messages", "user", reader), ["input"]
+        return as_turns(inside["messages"], "/input/messages", "user", reader), ["input"]
     for key in sharegpt.LISTS:
         if isinstance(record.get(key), list):
-            return [
-                *system(record, reader),
-                *messages_from(record[key], f"/{key}", "user", reader),
-            ], [key]
+            return [*system(record, reader), *as_turns(record[key], f"/{key}", "user", reader)], [
+                key
+            ]
     if any(record.get(key) is not None for key in alpaca.QUESTIONS):
         return alpaca.question(record, reader)
     return system(record, reader), []
@@ -105,11 +99,9 @@ def _inside(record: dict[str, Any]) -> dict[str, Any]:
     return inner if isinstance(inner, dict) and isinstance(inner.get("messages"), list) else {}
 
 
-def _unread(record: dict[str, Any], read_keys: list[str], messages: list[Message]) -> set[str]:
+def _unread(record: dict[str, Any], used: list[str], messages: list[Message]) -> set[str]:
     """Returns the keys of lists of messages that say something else than what is read."""
-    keys = {
-        key for key in sharegpt.LISTS if key not in read_keys and isinstance(record.get(key), list)
-    }
+    keys = {key for key in sharegpt.LISTS if key not in used and isinstance(record.get(key), list)}
     every = list(map(_all_of, messages))
     return {
         key

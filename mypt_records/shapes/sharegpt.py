@@ -54,9 +54,9 @@ def read(record: dict[str, Any]) -> Chat:
     else:
         messages += messages_of(record[key], f"/{key}", reader)
     tools = reader.tools(record.get("tools"), "/tools")
-    read_keys = () if key is None else (key, "system")
+    used = () if key is None else (key, "system")
     known = TOP - (filled(record, LISTS) - {key})
-    return reader.chat("sharegpt", record, messages, tools, top=known, used=read_keys)
+    return reader.chat("sharegpt", record, messages, tools, top=known, used=used)
 
 
 def messages_of(items: list[Any], at: str, reader: Reader) -> list[Message]:
@@ -75,9 +75,9 @@ def _list(record: dict[str, Any]) -> str | None:
     return next((key for key in LISTS if isinstance(record.get(key), list)), None)
 
 
-def _role(spelling: Any) -> str:
+def _role(alias: Any) -> str:
     """Returns the role that a name means, as far as it is known."""
-    name = str(spelling).lower()
+    name = str(alias).lower()
     return _ROLES.get(name) or name
 
 
@@ -86,15 +86,15 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
     if who is None or not isinstance(item[who], str):
         reader.add("MYP104", 'a message must be an object with "from" and "value"', at)
         return None
-    spelling = item[who]
-    if spelling.lower() not in _ROLES:
-        reader.role(spelling, f"{at}/{who}", dict.fromkeys(_ROLES, ""))
+    alias = item[who]
+    if alias.lower() not in _ROLES:
+        reader.role(alias, f"{at}/{who}", dict.fromkeys(_ROLES, ""))
         return None
-    role = _role(spelling)
+    role = _role(alias)
     text_key = next((key for key in _TEXT if key in item), "value")
     unread = {key for key in _TEXT if item.get(key) not in (None, "", item.get(text_key))}
     unread |= {key for key in _ROLE if key != who and item.get(key) and _role(item[key]) != role}
-    reader.unknown(item, _KEYS - unread, at, f"the {spelling} message", telling=True)
+    reader.unknown(item, _KEYS - unread, at, f"the {alias} message", telling=True)
     place = f"{at}/{text_key}"
     reader.begin()
     calls: tuple[Call, ...] = ()
@@ -105,11 +105,11 @@ def _message(item: Any, at: str, reader: Reader) -> Message | None:
         role, calls = "assistant", reader.json_calls(item.get(text_key), place)
     elif (parts := reader.parts(item.get(text_key), place, text_key)) is not None:
         texts, media, thoughts = parts
-    read_keys = {who, text_key} | ({"tool_call_id", "name"} if role == "tool" else set())
+    used = {who, text_key} | ({"tool_call_id", "name"} if role == "tool" else set())
     beside = {
         key: JsonValue(value, below(at, key))
         for key, value in item.items()
-        if key not in read_keys and (value is not None or key not in _KEYS)
+        if key not in used and (value is not None or key not in _KEYS)
     }
-    draft = Message(role, spelling, at, texts, thoughts, calls, media, beside=beside)
+    draft = Message(role, alias, at, texts, thoughts, calls, media, beside=beside)
     return reader.message(item, draft)

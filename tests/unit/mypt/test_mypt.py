@@ -15,7 +15,7 @@ from mypt.complete import candidates
 from mypt.lint.cli import main as lint
 from mypt.main import main
 from mypt.table import GROUPS, MODULES, command
-from mypt_cli.parser import Parser, coloured, shown
+from mypt_cli.parser import Parser, coloured, visible_flags
 from mypt_cli.run import run
 from tests.support.build import native, write
 from tests.support.children import child
@@ -92,7 +92,7 @@ def test_old_names_are_read_but_not_shown() -> None:
     made.group("output")("-o --out FILE", "", required=True, old=["--output"])
     assert made.parse_args(["--output", "a"]).out == "a"
     assert "--output" not in made.format_help()
-    assert "--output" not in shown(made)
+    assert "--output" not in visible_flags(made)
 
 
 class OurError(Exception):
@@ -159,7 +159,7 @@ def test_candidates(words: str, expected: list[str], files: bool) -> None:
 
 def test_candidates_of_options_and_rules() -> None:
     for name in MODULES:
-        assert [*candidates(["mypt", name, "-"])[0]] == shown(command(name).parser())
+        assert [*candidates(["mypt", name, "-"])[0]] == visible_flags(command(name).parser())
     assert json.dumps(candidates(["mypt-lint", "--select", "MYP301,MYP31"])[0]).count("MYP301") > 3
 
 
@@ -175,12 +175,12 @@ OLD = {  # names that are still read, and those that are shown
 def test_options_have_the_same_names_everywhere() -> None:
     made = {name: command(name).parser() for name in MODULES}
     for name in ("lint", "view", "convert", "synth", "vocab", "prepare", "train", "export"):
-        assert {"-o", "--out"} <= set(shown(made[name])), name
+        assert {"-o", "--out"} <= set(visible_flags(made[name])), name
     for name, names in OLD.items():
         for old, new in names.items():
             options = made[name]._option_string_actions
             assert options[old] is options[new]
-            assert old not in shown(made[name])
+            assert old not in visible_flags(made[name])
 
 
 def test_export_takes_its_folder_either_way(capsys: pytest.CaptureFixture[str]) -> None:

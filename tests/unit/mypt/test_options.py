@@ -14,7 +14,7 @@ from mypt.complete import candidates
 from mypt.lint.commands import ABOUT, subcommand
 from mypt.main import main
 from mypt.table import MODULES, command
-from mypt_cli.parser import Parser, shown
+from mypt_cli.parser import Parser, visible_flags
 from mypt_spec import __version__
 
 ROOT = Path(__file__).parents[3]
@@ -54,7 +54,7 @@ def test_help_fits_and_shows_all(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         text = PARSERS[name].format_help()
         assert max(map(len, text.splitlines())) <= WIDTH
         listed = text.partition("\n\n")[2]
-        assert all(option in listed for option in shown(PARSERS[name]))
+        assert all(option in listed for option in visible_flags(PARSERS[name]))
         assert "options:" not in text
         assert "positional arguments:" not in text
 
@@ -73,7 +73,7 @@ def test_the_usage_names_what_must_be_given(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_completion_knows_every_option(name: str) -> None:
-    options = shown(PARSERS[f"mypt-{name}"])
+    options = visible_flags(PARSERS[f"mypt-{name}"])
     assert [*candidates([f"mypt-{name}", "-"])[0]] == options
     assert {"-h", "--help", "--version"} <= set(options)
 
