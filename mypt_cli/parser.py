@@ -65,7 +65,7 @@ class Options:
 
         `which` names the formats of a command that does not take all of them.
         """
-        label = which or "the format, a folder of your own, or auto to find out"
+        label = which or "the format, a folder of your own, or auto to detect it"
         about = f"{label} (default: {otherwise})"
         self("--dialect NAME", about, type=partial(dialect_name, more=("auto",)))
 

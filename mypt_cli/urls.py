@@ -45,7 +45,7 @@ def parts(url: str) -> tuple[str, str, str]:
     scheme = url.partition("://")[0].lower()
     if scheme not in SCHEMES:
         names = ", ".join(f"{name}://" for name in SCHEMES)
-        raise ValueError(f"{scheme}:// is no store that is known: name {names} or a local path")
+        raise ValueError(f"{scheme}:// is not a supported store: use {names} or a local path")
     if split is None or not split[2]:
         raise ValueError(f"names no {'host' if scheme.startswith('http') else 'bucket'}")
     if _WILD.search(split[2]) and scheme in BUCKETS:

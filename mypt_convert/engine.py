@@ -230,9 +230,7 @@ class Converter:
         if not self.bridge.PARALLEL and "call" in kinds:
             steps, moved = _in_turn(steps)
             losses += [
-                Loss(
-                    "order", s.at, f"in {self.target.name} a result stands directly behind its call"
-                )
+                Loss("order", s.at, f"in {self.target.name} a result directly follows its call")
                 for s in moved
             ]
         calls = [s.id for s in steps if s.kind == "call"]
@@ -255,7 +253,7 @@ class Converter:
     def _compare(self, old: Conversation, back: Conversation) -> tuple[list[Loss], list[Step]]:
         """Returns what `old` loses in `back`, and the steps that only `back` has."""
         name, match = self.target.name, align(old.steps, back.steps)
-        losses = [Loss("order", step.at, f"in {name} it stands elsewhere") for step in match.moved]
+        losses = [Loss("order", step.at, f"in {name} it has another place") for step in match.moved]
         for step, twin in match.pairs:
             if twin is None:
                 here = " there" if step.kind in self.bridge.KINDS else ""

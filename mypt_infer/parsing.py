@@ -122,7 +122,7 @@ def render_toolresult(name: str, result: Any, dialect: str = "mypt", *, call_id:
     fault = next(faults(result), None)
     if fault is not None:
         raise ValueError(
-            "the result is no JSON value: "
+            "the result is not a JSON value: "
             f"{fault.message}{f' at {fault.pointer}' if fault.pointer else ''}"
         )
     events = format_of(dialect).result_events(name, result, call_id)

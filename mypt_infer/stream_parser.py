@@ -94,7 +94,7 @@ class StreamParser:
                 piece = self._utf8.decode(self._d.tokenizer.decode_bytes([token]))
             except UnicodeDecodeError:
                 self._utf8.setstate(before)
-                raise ValueError(f"id {token} makes bytes that are no UTF-8") from None
+                raise ValueError(f"id {token} makes bytes that are not UTF-8") from None
         else:
             raise ValueError(f"id {token} means nothing in {self._d.name}")
         self._text += piece

@@ -228,7 +228,8 @@ def _result(tool: Tool, outcome: Finished) -> Any:
     except RuntimeError as changed:  # the tool is still changing what it returned
         return error("bad_result", f"{tool.name}: {changed}")
     at = f" at {fault.pointer}" if fault.pointer else ""
-    return error("bad_result", f"{tool.name} answered with what is no JSON{at}: {fault.message}")
+    message = f"the answer of {tool.name} is not valid JSON{at}: {fault.message}"
+    return error("bad_result", message)
 
 
 def copied(value: Any) -> Any:

@@ -270,7 +270,7 @@ class Reader:
         try:
             calls = loads(value) if isinstance(value, str) else value
         except Fault as fault:
-            self.no_json("MYP304", "the call is no JSON", value, at, fault)
+            self.no_json("MYP304", "the call is not valid JSON", value, at, fault)
             return ()
         out = []
         several = isinstance(calls, list)
@@ -304,7 +304,7 @@ class Reader:
             try:
                 tools = loads(text)
             except Fault as fault:
-                self.no_json("MYP104", f'"{_last(at)}" is no JSON array', text, at, fault)
+                self.no_json("MYP104", f'"{_last(at)}" is not a JSON array', text, at, fault)
                 return None
         if not isinstance(tools, list):
             self.add("MYP104", f'"{_last(at)}" must be an array, got {kind_of(tools)}', at)

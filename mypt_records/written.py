@@ -131,7 +131,7 @@ def _call(body: str, start: int, at: str, findings: list[Finding]) -> Call | Non
         value = loads(body)
     except Fault as fault:
         why = fault.message.removeprefix("not JSON: ")
-        findings.append(Finding("MYP304", f"the call is no JSON: {why}", at, span))
+        findings.append(Finding("MYP304", f"the call is not valid JSON: {why}", at, span))
         return None
     name = value.get("name") if isinstance(value, dict) else None
     if not isinstance(name, str) or not name:

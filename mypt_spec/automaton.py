@@ -148,7 +148,7 @@ def _in_words(error: Exception) -> str:
     if "conflict" in text.lower() or "collision" in text.lower():
         return _NOT_LALR
     if isinstance(error, lark.exceptions.UnexpectedInput) or "Expecting" in text:
-        return f"the grammar is no Lark grammar: {text}"
+        return f"the grammar is not a valid Lark grammar: {text}"
     return f"{_NOT_LALR}, or no Lark grammar: {text}"
 
 

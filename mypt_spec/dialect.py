@@ -363,7 +363,7 @@ def _grammar_file(folder: Path) -> Path:
     if usual.is_file():
         return usual
     if not folder.is_dir():
-        text = f"{folder}: is no folder; expected one with a grammar and tokens.toml"
+        text = f"{folder}: is not a folder; expected one with a grammar and tokens.toml"
         name = str(folder)
         raise SpecError(text + f"; dialect({name!r}) is that of this name" * (name in _folders()))
     files = sorted(folder.glob("*.lark"))
@@ -591,6 +591,6 @@ def _registered() -> dict[str, Path | str]:
         # A folder without __init__.py is a module, too, but has no origin.
         where = place and place.submodule_search_locations
         owner = point.dist.name if point.dist is not None else "a package"
-        why = f"{owner} registers it as {point.value}, which is not installed, or is no folder"
+        why = f"{owner} registers it as {point.value}, which is not installed, or is not a folder"
         folders[point.name] = Path(next(iter(where))) if where else why
     return folders

@@ -61,7 +61,7 @@ def noted(key: str, pointer: str) -> list[Finding]:
     """Returns what is found about a top-level key that is metadata: nothing if it is customary."""
     if key in CUSTOMARY:
         return []
-    message = f'"{key}" is no key of the format; the model never sees it'
+    message = f'"{key}" is not a key of the format; the model never sees it'
     advice = f'if it is metadata, list it in the settings: [metadata] keys = ["{key}"]'
     return [Finding(METADATA, message, pointer, help=advice, on_key=True)]
 

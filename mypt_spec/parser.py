@@ -105,7 +105,7 @@ def _name_cut(cut: Cut) -> Finding:
             message,
             "",
             cut.span,
-            help="take out what stands between, and write the tag in one piece",
+            help="remove what is between, and write the tag in one piece",
             fix=fix,
         )
     return Finding(
@@ -137,7 +137,7 @@ def _with_near_misses(
                 )
             place = Place("", (start + miss.start, start + miss.end))
             spelled.append(tag._replace(at=place, spaced=False, other=False))
-            message = f"`{miss.text}` is no tag; did you mean `{miss.tag}`?"
+            message = f"`{miss.text}` is not a tag; did you mean `{miss.tag}`?"
             findings.append(Finding("MYP303", message, "", place.span, help="correct the spelling"))
             at = last
             miss = near_miss(event.text, table, at)
@@ -286,7 +286,7 @@ def _gaps(text: str, outcome: Outcome, table: TokenTable) -> list[Finding]:
     odd = next((g for g in outcome.gaps if g.text not in table.layouts.values()), outcome.gaps[0])
     fix = Fix("write the compact layout", True, edits=tuple((*span, "") for span in spans))
     message = (
-        "white space between blocks means nothing and does not come back: this is no layout of "
+        "white space between blocks means nothing and does not come back: this is not a layout of "
         "the format"
     )
     return [

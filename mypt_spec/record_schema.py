@@ -286,7 +286,7 @@ class _Checker:
             if spec.kind == LANGUAGE and not is_language(value):
                 self.add(
                     "MYP111",
-                    f"{value!r} is no language tag (BCP 47)",
+                    f"{value!r} is not a language tag (BCP 47)",
                     at,
                     help='write a tag such as "en", "de" or "pt-BR"',
                 )
@@ -388,14 +388,16 @@ class _Checker:
                 True,
                 patch=({"op": "replace", "path": f"{at}/{tag}", "value": target},),
             )
-            self.add("MYP109", f'{tag} "{role}" is called "{target}" here', f"{at}/{tag}", fix=fix)
+            problem = f'{tag} "{role}" should be "{target}" in this format'
+            self.add("MYP109", problem, f"{at}/{tag}", fix=fix)
             message[tag] = target
             return target
         if role in self.schema.lifted:
             hint = (
                 f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
             )
-            self.add("MYP108", f'"{role}" is no role of a message here', f"{at}/{tag}", help=hint)
+            problem = f'"{role}" is not a role of a message here'
+            self.add("MYP108", problem, f"{at}/{tag}", help=hint)
             return None
         close = _close_match(role, tuple(self.schema.roles))
         hint = f'did you mean "{close}"?' if close else f"{tag}s are {names}"

@@ -116,7 +116,7 @@ def _check_blocks(stack: Stack, name: str, table: TokenTable) -> None:
     if tag is None:
         if not stack:
             text = 'takes text where no block is open: a terminal before it needs "opens"'
-            raise SpecError(f"{TEXT}: the grammar {text}, or the tag after it is no closing one")
+            raise SpecError(f"{TEXT}: the grammar {text}, or the tag after it is not a closing tag")
         return
     around = before_tag(stack, table, tag)
     if tag.closes and not {*around[-1:]} & {*tag.ends}:

@@ -173,7 +173,7 @@ def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
     rows = _rows(data["terminal"], need)
     terminals: dict[str, Terminal] = {}
     for row in rows:
-        need(row["name"] not in terminals, f"[[terminal]] {row['name']}", "stands twice")
+        need(row["name"] not in terminals, f"[[terminal]] {row['name']}", "occurs twice")
         terminals[row["name"]] = _terminal(_derived(row, rows) | row)
     _check_spellings(terminals, need)
     _check_blocks(terminals, need)
@@ -310,7 +310,7 @@ def _check_head(head: dict[str, Any], terminals: dict[str, Terminal], need: Need
     need(bare == "" or bare in kinds, "[dialect]", f"{message}, not {bare!r}")
     turn = head.get("turn_opener", "")
     openers = sorted({t.opens for t in terminals.values() if t.opens})
-    message = f'"turn_opener" is no block that a terminal opens: {turn!r}; blocks are'
+    message = f'"turn_opener" is not a block that a terminal opens: {turn!r}; blocks are'
     need(turn in ("", *openers), "[dialect]", f"{message} {', '.join(openers)}")
 
 

@@ -259,7 +259,7 @@ def name_refusal(
         ]
         return (
             "MYP240",
-            f"`{event.text}` alone is no tag",
+            f"`{event.text}` alone is not a tag",
             f"tags that begin with it: {', '.join(tags)}" if tags else "delete it",
         )
     terminal = table.terminals.get(event.terminal)

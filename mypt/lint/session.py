@@ -113,7 +113,7 @@ def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None
     """Returns the keys that the baseline knows; None without a baseline. Raises UsageError."""
     if options.write_baseline:
         if options.baseline or options.fix or options.fix_only or options.diff:
-            raise UsageError("--write-baseline stands alone: it takes all that is found now")
+            raise UsageError("--write-baseline cannot be combined: it takes all that is found now")
         path = None
     else:
         path = plan.baseline

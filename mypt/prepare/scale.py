@@ -71,7 +71,7 @@ def _bytes(text: str) -> int:
     """Reads a size: 256M, 4GB, 1000000. Letters count in powers of 1024."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; expected a number, or one as 256M")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; expected 1000000 or 256M")
     return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
 
 
@@ -81,7 +81,7 @@ def _numbers(text: str) -> list[int]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
         if match is None:
-            raise argparse.ArgumentTypeError(f"{text!r} are no units; expected 7, 0-99, or 3,8-10")
+            raise argparse.ArgumentTypeError(f"{text!r} are not units; expected 7, 0-99, or 3,8-10")
         begin, end = int(match[1]), int(match[2] or match[1])
         if end < begin:
             raise argparse.ArgumentTypeError(f"{part!r} ends before it begins")

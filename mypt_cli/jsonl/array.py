@@ -37,7 +37,7 @@ _HELP = {
     "comma": "put a comma between two records",
     "trailing": "take out the comma before ]",
     "double": "take out one of the two commas",
-    "junk": "take it out: between two records there is one comma, and white space",
+    "junk": "remove it: between two records there is one comma, and white space",
     "array": "join the arrays into one, or write one record a line: jq -c '.[]'; where each line "
     'is a list of messages, write each as {"messages": [...]}',
     "after": "put all records into the array, or each on a line of its own: jq -c '.[]'",
@@ -255,7 +255,8 @@ class _Cutter:
             raw = raw.rstrip(b" \t\r\n")
             here, (self.row, self.column) = (self.row, self.column), origin
             beginning = raw[:40].decode("utf-8", "replace")
-            self._fault("junk", f"{beginning!r} {self._where()} is no part of an array", raw[:HEAD])
+            message = f"{beginning!r} {self._where()} is not part of an array"
+            self._fault("junk", message, raw[:HEAD])
             self.row, self.column = here
             self.is_reported = True
             return

@@ -81,7 +81,7 @@ class LeftOut:
         counts = ((len(self.why) - folders, "file"), (folders, "folder"))
         summary = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
         reasons = ", ".join(f"{n} {why}" for why, n in sorted(Counter(self.why.values()).items()))
-        advice = "naming one reads it" if {*self.why.values()} - {_BASELINE} else "it is no data"
+        advice = "naming one reads it" if {*self.why.values()} - {_BASELINE} else "it is not data"
         return f"{summary} left out ({reasons}); {hint}{advice}."
 
 

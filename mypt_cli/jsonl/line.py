@@ -78,7 +78,7 @@ def read_line(raw: bytes, *, first: bool = False) -> Line:
 def _ends(text: str, raw: bytes, *, marked: bool) -> Iterator[Spot]:
     if marked:
         hint = "save the file as UTF-8 without a byte order mark"
-        fix = _without("take it out", text, 0, 1)
+        fix = _without("remove it", text, 0, 1)
         message = "the file begins with a byte order mark"
         yield Spot(Finding("MYP009", message, help=hint, fix=fix), text, 0, 1)
     if raw.endswith(b"\r"):

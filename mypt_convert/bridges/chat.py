@@ -161,7 +161,7 @@ class _Reader:
             value, wrong = None, fault
         if wrong is not None or not isinstance(value, dict):
             code, why = ("MYP304", wrong.message) if wrong else ("MYP332", kind_of(value))
-            self.add(code, f"the arguments are no JSON object: {why}", at)
+            self.add(code, f"the arguments are not a JSON object: {why}", at)
             return []
         return [Step("call", value, call.name.text, ident, at)]
 

@@ -212,7 +212,7 @@ COMMANDS = (
     Command("/undo", "", "take the last turn back", _undo),
     Command("/retry", "", "ask the last question again", _retry),
     Command("/edit", "[TEXT]", "change the last question, and ask it again", _edit),
-    Command("/system", "[TEXT]", "show the system prompt, or begin anew with another", _system),
+    Command("/system", "[TEXT]", "show the system prompt, or start over with another", _system),
     Command("/reset", "", "begin a new conversation", _reset),
     Command("/save", "FILE", "add the conversation to a file of JSONL", _save),
     Command("/load", "FILE", "continue the last conversation of a file, or FILE:N", _load),

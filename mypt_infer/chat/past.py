@@ -48,7 +48,7 @@ def find(place: str) -> Kept:
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise ValueError(f"{path}:{at}: this is no JSON: {error}") from None
+        raise ValueError(f"{path}:{at}: this is not valid JSON: {error}") from None
     if not isinstance(record, dict) or KEY not in record:
         raise ValueError(
             f'{path}:{at}: this record has no "{KEY}"; only what a chat has kept can be continued'

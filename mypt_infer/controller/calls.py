@@ -152,4 +152,4 @@ def mixed_up(before: list[ToolCall], calls: list[ToolCall]) -> str:
     twice = next((i for i in ids if ids.count(i) > 1), None)
     if twice is None:
         return ""
-    return f"the id {twice!r} stands twice" if twice else "two calls have no id"
+    return f"the id {twice!r} occurs twice" if twice else "two calls have no id"

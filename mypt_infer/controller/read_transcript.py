@@ -72,7 +72,7 @@ def reread(
     if wrong:
         raise TranscriptError(f"the transcript has no form that is known: {wrong}")
     if next(faults(kept), None) is not None:
-        raise TranscriptError("the transcript holds what is no JSON")
+        raise TranscriptError("the transcript holds what is not valid JSON")
     history = History(dialect)
     if kept["grammar"] != history.dialect.fingerprint:
         raise TranscriptError(
@@ -101,11 +101,11 @@ def _misfit(value: Any, form: Any, at: str = "") -> str:
         return "" if fits else f"{at or '/'} is no {form.__name__}"
     if isinstance(form, dict):
         if not isinstance(value, dict) or not form.keys() <= value.keys():
-            return f"{at or '/'} is no object with {', '.join(form)}"
+            return f"{at or '/'} is not an object with {', '.join(form)}"
         pairs = [(f"{at}/{key}", value[key], inner) for key, inner in form.items()]
     else:
         if not isinstance(value, list) or (isinstance(form, tuple) and len(value) != len(form)):
-            return f"{at or '/'} is no list of {len(form)}"
+            return f"{at or '/'} is not a list of {len(form)}"
         inner = form if isinstance(form, tuple) else form * len(value)
         pairs = [(f"{at}/{i}", *pair) for i, pair in enumerate(zip(value, inner, strict=True))]
     return next((wrong for pair in pairs if (wrong := _misfit(pair[1], pair[2], pair[0]))), "")

@@ -107,7 +107,7 @@ class Feeder:
         if not isinstance(source, Source):
             needed = ("append", "next", "truncate", "held")
             lacks = ", ".join(name for name in needed if not hasattr(source, name))
-            raise TypeError(f"{type(source).__name__} is no source of ids: it lacks {lacks}")
+            raise TypeError(f"{type(source).__name__} is not a source of ids: it lacks {lacks}")
         self.source = source
         # The number of ids of a history that the source has taken; those before
         # `history.unchanged` are right.

@@ -77,7 +77,7 @@ def reply_of(said: Any) -> Given:
     stop = said.get("stop") if isinstance(said, dict) else None
     if isinstance(stop, list) and len(stop) == 2 and all(isinstance(part, str) for part in stop):
         return Stop(*stop)
-    raise ValueError(f"{repr(said)[:60]} is no reply")
+    raise ValueError(f"{repr(said)[:60]} is not a reply")
 
 
 def record_of(

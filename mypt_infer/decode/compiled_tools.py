@@ -33,6 +33,6 @@ class CompiledTools:
         if dialect.fingerprint != self.fingerprint:
             raise SavedToolsError(
                 f"these tools were compiled for another grammar or vocabulary than this one of "
-                f"{dialect.name}: compile them anew"
+                f"{dialect.name}: compile them again"
             )
         return distinct(TableEngine(self.tables), dialect, self.tools)

@@ -64,7 +64,7 @@ def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> f
     for kind in (found := frozenset(kinds)):
         if kind not in openers:
             raise ValueError(
-                f"forbidden_blocks has {kind!r}, which is no block of {dialect.name}: "
+                f"forbidden_blocks has {kind!r}, which is not a block of {dialect.name}: "
                 f"{', '.join(openers)}"
             )
     return frozenset(k for k in found if openers[k].by_model and (calls or k not in callers))

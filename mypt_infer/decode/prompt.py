@@ -171,7 +171,7 @@ def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None
         first = errors[0]
         place = f"tokens {first.span[0]}..{first.span[1]}: " if first.span else ""
         raise PromptError(
-            f"the prompt is no legal beginning: {place}{first.code} {first.message}", first
+            f"the prompt is not a legal beginning: {place}{first.code} {first.message}", first
         )
     for call in calls_of(messages, dialect.table):
         if call.name not in names:

@@ -106,7 +106,7 @@ def _check(path: str | Path, head: dict[str, Any], dialect: Dialect) -> None:
     ):
         if head[word] != wanted[word]:
             raise SavedToolsError(
-                f"{path} is of another {what} ({head[word]}, here {wanted[word]}): save it anew"
+                f"{path} is of another {what} ({head[word]}, here {wanted[word]}): save it again"
             )
 
 

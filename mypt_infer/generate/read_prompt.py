@@ -53,6 +53,6 @@ def _refuse(findings: list[Finding], what: str) -> None:
         first = errors[0]
         place = first.pointer or (f"character {first.span[0]}" if first.span else "")
         raise CliError(
-            f"the prompt is no legal beginning as a {what}: {first.code} "
+            f"the prompt is not a legal beginning as a {what}: {first.code} "
             f"{first.message}{f' ({place})' if place else ''}"
         )

@@ -45,7 +45,7 @@ class Connection:
             self.close()
             raise McpError(f"{server}: has not listed its tools after {seconds:g} s") from None
         except Exception as error:
-            raise McpError(f"{server}: is no MCP server that answers: {_said(error)}") from None
+            raise McpError(f"{server}: is not a responding MCP server: {_said(error)}") from None
         self.tools = [
             Tool(tool.name, tool.description or "", tool.input_schema, self._caller(tool.name))
             for tool in listed

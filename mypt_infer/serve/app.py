@@ -285,7 +285,7 @@ def _value(body: str) -> Any:
     if fault is not None:
         place = place_of(fault.pointer)
         where = f"{place}: " if place else ""
-        raise ApiError(f"the body is no JSON: {where}{fault.message}", param=place)
+        raise ApiError(f"the body is not valid JSON: {where}{fault.message}", param=place)
     return value
 
 

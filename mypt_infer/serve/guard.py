@@ -75,4 +75,4 @@ async def body_of(request: Request, most: int) -> str:
     try:
         return found.decode()
     except UnicodeDecodeError:
-        raise ApiError("the body is no UTF-8") from None
+        raise ApiError("the body is not UTF-8") from None

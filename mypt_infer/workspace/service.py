@@ -38,7 +38,7 @@ class Service:
         parts = urlsplit(place)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(
-                f"{address!r} is no address of a service; expected "
+                f"{address!r} is not an address of a service; expected "
                 "http://localhost:8080/v1/embeddings"
             )
         path = parts.path.rstrip("/")
@@ -78,7 +78,7 @@ class Service:
         except (OSError, http.client.HTTPException) as error:
             raise self._error(f"{error or type(error).__name__}; is the service running?") from None
         except ValueError:
-            raise self._error("its answer is no JSON") from None
+            raise self._error("its answer is not valid JSON") from None
         data = found.get("data") if isinstance(found, dict) else None
         try:
             vectors = {row.get("index", i): row["embedding"] for i, row in enumerate(data or ())}

@@ -34,7 +34,7 @@ def suppressed(
         try:
             targets = set(named(word))
         except UnknownRuleError as error:
-            faults.append(Finding("MYP905", str(error), at, help="take it out"))
+            faults.append(Finding("MYP905", str(error), at, help="remove it"))
             continue
         remaining = [f for f in active if f.code not in targets or f.code[3] in "09"]
         if (
@@ -43,7 +43,7 @@ def suppressed(
             and any(code[3] != _LATER for code in targets & codes)
         ):
             faults.append(
-                Finding("MYP904", f"{word} is ignored here and not found", at, help="take it out")
+                Finding("MYP904", f"{word} is ignored here and not found", at, help="remove it")
             )
         active = remaining
     return [*active, *faults]
@@ -63,5 +63,5 @@ def _fault(value: Any) -> str:
     ):
         return 'has no "ignore", a list of codes or names'
     if not isinstance(value.get("reason", ""), str):
-        return 'has a "reason" that is no string'
+        return 'has a "reason" that is not a string'
     return ""

@@ -214,7 +214,7 @@ def generation(checker: Checker, text: str, prompt: str = "") -> list[Finding]:
         before = dialect.check_prefix(prompt)
         if before.findings:
             first = before.findings[0]
-            message = f"the prompt is no legal beginning: {first.message}"
+            message = f"the prompt is not a legal beginning: {first.message}"
             return [replace(first, message=message, pointer="/prompt")]
         return _explained(checker, events, before.state, before.last)[1]
     machine = dialect.automaton

@@ -157,7 +157,7 @@ class DataSet:
         if before is not None:
             yield Finding(
                 "MYP601",
-                f"the same episode stands at {self._place(before)}",
+                f"the same episode is at {self._place(before)}",
                 help="delete one of the two",
             )
         elif like is not None:
@@ -181,7 +181,7 @@ class DataSet:
             and self._evaluated.count
             and (where := self._evaluated.get(digests.questions)) is not None
         ):
-            hint = "take it out of one of the two: what is trained on measures nothing"
+            hint = "remove it from one of the two: what is trained on measures nothing"
             yield Finding(
                 "MYP603", f"the same questions are evaluated at {self._place(where)}", help=hint
             )
@@ -284,11 +284,11 @@ def _unseen(
     for place, part, name, quoted in mentions:
         if name and ends.get(name, length) >= before[place]:
             hint = (
-                "name what stands in a context or result before; a model that invents sources "
+                "name what occurs in an earlier context or result; a model that invents sources "
                 "learns it here"
             )
             yield Finding(
-                "MYP604", f"{quoted} stands nowhere before it in the episode", *part.at, help=hint
+                "MYP604", f"{quoted} does not occur before it in the episode", *part.at, help=hint
             )
 
 

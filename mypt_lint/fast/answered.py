@@ -12,7 +12,7 @@ import sys
 from mypt_lint.check.checker import Checker
 from mypt_spec.findings import RULES
 
-_LINE = "a line that is no strict JSON, or has a line end of its own, is not decoded"
+_LINE = "a line that is not strict JSON, or has a line end of its own, is not decoded"
 _TAGS = "a text with a tag, a piece of one, or what is almost one, is not clean"
 _VALUES = "a value with a schema is not taken for any other"
 _FLAGS = "an adapter's skeleton holds what decides"

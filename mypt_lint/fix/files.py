@@ -99,7 +99,7 @@ def fix_sources(
         for source in group.sources if group.kind == "record" else ():
             if source.divisible and holds_json(source) and not has_lines(source):
                 raise UsageError(
-                    f"{source.path} is no JSONL, so it is not fixed in place; -o FIXED.jsonl "
+                    f"{source.path} is not JSONL, so it is not fixed in place; -o FIXED.jsonl "
                     "writes its records, fixed, as JSONL"
                 )
     for source in sources if output is None and diff is None else ():

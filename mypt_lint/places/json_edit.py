@@ -122,7 +122,7 @@ class _Source:
         for item in json_items(line):
             if item.duplicate:
                 raise ValueError(
-                    "a key stands twice: which of the two is meant is for people to say"
+                    "duplicate key: only the author can tell which of the two was meant"
                 )
             pointer = item.pointer
             if item.kind == "key":

@@ -153,7 +153,7 @@ def _received(connection: Connection) -> list[Chunk]:
         outcome = connection.recv()
     except (EOFError, ConnectionError):
         raise UsageError(
-            "a worker process was killed, perhaps for want of memory; try again with -j 1"
+            "a worker process was killed, possibly out of memory; try again with -j 1"
         ) from None
     if isinstance(outcome, Exception):
         raise outcome

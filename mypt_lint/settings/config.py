@@ -235,7 +235,8 @@ def _schema(value: Any, path: str) -> str:
         check_schema(value)
         return json.dumps(value)
     except (SchemaError, TypeError, ValueError, RecursionError) as error:
-        problem = "cannot be checked" if getattr(error, "unchecked", False) else "is no JSON Schema"
+        unchecked = getattr(error, "unchecked", False)
+        problem = "cannot be checked" if unchecked else "is not a valid JSON Schema"
         raise _Bad(f"{problem}: {error}") from None
 
 

@@ -19,7 +19,7 @@ def add_records(add: Options) -> None:
     """Adds the option that says which shape the records have."""
     add(
         "--records SHAPE",
-        f"native (of the dialect), {', '.join(NAMES)}, or auto to find out (default: that of the "
+        f"native (of the dialect), {', '.join(NAMES)}, or auto to detect it (default: that of the "
         "settings, or auto)",
         choices=(AUTO, NATIVE, *NAMES),
     )

@@ -72,7 +72,7 @@ class Format:
         error = next((f for f in findings if f.severity == "error"), None)
         if episode is None or error:
             at = error.span[0] if error and error.span else 0
-            why = error.message if error else "it is no episode"
+            why = error.message if error else "it is not an episode"
             here = quoted(text.text[at:])
             yield Fault("MYP722", "legal", f"no legal {name} at character {at}, {here}: {why}")
             return

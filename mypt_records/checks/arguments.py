@@ -84,8 +84,8 @@ def arguments_not_json(chat: Chat) -> Iterator[Finding]:
             text, at = call.arguments.value, fault.offset
             span = None if at is None else (min(at, len(text)), min(at + 1, len(text)))
             why = fault.message.removeprefix("not JSON: ")
-            problem = f"arguments of {call.name.text!r} are no JSON: {why}"
-            hint = _HINT if not text.strip() else "mend them, or drop the record"
+            problem = f"arguments of {call.name.text!r} are not valid JSON: {why}"
+            hint = _HINT if not text.strip() else "fix the arguments, or drop the record"
             finding = located("MYP304", problem, call.arguments, hint=hint)
             finding = replace(finding, fix=from_python(call.arguments))
             yield finding if call.arguments.outer is not None else replace(finding, span=span)

@@ -16,7 +16,7 @@ from mypt_spec.findings import Finding, Fix, regraded
 
 _MOST = 5  # findings about one text
 _STRIKE = re.compile(r"<s[ >]")  # of HTML and SSML, which `</s>` closes
-_HINT = "take it out, or escape it: as a special token it ends the text, or begins another message"
+_HINT = "remove it, or escape it: as a special token it ends the text, or begins another message"
 
 
 class _Strings(NamedTuple):

@@ -72,10 +72,11 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
         name = tool.name.text if tool.name is not None else "a tool"
         subject = f"the parameters of {name!r}"
         if not isinstance(schema.value, dict):
-            fault = f"{subject} are no JSON Schema: expected an object"
+            fault = f"{subject} are not a valid JSON Schema: expected an object"
             yield located("MYP128", fault, schema, hint='write {"type": "object", ...}')
         elif bare := _without_properties(schema.value):
-            fault = f"{subject} are no JSON Schema: {bare!r} is the name of an argument, no keyword"
+            reason = f"{bare!r} is the name of an argument, not a keyword"
+            fault = f"{subject} are not a valid JSON Schema: {reason}"
             hint = 'write {"type": "object", "properties": {...}, "required": [...]}'
             yield located("MYP128", fault, schema, f"/{escape(bare)}", hint=hint)
         elif void := null_in(schema.value):
@@ -91,7 +92,7 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
             exact = all(kind for _, kind in every)
             fix = within(schema, every, "write the types of JSON Schema") if exact else None
             for pointer, kind in wrong:
-                fault = f"{subject} are no JSON Schema: {kind!r} is no type of it"
+                fault = f"{subject} are not a valid JSON Schema: {kind!r} is not one of its types"
                 finding = located("MYP128", fault, schema, pointer, hint=_type_help(kind))
                 yield replace(finding, fix=fix)
         else:
@@ -100,7 +101,7 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
             except SchemaError as error:
                 if error.unchecked:
                     continue
-                fault = f"{subject} are no JSON Schema: {error}"
+                fault = f"{subject} are not a valid JSON Schema: {error}"
                 hint = _help(schema.value, error.pointer)
                 yield located("MYP128", fault, schema, error.pointer, hint=hint)
 

@@ -94,7 +94,7 @@ def read(record: dict[str, Any]) -> Chat:
 
 def _unknown(record: dict[str, Any]) -> str:
     keys = ", ".join(f'"{key}"' for key in list(record)[:12])
-    return f"this is no known shape of a record; its keys are {keys or 'none'}"
+    return f"this is not a known shape of a record; its keys are {keys or 'none'}"
 
 
 def _renaming(record: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ def read(record: Any) -> Chat:
     """Returns a record as a chat. Never raises."""
     reader = Reader()
     if not isinstance(record, list):
-        reader.add("MYP101", "the record is no list of messages", "")
+        reader.add("MYP101", "the record is not a list of messages", "")
         record = []
     elif not record:
         reader.add("MYP104", "the record must be an array of messages that is not empty", "")

@@ -147,8 +147,8 @@ class Objects:
         try:
             self.patience.check_schema(schema)
         except SchemaError as error:
-            message = "this schema was not checked" if error.unchecked else "this is no JSON Schema"
-            self.add("MYP128", f"{message}: {error}", at + error.pointer, keep=True)
+            problem = "schema was not checked" if error.unchecked else "is not a valid JSON Schema"
+            self.add("MYP128", f"this {problem}: {error}", at + error.pointer, keep=True)
 
     def is_object(self, value: Any, at: str, noun: str) -> bool:
         """Returns whether a value is an object; if not, there is a finding."""

@@ -29,9 +29,9 @@ _TOO_LARGE = 10**_DIGITS
 _MAX_POINTER = 4096
 # For faults whose message alone does not show how to mend them.
 HELP = {
-    "MYP001": "mend the line by hand; every line is one JSON object, with nothing before or after "
+    "MYP001": "fix the line by hand; every line is one JSON object, with nothing before or after "
     "it",
-    "MYP004": "keep one of the two; which one is meant only its author knows",
+    "MYP004": "keep one of the two; only the author can tell which was meant",
     "MYP005": "write a number that JSON has, or null",
     "MYP008": "make the value flatter, or write the deep part as text",
     "MYP006": "the character was cut in two: write it whole, or leave the half out",
@@ -180,7 +180,7 @@ def faults(value: Any) -> Iterator[Fault]:
                 key = item.duplicate  # type: ignore[attr-defined]
                 yield Fault(
                     "MYP004",
-                    f"key {key!r} stands twice; only the last value would be read",
+                    f"duplicate key {key!r}; only the last value would be read",
                     pointer=pointer_to((node, key)),
                 )
             for key in item if not _ascii(item) else ():
@@ -214,7 +214,7 @@ def faults(value: Any) -> Iterator[Fault]:
                 number = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
                 yield Fault(
                     "MYP005",
-                    f"{number} is no JSON number (or one too large to read)",
+                    f"{number} is not a JSON number (or one too large to read)",
                     pointer=pointer_to(node),
                 )
         elif isinstance(item, int):
@@ -226,7 +226,7 @@ def faults(value: Any) -> Iterator[Fault]:
                 )
         elif item is not None:
             yield Fault(
-                "MYP104", f"{type(item).__name__} is no JSON value", pointer=pointer_to(node)
+                "MYP104", f"{type(item).__name__} is not a JSON value", pointer=pointer_to(node)
             )
 
 

@@ -44,7 +44,7 @@ _ESCAPE = re.compile(r"\\\\|\\u(00(?!22|5c)[2-7][0-9a-f])")
 STRING = frozenset({"string"})
 KINDS = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
 _PYTHON = {"True": True, "False": False, "None": None}  # as official templates write values
-_UNSAYABLE = "take it out, or write it differently: no escape can say it here"
+_UNSAYABLE = "remove it, or write it differently: no escape can say it here"
 _PARTS = 200  # of a schema, references followed
 
 # The types that each argument of each tool may have.

@@ -296,10 +296,10 @@ class _Reader(Scanner):
             schema = self.schema()
             self.take(",")
             if name in fields:
-                raise DefinitionsError(f"the property {name!r} stands twice", start)
+                raise DefinitionsError(f"the property {name!r} occurs twice", start)
             if description is not None:
                 if not isinstance(schema, dict):
-                    raise DefinitionsError("a description of what is no object", start)
+                    raise DefinitionsError("a description of what is not an object", start)
                 schema = schema | {"description": description}
             fields[name] = schema
             required += [] if optional else [name]

@@ -27,6 +27,6 @@ def truncated_tag(context: Context) -> Iterator[Finding]:
                 text,
                 run.event.at.pointer,
                 (base + start, base + end),
-                help=f"write `{tag}` where the block ends, or take it out",
+                help=f"write `{tag}` where the block ends, or remove it",
             )
             piece = fragment(run.event.text, context.inner_tags, end)

@@ -75,7 +75,7 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
     if other is not None:
         event, actual = other
         message = f"the text and the tag beside it would be read as {actual.text[:60]!r}"
-        hint = "content must not spell tags: take it out, or write it differently"
+        hint = "content must not spell tags: remove it, or write it differently"
         yield Finding("MYP301", message, event.at.pointer, event.at.span, help=hint)
 
 
@@ -117,7 +117,7 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
             code = "MYP301"
             message = f"`{written}` in the content of `{table.openers[run.inside].shown}`"
             hint, expected = (
-                "content must not spell tags: take it out, or write it differently",
+                "content must not spell tags: remove it, or write it differently",
                 frozenset(),
             )
         yield Finding(code, message, at.pointer, at.span, table.describe(expected), hint)
@@ -188,13 +188,13 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
         miss = near_miss(run.event.text, context.table)
         while miss is not None:
             span = _span(run, miss.start, miss.end)
-            message = f"`{miss.text}` is no tag; did you mean `{miss.tag}`?"
+            message = f"`{miss.text}` is not a tag; did you mean `{miss.tag}`?"
             yield Finding(
                 "MYP303",
                 message,
                 run.event.at.pointer,
                 span,
-                help="correct the spelling, or take it out",
+                help="correct the spelling, or remove it",
             )
             miss = near_miss(run.event.text, context.table, miss.end)
 

@@ -74,6 +74,6 @@ def read_added(rows: Iterable[dict[str, Any]]) -> Added:
         if around:
             message = f"its added token {content!r} is text with {around[0]}"
             raise ValueError(f"{message}, which is not read; only text that is found anywhere is")
-        unfit[content] = "is no special token in it, so text becomes it; make it special"
+        unfit[content] = "is not a special token in it, so text becomes it; make it special"
         (then if row.get("normalized", True) else first)[content] = i
     return Added(special, (first, then), unfit)

@@ -66,7 +66,7 @@ def _parse(data: bytes, path: str) -> Vocabulary:
     if data.lstrip()[:1] != b"{":
         if b"\0" in data[:1000]:
             raise VocabularyError(
-                f"{path}: is no text; SentencePiece's models are not read; {_EXPECTED}"
+                f"{path}: is not text; SentencePiece's models are not read; {_EXPECTED}"
             )
         return from_ranks(data, path)
     try:

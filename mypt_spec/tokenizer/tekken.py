@@ -43,4 +43,4 @@ def from_tekken(content: dict[str, Any], path: str) -> Vocabulary:
         special |= {f"<SPECIAL_{i}>": i for i in sorted({*range(count)} - {*special.values()})}
         return from_tokens(ranks, special, (str(config["pattern"]),))
     except (KeyError, TypeError, ValueError) as error:
-        raise VocabularyError(f"{path}: is no whole tekken.json: {error!r}") from None
+        raise VocabularyError(f"{path}: is not a complete tekken.json: {error!r}") from None

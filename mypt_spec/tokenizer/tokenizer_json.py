@@ -54,7 +54,7 @@ def from_tokenizer_json(content: dict[str, Any], path: str) -> Vocabulary:
         vocabulary = from_tokens(ranks, added.special, added.cutting(patterns))
         _try(content, vocabulary, [*added.texts])
     except (KeyError, TypeError, AttributeError) as error:
-        raise VocabularyError(f"{path}: is no whole tokenizer.json: {error!r}") from None
+        raise VocabularyError(f"{path}: is not a complete tokenizer.json: {error!r}") from None
     except ValueError as error:
         raise VocabularyError(f"{path}: {error}") from None
     composed = bool(_steps(content.get("normalizer"), "normalizers"))

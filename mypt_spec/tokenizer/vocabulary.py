@@ -137,7 +137,7 @@ def from_json_file(data: bytes, content: dict[str, Any], path: str) -> Vocabular
             ranks, {str(tag): int(i) for tag, i in content["special"].items()}, patterns
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise VocabularyError(f"{path}: is no whole vocabulary: {error!r}") from None
+        raise VocabularyError(f"{path}: is not a complete vocabulary: {error!r}") from None
     if again.data != data:
         raise VocabularyError(f"{path}: was altered; name the vocabulary that it was made from")
     return again
@@ -188,7 +188,7 @@ def _ranks(data: bytes, path: str) -> dict[bytes, int]:
             message = (
                 f"rank {rank} stands where {len(out)} is expected"
                 if token and token not in out
-                else "the token is empty, or stands twice"
+                else "the token is empty, or occurs twice"
             )
             raise VocabularyError(
                 f"{path}:{number}: {message}; ranks count from 0, in order, and every token has one"

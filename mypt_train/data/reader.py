@@ -405,6 +405,6 @@ def _saved(path: Path, dtype: np.dtype[np.void], count: int) -> Any:
     # Versions of numpy pad the header with more or fewer spaces.
     if data[:8] + data[10:].strip() != header.getvalue()[:8] + header.getvalue()[10:].strip():
         raise ShardError(
-            f"{path}: is no array of {count} entries of {dtype}; prepare the data again"
+            f"{path}: is not an array of {count} entries of {dtype}; prepare the data again"
         )
     return _mapped(path, dtype, count, 10 + length)

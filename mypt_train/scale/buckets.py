@@ -164,7 +164,7 @@ class Part:
         _, size, parts = _HEAD.unpack(head)
         places = read(_HEAD.size + 8 * number, 16)
         if size != dtype.itemsize or number >= parts or len(places) != 16:
-            raise ValueError(f"is no whole {kind}")
+            raise ValueError(f"is not a complete {kind}")
         begin, end = struct.unpack("<QQ", places)
         start = _HEAD.size + 8 * (parts + 1) + size * begin
         return Part(read, dtype, start, end - begin, parts)

@@ -118,9 +118,9 @@ def indivisible(plan: Plan, size: int) -> list[str]:
 
 
 _INDIVISIBLE = {
-    "gz": "gzip is read from its beginning, so {}; to cut it, pack it anew: zcat OLD | bgzip > NEW",
-    "zst": "has one frame of zstandard, so {}; to cut it, pack it anew: zstdcat OLD | pzstd > NEW",
-    "": "is no JSONL, so {}; to cut it, write a record on each line",
+    "gz": "gzip is read from its beginning, so {}; to cut it, repack it: zcat OLD | bgzip > NEW",
+    "zst": "has one frame of zstandard, so {}; to cut it, repack it: zstdcat OLD | pzstd > NEW",
+    "": "is not JSONL, so {}; to cut it, write a record on each line",
     "store": "cannot be cut where it is, so {}; put several smaller objects there, or zstandard "
     "in its seekable format",
 }

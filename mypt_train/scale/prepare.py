@@ -87,11 +87,11 @@ def prepare(
     except ChangedError as error:
         raise PrepareError(
             f"an input has changed while it was read ({error.args[0]}); delete the output and "
-            "begin anew"
+            "start over"
         ) from None
     except StoreError as error:
         if error.kind in ("changed", "missing"):
-            raise PrepareError(f"{error}; delete the output and begin anew") from None
+            raise PrepareError(f"{error}; delete the output and start over") from None
         raise PrepareError(f"{error}, then use --resume") from None
     except (UsageError, VocabularyError) as error:
         raise PrepareError(str(error)) from None
@@ -127,7 +127,7 @@ def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:
                 f"{out}: an earlier run stopped here; go on with --resume, or delete {folder}"
             )
         if there.exists() and (other := _difference(there.read_bytes(), content)):
-            raise PrepareError(f"{out}: the earlier run had {other}; delete {folder} to begin anew")
+            raise PrepareError(f"{out}: the earlier run had {other}; delete {folder} to start over")
     elif out.exists() and any(p.name != REJECTS for p in out.iterdir()):
         if resume and (out / MANIFEST).exists():
             raise PrepareError(f"{out}: is complete, there is nothing to resume")
@@ -216,7 +216,7 @@ def _run(
             yield futures[future]
     except BrokenProcessPool:
         raise PrepareError(
-            "a worker process was killed, perhaps for want of memory; go on with --resume --jobs 1"
+            "a worker process was killed, possibly out of memory; go on with --resume --jobs 1"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -162,7 +162,7 @@ def named_tags(dialect: Dialect, words: Mapping[str, str]) -> dict[int, list[int
     for tag, word in words.items():
         if tag not in tokenizer.special:
             raise ConfigError(
-                f"train.tag_words: {tag!r} is no tag of {dialect.name}; tags are "
+                f"train.tag_words: {tag!r} is not a tag of {dialect.name}; tags are "
                 f"{', '.join(tokenizer.special)}"
             )
         ids = tokenizer.encode(word)

@@ -49,7 +49,7 @@ _FORMATS = frozenset(
     }
 )  # fmt: skip
 _MOST_NESTED = 200
-_STRICT = "{} would be read as nothing; take it out, or read this without strict"
+_STRICT = "{} would be read as nothing; remove it, or read this without strict"
 
 
 class SchemaWarning(UserWarning):
@@ -180,7 +180,7 @@ class _Reader:
                 raise self.fault(at, "expected a type, or a list of different ones")
             for kind in kinds:
                 if kind not in TYPES:
-                    raise self.fault(at, f"{kind!r} is no type; known are {', '.join(TYPES)}")
+                    raise self.fault(at, f"{kind!r} is not a type; known are {', '.join(TYPES)}")
         elif word in _MANY:
             raise self.fault(at, f"expected a list of schemas, got {_kind(value)}")
         elif word == "$ref" and not isinstance(value, str):
@@ -200,7 +200,7 @@ class _Reader:
         try:
             json.dumps(values, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
-            raise self.fault(f"{at}/{word}", f"a value is no JSON value: {error}") from None
+            raise self.fault(f"{at}/{word}", f"a value is not a JSON value: {error}") from None
         beside = {w: v for w, v in schema.items() if w != word and w not in _NAMED[:2]}
         fit = [v for v in values if not beside or self.fits(v, beside, at)]
         if not fit:

@@ -147,7 +147,7 @@ def _ids(groups: list[list[Call]]) -> Iterator[Finding]:
             if call.get("id") in call_ids:
                 yield Finding(
                     "MYP351",
-                    f"the id {call['id']!r} stands twice in one message",
+                    f"the id {call['id']!r} occurs twice in one message",
                     *_inside(place, "/id"),
                     help="give each call its own id",
                 )

@@ -126,11 +126,11 @@ def read(path: Path) -> dict[str, Any]:
         or manifest.get("version") not in versions
     ):
         expected = " or ".join(map(str, versions))
-        raise ValueError(f"is no manifest of schema {SCHEMA}, version {expected}")
+        raise ValueError(f"is not a manifest of schema {SCHEMA}, version {expected}")
     try:
         convert(manifest, Manifest)
     except ValidationError as error:
-        raise ValueError(f"is no whole manifest: {error}") from None
+        raise ValueError(f"is not a complete manifest: {error}") from None
     if VERSIONS[manifest["dtype"]] != manifest["version"]:
         raise ValueError(
             f"has ids of type {manifest['dtype']} in version {manifest['version']}, expected "

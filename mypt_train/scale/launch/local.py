@@ -57,7 +57,7 @@ class Local:
         error = future.exception()
         if isinstance(error, BrokenProcessPool):
             pool.shutdown()
-            return Ended(unit, error="its process was killed, perhaps for want of memory")
+            return Ended(unit, error="its process was killed, possibly out of memory")
         self._free.append(pool)
         if error is not None:
             return Ended(unit, error=f"{type(error).__name__}: {error}")

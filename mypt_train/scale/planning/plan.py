@@ -236,12 +236,12 @@ def parsed(content: bytes, name: str) -> Plan:
         value = msgspec.json.decode(content)
     except (ValueError, RecursionError):
         raise PlanError(
-            f"{name}: is no plan; name the {PLAN} that mypt-prepare plan wrote"
+            f"{name}: is not a plan; name the {PLAN} that mypt-prepare plan wrote"
         ) from None
     if not isinstance(value, dict) or value.get("schema") != SCHEMA:
         schema = value.get("schema") if isinstance(value, dict) else None
         raise PlanError(
-            f"{name}: is no plan of schema {SCHEMA}, but {schema or 'something else'}; {again}"
+            f"{name}: is not a plan of schema {SCHEMA}, but {schema or 'something else'}; {again}"
         )
     sha256 = value.pop("sha256", "")
     if value.get("version") != mypt_spec.__version__:
@@ -269,7 +269,7 @@ def parsed(content: bytes, name: str) -> Plan:
             sha256,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise PlanError(f"{name}: is no whole plan ({error}); {again}") from None
+        raise PlanError(f"{name}: is not a complete plan ({error}); {again}") from None
 
 
 def refuse(plan: Plan, name: str) -> None:

@@ -185,7 +185,7 @@ def test_exit_status(lint: Linter) -> None:
         ("-o none/x x.jsonl", "cannot be written"),
         ("--baseline none x.jsonl", "none"),
         ("--prune-baseline x.jsonl", "--prune-baseline needs --baseline FILE"),
-        ("--write-baseline x.jsonl --fix x.jsonl", "--write-baseline stands alone"),
+        ("--write-baseline x.jsonl --fix x.jsonl", "--write-baseline cannot be combined"),
         ("--write-baseline x.jsonl/y x.jsonl", "x.jsonl/y"),
         ("--kind text --baseline x.jsonl x.jsonl", "a baseline knows records"),
         ("--watch -", "--watch only looks"),

@@ -93,7 +93,7 @@ def test_one_wording_for_the_dialect() -> None:
         for action in made._actions
         if "--dialect" in action.option_strings
     }
-    words = "the format, a folder of your own, or auto to find out (default: "
+    words = "the format, a folder of your own, or auto to detect it (default: "
     own = wording.pop("mypt-synth")  # has a curriculum for two formats only
     assert own == "the format: mypt or mypt-3b (default: mypt)"
     assert all(text.startswith(words) for text in wording.values()), wording

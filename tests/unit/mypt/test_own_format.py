@@ -122,7 +122,7 @@ TOKENS, GRAMMAR, VECTORS = "tokens.toml", "my_format.lark", "vectors.json"
         (TOKENS, "layouts =", "first_special_id = 100\nlayouts =", "load", "must be at least 50257"),
         (TOKENS, "layouts =", 'base_vocabulary = "llama"\nlayouts =', "load", "[vocabulary] says another, not 'llama'"),
         (TOKENS, 'opener = "user"', 'opener = "me"', "load", "opens: 'me'; blocks are"),
-        (GRAMMAR, "turn: user", "turn ::= user", "load", "no Lark grammar: Expecting"),
+        (GRAMMAR, "turn: user", "turn ::= user", "load", "not a valid Lark grammar: Expecting"),
         (GRAMMAR, "turn: user", "turn: user?", "vectors", "has other findings than ['MYP219']"),
         ("records.toml", '"think", "content"', '"content"', "vectors", "has other findings than []"),
         (VECTORS, "<|/think|>4", "<|/think|>5", "vectors", "is written as"),

@@ -63,7 +63,7 @@ def test_settings_run_no_code(here: Path, capsys: pytest.CaptureFixture[str]) ->
     ("given", "said"),
     [
         ("my_toy", "a folder of your own has a slash: ./my_toy"),
-        ("./nothing", "nothing: is no folder"),
+        ("./nothing", "nothing: is not a folder"),
         ("./unread", "nothing says how to read records: add records.toml"),
     ],
 )
@@ -152,7 +152,7 @@ def test_conversion_says_that_it_knows_no_such_records(
     assert convert(["good.jsonl", "--from", "./my_toy", "--to", "mypt", "-o", "x.jsonl"]) == 2
     assert "./my_toy: no role of its records is user and assistant" in capsys.readouterr().err
     assert convert(["good.jsonl", "--from", "./none", "--to", "mypt", "-o", "x.jsonl"]) == 2
-    assert "none: is no folder" in capsys.readouterr().err
+    assert "none: is not a folder" in capsys.readouterr().err
 
 
 def test_records_of_a_folder_are_converted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,10 +98,10 @@ def test_a_layout_waits_for_the_byte_that_decides() -> None:
         (b'[{"a": 1},\n]', "a comma before the end of the array", 2, 1, 1),
         (b'[{"a": 1},,{"b": 2}]', "a comma without a record before it", 1, 11, 2),
         (b'[{"a": 1}\n {"b": 2}]', "no comma between records 1 and 2", 2, 2, 2),
-        ('[{"ü": 1} what {"b": 2}]'.encode(), "'what' after record 1 is no part", 1, 11, 2),
+        ('[{"ü": 1} what {"b": 2}]'.encode(), "'what' after record 1 is not part", 1, 11, 2),
         (b'[{"a": 1}]\n[{"b": 2}]\n[{"c": 3}]', "and another begins", 2, 1, 3),
         (b'[{"a": 1}]\n{"b": 2}\n{"c": 3}', "ended, and more records follow", 2, 1, 3),
-        (b'[{"a": 1}] the end', "'the end' after record 1 is no part", 1, 12, 1),
+        (b'[{"a": 1}] the end', "'the end' after record 1 is not part", 1, 12, 1),
         (b'\xef\xbb\xbf[{"a": 1}]', "byte order mark", 1, 1, 1),
     ],
 )

@@ -150,7 +150,7 @@ def test_what_cannot_be_continued_is_said(tmp_path: Path) -> None:
     chat.turn("Stays")
     for place, says in (
         (path, "it has no conversation of a chat"), (f"{path}:1", ':1: this record has no "_transcript"'),
-        (f"{path}:2", ":2: this is no JSON"), (f"{path}:9", "it has no line 9"), (tmp_path / "none", "No such file"),
+        (f"{path}:2", ":2: this is not valid JSON"), (f"{path}:9", "it has no line 9"), (tmp_path / "none", "No such file"),
         (tmp_path / "praxis", "belongs to another grammar"), ("", "takes the name of a file"),
     ):  # fmt: skip
         commands.run(chat, f"/load {place}")

@@ -129,7 +129,7 @@ class Uncounted:
 
 
 def test_a_source_says_how_many_ids_it_has() -> None:
-    with pytest.raises(TypeError, match="Uncounted is no source of ids: it lacks held"):
+    with pytest.raises(TypeError, match="Uncounted is not a source of ids: it lacks held"):
         Controller(Uncounted(Script([])))  # type: ignore[arg-type]
 
 

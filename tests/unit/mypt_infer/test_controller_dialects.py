@@ -321,10 +321,10 @@ def test_a_session_of_usf_omega_goes_on() -> None:
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        (asks(call(1, 1), call(1, 2)), "the id 'c1' stands twice"),
+        (asks(call(1, 1), call(1, 2)), "the id 'c1' occurs twice"),
         (asks(call(1, 1), call(None, 2)), "a call beside others has no id"),
         (asks(call(None, 1)).removesuffix("<end>\n") + asks(call(None, 2)), "two calls have no id"),
-        (asks(call(1, 1)).removesuffix("<end>\n") + asks(call(1, 2)), "the id 'c1' stands twice"),
+        (asks(call(1, 1)).removesuffix("<end>\n") + asks(call(1, 2)), "the id 'c1' occurs twice"),
         ("<tool_calls_start>[{}]<tool_calls_end>", "expected"),
     ],
 )

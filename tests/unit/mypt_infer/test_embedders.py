@@ -86,7 +86,7 @@ def test_a_service_finds_by_meaning(
     [
         ((500, b"model\nnot loaded"), "answered 500 Internal Server Error: model not loaded"),
         ((302, b""), "answered 302"),
-        ((200, b"<html>"), "its answer is no JSON"),
+        ((200, b"<html>"), "its answer is not valid JSON"),
         ((200, []), 'expected {"data"'),
         ((200, {"data": []}), "one embedding for each of 1 texts"),
         ((200, {"data": [{"index": 5, "embedding": [1]}]}), "one embedding for each of 1 texts"),

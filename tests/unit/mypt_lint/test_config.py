@@ -145,7 +145,7 @@ WRONG = {
     '[files."*.jsonl"]\nfail-on = "error"': 'files "*.jsonl": no setting is called "fail-on"',
     "tools = 3": "tools must be a list of names",
     "[tools.t]\nargument = {}": 'tool t: no setting is called "argument"; did you mean "arguments"?',
-    '[tools.t]\narguments = {type = "objekt"}': "arguments is no JSON Schema",
+    '[tools.t]\narguments = {type = "objekt"}': "arguments is not a valid JSON Schema",
     '[tools.t]\narguments = "none.json"': "names the file 'none.json': cannot read ",
     "x = [": "not TOML",
     f"x = {'[' * 10_000}": "mypt-lint.toml: not TOML: ",

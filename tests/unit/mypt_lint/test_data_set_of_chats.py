@@ -28,7 +28,7 @@ def calling(ident: str, query: str = "x") -> Record:
 
 LONGER = build.chat(*chat()["messages"], user("And you?"))
 PAIR = {"prompt": "Hi", "chosen": "Hello.", "rejected": "No."}
-SAME = "MYP601", "the same episode stands at chats.json:1"
+SAME = "MYP601", "the same episode is at chats.json:1"
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_copies_are_found_in_an_array(lint: Linter) -> None:
     assert [(f["record"], f["code"]) for f in findings] == [
         (2, "MYP208"), (2, "MYP301"), (3, "MYP601"),
     ]  # fmt: skip
-    assert findings[2]["message"].endswith("stands at compact.json:1")
+    assert findings[2]["message"].endswith("is at compact.json:1")
 
 
 def test_fixes_of_an_array_go_to_a_file_of_jsonl(capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,7 +160,7 @@ from tests.support.checked import check_bytes
 def check(path):
     checker = Checker(mypt_spec.dialect("mypt"))
     for chunk in check_sources(checker, expand([path]), "record", jobs=int(sys.argv[3])):
-        assert not chunk.found
+        assert not chunk.findings
 """
 
 

@@ -90,7 +90,7 @@ def test_bad_input(
 def test_other_faults(s3: str, capsys: pytest.CaptureFixture[str]) -> None:
     for path, why in (
         ("s3://none-such/a.jsonl", "there is no such bucket"),
-        ("ftp://host/a.jsonl", "ftp:// is no store that is known"),
+        ("ftp://host/a.jsonl", "ftp:// is not a supported store"),
         ("s3://me:hunter2@host/a.jsonl", "s3://***@host/a.jsonl: holds a user"),
     ):
         assert cli.main([path]) == 2

@@ -115,5 +115,5 @@ def test_a_tag_that_is_text_is_refused(tmp_path: Path) -> None:
     table = tmp_path / "own" / "tokens.toml"
     table.write_text(table.read_text().replace("<|end|>", "END:"))
     folder = saved(tmp_path, "qwen", [("END:", {})])
-    with pytest.raises(VocabularyError, match="the tag 'END:' is no special token in it"):
+    with pytest.raises(VocabularyError, match="the tag 'END:' is not a special token in it"):
         mypt_spec.dialect(tmp_path / "own", vocabulary=folder)

@@ -89,7 +89,7 @@ def test_the_time_of_all_schemas_is_not_said_of_one(monkeypatch: pytest.MonkeyPa
 
 def test_a_schema_that_is_wrong_is_called_wrong() -> None:
     (finding,) = findings(chat(USER, ANSWER, response_schema={"type": "dict"}))
-    assert finding[1].startswith("this is no JSON Schema: 'dict' is not valid")
+    assert finding[1].startswith("this is not a valid JSON Schema: 'dict' is not valid")
 
 
 def test_settings_say_the_same(tmp_path: Any) -> None:

@@ -184,7 +184,7 @@ def test_a_copy_never_brings_code(tmp_path: Path) -> None:
         ("tokens.toml", f"x = {'[' * 10_000}", "not TOML"),
         ("records.toml", f"x = {'[' * 10_000}", "not TOML"),
         ("toy.lark", b"//" + bytes(17 << 20), "must be a regular file of at most 16,777,216 bytes"),
-        ("", None, "is no folder"),
+        ("", None, "is not a folder"),
         ("tokens.toml", NAMED_MYPT, "'mypt' is the name of a dialect of mypt-tags"),
     ],
 )

@@ -42,7 +42,7 @@ from tests.support.checked import check_bytes, check_generation, check_text
 ROOT = Path(__file__).parent.parent.parent.parent
 SECTIONS = ["What it finds", "Why it matters", "Bad", "Good", "Spec"]
 WITHOUT_EXAMPLES = {
-    "MYP003": "half a compressed file is no text that a page can show",
+    "MYP003": "half a compressed file is not text that a page can show",
     "MYP007": "a line of more than 8 MiB does not fit on a page",
     "MYP902": "more than a hundred findings on one line do not fit on a page",
     **dict.fromkeys([f"MYP50{n}" for n in range(5, 9)], "a prepared folder does not fit on a page"),

@@ -146,7 +146,7 @@ def test_a_text_that_the_library_would_compose_is_found(tmp_path: Path) -> None:
         ({"added_tokens": [{"id": 420, "content": "  ", "special": True}]}, r"character \d+ .*; its special token '  '"),
         ({"added_tokens": [{"id": 999, "content": "<a>"}]}, "'<a>' has id 999, the library gives it 420"),
         ({"added_tokens": [{"id": 30, "content": "<a>"}]}, "one id to two tokens <a>"),
-        ({"added_tokens": [{"content": "<a>"}]}, "no whole tokenizer.json: KeyError"),
+        ({"added_tokens": [{"content": "<a>"}]}, "not a complete tokenizer.json: KeyError"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_reproduced(tmp_path: Path, change: dict[str, Any], says: str) -> None:
@@ -168,7 +168,7 @@ def test_what_cannot_be_reproduced(tmp_path: Path, change: dict[str, Any], says:
         ("byte_fallback", True, "byte_fallback = True"),
         ("dropout", 0.5, "dropout = 0.5"),
         ("end_of_word_suffix", "</w>", "end_of_word_suffix"),
-        ("merges", None, "no whole tokenizer.json"),
+        ("merges", None, "not a complete tokenizer.json"),
         ("merges", [["a", "no such token"]], "the library tokenizers cannot read it"),
         ("vocab", {}, "has no token for the byte 0x00|cannot read it"),
     ],
@@ -247,9 +247,9 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         ("x.json", b"[" * 9 + b"{", "expected lines of a token"),
         ("x.json", b'{"a": 1}', "is a JSON object of 'a'; expected a file of ranks"),
         ("x.model", b"\x0a\x0b\0\0", "SentencePiece's models are not read"),
-        ("tekken.json", b'{"config": {}, "vocab": []}', "no whole tekken.json: KeyError"),
+        ("tekken.json", b'{"config": {}, "vocab": []}', "not a complete tekken.json: KeyError"),
         (JSON_FILE, b'{"mypt_vocabulary": 2}', "is of version 2, expected 1"),
-        (JSON_FILE, b'{"mypt_vocabulary": 1, "tokens": 3}', "is no whole vocabulary"),
+        (JSON_FILE, b'{"mypt_vocabulary": 1, "tokens": 3}', "is not a complete vocabulary"),
     ],
 )
 def test_files_that_are_none(tmp_path: Path, name: str, data: bytes, says: str) -> None:

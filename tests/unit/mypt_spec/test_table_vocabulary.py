@@ -153,13 +153,13 @@ def test_a_folder_is_checked(tmp_path: Path) -> None:
     results = {result.name: result for result in check(here)}
     assert results["text"].fine
     assert results["ids"].fine is None
-    assert "names no file" in results["ids"].said
+    assert "names no file" in results["ids"].detail
     tokens = here / "tokens.toml"
     named = tokens.read_text(encoding="utf-8").replace('"tekken"', '"tekken"\nfile = "t.json"')
     tokens.write_text(named, encoding="utf-8")
     (only,) = check(here)
     assert only.fine is False
-    assert "t.json: cannot be read" in only.said
+    assert "t.json: cannot be read" in only.detail
     (here / "t.json").write_bytes(tekken().read_bytes())
     results = {result.name: result for result in check(here)}
     assert results["ids"].fine

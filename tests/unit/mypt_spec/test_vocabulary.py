@@ -84,7 +84,7 @@ def test_sizes_that_cannot_be_learnt(size: int, says: str) -> None:
         (b"", "has no token for the byte 0x00"),
         (BYTES.replace(b"AA== 0\n", b""), "rank 1 stands where 0 is expected"),
         (BYTES + b"YWI= 257\n", ":257: rank 257 stands where 256"),
-        (BYTES + b"YQ== 256\n", ":257: the token is empty, or stands twice"),
+        (BYTES + b"YQ== 256\n", ":257: the token is empty, or occurs twice"),
         (BYTES + b"YWI=\n", ":257: expected lines"),
         (BYTES + b"Y?I= 256\n", ":257: expected lines"),
         (BYTES + b"YWI= x\n", ":257: expected lines"),

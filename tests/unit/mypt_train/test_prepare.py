@@ -497,8 +497,8 @@ def test_the_reader_refuses_what_is_wrong(tmp_path: Path) -> None:
     shard.write_bytes(data)
     for change, message in [
         ({"spec_fingerprint": "0" * 64}, "another grammar"),
-        ({"version": 3}, "is no manifest of schema"),
-        ({"version": []}, "is no manifest of schema"),
+        ({"version": 3}, "is not a manifest of schema"),
+        ({"version": []}, "is not a manifest of schema"),
         ({"version": 2}, "has ids of type uint16 in version 2, expected version 1"),
         ({"version": 2, "dtype": "uint32"}, "dtype is uint32, mypt has uint16"),
     ]:

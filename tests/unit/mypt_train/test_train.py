@@ -207,7 +207,7 @@ def test_beginning_from_a_model(run: Path, sft: Path, tmp_path: Path) -> None:
         mean = base[name][tokenizer.encode(word)].mean(0)
         assert_close(embedding[tokenizer.special[tag]], mean, terms=4)
     assert log(tmp_path / "r")[0]["fresh_ids"] == tokenizer.vocab_size - SIZE
-    with pytest.raises(ConfigError, match=r"'<user>' is no tag of mypt"):
+    with pytest.raises(ConfigError, match=r"'<user>' is not a tag of mypt"):
         train(sft, config(tag_words={"<user>": "x"}), tmp_path / "x")
     wide = {"model": SHAPE | {"hidden_size": 32}, "train": {"steps": 1}}
     with pytest.raises(CheckpointError, match="hidden_size is 16, the config has 32"):

@@ -199,7 +199,10 @@ def test_faults_of_a_bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for path, why in (
         (f"{s3}x/a", "there is no such bucket"),
         (f"{s3}/a", "there is no such object"),
-        ("ftp://h/a", r"ftp:// is no store .* name s3://, gs://, az://, http://, https:// or"),
+        (
+            "ftp://h/a",
+            r"ftp:// is not a supported store.* use s3://, gs://, az://, http://, https:// or",
+        ),
         ("s3:///a", "names no bucket"),
         ("s3://b*/a", "name the bucket whole"),
     ):

@@ -101,7 +101,7 @@ def test_a_thought_that_is_open_is_finished() -> None:
 
 @pytest.mark.parametrize(
     ("forbidden_blocks", "says"),
-    [(["thought"], "'thought', which is no block of mypt: system, user, assistant"), ("think", "a list of kinds"), (["assistant"], "no turn can be ended without assistant")],
+    [(["thought"], "'thought', which is not a block of mypt: system, user, assistant"), ("think", "a list of kinds"), (["assistant"], "no turn can be ended without assistant")],
 )  # fmt: skip
 def test_what_cannot_be_forbidden(forbidden_blocks: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):

@@ -307,7 +307,7 @@ def test_an_answer_may_be_bound(
     for option, why in (
         (["--response-regex", "a("], "the regex of the response: invalid regex"),
         (["--response-schema", lark], "is not JSON"),
-        (["--response-schema", write(tmp_path / "t.json", {"type": "x"})], "'x' is no type"),
+        (["--response-schema", write(tmp_path / "t.json", {"type": "x"})], "'x' is not a type"),
     ):
         assert run(folder, path, *limits, *option) == 2
         assert why in capsys.readouterr().err

@@ -110,7 +110,7 @@ def test_the_client_raises_what_is_wrong(server: Running) -> None:
 
 
 @pytest.mark.parametrize(("sent", "status", "words"), [
-    (b"{", 400, "no JSON"),
+    (b"{", 400, "not valid JSON"),
     (b'{"model": "tiny", "model": "tiny"}', 400, "model"),
     (b"[1]", 400, "JSON object"),
     (b"\xff", 400, "UTF-8"),

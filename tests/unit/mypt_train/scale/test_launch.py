@@ -59,7 +59,7 @@ def test_processes_end_at_once_and_say_nothing(capfd: pytest.CaptureFixture[str]
 
 
 def test_ray_runs_units_and_outlives_a_kill(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="ray is no part of the test extra: nox -s scale")
+    pytest.importorskip("ray", reason="ray is not part of the test extra: nox -s scale")
     with Ray(partial(touch, tmp_path, frozenset([1])), 2) as engine:
         ended = list(attempts(range(6), engine))
     _check(ended, tmp_path)

@@ -258,7 +258,7 @@ def test_a_folder_whose_name_is_too_long(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_ray_writes_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="ray is no part of the test extra: nox -s scale")
+    pytest.importorskip("ray", reason="ray is not part of the test extra: nox -s scale")
     paths = everything(tmp_path)
     assert written(tmp_path, paths, "--launcher=ray", "-j2") == written(tmp_path, paths)
 

@@ -118,7 +118,7 @@ def test_a_plan_is_read_back(tmp_path: Path) -> None:
         ({"options": {"dialect": "mypt", "shuffle": 1}, "sha256": None}, "not know: shuffle"),
         ({"fingerprint": "0" * 64, "sha256": None}, "another grammar of mypt"),
         ({"vocabulary": {"a": "b"}, "sha256": None}, "another vocabulary"),
-        ({"units": [[[0]]], "sha256": None}, "is no whole plan"),
+        ({"units": [[[0]]], "sha256": None}, "is not a complete plan"),
     ],
 )
 def test_a_plan_that_cannot_be_followed(change: dict[str, Any], says: str, tmp_path: Path) -> None:

@@ -78,12 +78,15 @@ def test_from_a_plan_to_a_data_set(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["run", "--plan", "sft", "--units", "0,7"], "unit 7: the plan has units 0 to 0"),
         (["run", "--plan", "sft", "--units", "3-1"], "'3-1' ends before it begins"),
-        (["run", "--plan", "sft", "--units", "all"], "'all' are no units; expected 7, 0-99"),
+        (
+            ["run", "--plan", "sft", "--units", "all"],
+            "'all' are not units; expected 7, 0-99",
+        ),
         (["resume", "--plan", "sft", "--jobs", "0"], "--jobs: 0 is not a positive number"),
         (["status", "--plan", "a.json"], "a.json: there is no plan; name the folder or the"),
         (["status", "--plan", "none"], "none/plan.json: there is no plan; name the folder or the"),
         (["status", "--plan", "a.jsonl"], "a.jsonl"),
-        (["plan", "a.jsonl", "--out", "x", "--unit-size", "large"], "'large' is no size"),
+        (["plan", "a.jsonl", "--out", "x", "--unit-size", "large"], "'large' is not a size"),
         (
             ["commit", "--plan", "sft", "--max-failed-units", "-1"],
             "--max-failed-units: -1 is below",
@@ -142,7 +145,7 @@ def test_what_cannot_be_cut_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", *words]) == 0
     gz, array = capsys.readouterr().err.splitlines()
     assert "b.jsonl.gz: gzip is read from its beginning, so it is one unit; to cut it" in gz
-    assert "c.json: is no JSONL, so it is one unit" in array
+    assert "c.json: is not JSONL, so it is one unit" in array
 
 
 def test_a_sample_with_rejects_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,4 +283,4 @@ def test_a_damaged_object_of_an_unfinished_plan_is_named(
 def test_a_plan_that_nests_too_deep_is_no_plan(capsys: pytest.CaptureFixture[str]) -> None:
     Path("plan.json").write_bytes(b"[" * 100_000)
     assert main(["status", "--plan", "plan.json"]) == 2
-    assert "plan.json: is no plan; name the plan.json" in capsys.readouterr().err
+    assert "plan.json: is not a plan; name the plan.json" in capsys.readouterr().err
