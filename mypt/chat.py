@@ -122,12 +122,12 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _session(chosen: argparse.Namespace, transcript: Path | None) -> Session:
-    from mypt_infer.chat.opening import opened
+    from mypt_infer.chat.opening import from_arguments
     from mypt_infer.chat.screen import Screen
     from mypt_infer.chat.session import Session, place
 
-    setup, engine = opened(chosen)
-    screen = Screen(sys.stdout, verbose=chosen.verbose, named=lambda note: place(engine, note))
+    setup, engine = from_arguments(chosen)
+    screen = Screen(sys.stdout, verbose=chosen.verbose, name_of=lambda note: place(engine, note))
     return Session(setup, screen, engine, transcript=transcript)
 
 

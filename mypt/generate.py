@@ -220,9 +220,9 @@ class _Screen:
     def __init__(self, dialect: Dialect) -> None:
         from rich.console import Console
 
-        from mypt_infer.generate.shown import Shown
+        from mypt_infer.generate.shown import TokenText
 
-        self.view = Shown(dialect)
+        self.view = TokenText(dialect)
         self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.fresh = True
 

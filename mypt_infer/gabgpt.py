@@ -36,11 +36,11 @@ def prepare(log: str, message: str, *, think: bool = False) -> str:
             message[:80],
         )
         message = _D.table.literals.sub(lambda m: "\\u003c" + m[0][1:], message)
-    opened = _open_user(log)
-    between = "\n" if message and not opened.endswith(USER) else ""
+    start = _open_user(log)
+    between = "\n" if message and not start.endswith(USER) else ""
     if between:
         _log.warning("the log ends with what the user said: a line end joins the new message to it")
-    return opened + between + message + (THINK if think else ASSISTANT)
+    return start + between + message + (THINK if think else ASSISTANT)
 
 
 def prepare_raw(log: str, *, think: bool = False) -> str:
@@ -56,10 +56,10 @@ def prepare_raw(log: str, *, think: bool = False) -> str:
     pieces = _stripped(log)
     if _inside(pieces) == THINK:
         return "".join(piece for _, piece in pieces) + ASSISTANT
-    opened = _open_user(log)
-    if opened.endswith(USER):
+    start = _open_user(log)
+    if start.endswith(USER):
         _log.warning("the log has no message of the user that is to be answered: it is left empty")
-    return opened + (THINK if think else ASSISTANT)
+    return start + (THINK if think else ASSISTANT)
 
 
 def cleanup(log: str) -> str:
@@ -92,17 +92,17 @@ def reply(
     ('Add.<|assistant|>4', '<|user|>2+2?<|think|>Add.<|assistant|>4<|end|><|user|>')
     """
     prompt = prepare(log, message, think=think)
-    said = _own(generate(prompt))
-    if think and ASSISTANT not in (piece for _, piece in _pieces(said)):
-        said += ASSISTANT
-        said += _own(generate(prompt + said))
-    pieces = _pieces(said)
+    answer = _own_turn(generate(prompt))
+    if think and ASSISTANT not in (piece for _, piece in _pieces(answer)):
+        answer += ASSISTANT
+        answer += _own_turn(generate(prompt + answer))
+    pieces = _pieces(answer)
     while pieces and pieces[-1][0] != TEXT:
         pieces.pop()
-    return "".join(piece for _, piece in pieces), prompt + said + END + USER
+    return "".join(piece for _, piece in pieces), prompt + answer + END + USER
 
 
-def _own(text: str) -> str:
+def _own_turn(text: str) -> str:
     """Returns what a model wrote, up to the end of its turn."""
     out = []
     for _, piece in (pieces := _pieces(text)):

@@ -39,22 +39,22 @@ def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
     fmt = format_of(dialect)
     openers = fmt.dialect.table.openers
     tags = {name for name, t in fmt.dialect.table.terminals.items() if t.opens in fmt.calls}
-    blocks, found, at = Blocks(fmt.dialect.table), None, 0
+    blocks, last_call, at = Blocks(fmt.dialect.table), None, 0
     events = fmt.dialect.lex(text)
     types = fmt.types_in(events)
     for number, event in enumerate(events):
         start, stop = _span(event)
         if start < at:
             continue  # inside the body of a call
-        own = model_writes_in(tuple(k for k in blocks.open if k in openers), fmt.dialect.table)
+        by_model = model_writes_in(tuple(k for k in blocks.open if k in openers), fmt.dialect.table)
         blocks.read(event.terminal)
-        if own and event.terminal in tags:
+        if by_model and event.terminal in tags:
             closer = _closer(text, events, number, fmt)
             if closer is not None:
                 at, end = _span(closer)
                 calls, _ = fmt.read_calls(event, text[stop:at], text[start:end].strip(), types)
-                found = calls[-1] if calls else found
-    return found
+                last_call = calls[-1] if calls else last_call
+    return last_call
 
 
 def _closer(text: str, events: list[Event], number: int, fmt: Format) -> Event | None:
@@ -98,11 +98,11 @@ def read_toolresult(text: str, dialect: str = "mypt") -> tuple[str, Any] | None:
     events = fmt.dialect.lex(text.strip())
     if fmt.result is None or fmt.result.body != "json" or len(events) != 3:
         return None
-    opener, said, closer = events
+    opener, text_event, closer = events
     ends = fmt.dialect.table.closers[fmt.result.opens].name
-    if (opener.terminal, said.terminal, closer.terminal) != (fmt.result.name, TEXT, ends):
+    if (opener.terminal, text_event.terminal, closer.terminal) != (fmt.result.name, TEXT, ends):
         return None
-    body = read_body(said.text, "json", fmt.dialect.table.literals, Place())
+    body = read_body(text_event.text, "json", fmt.dialect.table.literals, Place())
     return None if body.text is None else (dict(opener.attrs).get("name", ""), body.value)
 
 

@@ -53,7 +53,7 @@ def _headed(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Span:
     """An event, the blocks that are open after it, and where it begins and ends in the text."""
 
     event: Event
@@ -62,14 +62,14 @@ class _Seen:
     end: int
 
 
-def _walk(text: str) -> Iterator[_Seen]:
+def _walk(text: str) -> Iterator[_Span]:
     """Yields the events of a text. A tag of plain text in a block that cannot hold it is text."""
     d = _dialect()
-    whole = _headed(text)
-    shift = len(whole) - len(text)
+    headed = _headed(text)
+    shift = len(headed) - len(text)
     blocks = Blocks(d.table)
     nested = nestings(d.table, d.automaton)
-    for event in d.lex(whole):
+    for event in d.lex(headed):
         before = list(blocks.open)
         terminal = d.table.terminals.get(event.terminal)
         if terminal is not None:
@@ -82,7 +82,7 @@ def _walk(text: str) -> Iterator[_Seen]:
             if terminal in d.table.plain_tags and not legal:
                 blocks.open, event = before, event._replace(terminal=TEXT)
         start, end = event.at.span or (0, 0)
-        yield _Seen(event, tuple(blocks.open), max(0, start - shift), max(0, end - shift))
+        yield _Span(event, tuple(blocks.open), max(0, start - shift), max(0, end - shift))
 
 
 def stop_set(generated: str, *, max_tool_tag_tokens: int | None = None) -> set[str]:
@@ -97,9 +97,9 @@ def stop_set(generated: str, *, max_tool_tag_tokens: int | None = None) -> set[s
     d = _dialect()
     inside: tuple[str, ...] = ()
     began = 0  # where the innermost block begins
-    for seen in _walk(generated):
-        began = seen.start if len(seen.open) > len(inside) else began
-        inside = seen.open
+    for span in _walk(generated):
+        began = span.start if len(span.open) > len(inside) else began
+        inside = span.open
     bounded = max_tool_tag_tokens is not None and inside[-1:] == ("tin",)
     if bounded and len(d.tokenizer.encode(generated[began:])) > (max_tool_tag_tokens or 0):
         return {"EOS", "SEP"}
@@ -132,29 +132,29 @@ def pending_call(text: str) -> tuple[ToolCall, int] | None:
 def _waiting(text: str) -> Iterator[tuple[ToolCall | None, str, str, int]]:
     """Yields the blocks without a result: (call, why it is none, text of the block, its end)."""
     d = _dialect()
-    opened: _Seen | None = None
-    closed: _Seen | None = None
-    for seen in [*_walk(text), None]:
-        if closed is not None and opened is not None:
-            if seen is not None and seen.event.terminal == TEXT and seen.event.text.isspace():
+    opener: _Span | None = None
+    closer: _Span | None = None
+    for span in [*_walk(text), None]:
+        if closer is not None and opener is not None:
+            if span is not None and span.event.terminal == TEXT and span.event.text.isspace():
                 continue
-            if seen is None or seen.event.terminal != d.table.openers["tout"].name:
-                block = text[opened.start : closed.end]
-                yield *_read(text[opened.end : closed.start], block), block, closed.end
-            closed = opened = None
-        if seen is not None and seen.event.terminal == d.table.openers["tin"].name:
-            opened = seen
-        elif seen is not None and seen.event.terminal == d.table.closers["tin"].name:
-            closed = seen
+            if span is None or span.event.terminal != d.table.openers["tout"].name:
+                block = text[opener.start : closer.end]
+                yield *_call_in(text[opener.end : closer.start], block), block, closer.end
+            closer = opener = None
+        if span is not None and span.event.terminal == d.table.openers["tin"].name:
+            opener = span
+        elif span is not None and span.event.terminal == d.table.closers["tin"].name:
+            closer = span
 
 
-def _read(body: str, block: str) -> tuple[ToolCall | None, str]:
+def _call_in(body: str, block: str) -> tuple[ToolCall | None, str]:
     table = _dialect().table
     tin = table.openers["tin"]
-    read = read_body(body, tin.body, table.literals, Place())
-    if read.text is None:
-        return None, read.findings[0].message
-    return ToolCall(read.value[NAME], read.value[ARGUMENTS], block), ""
+    parsed = read_body(body, tin.body, table.literals, Place())
+    if parsed.text is None:
+        return None, parsed.findings[0].message
+    return ToolCall(parsed.value[NAME], parsed.value[ARGUMENTS], block), ""
 
 
 def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | None:
@@ -166,10 +166,10 @@ def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | 
     >>> answer("<tin>\n{1}\n</tin>", Toolbox())[16:59]
     '<tout>{"error": {"type": "bad_call", "messa'
     """
-    found = next(_waiting(text), None)
-    if found is None:
+    waiting = next(_waiting(text), None)
+    if waiting is None:
         return None
-    call, reason, _, end = found
+    call, reason, _, end = waiting
     value = (
         error("bad_call", reason)
         if call is None
@@ -186,13 +186,13 @@ def splice(text: str, result: str) -> str:
     structure, and a warning is logged. Raises ValueError if no call waits for a result.
     """
     waiting = list(_waiting(text))
-    found = next((w for w in waiting if w[0] is not None), None) or next(iter(waiting), None)
-    if found is None:
+    chosen = next((w for w in waiting if w[0] is not None), None) or next(iter(waiting), None)
+    if chosen is None:
         raise ValueError("no call waits for a result")
     harmless = format_of(_dialect().name).result_body(result)
     if harmless != result:
-        _log.warning("the result of %.80r spells a tag; it is written with an escape", found[2])
-    return _spliced(text, found[3], harmless)
+        _log.warning("the result of %.80r spells a tag; it is written with an escape", chosen[2])
+    return _spliced(text, chosen[3], harmless)
 
 
 def _spliced(text: str, at: int, body: str) -> str:
@@ -209,10 +209,10 @@ def fix_truncated_tags(text: str) -> str:
     text is not changed, nor is the content of a string in an open call.
     """
     d = _dialect()
-    whole = _headed(text)
-    header = "" if whole == text else _HEADER
-    while found := cuts(d.lex(whole), d.table, d.automaton):
-        for cut in found:
-            _log.warning("wrote %r in place of %r", cut.spelling, whole[slice(*cut.span)])
-        whole = repaired(whole, found)
-    return whole.removeprefix(header)
+    headed = _headed(text)
+    header = "" if headed == text else _HEADER
+    while faults := cuts(d.lex(headed), d.table, d.automaton):
+        for fault in faults:
+            _log.warning("wrote %r in place of %r", fault.spelling, headed[slice(*fault.span)])
+        headed = repaired(headed, faults)
+    return headed.removeprefix(header)

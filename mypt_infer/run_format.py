@@ -74,8 +74,10 @@ class Format:
     def around(self) -> tuple[Terminal, ...]:
         """Returns the tags that open the system's blocks around results, outermost first."""
         stacks, table = open_blocks(self.dialect.automaton, self.dialect.table), self.dialect.table
-        rows, found = enumerate(self.dialect.automaton.steps), self.result
-        stack = next((stacks[s] for s, row in rows if found is not None and found.name in row), ())
+        rows, result = enumerate(self.dialect.automaton.steps), self.result
+        stack = next(
+            (stacks[s] for s, row in rows if result is not None and result.name in row), ()
+        )
         return tuple(table.openers[k] for k in stack if not table.openers[k].body_by_model)
 
     def awaits(self, state: int) -> bool:
@@ -104,13 +106,13 @@ class Format:
         while changed:
             changed = False
             for reached in after.values():
-                more = set().union(*(after[s] for s in reached)) - reached if reached else set()
-                reached |= more
-                changed = changed or bool(more)
+                new = set().union(*(after[s] for s in reached)) - reached if reached else set()
+                reached |= new
+                changed = changed or bool(new)
         out = set()
         for name in self.dialect.table.terminals:
-            behind = {row[name] for row in machine.steps if name in row}
-            everywhere = behind.union(*(after[s] for s in behind))
+            reachable = {row[name] for row in machine.steps if name in row}
+            everywhere = reachable.union(*(after[s] for s in reachable))
             if not any(name in machine.steps[s] for s in everywhere):
                 out.add(name)
         return frozenset(out)
@@ -255,8 +257,8 @@ class Format:
                 f"a result of {self.dialect.name} names the id of its call, which is {call!r}; "
                 f"expected {ids}"
             )
-        given = {"name": name, "id": call}
-        attrs: Attrs = tuple((key, given[key]) for key in self.result.patterns if key in given)
+        values = {"name": name, "id": call}
+        attrs: Attrs = tuple((key, values[key]) for key in self.result.patterns if key in values)
         inner = sorted(
             b
             for a, b in nestings(self.dialect.table, self.dialect.automaton)
@@ -274,15 +276,15 @@ class Format:
             *parts,
         ]
         table = self.dialect.table
-        found = list(events_of([Message(self.result.opens, tuple(parts), attrs)], table))
+        events = list(events_of([Message(self.result.opens, tuple(parts), attrs)], table))
         head = [Event(t.name, t.spell()) for t in self.around if first]
         closers = [table.closers[t.opens] for t in reversed(self.around) if last]
         if self.around:
             before = head[-1].terminal if head else table.closers[self.result.opens].name
             joined = table.join(self.result.name, before)
             text = table.terminals[joined].spell(attrs)
-            found[0] = found[0]._replace(terminal=joined, text=text)
-        return [*head, *found, *(Event(t.name, t.spell()) for t in closers)]
+            events[0] = events[0]._replace(terminal=joined, text=text)
+        return [*head, *events, *(Event(t.name, t.spell()) for t in closers)]
 
     def types_in(self, events: Iterable[Event]) -> Types:
         """Returns the types of the arguments of the tools that a conversation defines.
@@ -292,15 +294,15 @@ class Format:
         table = self.dialect.table
         if not table.tagged:
             return NO_TYPES
-        kind, found = "", ""
+        kind, text = "", ""
         for event in events:
             terminal = table.terminals.get(event.terminal)
             if terminal is None:
-                found += event.text if kind else ""
+                text += event.text if kind else ""
                 continue
-            if kind and found:
+            if kind and text:
                 try:
-                    return types_of(read_definitions(found, kind))
+                    return types_of(read_definitions(text, kind))
                 except DefinitionsError:
                     return NO_TYPES
             kind = terminal.body if terminal.opens and terminal.body in DEFINITIONS else ""
@@ -322,10 +324,10 @@ class Format:
         """
         table = self.dialect.table
         kind = table.terminals[opener.terminal].body
-        read = read_body(body, kind, table.literals, Place())
-        if read.text is None:
-            return [], read.findings[0].message
-        calls = calls_in(read.value, kind, opener.attrs, types)
+        parsed = read_body(body, kind, table.literals, Place())
+        if parsed.text is None:
+            return [], parsed.findings[0].message
+        calls = calls_in(parsed.value, kind, opener.attrs, types)
         return [ToolCall(call.name, call.arguments, raw, call.id) for call in calls], ""
 
 

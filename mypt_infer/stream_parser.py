@@ -108,27 +108,27 @@ class StreamParser:
 
     def missing(self) -> str:
         """Returns the white space that a tag still needs after it to be whole; "" if none."""
-        held = lex_sentinels(self._text, self._table, self.last, self._inside)
-        last = next(reversed(list(held)), None) if self._ends else None
+        events = lex_sentinels(self._text, self._table, self.last, self._inside)
+        last = next(reversed(list(events)), None) if self._ends else None
         terminal = self._table.terminals.get(last.terminal) if last is not None else None
         if last is None or terminal is None or self._utf8.getstate()[0]:
             return ""
         space = terminal.spelling[-1]
-        whole = self._text[slice(*(last.at.span or (0, 0)))]
+        spelling = self._text[slice(*(last.at.span or (0, 0)))]
         return (
             space.value
             if space.kind == "space"
-            and self._text.endswith(whole)
-            and not whole.endswith(space.value)
+            and self._text.endswith(spelling)
+            and not spelling.endswith(space.value)
             else ""
         )
 
     def _settled(self, *, end: bool) -> list[Piece]:
-        cut = self._free(end=end)
-        if not cut:
+        length = self._free(end=end)
+        if not length:
             return []
         out: list[Piece] = []
-        for event in lex_sentinels(self._text[:cut], self._table, self.last, self._inside):
+        for event in lex_sentinels(self._text[:length], self._table, self.last, self._inside):
             self.last = event.terminal
             if terminal := self._table.terminals.get(event.terminal):
                 self._inside = after_tag(self._inside, terminal, self._table)
@@ -142,23 +142,23 @@ class StreamParser:
             out.append(
                 Piece(event, self.position + sum(e <= stop for e in self._ends), stop in self._ends)
             )
-        gone = sum(e <= cut for e in self._ends)
-        self.position += gone
-        self._ends = [e - cut for e in self._ends[gone:]]
-        self._text = self._text[cut:]
+        settled_ids = sum(e <= length for e in self._ends)
+        self.position += settled_ids
+        self._ends = [e - length for e in self._ends[settled_ids:]]
+        self._text = self._text[length:]
         return out
 
     def _free(self, *, end: bool) -> int:
         """Returns how much of the text is certain, in characters, cut to whole ids."""
-        whole = len(self._text)
+        length = len(self._text)
         if end or self._beginning is None:
-            return self._ids_before(whole, tags=0)
-        free, tags, at = whole, 0, 0
-        while at < whole:
-            match = self._beginning.search(self._text, at, whole, partial=True)
+            return self._ids_before(length, tags=0)
+        free, tags, at = length, 0, 0
+        while at < length:
+            match = self._beginning.search(self._text, at, length, partial=True)
             if match is None:
                 break
-            wider = self._around and self._around.search(self._text, at, whole, partial=True)
+            wider = self._around and self._around.search(self._text, at, length, partial=True)
             if wider and wider.partial and wider.start() < match.start():
                 free = wider.start()
                 break
@@ -166,8 +166,8 @@ class StreamParser:
                 match.partial
                 or self._goes_on(match[0], self._text[match.end() :])
                 or any(
-                    rest.startswith(self._text[match.end() :])
-                    for rest in self._longer.get(match[0], ())
+                    tail.startswith(self._text[match.end() :])
+                    for tail in self._longer.get(match[0], ())
                 )
             ):
                 free = match.start()
@@ -175,16 +175,16 @@ class StreamParser:
             at = tags = match.end()
         return self._ids_before(free, tags=tags)
 
-    def _goes_on(self, tag: str, rest: str) -> bool:
-        """Returns whether white space that begins with `rest`, all that is there, is the tag's."""
-        behind = {
+    def _goes_on(self, tag: str, tail: str) -> bool:
+        """Returns whether white space that begins with `tail`, all that is there, is the tag's."""
+        followers = {
             t.spelling[-1].value
             for t in self._table.terminals.values()
             if t.spelling[-1].kind == "space"
         }
         return any(
-            v.startswith(rest) and not tag.endswith(v) and self._beginning.fullmatch(tag + v)
-            for v in behind
+            v.startswith(tail) and not tag.endswith(v) and self._beginning.fullmatch(tag + v)
+            for v in followers
         )
 
     def _ids_before(self, free: int, *, tags: int) -> int:
@@ -216,7 +216,7 @@ def _beginning(table: TokenTable) -> Any:
     import regex
 
     rows = sorted(table.spellings, key=lambda terminal: -len(terminal.shown))
-    return regex.compile("|".join(_whole(table, terminal) for terminal in rows))
+    return regex.compile("|".join(_tag_pattern(table, terminal) for terminal in rows))
 
 
 def _around(table: TokenTable) -> Any:
@@ -228,20 +228,20 @@ def _around(table: TokenTable) -> Any:
 
     kinds = [(t, [p.kind for p in t.spelling[t.led :]]) for t in table.spellings]
     rows = [t for t, row in kinds if row[0] != "special" and "special" in row]
-    return regex.compile("|".join(_whole(table, t) for t in rows)) if rows else None
+    return regex.compile("|".join(_tag_pattern(table, t) for t in rows)) if rows else None
 
 
 def _longer(table: TokenTable) -> dict[str, list[str]]:
     """Maps each tag to what makes it longer, if it comes next; tags of one id are sentinels."""
-    spelled = [t.spell((), table.sentinels) for t in table.spellings]
+    spellings = [t.spell((), table.sentinels) for t in table.spellings]
     out: dict[str, list[str]] = {}
-    for tag, other in product(spelled, spelled):
+    for tag, other in product(spellings, spellings):
         if tag != other and other.startswith(tag) and not other[len(tag) :].isspace():
             out.setdefault(tag, []).append(other[len(tag) :])
     return out
 
 
-def _whole(table: TokenTable, terminal: Terminal) -> str:
+def _tag_pattern(table: TokenTable, terminal: Terminal) -> str:
     """Returns the pattern of a tag with the white space that is written before it."""
     led = re.escape(terminal.spelling[0].value) if terminal.led else ""
     body = pattern(terminal, table.sentinels).replace("\\s*+", _after(terminal))

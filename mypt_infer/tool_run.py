@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # The seconds after which `threaded` looks again whether it is to stop.
-_LOOK = 0.05
+_POLL = 0.05
 
 
 def time_limit(name: str, value: float | None) -> float | None:
@@ -76,7 +76,7 @@ def threaded(
     run = _Thread(function, argument)
     end = None if seconds is None else time.monotonic() + seconds
     try:
-        while not run.ended.wait(_LOOK if end is None else min(_LOOK, end - time.monotonic())):
+        while not run.ended.wait(_POLL if end is None else min(_POLL, end - time.monotonic())):
             if stopped() or (end is not None and time.monotonic() >= end):
                 raise Unfinished
     except BaseException:
@@ -108,8 +108,8 @@ async def awaited(
     end = None if seconds is None else time.monotonic() + seconds
     try:
         while True:
-            left = _LOOK if end is None else min(_LOOK, end - time.monotonic())
-            done, _ = await asyncio.wait({waiting}, timeout=max(0, left))
+            remaining = _POLL if end is None else min(_POLL, end - time.monotonic())
+            done, _ = await asyncio.wait({waiting}, timeout=max(0, remaining))
             if done:
                 break
             if stopped() or (end is not None and time.monotonic() >= end):

@@ -65,30 +65,30 @@ class Tool:
             self.parameters.get("properties", {}),
             self.parameters.get("required", ()),
         )
-        told = [name for name in properties if name in required]
+        parameters = [name for name in properties if name in required]
         either = [
             name
             for name in properties
             if name not in required and "default" not in properties[name]
         ]
-        told += [" or ".join(either)] if either else []
-        told += [
+        parameters += [" or ".join(either)] if either else []
+        parameters += [
             f"{name}={json.dumps(properties[name]['default'], ensure_ascii=False)}"
             for name in properties
             if name not in required and "default" in properties[name]
         ]
-        return f"- {self.name}({', '.join(told)}) - {self.description}"
+        return f"- {self.name}({', '.join(parameters)}) - {self.description}"
 
 
 class Toolbox:
     """The tools of a conversation, by name. Raises ValueError for two of the same name."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
-        held = list(tools)
-        self._tools = {tool.name: tool for tool in held}
-        if len(self._tools) < len(held):
+        listed_tools = list(tools)
+        self._tools = {tool.name: tool for tool in listed_tools}
+        if len(self._tools) < len(listed_tools):
             raise ValueError(
-                f"two tools of the same name among {', '.join(tool.name for tool in held)}"
+                f"two tools of the same name among {', '.join(tool.name for tool in listed_tools)}"
             )
 
     def __iter__(self) -> Iterator[Tool]:
@@ -139,11 +139,11 @@ class Toolbox:
         tool = self._fitting(name, arguments)
         if not isinstance(tool, Tool):
             return tool
-        given = copied(arguments)
+        copied_arguments = copied(arguments)
         if seconds is None:
-            return _result(tool, here(tool.function, given))
+            return _result(tool, here(tool.function, copied_arguments))
         try:
-            outcome = threaded(tool.function, given, seconds=limit, stopped=stopped)
+            outcome = threaded(tool.function, copied_arguments, seconds=limit, stopped=stopped)
         except Unfinished:
             return _unfinished(tool, limit, stopped)
         return _result(tool, outcome)
@@ -215,12 +215,12 @@ def _unfinished(tool: Tool, seconds: float | None, stopped: Callable[[], bool]) 
 def _result(tool: Tool, outcome: Finished) -> Any:
     if outcome.raised is not None:
         try:
-            said = str(outcome.raised)
+            message = str(outcome.raised)
         except Exception:
-            said = ""
+            message = ""
         if isinstance(outcome.raised, ToolFault):
-            return error(str(outcome.raised.kind), said)
-        return error("tool_error", f"{type(outcome.raised).__name__}: {said}".rstrip(": "))
+            return error(str(outcome.raised.kind), message)
+        return error("tool_error", f"{type(outcome.raised).__name__}: {message}".rstrip(": "))
     try:
         fault = next(faults(outcome.value), None)
         if fault is None:

@@ -43,12 +43,12 @@ def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple
         raise ValueError(f"a result must have room for {LEAST} tokens at least, got {most}")
     if len(json.dumps(value, ensure_ascii=False)) <= _TOKEN * most and count(value) <= most:
         return value, False
-    whole = dict(value) if isinstance(value, dict) else {"result": value}
-    shape = _Shape(whole)
+    document = dict(value) if isinstance(value, dict) else {"result": value}
+    shape = _Shape(document)
 
     def fits(items: int, letters: int) -> bool:
-        made = shape.cut(items, letters)
-        return len(json.dumps(made, ensure_ascii=False)) <= _TOKEN * most and count(made) <= most
+        short = shape.short_copy(items, letters)
+        return len(json.dumps(short, ensure_ascii=False)) <= _TOKEN * most and count(short) <= most
 
     longest = min(shape.longest_text, _TOKEN * most)
     useful = min(longest, _USEFUL)
@@ -62,7 +62,7 @@ def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple
         large = {"type": "result_too_large", "message": "the result does not fit, not even in part"}
         return {"error": large, "truncated": True, "omitted": 1}, True
     letters = least + _largest(longest - least, lambda n: fits(items, least + n))
-    return shape.cut(items, letters), True
+    return shape.short_copy(items, letters), True
 
 
 def count_result(fmt: Format, value: Any) -> int:
@@ -82,11 +82,11 @@ def _largest(most: int, fits: Callable[[int], bool]) -> int:
 class _Shape:
     """An object whose texts have their white space collapsed; its longest list and text."""
 
-    def __init__(self, whole: dict[str, Any]) -> None:
+    def __init__(self, document: dict[str, Any]) -> None:
         self.longest_list = self.longest_text = 0
-        self.whole = {
+        self.document = {
             key: self._collapsed(inner)
-            for key, inner in whole.items()
+            for key, inner in document.items()
             if key not in ("truncated", "omitted")
         }
 
@@ -102,7 +102,7 @@ class _Shape:
             return text
         return value
 
-    def cut(self, items: int, letters: int) -> dict[str, Any]:
+    def short_copy(self, items: int, letters: int) -> dict[str, Any]:
         """Returns the object with at most `items` in each list and `letters` in each text."""
         omitted = 0
 
@@ -117,5 +117,5 @@ class _Shape:
                 return value[:letters] + _MARK
             return value
 
-        made: dict[str, Any] = short(self.whole)
-        return made | {"truncated": True, "omitted": omitted}
+        result: dict[str, Any] = short(self.document)
+        return result | {"truncated": True, "omitted": omitted}

@@ -20,13 +20,13 @@ class Command:
 
     name: str
     argument: str
-    about: str
+    summary: str
     run: Callable[[Session, str], None]
 
 
 def run(session: Session, line: str) -> bool:
     """Runs a command; returns whether the chat continues."""
-    name, _, rest = line.partition(" ")
+    name, _, argument = line.partition(" ")
     if name in ("/quit", "/exit"):
         return False
     command = next((c for c in COMMANDS if c.name == name), None)
@@ -39,7 +39,7 @@ def run(session: Session, line: str) -> bool:
         )
         return True
     try:
-        command.run(session, rest.strip())
+        command.run(session, argument.strip())
     except (OSError, ValueError) as error:
         session.screen.say(f"{name}: {message_of(error)}", "bold red")
     return True
@@ -47,12 +47,12 @@ def run(session: Session, line: str) -> bool:
 
 def help_text() -> str:
     """Returns what /help shows."""
-    rows = [(f"{c.name} {c.argument}".rstrip(), c.about) for c in COMMANDS]
+    rows = [(f"{c.name} {c.argument}".rstrip(), c.summary) for c in COMMANDS]
     rows.append(("/quit", "leave (or Ctrl-D, or Ctrl-C twice)"))
     width = max(len(usage) for usage, _ in rows)
-    listed = "\n".join(f"{usage:{width}}  {about}" for usage, about in rows)
+    lines = "\n".join(f"{usage:{width}}  {summary}" for usage, summary in rows)
     return (
-        f"{listed}\n"
+        f"{lines}\n"
         "Alt-Enter begins a new line of a text, and so does Enter after a backslash.\n"
         "Ctrl-C ends a turn; what was said stays, and the history is legal."
     )
@@ -61,20 +61,20 @@ def help_text() -> str:
 # What was said and found
 
 
-def _show(session: Session, rest: str) -> None:
+def _show(session: Session, argument: str) -> None:
     screen = session.screen
-    if not rest:
+    if not argument:
         screen.steps()
         return
-    found = _pick(screen.details, rest)
+    detail = _pick(screen.details, argument)
     screen.say(
-        found if found is not None else f"/show takes a number from 1 to {len(screen.details)}"
+        detail if detail is not None else f"/show takes a number from 1 to {len(screen.details)}"
     )
 
 
-def _open(session: Session, rest: str) -> None:
+def _open(session: Session, argument: str) -> None:
     screen, engine = session.screen, session.engine
-    note = _pick(screen.notes, rest)
+    note = _pick(screen.notes, argument)
     if note is None:
         screen.say(f"/open takes a number from 1 to {len(screen.notes)}")
         return
@@ -88,12 +88,12 @@ def _open(session: Session, rest: str) -> None:
     screen.say(text.strip("\n"))
 
 
-def _tools(session: Session, rest: str) -> None:
+def _tools(session: Session, argument: str) -> None:
     tools = session.controller.tools
     session.screen.say(tools.usage if len(tools) else "no tools: start with --workspace DIR")
 
 
-def _mask(session: Session, rest: str) -> None:
+def _mask(session: Session, argument: str) -> None:
     from mypt_view.items import Item
     from mypt_view.terminal import Terminal
 
@@ -111,29 +111,30 @@ def _mask(session: Session, rest: str) -> None:
     Terminal(screen.stream).show(item, "mask")
 
 
-def _why(session: Session, rest: str) -> None:
+def _why(session: Session, argument: str) -> None:
     screen, history = session.screen, session.controller.history
     end = session.controller.last_end
     if end is None:
         screen.say("no turn has ended yet")
         return
-    said: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for origin, number in history.origins:
-        said[origin] += number
+        counts[origin] += number
     screen.say(
         f"the last turn ended with {end.reason!r}{f': {end.message}' if end.message else ''}"
     )
     screen.say(
-        "ids in the history: " + ", ".join(f"{number} {origin}" for origin, number in said.items())
+        "ids in the history: "
+        + ", ".join(f"{number} {origin}" for origin, number in counts.items())
     )
     hidden = f"; {history.first} turns are dropped" if history.first else ""
     screen.say(f"the model sees {len(history)} ids{hidden}")
     for dropped in history.dropped:
-        ids = [i for i in dropped.ids if _known(history, i)]
+        ids = [i for i in dropped.ids if _has_text(history, i)]
         screen.say(f"taken off at {dropped.at}: {history.dialect.tokenizer.decode(ids)!r}")
 
 
-def _known(history: Any, token: int) -> bool:
+def _has_text(history: Any, token: int) -> bool:
     tokenizer = history.dialect.tokenizer
     return token in tokenizer.ordinary or token in tokenizer.special.values()
 
@@ -146,64 +147,64 @@ def _pick(items: list[str], number: str) -> str | None:
 # What happens next
 
 
-def _undo(session: Session, rest: str) -> None:
-    asked = session.said()[-1][0] if session.turns else ""
+def _undo(session: Session, argument: str) -> None:
+    question = session.exchanges()[-1][0] if session.turns else ""
     session.undo()
-    left = session.turns
+    remaining = session.turns
     session.screen.say(
-        f"taken back: {asked.splitlines()[0][:60] if asked else 'the last turn'!r}; "
-        f"{counted(left, 'turn')} left"
+        f"taken back: {question.splitlines()[0][:60] if question else 'the last turn'!r}; "
+        f"{counted(remaining, 'turn')} left"
     )
 
 
-def _retry(session: Session, rest: str) -> None:
+def _retry(session: Session, argument: str) -> None:
     if not session.turns:
         raise ValueError("nothing was said yet")
-    asked = session.said()[-1][0]
+    question = session.exchanges()[-1][0]
     session.undo()
-    session.turn(asked)
+    session.turn(question)
 
 
-def _edit(session: Session, rest: str) -> None:
+def _edit(session: Session, argument: str) -> None:
     if not session.turns:
         raise ValueError("nothing was said yet")
-    if not rest:
+    if not argument:
         if session.prompt is None:
             raise ValueError("it takes the text to say instead of the last one")
-        text = session.prompt.edit(session.said()[-1][0])
+        text = session.prompt.edit(session.exchanges()[-1][0])
         if text is None or not text.strip():
             session.screen.say("nothing was changed")
             return
-        rest = text
+        argument = text
     session.undo()
-    session.turn(rest)
+    session.turn(argument)
 
 
-def _system(session: Session, rest: str) -> None:
-    if not rest:
+def _system(session: Session, argument: str) -> None:
+    if not argument:
         session.screen.say(session.setup.prompt or "there is none")
         return
-    setup = session.setup.prompted(rest)
+    setup = session.setup.prompted(argument)
     session.begin(setup)
     session.screen.say("a new conversation, with that system prompt")
 
 
-def _reset(session: Session, rest: str) -> None:
+def _reset(session: Session, argument: str) -> None:
     session.begin()
     session.screen.say("a new conversation")
 
 
-def _load(session: Session, rest: str) -> None:
-    if not rest:
+def _load(session: Session, argument: str) -> None:
+    if not argument:
         raise ValueError("it takes the name of a file, or FILE:N for its line N")
-    session.load(rest)
+    session.load(argument)
 
 
-def _save(session: Session, rest: str) -> None:
-    if not rest:
+def _save(session: Session, argument: str) -> None:
+    if not argument:
         session.screen.say("/save takes the name of a file")
         return
-    session.screen.say(session.save(Path(rest).expanduser()))
+    session.screen.say(session.save(Path(argument).expanduser()))
 
 
 COMMANDS = (

@@ -23,7 +23,7 @@ from mypt_spec.validator import Run
 
 _SENTENCE = re.compile(r"[^.!?]+[.!?]?")
 # The most characters of a document that are quoted.
-_SHOWN = 200
+_LETTERS = 200
 _WORD = re.compile(r"\w{3,}")
 # The number of first letters of a word that a document must have.
 _STEM = 5
@@ -49,7 +49,7 @@ class Demo:
         self._ids: list[int] = []
         self._coming: list[int] = []
         # The text that the last call searches for.
-        self._asked = ""
+        self._query = ""
         self._forbidden: frozenset[str] = frozenset()
 
     def forbid(self, kinds: frozenset[str]) -> None:
@@ -83,18 +83,18 @@ class Demo:
         events, _ = lex_ids(self._ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
         state = Run(d.table, d.automaton, spaces=False, complete=False).check(events).state
         stack: Stack = ()
-        inside, said = "", ""
+        inside, text = "", ""
         for event in events:
             if event.terminal == TEXT:
-                inside, said = stack[-1] if stack else "", event.text
+                inside, text = stack[-1] if stack else "", event.text
             else:
                 stack = after_tag(stack, d.table.terminals[event.terminal], d.table)
         if self._format.result is not None and inside == self._format.result.opens:
-            return self._ids_of(self._answer(json.loads(said)), state)
+            return self._ids_of(self._answer(json.loads(text)), state)
         if not self._calls:
             return self._ids_of([Part("text", "There is no workspace that I could search.")], state)
-        self._asked = said.rpartition("\n\n")[2]  # definitions of tools may be before a question
-        arguments = {"query": " ".join(self._asked.split())[:_SHOWN] or "documents", "top_k": 3}
+        self._query = text.rpartition("\n\n")[2]  # definitions of tools may be before a question
+        arguments = {"query": " ".join(self._query.split())[:_LETTERS] or "documents", "top_k": 3}
         thought = Part("think", "The workspace may know. I search it.")
         return self._ids_of([thought, self._call("workspace.search", arguments)], state)
 
@@ -108,7 +108,7 @@ class Demo:
     def _answer(self, result: Any) -> list[Part]:
         documents = result.get("documents") if isinstance(result, dict) else None
         fitting = (
-            [] if error_type(result) else [d for d in documents or () if _fits(d, self._asked)]
+            [] if error_type(result) else [d for d in documents or () if _fits(d, self._query)]
         )
         if not fitting:
             return [Part("text", "Nothing found: the workspace says nothing about that.")]
@@ -121,8 +121,8 @@ class Demo:
             or "nothing more."
         )
         sentence = max(
-            (m[0].strip() for m in _SENTENCE.finditer(text[: 4 * _SHOWN])), key=len, default=""
-        )[:_SHOWN]
+            (m[0].strip() for m in _SENTENCE.finditer(text[: 4 * _LETTERS])), key=len, default=""
+        )[:_LETTERS]
         return [
             Part("text", f'"{first.get("title", "")}" says: {sentence} '),
             Part("cite", str(first.get("chunk_id", ""))),
@@ -208,8 +208,8 @@ class Demo:
         return kinds & set(self._last) or kinds
 
 
-def _fits(document: Any, asked: str) -> bool:
+def _fits(document: Any, question: str) -> bool:
     """Returns whether a document has a word of the question: searches always find something."""
-    words = {w[:_STEM] for w in _WORD.findall(asked.casefold()) if w not in _COMMON}
+    words = {w[:_STEM] for w in _WORD.findall(question.casefold()) if w not in _COMMON}
     text = f"{document.get('title', '')} {document.get('text', '')}".casefold()
     return any(word in text for word in words)

@@ -141,13 +141,13 @@ def _state(part: BinaryIO) -> _State:
     line, at, replaces = b"", None, b""
     *lines, half = part.read().split(b"\n")
     part.truncate(part.tell() - len(half))
-    for whole in lines:
-        if whole.startswith(_AT):
-            at = int(json.loads(whole)["at"])
-        elif whole.startswith(_REPLACES):
-            replaces = json.loads(whole)["replaces"].encode()
+    for entry in lines:
+        if entry.startswith(_AT):
+            at = int(json.loads(entry)["at"])
+        elif entry.startswith(_REPLACES):
+            replaces = json.loads(entry)["replaces"].encode()
         else:
-            line, at = (b"" if whole == _NOTHING else whole), None
+            line, at = (b"" if entry == _NOTHING else entry), None
     return _State(line, at, replaces)
 
 
@@ -192,15 +192,15 @@ def _append_to(out: BinaryIO, line: bytes, part: BinaryIO | None) -> None:
 def _replace(path: Path, line: bytes, digest: bytes, part: BinaryIO) -> bool:
     """Writes the file without the line of that digest, and with `line`; False if it has none."""
     with path.open("rb") as old:
-        found = next((each for each in old if _digest(each) == digest), None)
-        if found is None:
+        match = next((each for each in old if _digest(each) == digest), None)
+        if match is None:
             return False
-        _note(part, old.seek(0, os.SEEK_END) - len(found))
+        _note(part, old.seek(0, os.SEEK_END) - len(match))
         old.seek(0)
         with atomic.replacing(path) as new:
             for each in old:
-                if each == found:
-                    found = None
+                if each == match:
+                    match = None
                 else:
                     new.write(each)
             new.write(line)

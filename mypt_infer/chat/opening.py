@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DIALECT = "mypt"
 SYSTEM = "You are MyPT. Answer questions using workspace tools when needed."
 # The seconds between two looks whether another process has made the index.
-_LOOK = 0.2
+_POLL = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Setup:
 
     def prompted(self, system: str) -> Setup:
         """Returns the same with another system prompt. Raises ValueError if there is none."""
-        made = replace(self, system=system)
-        made.new()
-        return made
+        setup = replace(self, system=system)
+        setup.new()
+        return setup
 
     @property
     def _common(self) -> dict[str, Any]:
@@ -72,45 +72,45 @@ class Setup:
         return (self.system or SYSTEM) + (f"\n\n{self.tools.usage}" if len(self.tools) else "")
 
 
-def opened(chosen: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | None]:
+def from_arguments(args: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | None]:
     """Returns what the options of the command ask for.
 
     Raises OSError, ValueError or WorkspaceError saying what is wrong.
     """
-    played = _model(chosen)
-    name = DIALECT if chosen.dialect in (None, "auto") else chosen.dialect
-    spoken = _named(name) if played is None else played.dialect
+    played = _model(args)
+    name = DIALECT if args.dialect in (None, "auto") else args.dialect
+    spoken = _dialect_of(name) if played is None else played.dialect
     options = Options(
-        max_steps=chosen.max_steps,
-        max_tokens=chosen.max_tokens,
-        max_think_tokens=chosen.max_think_tokens,
-        max_toolcall_tokens=chosen.max_toolcall_tokens,
-        max_result_tokens=chosen.max_result_tokens,
-        context_length=chosen.context_length,
-        tool_seconds=chosen.tool_seconds,
-        think=False if chosen.no_think else None,
+        max_steps=args.max_steps,
+        max_tokens=args.max_tokens,
+        max_think_tokens=args.max_think_tokens,
+        max_toolcall_tokens=args.max_toolcall_tokens,
+        max_result_tokens=args.max_result_tokens,
+        context_length=args.context_length,
+        tool_seconds=args.tool_seconds,
+        think=False if args.no_think else None,
     )
-    if (chosen.workspace is not None or chosen.mcp) and format_of(spoken).result is None:
+    if (args.workspace is not None or args.mcp) and format_of(spoken).result is None:
         raise ValueError(
             f"{spoken.name} has no tool calls that can be answered here; leave --workspace and "
             "--mcp out"
         )
-    setup = Setup(Script([]), Toolbox(), spoken, options, chosen.system, chosen.seed)
+    setup = Setup(Script([]), Toolbox(), spoken, options, args.system, args.seed)
     setup.new()  # what is wrong with it is said before an index is made
-    engine = None if chosen.workspace is None else _engine(chosen)
-    tools = Toolbox([*_tools(engine, played), *_served(chosen.mcp, spoken)])
+    engine = None if args.workspace is None else _engine(args)
+    tools = Toolbox([*_tools(engine, played), *_served(args.mcp, spoken)])
     source = _demo(spoken, tools) if played is None else played.source(tools, options)
     return replace(setup, source=source, tools=tools), engine
 
 
-def _named(name: str) -> Dialect:
+def _dialect_of(name: str) -> Dialect:
     try:
         return dialect(name)
     except KeyError as error:
         raise ValueError(error.args[0]) from None
 
 
-def _engine(chosen: argparse.Namespace) -> WorkspaceEngine:
+def _engine(args: argparse.Namespace) -> WorkspaceEngine:
     """Returns the workspace with its index brought up to date.
 
     Where that cannot be done now, the index that is there is used as it is, and that is said.
@@ -123,25 +123,25 @@ def _engine(chosen: argparse.Namespace) -> WorkspaceEngine:
     while True:
         try:
             with Bar(0) as bar:
-                made = WorkspaceEngine(Path(chosen.workspace), chosen.index_dir, progress=bar.show)
+                engine = WorkspaceEngine(Path(args.workspace), args.index_dir, progress=bar.show)
                 try:
-                    made.refresh(progress=bar.show)
+                    engine.refresh(progress=bar.show)
                 except (IndexBusyError, EmbedderError) as error:
                     print(f"mypt-chat: {error}; the index is used as it is", file=sys.stderr)
-                return made
+                return engine
         except IndexBusyError:
             if not waiting:
                 print("mypt-chat: another process makes the index; waiting for it", file=sys.stderr)
             waiting = True
-            time.sleep(_LOOK)
+            time.sleep(_POLL)
 
 
-def _model(chosen: argparse.Namespace) -> _Played | None:
-    if chosen.scripted and (chosen.model is not None or chosen.vocab is not None):
+def _model(args: argparse.Namespace) -> _Played | None:
+    if args.scripted and (args.model is not None or args.vocab is not None):
         raise ValueError("--scripted needs no --model and no --vocab")
-    if not chosen.scripted and chosen.model is None:
+    if not args.scripted and args.model is None:
         raise ValueError("name a model: --model DIR; --scripted needs none")
-    return None if chosen.scripted else _Played(chosen)
+    return None if args.scripted else _Played(args)
 
 
 def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
@@ -154,8 +154,8 @@ def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
         return toolbox(WorkspaceTools(engine))
     from mypt_infer.workspace.model_summary import summarizer
 
-    made = summarizer(played.model, played.dialect, device=played.device)
-    return toolbox(WorkspaceTools(engine, summarizer=made))
+    summarize = summarizer(played.model, played.dialect, device=played.device)
+    return toolbox(WorkspaceTools(engine, summarizer=summarize))
 
 
 def _served(servers: list[str], spoken: Dialect) -> list[Tool]:
@@ -172,16 +172,16 @@ def _served(servers: list[str], spoken: Dialect) -> list[Tool]:
         from mypt_infer.mcp.connect import Connection
     except ImportError:
         raise ValueError("--mcp needs the package mcp: pip install 'mypt-tags[mcp]'") from None
-    found: list[Tool] = []
+    tools: list[Tool] = []
     for server in servers:
         connection = Connection(server)
         atexit.register(connection.close)
-        found += connection.tools
-    read = readable(spoken, Toolbox(found).schemas, "auto", frozenset(), skip_unreadable=True)
-    for tool in read.skipped:
+        tools += connection.tools
+    selection = readable(spoken, Toolbox(tools).schemas, "auto", frozenset(), skip_unreadable=True)
+    for tool in selection.skipped:
         print(f"mypt-chat: the tool {tool.name} is left out: {tool.reason}", file=sys.stderr)
-    left = {tool.name for tool in read.skipped}
-    return [tool for tool in found if tool.name not in left]
+    skipped = {tool.name for tool in selection.skipped}
+    return [tool for tool in tools if tool.name not in skipped]
 
 
 class _Played:

@@ -15,7 +15,7 @@ from mypt_spec.states import Stack, after_tag
 from mypt_spec.table import TEXT
 
 
-class Kept(NamedTuple):
+class PastChat(NamedTuple):
     """A conversation of a file: its record, the file, and its line there."""
 
     record: dict[str, Any]
@@ -23,28 +23,28 @@ class Kept(NamedTuple):
     line: bytes
 
 
-def find(place: str) -> Kept:
+def find(place: str) -> PastChat:
     """Returns a conversation: the last one of a file, or that of line N of it, for `FILE:N`.
 
     What a killed chat has left for the file is added to it first. Raises OSError, or ValueError
     saying where there is no conversation that can be continued.
     """
     name, _, number = place.rpartition(":")
-    path, wanted = Path(place).expanduser(), 0
+    path, nth = Path(place).expanduser(), 0
     if name and number.isascii() and number.isdigit() and not path.exists():
-        path, wanted = Path(name).expanduser(), int(number)
+        path, nth = Path(name).expanduser(), int(number)
     Journal(path).recover()
-    found = None
+    match = None
     with path.open("rb") as file:
         for at, line in enumerate(file, 1):
-            if at == wanted or (not wanted and f'"{KEY}"'.encode() in line):
-                found = at, line
-            if at == wanted:
+            if at == nth or (not nth and f'"{KEY}"'.encode() in line):
+                match = at, line
+            if at == nth:
                 break
-    if found is None:
-        none = f"no line {wanted}" if number and wanted else "no conversation of a chat"
+    if match is None:
+        none = f"no line {nth}" if number and nth else "no conversation of a chat"
         raise ValueError(f"{path}: it has {none}")
-    at, line = found
+    at, line = match
     try:
         record = json.loads(line)
     except ValueError as error:
@@ -53,10 +53,10 @@ def find(place: str) -> Kept:
         raise ValueError(
             f'{path}:{at}: this record has no "{KEY}"; only what a chat has kept can be continued'
         )
-    return Kept(record, path, line)
+    return PastChat(record, path, line)
 
 
-def said(record: dict[str, Any], history: History) -> list[tuple[str, str]]:
+def exchanges(record: dict[str, Any], history: History) -> list[tuple[str, str]]:
     """Returns what was said in each turn of a record: by the user, and as the answer."""
     answers: list[str] = []
     for kind, fields in record[KEY]["events"]:
@@ -66,8 +66,8 @@ def said(record: dict[str, Any], history: History) -> list[tuple[str, str]]:
             answers[-1] += fields["text"]
     ends = [*history.turns[1:], len(history.ids)]
     turns = [history.ids[begin:end] for begin, end in zip(history.turns, ends, strict=True)]
-    asked = [_first(history, ids, lambda kind: kind == "user") for ids in turns]
-    return list(zip(asked, answers, strict=True))
+    questions = [_first(history, ids, lambda kind: kind == "user") for ids in turns]
+    return list(zip(questions, answers, strict=True))
 
 
 def system(history: History) -> str:
@@ -75,7 +75,7 @@ def system(history: History) -> str:
     return _first(history, history.ids[: history.head], bool)
 
 
-def _first(history: History, ids: list[int], wanted: Callable[[str], bool]) -> str:
+def _first(history: History, ids: list[int], is_in: Callable[[str], bool]) -> str:
     """Returns the first text in a block of a kind that is wanted; "" if there is none."""
     d = history.dialect
     stack: Stack = ()
@@ -83,6 +83,6 @@ def _first(history: History, ids: list[int], wanted: Callable[[str], bool]) -> s
     for event in events:
         if event.terminal != TEXT:
             stack = after_tag(stack, d.table.terminals[event.terminal], d.table)
-        elif wanted(stack[-1] if stack else ""):
+        elif is_in(stack[-1] if stack else ""):
             return event.text
     return ""

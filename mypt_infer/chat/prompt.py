@@ -41,12 +41,12 @@ class Prompt:
     def edit(self, text: str) -> str | None:
         """Returns what the user makes of a text; None after Ctrl-C. Raises EOFError as `read`."""
         try:
-            said = self._ask(text)
+            line = self._ask(text)
         except KeyboardInterrupt as pressed:
             self.interrupted(pressed)
             return None
         self._pressed = False
-        return said
+        return line
 
     def interrupted(self, pressed: KeyboardInterrupt) -> None:
         """Notes a Ctrl-C. Raises EOFError if it leaves."""
@@ -81,9 +81,9 @@ def history_file() -> Path | None:
     Only the user can read it. Returns None if it cannot be written.
     """
     home = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/state"
-    named = Path(os.environ.get("XDG_STATE_HOME", ""))
+    state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
     try:
-        folder = (named if named.is_absolute() else Path(home).expanduser()) / "mypt-tags"
+        folder = (state_home if state_home.is_absolute() else Path(home).expanduser()) / "mypt-tags"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / "chat_history"
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -135,13 +135,13 @@ def _completer(commands: Sequence[str]) -> Completer:
 
     class Commands(Completer):
         def get_completions(self, document: Document, event: Any) -> Iterator[Completion]:
-            name, space, rest = document.text_before_cursor.partition(" ")
+            name, space, argument = document.text_before_cursor.partition(" ")
             if not space:
                 for command in commands:
                     if name and command.startswith(name):
                         yield Completion(command, -len(name))
             elif name in _FILES:
-                yield from PathCompleter(expanduser=True).get_completions(Document(rest), event)
+                yield from PathCompleter(expanduser=True).get_completions(Document(argument), event)
 
     return Commands()
 

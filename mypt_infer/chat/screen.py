@@ -44,25 +44,25 @@ class Screen:
     """
 
     def __init__(
-        self, stream: TextIO, *, verbose: bool = False, named: Callable[[str], str] = str
+        self, stream: TextIO, *, verbose: bool = False, name_of: Callable[[str], str] = str
     ) -> None:
-        self.stream, self.verbose, self._named_as = stream, verbose, named
+        self.stream, self.verbose, self._name_of = stream, verbose, name_of
         self.console = Console(file=stream, markup=False, highlight=False, emoji=False)
         self.display = Display(stream)
         self.details: list[str] = []
         self.notes: list[str] = []
         self._steps: list[tuple[str, str]] = []  # text and style of each step of the turn
         self._column = False  # whether a line is begun
-        self._named = False  # whether the line says that the assistant speaks
-        self._answered = False
+        self._is_named = False  # whether the line says that the assistant speaks
+        self._has_answer = False
         self._thought: list[str] = []
         self._waiting = False  # whether a line says what is waited for
         self._waits = stream.isatty() and self.console.is_terminal
 
     def say(self, text: str, style: str = "") -> None:
         """Shows a text, on one line or several."""
-        self._fresh()
-        self._named = False
+        self._begin_line()
+        self._is_named = False
         self.console.print(Text(self.display.line(text, keep="\n\t"), style=style), soft_wrap=True)
 
     def show(self, event: Event) -> None:
@@ -82,17 +82,17 @@ class Screen:
                 self.notes.append(event.text)
             self._write(f"[{self.notes.index(event.text) + 1}]", "cyan")
         elif isinstance(event, CallParsed):
-            told = ", ".join(f"{key}={_json(value)}" for key, value in event.arguments.items())
+            arguments = ", ".join(f"{key}={_json(value)}" for key, value in event.arguments.items())
             detail = self._detail(json.dumps(event.arguments, ensure_ascii=False, indent=2))
-            self._step(f"  {event.name}({_short(told)}) [{detail}]", "yellow")
+            self._step(f"  {event.name}({_short(arguments)}) [{detail}]", "yellow")
             self._wait(event.name)
         elif isinstance(event, CallDropped):
             self._step("  a call was taken off before it was complete", "red")
         elif isinstance(event, ToolResult):
             detail = self._detail(json.dumps(event.value, ensure_ascii=False, indent=2))
-            cut = ", shortened" if event.truncated else ""
+            note = ", shortened" if event.truncated else ""
             style = "red" if event.error else "green"
-            self._step(f"  = {_told(event.value)}{cut} [{detail}]", style)
+            self._step(f"  = {_summary(event.value)}{note} [{detail}]", style)
             self._wait("thinking")
         elif isinstance(event, Notice):
             self.say(f"  note: {event.message}", "dim")
@@ -103,14 +103,14 @@ class Screen:
                 "dim",
             )
         elif isinstance(event, StepEnd):
-            self._fresh()
+            self._begin_line()
         elif isinstance(event, TurnEnd):
             self._end(event)
 
     def begin(self) -> None:
         """Begins a turn."""
         self.notes, self._steps = [], []
-        self._named = self._answered = False
+        self._is_named = self._has_answer = False
         self._wait("thinking")
 
     def stopping(self) -> None:
@@ -123,9 +123,9 @@ class Screen:
             with suppress(OSError, ValueError, RuntimeError):
                 self.stream.write(text)
 
-    def recall(self, asked: str, answer: str) -> None:
+    def recall(self, question: str, answer: str) -> None:
         """Shows a turn of the past."""
-        self.say(f"user> {asked}", "dim")
+        self.say(f"user> {question}", "dim")
         self.say(f"assistant> {answer.strip() or '(nothing)'}", "dim")
 
     def forget(self) -> None:
@@ -143,25 +143,25 @@ class Screen:
         if self.verbose:
             self.say(text, style)
 
-    def _wait(self, what: str) -> None:
+    def _wait(self, label: str) -> None:
         """Shows what is waited for, on a line that what comes next replaces."""
         if self._waits:
-            self._fresh()
+            self._begin_line()
             dots = self.display.ellipsis
-            self.console.print(Text(f"  {self.display.line(what)}{dots}", style="dim"), end="")
+            self.console.print(Text(f"  {self.display.line(label)}{dots}", style="dim"), end="")
             self._waiting = True
 
     def _name(self) -> None:
         self._arrived()
-        self._named = self._answered = self._column = True
+        self._is_named = self._has_answer = self._column = True
         self.console.print(Text("assistant> ", style="bold"), end="")
 
     def _end(self, event: TurnEnd) -> None:
-        if event.reason == "stop" and not self._answered:
+        if event.reason == "stop" and not self._has_answer:
             self._name()  # an empty answer, which some formats allow
-            self._fresh()
+            self._begin_line()
         for number, note in enumerate(self.notes, 1):
-            self.say(f"  [{number}] {self._named_as(note)}", "cyan")
+            self.say(f"  [{number}] {self._name_of(note)}", "cyan")
         if event.reason != "stop":
             self.say(
                 "  the turn was ended: "
@@ -174,21 +174,21 @@ class Screen:
         return f"/show {len(self.details)}"
 
     def _write(self, text: str, style: str = "") -> None:
-        shown = self.display.line(text, keep="\n\t")
-        if not self._named:
-            shown = shown.lstrip("\n")
-            if not shown:
+        visible = self.display.line(text, keep="\n\t")
+        if not self._is_named:
+            visible = visible.lstrip("\n")
+            if not visible:
                 return
             self._name()
-        self.console.print(Text(shown, style=style), end="", soft_wrap=True)
-        self._column = bool(shown) and not shown.endswith("\n")
+        self.console.print(Text(visible, style=style), end="", soft_wrap=True)
+        self._column = bool(visible) and not visible.endswith("\n")
 
     def _arrived(self) -> None:
         if self._waiting:
             self.stream.write("\r\x1b[K")
         self._waiting = False
 
-    def _fresh(self) -> None:
+    def _begin_line(self) -> None:
         self._arrived()
         if self._column:
             self.console.print()
@@ -203,7 +203,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LINE else text[:_LINE] + "…"
 
 
-def _told(value: Any) -> str:
+def _summary(value: Any) -> str:
     """Returns a result in a few words."""
     if isinstance(value, dict) and isinstance(value.get("error"), dict):
         return _short(f"error {value['error'].get('type')}: {value['error'].get('message')}")

@@ -20,7 +20,7 @@ from mypt_infer.controller.transcript import KEY
 from mypt_infer.workspace import WorkspaceEngine
 
 # The turns of a past conversation that are shown.
-_SHOWN = 3
+_RECALLED = 3
 
 
 class Session:
@@ -45,7 +45,7 @@ class Session:
         self.saved: dict[Path, bytes] = {}
         if self.journal is not None and (number := self.journal.recover()):
             added = counted(number, "conversation")
-            self._tell(f"{self.journal.path}: added {added} of chats that were killed")
+            self._report(f"{self.journal.path}: added {added} of chats that were killed")
 
     @property
     def turns(self) -> int:
@@ -65,11 +65,11 @@ class Session:
             self.screen.say(f"not said: {error}", "bold red")
         except Exception as error:
             self.screen.say(f"the model failed: {type(error).__name__}: {error}", "bold red")
-        self._put()
+        self._write_journal()
 
-    def said(self) -> list[tuple[str, str]]:
+    def exchanges(self) -> list[tuple[str, str]]:
         """Returns the texts of the user and the answers so far."""
-        return past.said(self.controller.record(), self.controller.history)
+        return past.exchanges(self.controller.record(), self.controller.history)
 
     def undo(self) -> None:
         """Takes the last turn back. Raises ValueError if there is none."""
@@ -81,17 +81,17 @@ class Session:
         else:
             self.controller = self.setup.past(record, self.turns - 1)
         self.screen.forget()
-        self._put()
+        self._write_journal()
 
     def begin(self, setup: Setup | None = None) -> bool:
         """Begins a new conversation; returns False if the last one could not be kept."""
-        kept = self.keep()
+        is_saved = self.keep()
         self.setup = setup or self.setup
         self.controller, self.saved = self.setup.new(), {}
         if self.journal is not None:
             self.journal.replaces(b"")
         self.screen.forget()
-        return kept
+        return is_saved
 
     def load(self, place: str) -> None:
         """Continues a conversation of a file, `FILE` or `FILE:N`, and shows its last turns.
@@ -99,33 +99,33 @@ class Session:
         If it is kept in the same file, it takes the place of its line there. Raises OSError or
         ValueError, before anything changes, if there is none that can be continued.
         """
-        kept = past.find(place)
-        controller = self.setup.past(kept.record)
+        chat = past.find(place)
+        controller = self.setup.past(chat.record)
         self.begin()
         self.controller = controller
-        if self.journal is not None and self.journal.path == kept.path.resolve():
-            self.journal.replaces(kept.line)
-        said = self.said()
-        if len(said) > _SHOWN:
-            self.screen.say(f"({len(said) - _SHOWN} turns before)", "dim")
-        for asked, answer in said[-_SHOWN:]:
-            self.screen.recall(asked, answer)
-        own = past.system(controller.history)
-        if own != (self.setup.prompt or ""):
+        if self.journal is not None and self.journal.path == chat.path.resolve():
+            self.journal.replaces(chat.line)
+        exchanges = self.exchanges()
+        if len(exchanges) > _RECALLED:
+            self.screen.say(f"({len(exchanges) - _RECALLED} turns before)", "dim")
+        for question, answer in exchanges[-_RECALLED:]:
+            self.screen.recall(question, answer)
+        system = past.system(controller.history)
+        if system != (self.setup.prompt or ""):
             self.screen.say("note: the conversation keeps its own system prompt", "dim")
 
     def keep(self) -> bool:
         """Ends the conversation in the file of transcripts; returns False if that fails."""
         if self.journal is None:
             return True
-        self._put()
+        self._write_journal()
         line = self.journal.line
         try:
             if self.journal.end():
                 self.left_out(self.journal.path)
                 self.journal.replaces(line)  # should this conversation go on
         except OSError as error:
-            self._tell(f"not saved: {error}")
+            self._report(f"not saved: {error}")
             return False
         return True
 
@@ -153,19 +153,19 @@ class Session:
         """Says which turns of the conversation are no training data."""
         left_out = self.controller.record()[KEY].get("left_out", [])
         for number, reason in left_out:
-            self._tell(f"{path}: turn {number} is left out: {reason}")
+            self._report(f"{path}: turn {number} is left out: {reason}")
         if left_out and len(left_out) == len(self.controller.history.turns):
-            self._tell(f"{path}: no turn of it can be trained on")
+            self._report(f"{path}: no turn of it can be trained on")
 
-    def _put(self) -> None:
+    def _write_journal(self) -> None:
         if self.journal is None:
             return
         try:
             self.journal.put(self.controller.record() if self.turns else None)
         except OSError as error:
-            self._tell(f"not kept until the chat ends: {error}")
+            self._report(f"not kept until the chat ends: {error}")
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         with suppress(OSError):  # the terminal may be gone
             print(f"mypt-chat: {text}", file=sys.stderr)
 

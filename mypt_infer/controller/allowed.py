@@ -28,12 +28,12 @@ class Allowed:
         openers = {
             t.name for t in self._table.terminals.values() if t.opens in self.forbidden_blocks
         }
-        self._own = {s: names - openers for s, names in self._format.model_writes.items()}
+        self._writable = {s: names - openers for s, names in self._format.model_writes.items()}
 
     @property
-    def own(self) -> frozenset[str]:
+    def writable(self) -> frozenset[str]:
         """Returns the terminals that the model may write now."""
-        return self._own[self._history.state]
+        return self._writable[self._history.state]
 
     @property
     def result(self) -> bool:
@@ -58,12 +58,12 @@ class Allowed:
         """Returns whether the turn is complete: the model has nothing left to write."""
         history = self._history
         complete = history.dialect.automaton.accepting(history.state) and not history.open
-        return complete and not self.own
+        return complete and not self.writable
 
     def forced(self, draft: Draft) -> str:
         """Returns the tag that must come: the only one, or one that an option asks for; else ""."""
-        if len(self.own) == 1 and TEXT not in self.own:
-            return next(iter(self.own))
+        if len(self.writable) == 1 and TEXT not in self.writable:
+            return next(iter(self.writable))
         if self._thinks:
             block, limit = draft.block, self._options.max_think_tokens
             over = limit is not None and block is not None and draft.length(block) >= limit
@@ -71,7 +71,7 @@ class Allowed:
         thinking = self._format.thinking
         if self._options.think and not any(block.kind in thinking for block in draft.open):
             openers = {self._table.openers[kind].name for kind in thinking}
-            return min(openers & self.own, default="")
+            return min(openers & self.writable, default="")
         return ""
 
     def instead(self, name: str) -> str:
@@ -83,12 +83,12 @@ class Allowed:
         terminal = self._table.terminals.get(name)
         if terminal is None:
             return ""
-        if name not in self.own:
+        if name not in self.writable:
             return self._way_out() if self._thinks and not terminal.opens else ""
         machine = self._history.dialect.automaton
         if not terminal.closes or machine.allowed(machine.step(self._history.state, name)):
             return ""
-        others = sorted(self.own - {TEXT, name})
+        others = sorted(self.writable - {TEXT, name})
         return next((n for n in others if terminal.closes in self._table.terminals[n].ends), "")
 
     def leads_nowhere(self, token: int) -> bool:
@@ -97,8 +97,10 @@ class Allowed:
         Then there is no need to wait for the rest.
         """
         tags = [tag for tag, number in self._table.special.items() if number == token]
-        spelled = [p.value for n in self.own - {TEXT} for p in self._table.terminals[n].spelling]
-        return any(tag not in spelled for tag in tags)
+        own_tags = [
+            p.value for n in self.writable - {TEXT} for p in self._table.terminals[n].spelling
+        ]
+        return any(tag not in own_tags for tag in tags)
 
     @property
     def _thinks(self) -> bool:
@@ -106,5 +108,5 @@ class Allowed:
 
     def _way_out(self) -> str:
         """Returns the one tag that ends the thinking; "" if thinking may not end yet."""
-        tags = self.own - {TEXT}
+        tags = self.writable - {TEXT}
         return next(iter(tags)) if len(tags) == 1 else ""

@@ -67,17 +67,17 @@ class Calls:
         body = "".join(block.text)
         raw = (block.tag.text + body + closer).strip()
         types = self._history.types
-        read, reason = self._history.format.read_calls(block.tag, body, raw, types)
+        parsed, reason = self._history.format.read_calls(block.tag, body, raw, types)
         result = self._history.format.result
-        if result is not None and "id" in result.patterns and not all(call.id for call in read):
+        if result is not None and "id" in result.patterns and not all(call.id for call in parsed):
             reason = reason or "a call has no id, so its result could not name it"
         if self._history.format.ids:  # without them, results are in the order of their calls
-            reason = reason or mixed_up([call.tool for call in self.pending], read)
+            reason = reason or mixed_up([call.tool for call in self.pending], parsed)
         if reason:
             raise ValueError(reason)
         first = self._begun[block]
-        self._history.calls = max(self._history.calls, first + len(read) - 1)
-        calls = [Call(first + at, call, block) for at, call in enumerate(read)]
+        self._history.calls = max(self._history.calls, first + len(parsed) - 1)
+        calls = [Call(first + at, call, block) for at, call in enumerate(parsed)]
         self.pending = sorted([*self.pending, *calls], key=lambda call: not call.tool.id)
         return [
             CallParsed(c.tool.name, copied(c.tool.arguments), c.number, c.tool.id) for c in calls
@@ -86,10 +86,10 @@ class Calls:
     def drop(self, blocks: list[Block]) -> Iterator[CallDropped]:
         """Forgets the calls of blocks that are no longer there."""
         for block in blocks:
-            gone = [call for call in self.pending if call.block is block]
+            dropped = [call for call in self.pending if call.block is block]
             self.pending = [call for call in self.pending if call.block is not block]
             if block in self._begun:
-                names = [(call.tool.name, call.number) for call in gone]
+                names = [(call.tool.name, call.number) for call in dropped]
                 for name, number in names or [(_name(block), self._begun[block])]:
                     yield CallDropped(name, number)
 

@@ -100,8 +100,8 @@ class Controller:
         transcript, or a damaged one.
         """
         controller = cls(source, tools, dialect=dialect, **options)
-        made = reread(record, dialect, turns=turns)
-        controller.history, controller.replies, controller._events = made
+        state = reread(record, dialect, turns=turns)
+        controller.history, controller.replies, controller._events = state
         return controller
 
     def reset(self) -> None:
@@ -111,7 +111,7 @@ class Controller:
         self.history = History(self.dialect)
         self.replies = Replies()
         self._events: list[Event] = []
-        self._known: list[Message] = []
+        self._seen_messages: list[Message] = []
 
     def cancel(self) -> None:
         """Ends the turn at the next id; what was said stays, and the history is legal.
@@ -139,14 +139,14 @@ class Controller:
         on the same ids: nothing is encoded again. Any other history begins a new conversation.
         Raises ValueError for a history that the format cannot hold.
         """
-        known = len(self._known)
-        if not known or list(history[:known]) != self._known:
+        count = len(self._seen_messages)
+        if not count or list(history[:count]) != self._seen_messages:
             self.reset()
-            known = 0
-        for _ in self.turn(list(history[known:]), max_steps=max_steps):
+            count = 0
+        for _ in self.turn(list(history[count:]), max_steps=max_steps):
             pass
         answer = self.answer()
-        self._known = [*history, answer]
+        self._seen_messages = [*history, answer]
         return answer
 
     def turn(self, messages: list[Message], *, max_steps: int | None = None) -> Iterator[Event]:
@@ -177,12 +177,12 @@ class Controller:
         with self._one_turn() as running:
             steps = self._begin(running, messages, max_steps)
             reply: Reply = None
-            while (got := _next(steps, reply)) is not None:
+            while (event := _next(steps, reply)) is not None:
                 reply = None
-                if isinstance(got, Sample | Execute):
-                    reply = self._answer(got, running, stopped)
+                if isinstance(event, Sample | Execute):
+                    reply = self._answer(event, running, stopped)
                 else:
-                    yield got
+                    yield event
 
     async def _aturn(
         self, messages: list[Message], max_steps: int | None, stopped: Callable[[], bool]
@@ -190,12 +190,12 @@ class Controller:
         with self._one_turn() as running:
             steps = self._begin(running, messages, max_steps)
             reply: Reply = None
-            while (got := _next(steps, reply)) is not None:
+            while (event := _next(steps, reply)) is not None:
                 reply = None
-                if isinstance(got, Sample | Execute):
-                    reply = await self._aanswer(got, running, stopped)
+                if isinstance(event, Sample | Execute):
+                    reply = await self._aanswer(event, running, stopped)
                 else:
-                    yield got
+                    yield event
 
     @contextmanager
     def _one_turn(self) -> Iterator[_Running]:
@@ -227,24 +227,24 @@ class Controller:
         calls = len(self.tools) > 0
         self.replies.begin(options, ids=len(self.history.ids), calls=calls)
 
-        def made() -> Turn:
+        def make_turn() -> Turn:
             return Turn(self.history, options, calls=calls)
 
-        running.driver.begin(notices, made)
+        running.driver.begin(notices, make_turn)
         if isinstance(self.source, Forbidding):
-            self.source.forbid(made().forbidden_blocks)
+            self.source.forbid(make_turn().forbidden_blocks)
         return running.driver.run()
 
     def _answer(
         self, ask: Ask, running: _Running, stopped: Callable[[], bool]
     ) -> int | Returned | Stop:
         try:
-            if (stop := self._due(running, stopped)) is not None:
+            if (stop := self._reason_to_stop(running, stopped)) is not None:
                 return stop
             if isinstance(ask, Sample):
                 return self._feeder.draw(self.history, ask.left)
             seconds = self._seconds(running)
-            return self._shown(
+            return self._shortened(
                 ask, self.tools.call(ask.name, ask.arguments, seconds=seconds, stopped=stopped)
             )
         except BaseException as error:
@@ -254,12 +254,12 @@ class Controller:
         self, ask: Ask, running: _Running, stopped: Callable[[], bool]
     ) -> int | Returned | Stop:
         try:
-            if (stop := self._due(running, stopped)) is not None:
+            if (stop := self._reason_to_stop(running, stopped)) is not None:
                 return stop
             if isinstance(ask, Sample):
                 return await self._feeder.adraw(self.history, ask.left, stopped)
             seconds = self._seconds(running)
-            return self._shown(
+            return self._shortened(
                 ask,
                 await self.tools.acall(ask.name, ask.arguments, seconds=seconds, stopped=stopped),
             )
@@ -268,7 +268,7 @@ class Controller:
         except BaseException as error:
             return running.stop(error)
 
-    def _due(self, running: _Running, stopped: Callable[[], bool]) -> Stop | None:
+    def _reason_to_stop(self, running: _Running, stopped: Callable[[], bool]) -> Stop | None:
         """Returns that the turn must end before anything else is done; None if it may go on."""
         if stopped():
             return Stop("cancelled")
@@ -278,11 +278,11 @@ class Controller:
 
     def _seconds(self, running: _Running) -> float | None:
         """Returns the time that a tool has."""
-        left = None if running.end is None else running.end - self._clock()
-        bounds = [s for s in (self.options.tool_seconds, left) if s is not None]
+        remaining = None if running.end is None else running.end - self._clock()
+        bounds = [s for s in (self.options.tool_seconds, remaining) if s is not None]
         return max(min(bounds), _SHORTEST) if bounds else None
 
-    def _shown(self, ask: Execute, value: Any) -> Returned:
+    def _shortened(self, ask: Execute, value: Any) -> Returned:
         def count(value: Any) -> int:
             return count_result(self.history.format, value)
 

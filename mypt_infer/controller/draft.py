@@ -68,7 +68,7 @@ class Draft:
         return self._points[-1][0]
 
     @property
-    def held(self) -> int:
+    def uncertain(self) -> int:
         """Returns the number of ids at the end whose events are not certain."""
         return self._parser.pushed - self._parser.position
 
@@ -77,7 +77,7 @@ class Draft:
 
         Tags do not count, nor does what may yet become one.
         """
-        return len(self.history.ids) - self.held - block.content
+        return len(self.history.ids) - self.uncertain - block.content
 
     def missing(self) -> list[int]:
         """Returns the ids of the white space that a tag still needs to be whole."""
@@ -93,20 +93,20 @@ class Draft:
         history.add([token], origin)
         try:
             pieces = self._parser.push(token)
-            if history.owed:  # a whole tag: no id that the model draws belongs to it
+            if history.trailing_ids:  # a whole tag: no id that the model draws belongs to it
                 pieces += self._parser.flush()
         except ValueError:
-            history.cut(len(history.ids) - 1, history.state)
+            history.cut_back(len(history.ids) - 1, history.state)
             raise
         base = len(history.ids) - self._parser.pushed
         return [piece._replace(end=base + piece.end) for piece in pieces]
 
-    def put(self, tag: Tag, origin: str) -> Change:
+    def write_tag(self, tag: Tag, origin: str) -> Change:
         """Appends a tag that nobody draws."""
-        self.history.add([*self.history.owed, *self.history.encoded(tag)], origin)
-        return self.read(tag, len(self.history.ids))
+        self.history.add([*self.history.trailing_ids, *self.history.encoded(tag)], origin)
+        return self.step_event(tag, len(self.history.ids))
 
-    def read(self, event: Tag, end: int) -> Change:
+    def step_event(self, event: Tag, end: int) -> Change:
         """Steps by the next event, which ends at `end`.
 
         Raises ValueError if it may not occur here.
@@ -133,23 +133,23 @@ class Draft:
         end = len(self.history.ids) if index is None else index
         self._points.append((end, self.history.state, self._parser.last))
 
-    def cut(self, index: int) -> list[Block]:
+    def cut_back(self, index: int) -> list[Block]:
         """Cuts back to the last point at or before `index`; returns the blocks that are gone."""
         while self._points[-1][0] > index:
             self._points.pop()
         length, state, last = self._points[-1]
-        self.history.cut(length, state)
+        self.history.cut_back(length, state)
         self._parser = StreamParser(self.history.dialect, last)
-        gone = [block for block in self._blocks if block.begin >= length]
+        dropped = [block for block in self._blocks if block.begin >= length]
         self._blocks = [block for block in self._blocks if block.begin < length]
         for block in self._blocks:
             if block.end is not None and block.end > length:
                 block.end = None
-        return gone
+        return dropped
 
     def settle(self) -> list[Block]:
         """Cuts off what is not certain; returns the blocks that are gone."""
-        return self.cut(len(self.history.ids) - self.held)
+        return self.cut_back(len(self.history.ids) - self.uncertain)
 
     def unfinished(self) -> Block | None:
         """Returns the innermost block if it is open and cannot stay as it is.

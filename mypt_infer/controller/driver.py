@@ -38,34 +38,34 @@ class Driver:
     def __init__(self, history: History, replies: Replies, events: list[Event]) -> None:
         self._history, self._replies, self._events = history, replies, events
         self._before = history.mark()
-        self._told, self._turns = len(events), len(replies.turns)
-        self._made: Callable[[], Turn] | None = None
+        self._event_count, self._turns = len(events), len(replies.turns)
+        self._make_turn: Callable[[], Turn] | None = None
 
-    def begin(self, notices: list[Notice], made: Callable[[], Turn]) -> None:
+    def begin(self, notices: list[Notice], make_turn: Callable[[], Turn]) -> None:
         """Notes that the history now ends with the user's message, and how its turn is made."""
-        self._begun, self._notices, self._made = self._history.mark(), notices, made
+        self._begun, self._notices, self._make_turn = self._history.mark(), notices, make_turn
 
     def run(self) -> Generator[Event | Ask, Reply, None]:
         """Yields the events of the turn and what it asks for; takes the replies."""
-        if self._made is None:
+        if self._make_turn is None:
             raise RuntimeError("the turn has not begun")
         for notice in self._notices:
             self._events.append(notice)
             yield notice
-        core, reply = self._made().run(), None
+        core, reply = self._make_turn().run(), None
         while True:
             try:
-                got = core.send(reply)
+                event = core.send(reply)
             except StopIteration:
                 return
             reply = None
-            if isinstance(got, Sample | Execute):
-                reply = yield got
+            if isinstance(event, Sample | Execute):
+                reply = yield event
                 assert reply is not None
                 self._replies.add(reply)
             else:
-                self._events.append(_own(got))
-                yield got
+                self._events.append(_copy(event))
+                yield event
 
     def stop(self, error: BaseException) -> None:
         """Ends the turn legally after the last reply; a turn that cannot be run was not said."""
@@ -74,34 +74,34 @@ class Driver:
             self._again(Stop("cancelled") if cancels else failed(error))
         except BaseException:  # it cannot be run at all, or that was interrupted too
             self._history.back(self._before)
-            del self._replies.turns[self._turns :], self._events[self._told :]
+            del self._replies.turns[self._turns :], self._events[self._event_count :]
 
     def _again(self, stop: Stop) -> None:
-        if self._made is None:
+        if self._make_turn is None:
             raise RuntimeError("the turn has not begun")
         self._history.back(self._begun)
-        del self._events[self._told :]
-        given = iter(self._replies.restart())
+        del self._events[self._event_count :]
+        replies = iter(self._replies.restart())
         steps, reply = self.run(), None
         while True:
             try:
-                got = steps.send(reply)
+                event = steps.send(reply)
             except StopIteration:
                 return
-            asks = isinstance(got, Sample | Execute)
-            reply = next(given, stop) if asks else None
+            asks = isinstance(event, Sample | Execute)
+            reply = next(replies, stop) if asks else None
 
 
 def failed(error: BaseException) -> Stop:
     """Returns the end of a turn in which an exception was raised."""
     try:
-        said = str(error)
+        text = str(error)
     except Exception:
-        said = ""
-    return Stop("error", f"{type(error).__name__}: {said}".rstrip(": "))
+        text = ""
+    return Stop("error", f"{type(error).__name__}: {text}".rstrip(": "))
 
 
-def _own(event: Event) -> Event:
+def _copy(event: Event) -> Event:
     """Returns an event that a listener cannot change."""
     if isinstance(event, CallParsed):
         return replace(event, arguments=copied(event.arguments))

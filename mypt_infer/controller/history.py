@@ -122,22 +122,22 @@ class History:
 
         Raises ValueError for an event that may not occur here.
         """
-        before, given = len(self.ids), list(events)
+        before, batch = len(self.ids), list(events)
         table, tokenizer = self.dialect.table, self.dialect.tokenizer
-        for event, ids in zip(given, run_ids(given, self.open, table, tokenizer), strict=True):
-            self.add(self.owed, origin)
+        for event, ids in zip(batch, run_ids(batch, self.open, table, tokenizer), strict=True):
+            self.add(self.trailing_ids, origin)
             self.step(event, len(self.ids))
             self.add(ids, origin)
         return len(self.ids) - before
 
     @property
-    def owed(self) -> list[int]:
+    def trailing_ids(self) -> list[int]:
         """Returns the ids of white space after the last tag, which come before anything else."""
         last = self.ids[-1] if self.ids else None
         return trail_ids(last, self.dialect.table, self.dialect.tokenizer)
 
     def encoded(self, event: Event) -> list[int]:
-        """Returns the ids of an event, without what `owed` is after it."""
+        """Returns the ids of an event, without what `trailing_ids` is after it."""
         return run_ids([event], self.open, self.dialect.table, self.dialect.tokenizer)[0]
 
     def step(self, event: Event, begin: int) -> None:
@@ -168,11 +168,11 @@ class History:
         earlier, state = self.format.earlier, self.open_state
         if state == self.state:
             return
-        self.cut(*self._last)
+        self.cut_back(*self._last)
         if earlier:
             self.write([Event(earlier, "")], PROMPT)
 
-    def cut(self, length: int, state: int) -> None:
+    def cut_back(self, length: int, state: int) -> None:
         """Cuts off all ids but the first `length`, and returns to `state`, the state there."""
         if length < len(self.ids):
             self.dropped.append(Dropped(length, tuple(self.ids[length:])))

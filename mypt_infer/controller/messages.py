@@ -39,9 +39,9 @@ def append_messages(
     cannot hold the messages.
     """
     d = history.dialect
-    given = record_messages(messages, d)
-    record = _begun(d, given, system, tools) if not history.ids else {}
-    episode, findings = d.read({d.adapter.SCHEMA.messages: given} | record)
+    conversation = record_messages(messages, d)
+    record = _begun(d, conversation, system, tools) if not history.ids else {}
+    episode, findings = d.read({d.adapter.SCHEMA.messages: conversation} | record)
     wrong = next((f for f in findings if f.severity == "error"), None)
     if episode is None or wrong is not None:
         raise ValueError(
@@ -60,18 +60,18 @@ def append_messages(
 
 
 def _begun(
-    dialect: Dialect, given: list[Message], prompt: str | None, tools: Sequence[Message]
+    dialect: Dialect, conversation: list[Message], prompt: str | None, tools: Sequence[Message]
 ) -> Message:
-    """Returns the keys of a new conversation's record; a system prompt may be put into `given`."""
+    """Returns the keys of a new record; may put a system prompt into `conversation`."""
     top = dialect.adapter.SCHEMA.top
     system = {"role": "system", "content": prompt} if prompt is not None else None
-    if given and given[0].get("role") == "system":
-        system = given.pop(0)
+    if conversation and conversation[0].get("role") == "system":
+        system = conversation.pop(0)
     record: Message = {"tools": list(tools)} if tools and "tools" in top else {}
     if system is not None and "system" in top:
         return record | {"system": system.get("content")}
     if system is not None:
-        given.insert(0, system)
+        conversation.insert(0, system)
     return record
 
 
@@ -114,8 +114,8 @@ def record_messages(messages: Iterable[Message], dialect: Dialect) -> list[Messa
     """
     schema = dialect.adapter.SCHEMA
     out: list[Message] = []
-    for given in messages:
-        message = _clean(given)
+    for original in messages:
+        message = _clean(original)
         role = message.get("role")
         if isinstance(role, str):
             message["role"] = role = schema.aliases.get(role, role)
@@ -138,16 +138,16 @@ def _call(message: Message, dialect: Dialect) -> None:
         message["arguments"] = call.arguments
 
 
-def _result(message: Message, dialect: Dialect, called: str | None) -> None:
+def _result(message: Message, dialect: Dialect, tool: str | None) -> None:
     """Replaces the block of a result by its value, and names it after its call."""
     content = message.get("content")
-    found = read_toolresult(content, dialect.name) if isinstance(content, str) else None
-    if found is not None:
-        message["content"] = found[1]
-        if found[0]:
-            _name(message, found[0])
-    if called is not None and message.setdefault("name", called) != called:
-        raise ValueError(f"the result is of {message['name']!r}, the call before it of {called!r}")
+    pair = read_toolresult(content, dialect.name) if isinstance(content, str) else None
+    if pair is not None:
+        message["content"] = pair[1]
+        if pair[0]:
+            _name(message, pair[0])
+    if tool is not None and message.setdefault("name", tool) != tool:
+        raise ValueError(f"the result is of {message['name']!r}, the call before it of {tool!r}")
 
 
 def _name(message: Message, name: str) -> None:

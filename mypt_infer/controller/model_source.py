@@ -51,24 +51,24 @@ class ModelSource:
         self._forbidding = {frozenset[str](): (decoder, self._tensors)}
         self._ids: list[int] = []
         self._now: list[int | None] = [None]
-        self._held = decoder.hold(self._now)
+        self._holder = decoder.hold(self._now)
         self._cache: Any = None
-        self._read = self._room = 0
+        self._ids_read = self._room = 0
 
     def forbid(self, kinds: frozenset[str]) -> None:
         """Forbids blocks of these kinds, and those that the decoder was given with, from now on."""
         if kinds not in self._forbidding:
-            given = self._forbidding[frozenset()]
-            found = given[0].forbidding(given[0].forbidden_blocks | kinds)
+            default = self._forbidding[frozenset()]
+            decoder_of_kinds = default[0].forbidding(default[0].forbidden_blocks | kinds)
             self._forbidding[kinds] = (
-                given
-                if found.forbidden_blocks == given[0].forbidden_blocks
-                else (found, DeviceDecoder(found))
+                default
+                if decoder_of_kinds.forbidden_blocks == default[0].forbidden_blocks
+                else (decoder_of_kinds, DeviceDecoder(decoder_of_kinds))
             )
         decoder, tensors = self._forbidding[kinds]
         if decoder is not self.decoder:  # states of one decoder mean nothing to another
             self.decoder, self._tensors, self._state = decoder, tensors, None
-            self._held = decoder.hold(self._now)
+            self._holder = decoder.hold(self._now)
 
     @property
     def _state(self) -> int | None:
@@ -101,7 +101,7 @@ class ModelSource:
     def truncate(self, length: int) -> None:
         del self._ids[length:]
         self._state = None
-        if length < self._read:
+        if length < self._ids_read:
             self._rewind(length)
 
     def next(self, left: int) -> int:
@@ -117,9 +117,9 @@ class ModelSource:
                 self._state = self.decoder.start(self._ids, max_new_tokens=left)
             except BudgetError as error:
                 raise NoRoom(f"{left} tokens are left; an ending takes {error.minimum}") from None
-        found = self.decoder.allow(self._state)
-        if found.count == 1 and found.only is not None:
-            token = int(found.only[0])
+        allow_set = self.decoder.allow(self._state)
+        if allow_set.count == 1 and allow_set.only is not None:
+            token = int(allow_set.only[0])
         else:
             token, refused_mass, _ = draw(
                 self._logits(), self._state, self._tensors, self.sampling, self._chance.random()
@@ -133,17 +133,17 @@ class ModelSource:
         """Returns the logits after the last id, shape (vocabulary,)."""
         if self._cache is None or len(self._ids) > self._room:
             self._room = max(_LEAST, 2 * len(self._ids))
-            self._cache, self._read = self.model.begin(1, self._room), 0
+            self._cache, self._ids_read = self.model.begin(1, self._room), 0
         cache, self._cache = self._cache, None  # what a model that fails has read is not known
-        logits = read(self.model, [self._ids[self._read :]], cache, self._device)
-        self._cache, self._read = cache, len(self._ids)
+        logits = read(self.model, [self._ids[self._ids_read :]], cache, self._device)
+        self._cache, self._ids_read = cache, len(self._ids)
         return logits[0, : self.decoder.tables.vocabulary]
 
     def _rewind(self, length: int) -> None:
         rewind = getattr(self.model, "rewind", None)
         if rewind is None or self._cache is None:
             self._cache = None
-            self._read = 0
+            self._ids_read = 0
         else:
             rewind(self._cache, length)
-            self._read = length
+            self._ids_read = length

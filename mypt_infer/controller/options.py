@@ -71,18 +71,18 @@ class Options:
 class Budget:
     """Says what is left of the limits of one turn; its one place where they are reckoned.
 
-    `seen` is the history, whose length is the number of ids that the model sees. `sampled` counts
-    the ids that the model drew.
+    The length of `history` is the number of ids that the model sees. `sampled` counts the ids that
+    the model drew.
     """
 
-    def __init__(self, options: Options, seen: Sized) -> None:
-        self.options, self._seen, self.sampled = options, seen, 0
+    def __init__(self, options: Options, history: Sized) -> None:
+        self.options, self._history, self.sampled = options, history, 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """Returns the number of ids that the model may still draw."""
-        left, length = self.options.max_tokens - self.sampled, self.options.context_length
-        return left if length is None else min(left, length - RESERVE - len(self._seen))
+        most, length = self.options.max_tokens - self.sampled, self.options.context_length
+        return most if length is None else min(most, length - RESERVE - len(self._history))
 
     @property
     def prompt(self) -> int:
@@ -98,7 +98,7 @@ class Budget:
         length = self.options.context_length
         return sys.maxsize if length is None else length - RESERVE
 
-    def spent(self, call: int | None) -> str:
+    def limit_reached(self, call: int | None) -> str:
         """Returns why the model may draw no further id; "" if it may.
 
         `call` is the number of ids of the call that it writes, or None.
@@ -106,7 +106,7 @@ class Budget:
         options = self.options
         if self.sampled >= options.max_tokens:
             return f"{options.max_tokens} tokens were drawn"
-        if self.left <= 0:
+        if self.remaining <= 0:
             return f"the context of {options.context_length} ids is full"
         most = options.max_toolcall_tokens
         if call is not None and most is not None and call > most:
@@ -138,7 +138,7 @@ class Budget:
         options = self.options
         if options.context_length is None:
             return self.longest_result
-        room = options.context_length - RESERVE - len(self._seen) - self.answer
+        room = options.context_length - RESERVE - len(self._history) - self.answer
         if options.answer_reserve is None:
             return min(self.longest_result, room)
         return min(self.longest_result, room // waiting - tags)

@@ -65,28 +65,28 @@ def reread(
 
     All turns are compared with the transcript, also those that are not returned.
     """
-    kept = record.get(KEY) if isinstance(record, dict) else None
-    if not isinstance(kept, dict) or kept.get("version") not in range(1, VERSION + 1):
+    saved = record.get(KEY) if isinstance(record, dict) else None
+    if not isinstance(saved, dict) or saved.get("version") not in range(1, VERSION + 1):
         raise TranscriptError(f'no transcript of version 1 to {VERSION} under the key "{KEY}"')
-    wrong = _misfit(kept, _FORM)
+    wrong = _misfit(saved, _FORM)
     if wrong:
         raise TranscriptError(f"the transcript has no form that is known: {wrong}")
-    if next(faults(kept), None) is not None:
+    if next(faults(saved), None) is not None:
         raise TranscriptError("the transcript holds what is not valid JSON")
     history = History(dialect)
-    if kept["grammar"] != history.dialect.fingerprint:
+    if saved["grammar"] != history.dialect.fingerprint:
         raise TranscriptError(
             "the transcript belongs to another grammar or vocabulary than that of "
             f"{history.dialect.name}"
         )
     try:
-        if kept["version"] < 3:
-            kept = _upgraded(kept)
-        made = _run_again(kept, history)
-        if turns is None or turns >= len(kept["replies"]):
-            return made
+        if saved["version"] < 3:
+            saved = _upgraded(saved)
+        result = _run_again(saved, history)
+        if turns is None or turns >= len(saved["replies"]):
+            return result
         history = History(dialect)
-        return history, *_turns(kept, history, turns)
+        return history, *_turns(saved, history, turns)
     except TranscriptError:
         raise
     except (ValueError, TypeError, KeyError, IndexError) as error:
@@ -112,41 +112,41 @@ def _misfit(value: Any, form: Any, at: str = "") -> str:
 
 
 def _turns(
-    kept: dict[str, Any], history: History, turns: int | None = None
+    saved: dict[str, Any], history: History, turns: int | None = None
 ) -> tuple[Replies, list[Event]]:
     """Runs turns again, the first `turns` or all; returns the replies and the events."""
     replies = Replies()
     events: list[Event] = []
-    told = [_restored(kind, fields) for kind, fields in kept["events"]]
-    for turn in kept["replies"][:turns]:
+    past_events = [_restored(kind, fields) for kind, fields in saved["events"]]
+    for turn in saved["replies"][:turns]:
         history.reopen()
-        _append(history, kept["ids"][len(history.ids) : turn["begin"]])
-        while len(events) < len(told) and isinstance(told[len(events)], Notice):
-            events.append(told[len(events)])  # notices about the prompt, which is not read again
+        _append(history, saved["ids"][len(history.ids) : turn["begin"]])
+        while len(events) < len(past_events) and isinstance(past_events[len(events)], Notice):
+            events.append(past_events[len(events)])  # notices about the prompt: not read again
         options = Options(**turn["options"])
         replies.begin(options, ids=len(history.ids), calls=turn["calls"])
         run = Turn(history, options, calls=turn["calls"])
-        _run(run, [reply_of(said) for said in turn["replies"]], replies, events)
+        _run(run, [reply_of(reply) for reply in turn["replies"]], replies, events)
     return replies, events
 
 
-def _run_again(kept: dict[str, Any], history: History) -> tuple[History, Replies, list[Event]]:
-    replies, events = _turns(kept, history)
-    told = [_restored(kind, fields) for kind, fields in kept["events"]]
-    _append(history, kept["ids"][len(history.ids) :])
+def _run_again(saved: dict[str, Any], history: History) -> tuple[History, Replies, list[Event]]:
+    replies, events = _turns(saved, history)
+    past_events = [_restored(kind, fields) for kind, fields in saved["events"]]
+    _append(history, saved["ids"][len(history.ids) :])
     for name, ours, theirs in (
-        ("ids", history.ids, kept["ids"]),
-        ("origins", [list(run) for run in history.origins], kept["origins"]),
-        ("turns", history.turns, kept["turns"]),
-        ("dropped", history.dropped, [Dropped(at, tuple(ids)) for at, ids in kept["dropped"]]),
-        ("events", _as_of(kept["version"], events), told),
+        ("ids", history.ids, saved["ids"]),
+        ("origins", [list(run) for run in history.origins], saved["origins"]),
+        ("turns", history.turns, saved["turns"]),
+        ("dropped", history.dropped, [Dropped(at, tuple(ids)) for at, ids in saved["dropped"]]),
+        ("events", _for_version(saved["version"], events), past_events),
     ):  # fmt: skip
         if ours != theirs:
             raise TranscriptError(f"the replay has other {name}")
     return history, replies, events
 
 
-def _as_of(version: int, events: list[Event]) -> list[Event]:
+def _for_version(version: int, events: list[Event]) -> list[Event]:
     """Returns events as an older version has them.
 
     Before version 4, they do not number calls. Before version 3, they do not say that a call was
@@ -167,33 +167,33 @@ def _without_number(event: Event) -> Event:
     return replace(event, call=0) if isinstance(event, CallStart | ArgumentsDelta) else event
 
 
-def _run(turn: Turn, given: list[Reply], replies: Replies, events: list[Event]) -> None:
-    core, waiting = turn.run(), iter(given)
+def _run(turn: Turn, answers: list[Reply], replies: Replies, events: list[Event]) -> None:
+    core, waiting = turn.run(), iter(answers)
     reply: Reply = None
     while True:
         try:
-            got = core.send(reply)
+            event = core.send(reply)
         except StopIteration:
             break
         reply = None
-        if isinstance(got, Sample | Execute):
+        if isinstance(event, Sample | Execute):
             reply = next(waiting, None)
             if reply is None:
                 raise TranscriptError("a turn asks for more than the transcript has")
-            if isinstance(reply, Returned if isinstance(got, Sample) else int):
+            if isinstance(reply, Returned if isinstance(event, Sample) else int):
                 raise TranscriptError("a turn asks for something else than the transcript has")
             replies.add(reply)
         else:
-            events.append(got)
+            events.append(event)
     if next(waiting, None) is not None:
         raise TranscriptError("a turn ends before the transcript does")
 
 
 def _append(history: History, ids: Sequence[int]) -> None:
     """Appends the ids of a prompt, as they are."""
-    if (owed := history.owed) and list(ids[: len(owed)]) == owed:
-        history.add(owed, PROMPT)
-        ids = ids[len(owed) :]
+    if (trailing_ids := history.trailing_ids) and list(ids[: len(trailing_ids)]) == trailing_ids:
+        history.add(trailing_ids, PROMPT)
+        ids = ids[len(trailing_ids) :]
     parser, base = StreamParser(history.dialect), len(history.ids)
     begin = base
     try:
@@ -206,9 +206,9 @@ def _append(history: History, ids: Sequence[int]) -> None:
 
 
 def _restored(kind: str, fields: dict[str, Any]) -> Event:
-    made = _EVENTS.get(kind)
+    event_class = _EVENTS.get(kind)
     try:
-        event: Event = made(**fields)  # type: ignore[misc]
+        event: Event = event_class(**fields)  # type: ignore[misc]
     except TypeError:
         raise TranscriptError(
             f"an event {kind!r} with {', '.join(fields) or 'nothing'} is unknown"
@@ -216,7 +216,7 @@ def _restored(kind: str, fields: dict[str, Any]) -> Event:
     return event
 
 
-def _upgraded(kept: dict[str, Any]) -> dict[str, Any]:
+def _upgraded(saved: dict[str, Any]) -> dict[str, Any]:
     """Returns a transcript of version 1 or 2 in the form of version 3.
 
     Before version 3, `replies` held the results of tools in full, and the turn shortened them; no
@@ -225,7 +225,7 @@ def _upgraded(kept: dict[str, Any]) -> dict[str, Any]:
     """
     results: list[list[dict[str, Any]]] = []
     ends: list[dict[str, Any]] = []
-    for kind, fields in kept["events"]:
+    for kind, fields in saved["events"]:
         if kind == "TurnStart":
             results.append([])
         elif kind == "ToolResult":
@@ -233,16 +233,16 @@ def _upgraded(kept: dict[str, Any]) -> dict[str, Any]:
         elif kind == "TurnEnd":
             ends.append(fields)
     turns = []
-    for turn, shown, end in zip(kept["replies"], results, ends, strict=True):
-        given = iter(shown)
+    for turn, results_of_turn, end in zip(saved["replies"], results, ends, strict=True):
+        values = iter(results_of_turn)
         replies = []
         for reply in turn["replies"]:
             if isinstance(reply, dict) and "value" in reply:
-                result = next(given, {})
+                result = next(values, {})
                 reply = {"value": result["value"], "truncated": result["truncated"]}
             replies.append(reply)
         if str(end["message"]).startswith("a tool call is longer"):
             replies.append({"stop": [end["reason"], end["message"]]})
         options = turn["options"] | {"answer_reserve": None, "max_toolcall_tokens": None}
         turns.append(turn | {"replies": replies, "options": options})
-    return kept | {"replies": turns}
+    return saved | {"replies": turns}

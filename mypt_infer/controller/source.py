@@ -111,7 +111,7 @@ class Feeder:
         self.source = source
         # The number of ids of a history that the source has taken; those before
         # `history.unchanged` are right.
-        self._taken = 0
+        self._length = 0
         self._working = threading.Lock()
 
     def draw(self, history: History, left: int) -> int:
@@ -144,8 +144,8 @@ class Feeder:
         assert job.drawn is not None
         return job.drawn
 
-    def _job(self, history: History, left: int) -> _Job:
-        return _Job(min(history.unchanged, self._taken), history.context(), left)
+    def _job(self, history: History, remaining: int) -> _Job:
+        return _Job(min(history.unchanged, self._length), history.context(), remaining)
 
     def _work(self, job: _Job) -> None:
         with self._working:
@@ -159,6 +159,6 @@ class Feeder:
     def _take(self, job: _Job | None, history: History) -> None:
         """Notes what a draw has achieved; None is an unknown one."""
         if job is not None and job.given:
-            self._taken = len(job.ids) + (job.drawn is not None)
+            self._length = len(job.ids) + (job.drawn is not None)
             # The turn will put a drawn id there, or take it off and say so.
-            history.unchanged = self._taken
+            history.unchanged = self._length

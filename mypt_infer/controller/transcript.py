@@ -37,7 +37,7 @@ from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event as Tag
 
-Given = int | Returned | Stop  # a reply, as a turn is given it
+AnyReply = int | Returned | Stop  # a reply, as a turn is given it
 KEY = "_transcript"
 VERSION = 5
 
@@ -52,32 +52,32 @@ class Replies:
         """Begins a turn after `ids` ids."""
         self.turns.append({"begin": ids, "calls": calls, "options": asdict(options), "replies": []})
 
-    def add(self, reply: Given) -> Given:
+    def add(self, reply: AnyReply) -> AnyReply:
         """Records a reply, and returns it."""
-        said: Any = reply
+        entry: Any = reply
         if isinstance(reply, Returned):
-            said = {"value": copied(reply.value), "truncated": reply.truncated}
+            entry = {"value": copied(reply.value), "truncated": reply.truncated}
         elif isinstance(reply, Stop):
-            said = {"stop": [reply.reason, reply.message]}
-        self.turns[-1]["replies"].append(said)
+            entry = {"stop": [reply.reason, reply.message]}
+        self.turns[-1]["replies"].append(entry)
         return reply
 
-    def restart(self) -> list[Given]:
+    def restart(self) -> list[AnyReply]:
         """Returns the replies to the last turn, and forgets them, because it is run again."""
-        said, self.turns[-1]["replies"] = self.turns[-1]["replies"], []
-        return [reply_of(item) for item in said]
+        entries, self.turns[-1]["replies"] = self.turns[-1]["replies"], []
+        return [reply_of(item) for item in entries]
 
 
-def reply_of(said: Any) -> Given:
+def reply_of(entry: Any) -> AnyReply:
     """Returns a reply as it was given. Raises ValueError for what is none."""
-    if isinstance(said, int) and not isinstance(said, bool):
-        return said
-    if isinstance(said, dict) and said.keys() == {"value", "truncated"}:
-        return Returned(said["value"], truncated=bool(said["truncated"]))
-    stop = said.get("stop") if isinstance(said, dict) else None
+    if isinstance(entry, int) and not isinstance(entry, bool):
+        return entry
+    if isinstance(entry, dict) and entry.keys() == {"value", "truncated"}:
+        return Returned(entry["value"], truncated=bool(entry["truncated"]))
+    stop = entry.get("stop") if isinstance(entry, dict) else None
     if isinstance(stop, list) and len(stop) == 2 and all(isinstance(part, str) for part in stop):
         return Stop(*stop)
-    raise ValueError(f"{repr(said)[:60]} is not a reply")
+    raise ValueError(f"{repr(entry)[:60]} is not a reply")
 
 
 def record_of(

@@ -124,23 +124,25 @@ class Turn:
         yield from self._make_room()
         yield TurnStart(len(self.history))
         while not self._ended:
-            if self._draft.held:
+            if self._draft.uncertain:
                 if space := self._draft.missing():
                     yield from self._take(space, FORCED)
                     continue
-            elif not self._allowed.own or (self._calls.pending and self._allowed.result):
+            elif not self._allowed.writable or (self._calls.pending and self._allowed.result):
                 yield from self._system_writes()
                 continue
             elif forced := self._allowed.forced(self._draft):
-                yield from self._put(forced, FORCED)
+                yield from self._insert(forced, FORCED)
                 continue
             block = self._draft.block
             calling = block is not None and block.kind in self._format.calls
-            spent = self._budget.spent(self._draft.length(block) if block and calling else None)
-            if spent:
-                yield from self._finish("max_tokens", spent)
+            reason = self._budget.limit_reached(
+                self._draft.length(block) if block and calling else None
+            )
+            if reason:
+                yield from self._finish("max_tokens", reason)
                 return
-            reply = yield Sample(self._budget.left)
+            reply = yield Sample(self._budget.remaining)
             if isinstance(reply, Stop):
                 yield from self._finish(reply.reason, reply.message)
                 return
@@ -176,43 +178,43 @@ class Turn:
                 )
                 return
             for piece in pieces:
-                kept = yield from self._piece(piece)
-                if self._ended or not kept:
+                goes_on = yield from self._piece(piece)
+                if self._ended or not goes_on:
                     return
 
     def _piece(self, piece: Piece) -> Generator[Event | Ask, Reply, bool]:
         """Takes a tag or a text of the model; returns whether what comes after it is kept."""
         name = piece.event.terminal
-        own, instead = self._allowed.own, self._allowed.instead(name)
+        writable, instead = self._allowed.writable, self._allowed.instead(name)
         if instead:
-            yield from self._calls.drop(self._draft.cut(self._draft.begin))
-            if name not in own:
-                shown = self._table.terminals[instead].shown
+            yield from self._calls.drop(self._draft.cut_back(self._draft.begin))
+            if name not in writable:
+                label = self._table.terminals[instead].shown
                 yield Notice(
-                    f"the model ended its turn while thinking; {shown} was put in, and it goes on"
+                    f"the model ended its turn while thinking; {label} was put in, and it goes on"
                 )
-            yield from self._put(instead, FORCED)
+            yield from self._insert(instead, FORCED)
             return False
-        if name not in own:
-            expected = " or ".join(self._table.describe(own))
+        if name not in writable:
+            expected = " or ".join(self._table.describe(writable))
             yield from self._finish(
                 "illegal",
                 f"the model wrote {piece.event.text[:60]!r} where only {expected} may stand",
             )
             return False
-        yield from self._told(piece.event, self._draft.read(piece.event, piece.end))
+        yield from self._tag_events(piece.event, self._draft.step_event(piece.event, piece.end))
         if piece.exact and not self._ended:
             self._draft.note(piece.end)
         return True
 
-    def _put(self, name: str, origin: str) -> Generator[Event | Ask, Reply, None]:
+    def _insert(self, name: str, origin: str) -> Generator[Event | Ask, Reply, None]:
         """Writes a tag that is not the model's choice."""
         tag = Tag(name, self._table.terminals[name].spell())
-        yield from self._told(tag, self._draft.put(tag, origin))
+        yield from self._tag_events(tag, self._draft.write_tag(tag, origin))
         if not self._ended:
             self._draft.note()
 
-    def _told(self, event: Tag, change: Change) -> Generator[Event | Ask, Reply, None]:
+    def _tag_events(self, event: Tag, change: Change) -> Generator[Event | Ask, Reply, None]:
         """Yields what is told of a tag or a text that has come, and ends the turn at its end."""
         opened, closed = change
         if event.terminal == TEXT:
@@ -247,7 +249,7 @@ class Turn:
         if self._calls.pending:
             yield from self._result()
             return
-        yield from self._put(self._allowed.header(), INJECTED)
+        yield from self._insert(self._allowed.header(), INJECTED)
 
     def _result(self) -> Generator[Event | Ask, Reply, None]:
         if self._step >= self.options.max_steps:
@@ -271,20 +273,20 @@ class Turn:
         """
         yield from self._calls.drop(self._draft.settle())
         while (block := self._draft.unfinished()) is not None:
-            yield from self._calls.drop(self._draft.cut(block.begin))
-        said = "the turn was ended before the tool was called or gave an answer"
+            yield from self._calls.drop(self._draft.cut_back(block.begin))
+        explanation = "the turn was ended before the tool was called or gave an answer"
         state = self.history.state
         ended = self.history.dialect.automaton.accepting(state) and state in self._format.between
         if self._calls.pending and self._allowed.result and not ended:
             for call in list(self._calls.pending):  # some results are there: the others, too
-                yield self._calls.give(call, error(reason, said))
+                yield self._calls.give(call, error(reason, explanation))
         result, inside = self._format.result, ""
         result = next(iter(self._format.around), result)
         for name in self._format.ending(self.history.state):
             terminal = self._table.terminals.get(name)
             if result is not None and name == result.name:
                 for call in list(self._calls.pending):
-                    yield self._calls.give(call, error(reason, said))
+                    yield self._calls.give(call, error(reason, explanation))
                 inside = result.opens
             elif inside:
                 inside = "" if terminal is not None and inside in terminal.ends else inside

@@ -5,7 +5,7 @@ loss mask come, too. This package needs numpy, not torch: samplers that need tor
 `mypt_infer.generate`.
 """
 
-from mypt_infer.decode.base.allow import AllowSet, BudgetError, ForgottenState, Held, Refused
+from mypt_infer.decode.base.allow import AllowSet, BudgetError, ForgottenState, Holder, Refused
 from mypt_infer.decode.base.schemas import SchemaWarning
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec, declare
 from mypt_infer.decode.batch import BatchDecoder
@@ -25,7 +25,7 @@ __all__ = [
     "Decoder",
     "DraftTree",
     "ForgottenState",
-    "Held",
+    "Holder",
     "PromptError",
     "Refused",
     "Response",

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.allow import Held
+from mypt_infer.decode.base.allow import Holder
 from mypt_infer.decode.decoder import Decoder, States
 from mypt_spec import Episode
 
@@ -36,10 +36,10 @@ class BatchDecoder:
         self.decoders = list(decoders)
         if not self.decoders:
             raise ValueError("a batch needs a decoder for each row, got none")
-        found: dict[int, tuple[Decoder, list[int]]] = {}
+        groups: dict[int, tuple[Decoder, list[int]]] = {}
         for row, decoder in enumerate(self.decoders):
-            found.setdefault(id(decoder), (decoder, []))[1].append(row)
-        self.groups = list(found.values())
+            groups.setdefault(id(decoder), (decoder, []))[1].append(row)
+        self.groups = list(groups.values())
         self.dialect = self.decoders[0].dialect
         for decoder, rows in self.groups:
             if decoder.dialect.fingerprint != self.dialect.fingerprint:
@@ -61,15 +61,15 @@ class BatchDecoder:
             for decoder, prompt in zip(self.decoders, prompts, strict=True)
         ]
 
-    def hold(self, states: Sequence[int | None]) -> Held:
+    def hold(self, states: Sequence[int | None]) -> Holder:
         """Returns an object that keeps the states of a list from being forgotten while it lives.
 
         The list may have any states of any rows.
         """
-        held = Held(states)
+        holder = Holder(states)
         for decoder, _ in self.groups:  # numbers of another's states mean no harm
-            decoder.hold(held)
-        return held
+            decoder.hold(holder)
+        return holder
 
     def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
         """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""
@@ -115,6 +115,6 @@ class BatchDecoder:
                 raise ValueError(f"row {row}: {error}") from None
         return out
 
-    def _check(self, count: int, what: str) -> None:
+    def _check(self, count: int, noun: str) -> None:
         if count != len(self.decoders):
-            raise ValueError(f"{count} {what} for {len(self.decoders)} decoders, one a row")
+            raise ValueError(f"{count} {noun} for {len(self.decoders)} decoders, one a row")

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.listed_ids import _STATE, LONGEST, Ids, _whole
+from mypt_infer.decode.base.listed_ids import _STATE, LONGEST, Ids, _is_text
 from mypt_infer.decode.base.vocab import Ints, vocabulary
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import CALLING
@@ -44,7 +44,7 @@ from mypt_spec.table import IDS_LAST, LISTS, TEXT
 class Distinct:
     """Wraps an engine, and refuses ids that are empty or occur twice."""
 
-    whole = False
+    tables_only = False
 
     def __init__(self, engine: Engine, dialect: Dialect) -> None:
         self.engine, self.dialect, self.tables = engine, dialect, engine.tables
@@ -53,7 +53,7 @@ class Distinct:
         self._size = self.tables.size
         self._places = Numbered[tuple[int, Ids], tuple[int, Ids]](self._size)
         engine.on_forgetting(self._forget)
-        engine.hold(self._used)
+        engine.hold_used(self._used)
         self._lock = threading.RLock()
         self._id_of = {word: i for i, word in enumerate(self.words) if word}
         self._ordinary = np.array([bool(word) for word in self.words])
@@ -72,7 +72,7 @@ class Distinct:
 
         The ids of the message that is open count as seen.
         """
-        found: set[bytes] = set()
+        seen: set[bytes] = set()
         table, kinds = self.dialect.table, [""]
         for event in events:
             terminal = table.terminals.get(event.terminal)
@@ -81,22 +81,22 @@ class Distinct:
             elif terminal is not None and terminal.closes and len(kinds) > 1:
                 kinds.pop()
             elif event.terminal == TEXT and kinds[-1] and table.openers[kinds[-1]].body in LISTS:
-                read = read_body(event.text, table.openers[kinds[-1]].body, table.literals, Place())
-                found |= {
+                body = read_body(event.text, table.openers[kinds[-1]].body, table.literals, Place())
+                seen |= {
                     canonical(c[ID], table.literals)[1:-1].encode()
-                    for c in read.value or ()
-                    if read.text and ID in c
+                    for c in body.value or ()
+                    if body.text and ID in c
                 }
             if len(kinds) == 1 or (self._last and event.terminal != TEXT):
-                found.clear()
-        ids = Ids(frozenset(found), last=self._last)
+                seen.clear()
+        ids = Ids(frozenset(seen), last=self._last)
         return self._number(self.engine.begin(state, events), ids)
 
     def inner(self, state: int) -> int | None:
         return self.engine.inner(self._split(state)[0])
 
-    def must(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
-        return self.engine.must(self._split(state)[0], beside=beside)
+    def forced_bytes(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
+        return self.engine.forced_bytes(self._split(state)[0], beside=beside)
 
     def next(self, state: int, token: int) -> int:
         inner, ids = self._split(state)
@@ -106,11 +106,11 @@ class Distinct:
             return DEAD_STATE
         return self._number(then, after)
 
-    def about(self, state: int) -> StateFacts:
+    def state_facts(self, state: int) -> StateFacts:
         inner, ids = self._split(state)
-        found = self.engine.about(inner)
-        more = ids.detour
-        return found._replace(distance=found.distance + more, to_close=found.to_close + more)
+        facts = self.engine.state_facts(inner)
+        detour = ids.detour
+        return facts._replace(distance=facts.distance + detour, to_close=facts.to_close + detour)
 
     def allow(self, state: int) -> Options:
         inner, ids = self._split(state)
@@ -119,30 +119,30 @@ class Distinct:
     def free(self, state: int) -> None:
         return None
 
-    def near(self, state: int, *, proved: bool = True) -> Options:
+    def proved_options(self, state: int, *, proved: bool = True) -> Options:
         inner, ids = self._split(state)
-        return self._distinct(inner, ids, self.engine.near(inner, proved=proved))
+        return self._distinct(inner, ids, self.engine.proved_options(inner, proved=proved))
 
-    def sure(self, state: int) -> bool:
-        return self.engine.sure(self._split(state)[0])
+    def is_certain(self, state: int) -> bool:
+        return self.engine.is_certain(self._split(state)[0])
 
     # Inside.
 
-    def _distinct(self, inner: int, ids: Ids, found: Options) -> Options:
+    def _distinct(self, inner: int, ids: Ids, options: Options) -> Options:
         """Returns the options without those that end an id that is empty or occurs twice."""
-        if self.engine.about(inner).block != CALLING:
-            return found
-        keep, still = self._goes_on(ids, found.ids), ids.last and ids.inside is None
-        more = np.full(len(found.ids), ids.detour if still else 0, dtype=np.int32)
-        for at in np.flatnonzero(keep & self._doubtful(ids, found.ids)).tolist():
-            after = ids.read(self.words[int(found.ids[at])])
+        if self.engine.state_facts(inner).block != CALLING:
+            return options
+        keep, still = self._goes_on(ids, options.ids), ids.last and ids.inside is None
+        extra = np.full(len(options.ids), ids.detour if still else 0, dtype=np.int32)
+        for at in np.flatnonzero(keep & self._doubtful(ids, options.ids)).tolist():
+            after = ids.read(self.words[int(options.ids[at])])
             keep[at] = after is not None
-            more[at] = after.detour if after is not None else 0
+            extra[at] = after.detour if after is not None else 0
         return Options(
-            found.ids[keep],
-            found.block[keep],
-            (found.distance + more)[keep],
-            (found.to_close + more)[keep],
+            options.ids[keep],
+            options.block[keep],
+            (options.distance + extra)[keep],
+            (options.to_close + extra)[keep],
         )
 
     def _doubtful(self, ids: Ids, tokens: Ints) -> npt.NDArray[np.bool_]:
@@ -156,20 +156,20 @@ class Distinct:
         ordinary = within & self._ordinary[at]
         which = self._crossing[at] if ids.depth > 2 else np.full(len(at), ids.depth >= 0)
         if ids.inside is not None:
-            rest = [s[len(ids.inside) :] for s in ids.seen if s.startswith(ids.inside)]
-            which = self._quoted[at] | np.isin(tokens, [self._id_of.get(r, -1) for r in rest])
+            endings = [s[len(ids.inside) :] for s in ids.seen if s.startswith(ids.inside)]
+            which = self._quoted[at] | np.isin(tokens, [self._id_of.get(r, -1) for r in endings])
         out: npt.NDArray[np.bool_] = ordinary & which
         return out
 
     def _goes_on(self, ids: Ids, tokens: Ints) -> npt.NDArray[np.bool_]:
         """Returns which tokens do not make a long id longer."""
         inside = ids.inside
-        if inside is None or len(inside) < LONGEST or inside in ids.seen or not _whole(inside):
+        if inside is None or len(inside) < LONGEST or inside in ids.seen or not _is_text(inside):
             return np.ones(len(tokens), bool)
         return np.array([self.words[t][:1] == b'"' for t in tokens.tolist()])
 
     def _after(self, ids: Ids, token: int, then: int) -> Ids | None:
-        if self.engine.about(then).block != CALLING:
+        if self.engine.state_facts(then).block != CALLING:
             return Ids(last=True) if self._last else Ids(ids.seen)
         return ids.read(self.words[token] if token < len(self.words) else b"")
 
@@ -186,15 +186,15 @@ class Distinct:
         with self._lock:
             return self._places.number(key, key, _STATE + sum(map(len, ids.seen)))
 
-    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
-        self._places.on_forgetting(told)
+    def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
+        self._places.on_forgetting(listener)
 
-    def hold(self, used: Callable[[], Iterable[int]]) -> None:
-        self._places.hold(used)
+    def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
+        self._places.hold_used(used)
 
     def _used(self) -> list[int]:
         """Returns the other engine's states of the pairs that are in use."""
-        return [self._places[number][0] for number in self._places.held()]
+        return [self._places[number][0] for number in self._places.used_numbers()]
 
     def _forget(self, numbers: set[int]) -> None:
         with self._lock:

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mypt_spec
-from mypt_infer.decode.base.allow import AllowSet, BudgetError, Held, Holders, Refused, write_rows
+from mypt_infer.decode.base.allow import AllowSet, BudgetError, Holder, Holders, Refused, write_rows
 from mypt_infer.decode.base.tools import Declaration
 from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.free_sets import FreeSets
@@ -121,13 +121,13 @@ class Decoder:
             self.engine, self.skipped = tools.engine(self.dialect), ()
         else:
             plain = callable(tools) or isinstance(tools, str | bytes | dict)
-            given: Any = tools if plain else tuple(tools)
+            declarations: Any = tools if plain else tuple(tools)
             self.forbidden_blocks = forbidden_kinds(
-                self.dialect, forbidden_blocks, calls=bool(given)
+                self.dialect, forbidden_blocks, calls=bool(declarations)
             )
             self.tools, self.engine, self.skipped = readable(
                 self.dialect,
-                given,
+                declarations,
                 engine,
                 self.forbidden_blocks,
                 strict=strict,
@@ -159,7 +159,7 @@ class Decoder:
         self.epoch = 0  # counts how often the engine has forgotten states
         self.engine.on_forgetting(self._forget)
         self._holders = Holders()
-        self.engine.hold(self._used)
+        self.engine.hold_used(self._used)
 
     def forbidding(self, kinds: Iterable[str]) -> Decoder:
         """Returns a decoder with the same tools and limits that forbids exactly these blocks.
@@ -193,7 +193,7 @@ class Decoder:
         names = frozenset([*(t.name for t in self.tools), *called])
         state = start_state(
             self.dialect, self.tables, names, self.ids_of(prompt), step=self._step,
-            begin=self.engine.begin, final=lambda machine: self._about(machine).final,
+            begin=self.engine.begin, final=lambda machine: self._facts_of(machine).final,
         )  # fmt: skip
         return self.at(state, max_new_tokens=max_new_tokens)
 
@@ -205,33 +205,33 @@ class Decoder:
 
     def at(self, machine: int, *, max_new_tokens: int | None = None) -> int:
         """Returns a state of the machine with fresh budgets."""
-        left = (
+        remaining = (
             ENDLESS
             if max_new_tokens is None
             else count_of(max_new_tokens, "max_new_tokens", ENDLESS - 1)
         )
-        block, _, least, _ = self._about(machine)
-        if left < least:
+        block, _, least, _ = self._facts_of(machine)
+        if remaining < least:
             raise BudgetError(
-                f"max_new_tokens is {left}; the shortest legal ending from here takes {least} "
+                f"max_new_tokens is {remaining}; the shortest legal ending from here takes {least} "
                 "tokens",
                 least,
             )
-        return packed(machine, left, self._caps[block] if block else UNBOUNDED)
+        return packed(machine, remaining, self._caps[block] if block else UNBOUNDED)
 
     # What may come next.
 
     def allow(self, state: int) -> AllowSet:
         """Returns the allow set of a state."""
-        left, inside, found = self._free.known.get(state >> BUDGET_BITS) or self.free(int(state))
-        if state >> BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside:
-            return found
+        least, inside, free = self._free.known.get(state >> BUDGET_BITS) or self.free(int(state))
+        if state >> BLOCK_BITS & ENDLESS > least and state & UNBOUNDED > inside:
+            return free
         state = int(state)
-        known = self._sets.known.get(state)
-        if known is None:
-            known = self._make(*unpacked(state))
-            self._sets.keep(state, known, known.size)
-        return known
+        allow_set = self._sets.known.get(state)
+        if allow_set is None:
+            allow_set = self._make(*unpacked(state))
+            self._sets.keep(state, allow_set, allow_set.size)
+        return allow_set
 
     def free(self, state: int) -> tuple[int, int, AllowSet]:
         """Returns (left, block_left, allow_set): the allow set without budgets.
@@ -239,49 +239,49 @@ class Decoder:
         It is valid while more than these many tokens remain, in all and in the block.
         """
         machine = state >> BUDGET_BITS
-        known = self._free.known.get(machine)
-        if known is not None:
-            return known
-        found = self._unbudgeted.of(machine) if machine < self._size else self.engine.free(machine)
-        if found is not None:
-            return self._free.keep(machine, found, found[2].size)
-        made = self._make(machine, ENDLESS, UNBOUNDED)
-        return self._free.keep(machine, (*needs_of(self.engine, machine), made), made.size)
+        needs = self._free.known.get(machine)
+        if needs is not None:
+            return needs
+        free = self._unbudgeted.free(machine) if machine < self._size else self.engine.free(machine)
+        if free is not None:
+            return self._free.keep(machine, free, free[2].size)
+        free_set = self._make(machine, ENDLESS, UNBOUNDED)
+        return self._free.keep(machine, (*needs_of(self.engine, machine), free_set), free_set.size)
 
     def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
         """Returns the allow set of each state. States that are new are looked at together."""
         each = states.tolist() if isinstance(states, np.ndarray) else states
-        known, allow = self._free.known, self.allow
+        known_needs, allow = self._free.known, self.allow
         out: list[AllowSet] = []  # `list[AllowSet]()` would take as long as ten rows
         for state in each:
-            free = known.get(state >> BUDGET_BITS)
+            free = known_needs.get(state >> BUDGET_BITS)
             if free is None:
                 break
             fits = state >> BLOCK_BITS & ENDLESS > free[0] and state & UNBOUNDED > free[1]
             out.append(free[2] if fits else allow(state))
         else:
             return out
-        new = {state >> BUDGET_BITS for state in each}.difference(known)
-        for machine, found in self._unbudgeted.of_structure(new):
-            self._free.keep(machine, found, found[2].size)
+        new = {state >> BUDGET_BITS for state in each}.difference(known_needs)
+        for machine, needs in self._unbudgeted.of_structure(new):
+            self._free.keep(machine, needs, needs[2].size)
         return list(map(allow, each))
 
     def ids(self, state: int) -> Ints:
         """Returns the allowed ids, sorted, int32."""
-        found = self.allow(state)
+        allow_set = self.allow(state)
         return (
             np.flatnonzero(self.allowed(state)).astype(np.int32)
-            if found.only is None
-            else found.only
+            if allow_set.only is None
+            else allow_set.only
         )
 
     def allowed(self, state: int) -> npt.NDArray[np.bool_]:
         """Returns whether each id may come next: bool, shape (vocabulary,)."""
-        machine, left, inside = unpacked(state)
+        machine, remaining, inside = unpacked(state)
         if machine < self._size:
-            return self._allowed_classes(machine, left, inside)[self.tables.classes]
+            return self._allowed_classes(machine, remaining, inside)[self.tables.classes]
         out = np.zeros(self.tables.vocabulary, bool)
-        out[self._allowed_ids(machine, left, inside)] = True
+        out[self._allowed_ids(machine, remaining, inside)] = True
         return out
 
     def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
@@ -337,10 +337,10 @@ class Decoder:
                 out.append(token)
             if self.final(state):
                 break
-            found = self.allow(state)
-            if found.count != 1 or found.only is None:
+            allow_set = self.allow(state)
+            if allow_set.count != 1 or allow_set.only is None:
                 break
-            out.append(int(found.only[0]))
+            out.append(int(allow_set.only[0]))
             state = self.next(state, out[-1])
         return out
 
@@ -352,27 +352,27 @@ class Decoder:
             raise ValueError(
                 f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids"
             )
-        known = self._jumps.known.get(state >> BUDGET_BITS << _ID_BITS | token)
-        if known is not None:
+        jump = self._jumps.known.get(state >> BUDGET_BITS << _ID_BITS | token)
+        if jump is not None:
             if state & NO_BUDGETS == NO_BUDGETS:
-                return known
-            spent = (state >> BLOCK_BITS & ENDLESS) - 1
-            there = known >> BUDGET_BITS
-            least = self._distance[there] if there < self._size else self._about(there).distance
-            if least <= spent:
-                return known ^ (ENDLESS ^ spent) << BLOCK_BITS
-        machine, left, inside = (
+                return jump
+            budget = (state >> BLOCK_BITS & ENDLESS) - 1
+            there = jump >> BUDGET_BITS
+            least = self._distance[there] if there < self._size else self._facts_of(there).distance
+            if least <= budget:
+                return jump ^ (ENDLESS ^ budget) << BLOCK_BITS
+        machine, remaining, inside = (
             state >> BUDGET_BITS,
             state >> BLOCK_BITS & ENDLESS,
             state & UNBOUNDED,
         )
-        before = self.allow(state) if machine >= self._size and left else None
+        before = self.allow(state) if machine >= self._size and remaining else None
         begun = self._open(machine)  # known before the step: states may be forgotten in it
         then = self._steps.known.get(machine << _ID_BITS | token) or self._step(machine, token)
-        if then == DEAD_STATE or left < 1:
+        if then == DEAD_STATE or remaining < 1:
             self._refuse(state, token, before)
             raise ValueError(f"id {token} is not allowed in state {state}")
-        spent = left if left == ENDLESS else left - 1
+        budget = remaining if remaining == ENDLESS else remaining - 1
         if then < self._size:  # a tuple of facts would take longer than all else
             block, distance, to_close = (
                 self._block[then],
@@ -380,21 +380,21 @@ class Decoder:
                 self._to_close[then],
             )
         else:
-            block, _, distance, to_close = self._about(then)
+            block, _, distance, to_close = self._facts_of(then)
         if block == NO_BLOCK:
             within = UNBOUNDED
         elif begun == NO_BLOCK:
             within = self._caps[block]
         else:
             within = inside if inside == UNBOUNDED else inside - 1
-        if distance > spent or (block and to_close > within):
+        if distance > budget or (block and to_close > within):
             self._too_long.keep(state, self._too_long.known.get(state, 0) + 1)
             self._refuse(state, token, before)
             raise ValueError(
                 f"id {token} is not allowed in state {state}: no legal ending would fit into the "
                 "budget"
             )
-        after = then << BUDGET_BITS | spent << BLOCK_BITS | within
+        after = then << BUDGET_BITS | budget << BLOCK_BITS | within
         # Without a budget of a block, only the tokens left in all can refuse this step next time.
         if inside == within == UNBOUNDED and (not block or self._caps[block] == UNBOUNDED):
             self._jumps.keep(int(machine << _ID_BITS | token), after | NO_BUDGETS)
@@ -425,20 +425,21 @@ class Decoder:
     def unproved(self, state: int) -> bool:
         """Returns whether `takes` may refuse an id that is allowed, for all that is known."""
         machine = state >> BUDGET_BITS
-        if machine < self._size or (self.unbound(state) and self.engine.sure(machine)):
+        if machine < self._size or (self.unbound(state) and self.engine.is_certain(machine)):
             return False
-        return not self.engine.sure(machine) or self.allow(state).count > len(self.near_ids(state))
+        certain = self.engine.is_certain(machine)
+        return not certain or self.allow(state).count > len(self.near_ids(state))
 
     def unbound(self, state: int) -> bool:
         """Returns whether the budgets of a state refuse nothing."""
-        left, inside, _ = self.free(state)
-        return state >> BLOCK_BITS & ENDLESS > left and state & UNBOUNDED > inside
+        least, inside, _ = self.free(state)
+        return state >> BLOCK_BITS & ENDLESS > least and state & UNBOUNDED > inside
 
     def near_ids(self, state: int) -> Ints:
         """Returns allowed ids that are taken for sure: all, or those that are proved."""
-        machine, left, inside = unpacked(state)
-        ids, *places = self.engine.near(machine)
-        return ids[self._fits(machine, left, inside, *places)]
+        machine, remaining, inside = unpacked(state)
+        ids, *places = self.engine.proved_options(machine)
+        return ids[self._fits(machine, remaining, inside, *places)]
 
     def accepts(self, state: int, ids: Iterable[int]) -> int:
         """Returns how many of some drafted tokens hold, one after another.
@@ -465,24 +466,24 @@ class Decoder:
     def _step(self, machine: int, token: int) -> int:
         """Returns the engine's next state, and keeps it if tables do not say it as fast."""
         then = self.engine.next(machine, token)
-        if then != DEAD_STATE and not self.engine.whole:
+        if then != DEAD_STATE and not self.engine.tables_only:
             self._steps.keep(machine << _ID_BITS | token, then)
         return then
 
     def _open(self, machine: int) -> int:
         """Returns the budget that counts in a state."""
-        return self._block[machine] if machine < self._size else self._about(machine).block
+        return self._block[machine] if machine < self._size else self._facts_of(machine).block
 
-    def _about(self, machine: int) -> StateFacts:
+    def _facts_of(self, machine: int) -> StateFacts:
         """Returns what is known of a state."""
         if machine < self._size:
-            return self.engine.about(machine)
-        found = self._facts.get(machine)
-        if found is None:
-            found = self._facts[machine] = (*self.engine.about(machine),)
-        return StateFacts._make(found)
+            return self.engine.state_facts(machine)
+        facts = self._facts.get(machine)
+        if facts is None:
+            facts = self._facts[machine] = (*self.engine.state_facts(machine),)
+        return StateFacts._make(facts)
 
-    def hold(self, states: Sequence[int | None] | Held) -> Held:
+    def hold(self, states: Sequence[int | None] | Holder) -> Holder:
         """Returns an object that keeps the states of a list from being forgotten while it lives.
 
         Inside bodies that llguidance reads, states are kept within a bound of bytes. Rows that wait
@@ -529,19 +530,19 @@ class Decoder:
     def final(self, state: int) -> bool:
         """Returns whether generation may end: the turn is over, or a tool's result has to come."""
         machine = state >> BUDGET_BITS
-        return self._final[machine] if machine < self._size else self._about(machine).final
+        return self._final[machine] if machine < self._size else self._facts_of(machine).final
 
     def left(self, state: int) -> int | None:
         """Returns the tokens left of max_new_tokens; None without a budget."""
-        left = unpacked(state)[1]
-        return None if left == ENDLESS else left
+        remaining = unpacked(state)[1]
+        return None if remaining == ENDLESS else remaining
 
     def minimum(self, state: int) -> int:
         """Returns the least number of tokens to a legal ending.
 
         Inside a body that llguidance reads, the least number that is known.
         """
-        return self._about(state >> BUDGET_BITS).distance
+        return self._facts_of(state >> BUDGET_BITS).distance
 
     def calling(self, state: int) -> bool:
         """Returns whether the body of a call is open."""
@@ -549,42 +550,42 @@ class Decoder:
 
     # Inside.
 
-    def _allowed_classes(self, machine: int, left: int, inside: int) -> npt.NDArray[np.bool_]:
+    def _allowed_classes(self, machine: int, remaining: int, inside: int) -> npt.NDArray[np.bool_]:
         tables = self.tables
-        found = tables.following(machine)
-        places = tables.block[found], tables.distance[found], tables.to_close[found]
-        alive: npt.NDArray[np.bool_] = found != DEAD_STATE
-        return alive & self._fits(machine, left, inside, *places)
+        states = tables.following(machine)
+        places = tables.block[states], tables.distance[states], tables.to_close[states]
+        alive: npt.NDArray[np.bool_] = states != DEAD_STATE
+        return alive & self._fits(machine, remaining, inside, *places)
 
     def _fits(
-        self, machine: int, left: int, inside: int, block: Ints, distance: Ints, to_close: Ints
+        self, machine: int, remaining: int, inside: int, block: Ints, distance: Ints, to_close: Ints
     ) -> npt.NDArray[np.bool_]:
         """Returns whether the budgets of a state are enough for each state after it."""
-        spent = left if left == ENDLESS else left - 1
+        budget = remaining if remaining == ENDLESS else remaining - 1
         within = (
             self.caps[block]
             if self._open(machine) == NO_BLOCK
             else np.int64(inside if inside == UNBOUNDED else inside - 1)
         )
-        ok: npt.NDArray[np.bool_] = (distance <= spent) & (
+        ok: npt.NDArray[np.bool_] = (distance <= budget) & (
             (block == NO_BLOCK) | (to_close <= within)
         )
         return ok
 
-    def _allowed_ids(self, machine: int, left: int, inside: int) -> Ints:
+    def _allowed_ids(self, machine: int, remaining: int, inside: int) -> Ints:
         ids, *places = self.engine.allow(machine)
-        fits = self._fits(machine, left, inside, *places)
+        fits = self._fits(machine, remaining, inside, *places)
         if fits.all():
             return ids
-        state = packed(machine, left, inside)
+        state = packed(machine, remaining, inside)
         if self._too_long.known.get(state, 0) >= _TRIED:
             return self.near_ids(state)
-        ids, *places = self.engine.near(machine, proved=False)
-        return ids[self._fits(machine, left, inside, *places)]
+        ids, *places = self.engine.proved_options(machine, proved=False)
+        return ids[self._fits(machine, remaining, inside, *places)]
 
-    def _make(self, machine: int, left: int, inside: int) -> AllowSet:
+    def _make(self, machine: int, remaining: int, inside: int) -> AllowSet:
         if machine >= self._size:
-            ids = self._allowed_ids(machine, left, inside)
+            ids = self._allowed_ids(machine, remaining, inside)
             if len(ids) * 2 <= self.tables.vocabulary:
                 return AllowSet(len(ids), ids, None)
             refused = np.ones(self.tables.vocabulary, bool)
@@ -592,11 +593,11 @@ class Decoder:
             return AllowSet(len(ids), None, np.flatnonzero(refused).astype(np.int32))
         tables = self.tables
         if not tables.frame[machine]:
-            ids, found = tables.listed(machine)
-            places = tables.block[found], tables.distance[found], tables.to_close[found]
-            ids = ids[self._fits(machine, left, inside, *places)]
+            ids, states = tables.listed(machine)
+            places = tables.block[states], tables.distance[states], tables.to_close[states]
+            ids = ids[self._fits(machine, remaining, inside, *places)]
             return AllowSet(len(ids), ids, None)
-        ok = self._allowed_classes(machine, left, inside)
+        ok = self._allowed_classes(machine, remaining, inside)
         count = int((self._bounds[1:] - self._bounds[:-1])[ok].sum())
         if count * 2 > self.tables.vocabulary:
             return AllowSet(count, None, self._members(~ok))

@@ -49,11 +49,11 @@ class Options(NamedTuple):
 class Engine(Protocol):
     """What the decoder asks.
 
-    States below `tables.size` are those of the tables; all others are the engine's. `whole`: there
-    are no others.
+    States below `tables.size` are those of the tables; all others are the engine's.
+    `tables_only`: there are no others.
     """
 
-    whole: bool
+    tables_only: bool
 
     @property
     def tables(self) -> Tables: ...
@@ -81,32 +81,32 @@ class Engine(Protocol):
         In all and in the block. None where only `allow` says it.
         """
 
-    def near(self, state: int, *, proved: bool = True) -> Options:
+    def proved_options(self, state: int, *, proved: bool = True) -> Options:
         """Returns those of `allow` whose distances are proved, for budgets that are nearly used.
 
         Without `proved` also those of which nothing is known, as if they came no nearer to the end.
         """
 
-    def sure(self, state: int) -> bool:
+    def is_certain(self, state: int) -> bool:
         """Returns whether `next` takes all that `allow` has, if budgets are ignored."""
 
-    def about(self, state: int) -> StateFacts:
+    def state_facts(self, state: int) -> StateFacts:
         """Returns what is known of a state."""
 
     def inner(self, state: int) -> int | None:
         """Returns the state of the tables in which at least the same bytes follow; None if none."""
 
-    def must(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
+    def forced_bytes(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
         """Returns the bytes that must follow a state for which `inner` knows none; b"" if any.
 
         With them come those that may follow these, if they are few. With `beside`, tags may follow
         in place of the text.
         """
 
-    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
+    def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
         """Calls a method with the engine's states whenever it forgets some."""
 
-    def hold(self, used: Callable[[], Iterable[int]]) -> None:
+    def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
         """Forgets none of the states that a method returns, as long as the method lives."""
 
     def only(self, tool: int) -> Tables:
@@ -117,7 +117,7 @@ class TableEngine:
     """Answers from the tables alone."""
 
     def __init__(self, tables: Tables) -> None:
-        self.tables, self.whole = tables, True
+        self.tables, self.tables_only = tables, True
         self.next, self.nbytes = tables.next, tables.nbytes
 
     def begin(self, state: int, events: Sequence[Event]) -> int:
@@ -126,28 +126,28 @@ class TableEngine:
     def allow(self, state: int) -> Options:
         return _options(self.tables, state)
 
-    def near(self, state: int, *, proved: bool = True) -> Options:
+    def proved_options(self, state: int, *, proved: bool = True) -> Options:
         return _options(self.tables, state)
 
     def free(self, state: int) -> None:
         return None
 
-    def sure(self, state: int) -> bool:
+    def is_certain(self, state: int) -> bool:
         return True
 
-    def about(self, state: int) -> StateFacts:
+    def state_facts(self, state: int) -> StateFacts:
         return _facts(self.tables, state)
 
     def inner(self, state: int) -> int | None:
         return state
 
-    def must(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
+    def forced_bytes(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
         return b"", b""
 
-    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
+    def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
         """Does nothing: tables forget no state."""
 
-    def hold(self, used: Callable[[], Iterable[int]]) -> None:
+    def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
         """Does nothing: tables forget no state."""
 
     def only(self, tool: int) -> Tables:
@@ -158,10 +158,10 @@ def _options(tables: Tables, state: int) -> Options:
     if tables.frame[state]:
         following = tables.following(state)[tables.classes]
         ids = np.flatnonzero(following != DEAD_STATE).astype(np.int32)
-        found = following[ids]
+        states = following[ids]
     else:
-        ids, found = tables.listed(state)
-    return Options(ids, tables.block[found], tables.distance[found], tables.to_close[found])
+        ids, states = tables.listed(state)
+    return Options(ids, tables.block[states], tables.distance[states], tables.to_close[states])
 
 
 def _facts(tables: Tables, state: int) -> StateFacts:

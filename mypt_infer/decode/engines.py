@@ -49,7 +49,7 @@ class LlguidanceEngine:
         from mypt_infer.decode.llguidance.engine import Guided
 
         self.guided = Guided(dialect, tools, forbidden_blocks, response=response, tables=tables)
-        self.tables, self.whole = self.guided.tables, False
+        self.tables, self.tables_only = self.guided.tables, False
 
     @property
     def nbytes(self) -> int:
@@ -71,48 +71,50 @@ class LlguidanceEngine:
     def allow(self, state: int) -> Options:
         if state < self.tables.size:
             return _options(self.tables, state)
-        found = self.guided.offered(state)
-        return self._inside(state, found.ids, found.least)
+        offered = self.guided.offered(state)
+        return self._inside(state, offered.ids, offered.least)
 
-    def near(self, state: int, *, proved: bool = True) -> Options:
+    def proved_options(self, state: int, *, proved: bool = True) -> Options:
         if state < self.tables.size:
             return _options(self.tables, state)
         if not proved:
-            return self._inside(state, *self.guided.near(state))
-        found = self.guided.proved(state)
-        return self._inside(state, found.ids, found.least)
+            return self._inside(state, *self.guided.offered_ids(state))
+        proved_ids = self.guided.proved(state)
+        return self._inside(state, proved_ids.ids, proved_ids.least)
 
     def free(self, state: int) -> tuple[int, int, AllowSet] | None:
         if state < self.tables.size or self.guided.beside(state) is not None:
             return None
-        found, after = self.guided.offered(state), self.guided.after(state)
+        offered, after = self.guided.offered(state), self.guided.after(state)
         tables = self.tables
-        inside = found.most + int(tables.to_close[after])
+        inside = offered.most + int(tables.to_close[after])
         if tables.block[self.guided.hole(state)] == NO_BLOCK:
             inside = 0
-        return found.most + int(tables.distance[after]), inside, found.set
+        return offered.most + int(tables.distance[after]), inside, offered.set
 
     def inner(self, state: int) -> int | None:
         return state if state < self.tables.size else None
 
-    def must(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
+    def forced_bytes(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
         if state < self.tables.size or (not beside and self.guided.beside(state) is not None):
             return b"", b""
-        return self.guided.must(state)
+        return self.guided.forced_bytes(state)
 
-    def sure(self, state: int) -> bool:
-        return state < self.tables.size or self.guided.sure(state)
+    def is_certain(self, state: int) -> bool:
+        return state < self.tables.size or self.guided.is_certain(state)
 
     def _inside(self, state: int, ids: Ints, least: Ints) -> Options:
         tables, after, hole = self.tables, self.guided.after(state), self.guided.hole(state)
         block = np.full(len(ids), tables.block[hole], dtype=np.int32)
-        found = Options(ids, block, least + tables.distance[after], least + tables.to_close[after])
+        options = Options(
+            ids, block, least + tables.distance[after], least + tables.to_close[after]
+        )
         if self.guided.beside(state) is None:
-            return found
-        both = [np.concatenate(pair) for pair in zip(found, _options(tables, hole), strict=True)]
+            return options
+        both = [np.concatenate(pair) for pair in zip(options, _options(tables, hole), strict=True)]
         return Options(*(part[np.argsort(both[0])] for part in both))
 
-    def about(self, state: int) -> StateFacts:
+    def state_facts(self, state: int) -> StateFacts:
         if state < self.tables.size:
             return _facts(self.tables, state)
         least, after = self.guided.minimum(state), self.guided.after(state)
@@ -126,11 +128,11 @@ class LlguidanceEngine:
             least + int(tables.to_close[after]),
         )
 
-    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
-        self.guided.places.on_forgetting(told)
+    def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
+        self.guided.places.on_forgetting(listener)
 
-    def hold(self, used: Callable[[], Iterable[int]]) -> None:
-        self.guided.places.hold(used)
+    def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
+        self.guided.places.hold_used(used)
 
     def only(self, tool: int) -> Tables:
         least = self.guided.least_of(tool)

@@ -35,9 +35,9 @@ NO_BUDGETS = (1 << BUDGET_BITS) - 1
 STEPS, STEP, STEP_ROOM = 1 << 16, 176, 16 << 20
 
 
-def packed(machine: int, left: int, inside: int) -> int:
+def packed(machine: int, remaining: int, inside: int) -> int:
     """Returns a state of the decoder."""
-    return machine << BUDGET_BITS | left << BLOCK_BITS | inside
+    return machine << BUDGET_BITS | remaining << BLOCK_BITS | inside
 
 
 def unpacked(state: int) -> tuple[int, int, int]:
@@ -61,13 +61,13 @@ def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> f
     if isinstance(kinds, str):
         raise ValueError(f"forbidden_blocks is a list of kinds of block, got {kinds!r}")
     openers, callers = dialect.table.openers, kinds_of(dialect, CALLING)
-    for kind in (found := frozenset(kinds)):
+    for kind in (names := frozenset(kinds)):
         if kind not in openers:
             raise ValueError(
                 f"forbidden_blocks has {kind!r}, which is not a block of {dialect.name}: "
                 f"{', '.join(openers)}"
             )
-    return frozenset(k for k in found if openers[k].by_model and (calls or k not in callers))
+    return frozenset(k for k in names if openers[k].by_model and (calls or k not in callers))
 
 
 def check_ways(tables: Tables, forbidden_blocks: frozenset[str]) -> None:
@@ -120,16 +120,16 @@ def caps_of(
 
 def needs_of(engine: Engine, machine: int) -> tuple[int, int]:
     """Returns how many tokens, in all and in the block, must be exceeded for budgets to be free."""
-    tables, inside = engine.tables, engine.about(machine).block != NO_BLOCK
+    tables, inside = engine.tables, engine.state_facts(machine).block != NO_BLOCK
     if machine >= tables.size:
         _, block, distance, to_close = engine.allow(machine)
     else:
-        found = tables.following(machine) if tables.frame[machine] else tables.listed(machine)[1]
-        found = found[found != DEAD_STATE]
+        states = tables.following(machine) if tables.frame[machine] else tables.listed(machine)[1]
+        states = states[states != DEAD_STATE]
         block, distance, to_close = (
-            tables.block[found],
-            tables.distance[found],
-            tables.to_close[found],
+            tables.block[states],
+            tables.distance[states],
+            tables.to_close[states],
         )
     closing = to_close[block != NO_BLOCK] if inside else to_close[:0]
     return int(distance.max(initial=0)), int(closing.max(initial=0))
@@ -157,10 +157,10 @@ def closing_tokens(dialect: Dialect, block: int) -> int:
     return longest
 
 
-def _check(name: str, given: int, cap: int, least: int, what: str) -> None:
+def _check(name: str, value: int, cap: int, least: int, what: str) -> None:
     if least > cap:
-        least -= cap - given
-        raise BudgetError(f"{name} is {given}; {what} takes at least {least} tokens", least)
+        least -= cap - value
+        raise BudgetError(f"{name} is {value}; {what} takes at least {least} tokens", least)
 
 
 def entries_of(tables: Tables, block: int) -> list[int]:

@@ -70,18 +70,18 @@ class OneWay:
         """
         inner = self.engine.inner(machine)
         if inner is None:
-            must, after = self.engine.must(machine, beside=beside)
+            forced, after = self.engine.forced_bytes(machine, beside=beside)
             then = "".join(chr(b) if b < 0x80 else _KINDS for b in after) or _KINDS
-            return self._spell(self._tail(before), _Way(must, then)) if must else []
+            return self._spell(self._tail(before), _Way(forced, then)) if forced else []
         if self.tables.frame[inner]:
             return []
         tail = self._tail(before)
         key = (inner, *tail)
-        found = self._spelled.known.get(key)
-        if found is None:
-            spelled = self._spell(tail, self._way(inner))
-            found = self._spelled.keep(key, spelled, 200 + 36 * len(spelled))
-        return found
+        entry = self._spelled.known.get(key)
+        if entry is None:
+            ids = self._spell(tail, self._way(inner))
+            entry = self._spelled.keep(key, ids, 200 + 36 * len(ids))
+        return entry
 
     def respelled(self, machine: int, token: int, before: Sequence[int]) -> list[int]:
         """Returns the ids of the one text that a drawn id begins, as the encoder spells it.
@@ -101,9 +101,9 @@ class OneWay:
         return tuple(reversed(out))
 
     def _way(self, state: int) -> _Way:
-        found = self._ways.known.get(state)
-        if found is not None:
-            return found
+        way = self._ways.known.get(state)
+        if way is not None:
+            return way
         out, at = bytearray(), state
         while True:
             if self.tables.frame[at]:
@@ -129,14 +129,14 @@ class OneWay:
         itself.
         """
         for begin in range(len(tail) + 1):
-            own = list(tail[begin:])
+            last_ids = list(tail[begin:])
             try:
-                text = (b"".join(self.words[i] for i in own) + way.text).decode()
+                text = (b"".join(self.words[i] for i in last_ids) + way.text).decode()
             except UnicodeDecodeError:
                 continue
             ids = self.tokenizer.encode(settled(text, way.then, self.tokenizer))
-            if ids[: len(own)] == own and (len(ids) > len(own) or not own):
-                return ids[len(own) :]
+            if ids[: len(last_ids)] == last_ids and (len(ids) > len(last_ids) or not last_ids):
+                return ids[len(last_ids) :]
         return []
 
 
@@ -150,11 +150,11 @@ def settled(text: str, then: str, tokenizer: Tokenizer) -> str:
     >>> settled('{"a": ', "0-", tokenizer), settled('{"a": ', "", tokenizer)
     ('{"a":', '{"a": ')
     """
-    found = tokenizer.pieces(text)
-    probes = [c + more for c in then for more in ("", "a", "A", "0", " ", ".")]
+    pieces = tokenizer.pieces(text)
+    probes = [c + probe for c in then for probe in ("", "a", "A", "0", " ", ".")]
     open_end = bool(then) and text.endswith("'")  # "'s" may follow
-    if found and (
-        open_end or any(tokenizer.pieces(text + p)[: len(found)] != found for p in probes)
+    if pieces and (
+        open_end or any(tokenizer.pieces(text + p)[: len(pieces)] != pieces for p in probes)
     ):
-        found.pop()
-    return "".join(found)
+        pieces.pop()
+    return "".join(pieces)

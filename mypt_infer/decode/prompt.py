@@ -34,7 +34,7 @@ class PromptError(ValueError):
 
 
 @dataclass(frozen=True)
-class _Cut:
+class _Begin:
     """An event of the prompt, and the token with which it begins; -1 if inside a token."""
 
     event: Event
@@ -59,10 +59,10 @@ def start_state(
     """
     cuts = _cuts(dialect, ids)
     states: list[int | None] = [dialect.automaton.start]  # None after what is refused
-    for cut in cuts:
+    for start in cuts:
         steps = dialect.automaton.steps[states[-1]] if states[-1] is not None else {}
-        states.append(steps.get(cut.event.terminal))
-    found, at, last = DEAD_STATE, len(cuts), _bound(dialect, tables, cuts, states)
+        states.append(steps.get(start.event.terminal))
+    state, at, last = DEAD_STATE, len(cuts), _bound(dialect, tables, cuts, states)
     first = max(0, min(last, len(cuts) - _BACK))
     while first and states[first] is not None and states[first] not in tables.start:
         first -= 1  # inside the calls of a message
@@ -73,49 +73,49 @@ def start_state(
         token = cuts[at].token if at < len(cuts) else len(ids)
         if grammar_state is None or token < 0 or grammar_state not in tables.start:
             continue
-        found = tables.start[grammar_state]
-        if at == len(cuts) and cuts and cuts[-1].event.terminal == TEXT and tables.frame[found]:
+        state = tables.start[grammar_state]
+        if at == len(cuts) and cuts and cuts[-1].event.terminal == TEXT and tables.frame[state]:
             # The model's own text goes on, and holds what the model could not write, such as a
             # piece of a tag: what it ends with matters.
-            begun, token = found, max(0, cuts[-1].token)
+            begun, token = state, max(0, cuts[-1].token)
             for i in ids[token:]:
-                found = step(found, int(i)) or begun
+                state = step(state, int(i)) or begun
             continue
-        found = begin(found, [c.event for c in cuts[:at]]) if tables.alive(found) else DEAD_STATE
+        state = begin(state, [c.event for c in cuts[:at]]) if tables.alive(state) else DEAD_STATE
         for i in ids[token:]:
-            found = step(found, int(i)) if found != DEAD_STATE else found
-        if found != DEAD_STATE:
+            state = step(state, int(i)) if state != DEAD_STATE else state
+        if state != DEAD_STATE:
             break
-    ours = [c.event for c in cuts[:at]] if found != DEAD_STATE else [c.event for c in cuts]
+    ours = [c.event for c in cuts[:at]] if state != DEAD_STATE else [c.event for c in cuts]
     _check(dialect, ours, names)
-    if found == DEAD_STATE and last < len(cuts):
+    if state == DEAD_STATE and last < len(cuts):
         raise PromptError(
             f"the answer that the prompt has begun with {cuts[last].event.text[:40]!r} cannot be "
             "ended as the response wants it"
         )
-    if found == DEAD_STATE or final(found):
+    if state == DEAD_STATE or final(state):
         ends = f"ends after {cuts[-1].event.text[-40:]!r}" if cuts else "is empty"
         raise PromptError(
             f"the prompt {ends}, where the model may not write; end it where the model is to go on,"
             " such as after a message of the user"
         )
-    return found
+    return state
 
 
 def _bound(
-    dialect: Dialect, tables: Tables, cuts: Sequence[_Cut], states: Sequence[int | None]
+    dialect: Dialect, tables: Tables, cuts: Sequence[_Begin], states: Sequence[int | None]
 ) -> int:
     """Returns the last cut at which the model may begin: the text of an answer that a response
     binds is read from its beginning.
     """
-    writes, found = model_writes(dialect.automaton, dialect.table), len(cuts)
+    writes, last = model_writes(dialect.automaton, dialect.table), len(cuts)
     for at in range(len(cuts) - 1, -1, -1) if tables.answers else ():
         state, terminal = states[at], cuts[at].event.terminal
         if state is None or terminal not in writes[state]:
             break
         if terminal == TEXT and state in tables.answers:
-            found = at
-    return found
+            last = at
+    return last
 
 
 def prompt_ids(dialect: Dialect, prompt: Episode) -> list[int]:
@@ -134,9 +134,9 @@ def _empty(dialect: Dialect, kind: str) -> list[int]:
     table = dialect.table
     tags = (table.openers[kind], table.closers[kind])
     events = [Event(tag.name, tag.spell()) for tag in tags]
-    found = run_ids(events, (), table, dialect.tokenizer)
-    trail = trail_ids(found[-1][-1], table, dialect.tokenizer)
-    return [i for ids in found for i in ids] + trail
+    groups = run_ids(events, (), table, dialect.tokenizer)
+    trail = trail_ids(groups[-1][-1], table, dialect.tokenizer)
+    return [i for ids in groups for i in ids] + trail
 
 
 def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
@@ -152,12 +152,12 @@ def opening(dialect: Dialect, ids: Sequence[int]) -> list[int]:
     terminals = [
         dialect.table.terminals[n] for n in dialect.automaton.steps[outcome.state] if n != TEXT
     ]
-    found = [t for t in terminals if t.opens and t.body_loss and not t.by_model]
-    if len(found) != 1:
+    heads = [t for t in terminals if t.opens and t.body_loss and not t.by_model]
+    if len(heads) != 1:
         return []
     table, tokenizer = dialect.table, dialect.tokenizer
-    owed = trail_ids(ids[-1] if len(ids) else None, table, tokenizer)
-    return owed + tag_ids(Event(found[0].name, found[0].spell()), table, tokenizer, trail=False)
+    trail = trail_ids(ids[-1] if len(ids) else None, table, tokenizer)
+    return trail + tag_ids(Event(heads[0].name, heads[0].spell()), table, tokenizer, trail=False)
 
 
 def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None:
@@ -165,8 +165,8 @@ def _check(dialect: Dialect, events: list[Event], names: frozenset[str]) -> None
     outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(events)
     errors = [f for f in outcome.findings if f.severity == "error"]
     complete = _complete(dialect, outcome.events)
-    messages, found = messages_of(complete, dialect.table) if not errors else ([], [])
-    errors += [f for f in found if f.severity == "error"]
+    messages, faults = messages_of(complete, dialect.table) if not errors else ([], [])
+    errors += [f for f in faults if f.severity == "error"]
     if errors:
         first = errors[0]
         place = f"tokens {first.span[0]}..{first.span[1]}: " if first.span else ""
@@ -191,7 +191,7 @@ def _complete(dialect: Dialect, events: list[Event]) -> list[Event]:
     return events
 
 
-def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
+def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Begin]:
     """Returns the events of token ids, each with the token it begins with.
 
     Text may stop inside a character. Raises PromptError for an id without meaning.
@@ -217,13 +217,13 @@ def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Cut]:
         text += "".join(run) + decoder.decode(b"", True)
         if at < len(ids):
             if ids[at] not in by_id:
-                what = f"ordinary text is {tokenizer.ordinary}, tags are {sorted(by_id)}"
-                raise PromptError(f"id {ids[at]} at {at} means nothing in {dialect.name}: {what}")
+                legal = f"ordinary text is {tokenizer.ordinary}, tags are {sorted(by_id)}"
+                raise PromptError(f"id {ids[at]} at {at} means nothing in {dialect.name}: {legal}")
             starts[len(text)] = at
             text += by_id[ids[at]]
             at += 1
     out = []
     for event in lex_sentinels(text, table):
         start = event.at.span[0] if event.at.span else 0
-        out.append(_Cut(event._replace(at=event.at._replace(span=None)), starts.get(start, -1)))
+        out.append(_Begin(event._replace(at=event.at._replace(span=None)), starts.get(start, -1)))
     return out

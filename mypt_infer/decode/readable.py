@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mypt_infer.decode.base.schemas import SchemaWarning, has_free_object, opened, plain_tools
+from mypt_infer.decode.base.schemas import SchemaWarning, has_free_object, plain_tools, widened
 from mypt_infer.decode.base.tools import Declaration, SchemaFault, ToolSpec, declare
 from mypt_infer.decode.engine import Engine
 from mypt_infer.decode.engines import engine_of
@@ -60,22 +60,22 @@ def readable(
             + " or ".join(map(repr, _ADDITIONAL))
         )
     skipped: list[Skipped] = []
-    known = _declared(tools, skipped, strict=strict) if skip_unreadable else declare(tools)
-    plain, ignored = plain_tools(known, strict=strict)
+    specs = _declared(tools, skipped, strict=strict) if skip_unreadable else declare(tools)
+    plain, ignored = plain_tools(specs, strict=strict)
     to_the_letter = additional_properties == "schema"
     if to_the_letter:
-        plain = tuple(map(opened, plain))
+        plain = tuple(map(widened, plain))
     while True:
         try:
             reader = _reader_to_the_letter(plain, engine) if to_the_letter else engine
-            found = engine_of(dialect, plain, reader, forbidden_blocks, response)
+            engine_found = engine_of(dialect, plain, reader, forbidden_blocks, response)
             break
         except SchemaFault as fault:
             at = [t.name for t in plain].index(fault.tool) if skip_unreadable else -1
             if at < 0:
                 raise
             skipped.append(Skipped(fault.tool, str(fault)))
-            known, plain = known[:at] + known[at + 1 :], plain[:at] + plain[at + 1 :]
+            specs, plain = specs[:at] + specs[at + 1 :], plain[:at] + plain[at + 1 :]
     if ignored:
         warnings.warn(
             f"read as nothing in the schemas of tools: {', '.join(ignored)}; JSON Schema defines "
@@ -83,7 +83,7 @@ def readable(
             SchemaWarning,
             stacklevel=3,
         )
-    return Readable(known, found, tuple(skipped))
+    return Readable(specs, engine_found, tuple(skipped))
 
 
 def _reader_to_the_letter(tools: Iterable[ToolSpec], engine: str) -> str:

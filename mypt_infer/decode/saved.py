@@ -73,7 +73,7 @@ def load_tools(path: str | Path, dialect: Dialect) -> CompiledTools:
     OSError for one that cannot be read.
     """
     try:
-        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         head = json.loads(arrays.pop("head").tobytes())
         _check(path, head, dialect)
@@ -96,17 +96,17 @@ def _kind(dialect: Dialect) -> dict[str, Any]:
 
 
 def _check(path: str | Path, head: dict[str, Any], dialect: Dialect) -> None:
-    wanted = _kind(dialect)
-    for word, what in (
+    expected = _kind(dialect)
+    for word, noun in (
         ("format", "format of files"),
         ("version", "version of this package"),
         ("dialect", "dialect"),
         ("vocabulary", "vocabulary"),
         ("fingerprint", "grammar"),
     ):
-        if head[word] != wanted[word]:
+        if head[word] != expected[word]:
             raise SavedToolsError(
-                f"{path} is of another {what} ({head[word]}, here {wanted[word]}): save it again"
+                f"{path} is of another {noun} ({head[word]}, here {expected[word]}): save it again"
             )
 
 

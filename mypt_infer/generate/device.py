@@ -62,8 +62,8 @@ class DeviceDecoder:
 
     A refused token leads to state 0, in which nothing is allowed, and raises no error, because an
     error would have to ask the device. Where the decoder's engine numbers states on the host
-    (`decoder.engine.whole` is False), each call waits for the device once, and for the host as long
-    as it takes to answer for the rows in calls; such a call does not compile as one graph.
+    (`decoder.engine.tables_only` is False), each call waits for the device once, and for the host
+    as long as it takes to answer for the rows in calls; such a call does not compile as one graph.
     `threads` lets as many threads as torch has write the rows of a batch on a CPU: faster on idle
     cores, and several times slower where other programs use them.
     """
@@ -109,22 +109,22 @@ class DeviceDecoder:
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """Returns the states after one token for each row: int64, (rows,)."""
-        whole = self.decoder.engine.whole
-        known = states if whole else self._in_tables(states)
-        row, base, frame, block, begin, count = self._of(known)
+        tables_only = self.decoder.engine.tables_only
+        table_states = states if tables_only else self._in_tables(states)
+        row, base, frame, block, begin, count = self._parts_of(table_states)
         after = self.after[row, self.classes[ids]].long()
         inner = self.exits[frame, (-1 - after).clamp(min=0)]
         tokens, thens = self._edges(begin, count)
-        listed = torch.where(tokens == ids[:, None], thens, DEAD_STATE).sum(1)
-        then = torch.where(after >= 0, base + after, inner + listed)
-        ok, left, within = self._budgets(known, block, then)
+        targets = torch.where(tokens == ids[:, None], thens, DEAD_STATE).sum(1)
+        then = torch.where(after >= 0, base + after, inner + targets)
+        ok, remaining, within = self._budgets(table_states, block, then)
         inside = torch.where(self._needs[2][then] == 0, UNBOUNDED, within)  # no block is open
-        out = torch.where(ok, then << BUDGET_BITS | left << BLOCK_BITS | inside, DEAD_STATE)
-        if not whole:
-            rows = ((known != states) | self._hosted[then]).nonzero().flatten().tolist()
+        out = torch.where(ok, then << BUDGET_BITS | remaining << BLOCK_BITS | inside, DEAD_STATE)
+        if not tables_only:
+            rows = ((table_states != states) | self._hosted[then]).nonzero().flatten().tolist()
             if rows:
-                given = zip(states[rows].tolist(), ids[rows].tolist(), strict=True)
-                out[rows] = out.new_tensor([self._next(*pair) for pair in given])
+                pairs = zip(states[rows].tolist(), ids[rows].tolist(), strict=True)
+                out[rows] = out.new_tensor([self._next(*pair) for pair in pairs])
         return out
 
     def bias(self, states: Tensor) -> Tensor:
@@ -132,24 +132,24 @@ class DeviceDecoder:
 
         The result is float32, (rows, vocabulary).
         """
-        whole = self.decoder.engine.whole
-        known = states if whole else self._in_tables(states)
-        row, base, frame, block, begin, count = self._of(known)
+        tables_only = self.decoder.engine.tables_only
+        table_states = states if tables_only else self._in_tables(states)
+        row, base, frame, block, begin, count = self._parts_of(table_states)
         after = self.after.index_select(0, row).long()  # several times as fast as an index
         inner = self.exits.index_select(0, frame).gather(1, (-1 - after).clamp(min=0))
         then = torch.where(after >= 0, base[:, None] + after, inner)
         tokens, thens = self._edges(begin, count)
         then = then.scatter_add(1, self.classes[tokens.clamp(min=0)], thens.to(then.dtype))
-        ok = self._budgets(known[:, None], block[:, None], then)[0]
+        ok = self._budgets(table_states[:, None], block[:, None], then)[0]
         out = torch.where(ok, 0.0, -torch.inf).index_select(1, self.classes)
-        if not whole:
-            rows = (known != states).nonzero().flatten().tolist()
+        if not tables_only:
+            rows = (table_states != states).nonzero().flatten().tolist()
             if rows:
-                asked = torch.from_numpy(self.decoder.bias(states[rows].tolist()))
-                out[rows] = asked.to(out.device)
+                rows_of_bias = torch.from_numpy(self.decoder.bias(states[rows].tolist()))
+                out[rows] = rows_of_bias.to(out.device)
         return out
 
-    def _of(self, states: Tensor) -> tuple[Tensor, ...]:
+    def _parts_of(self, states: Tensor) -> tuple[Tensor, ...]:
         """Returns row, base, frame, block, begin and count of each state, int64, (rows,)."""
         return self._parts.index_select(1, states >> BUDGET_BITS).long().unbind()
 
@@ -194,8 +194,8 @@ class DeviceDecoder:
             ):
                 if ready[4] is not None:
                     return logits.put_(ready[3], ready[4])
-                kept = logits.take(ready[3])
-                return logits.fill_(_REFUSED).put_(ready[3], kept)
+                values = logits.take(ready[3])
+                return logits.fill_(_REFUSED).put_(ready[3], values)
         if logits.shape[0] != len(states):
             raise ValueError(f"{len(logits)} rows of logits, {len(states)} states")
         try:
@@ -218,37 +218,37 @@ class DeviceDecoder:
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
         """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""
-        left, inside, found = self.decoder.free(state)
-        few = len(found.places) <= _FEW
-        ids = self.list_of(found) if few else self.classes[:0]
+        least, inside, allow_set = self.decoder.free(state)
+        few = len(allow_set.places) <= _FEW
+        ids = self.list_of(allow_set) if few else self.classes[:0]
         values = (
             torch.full(ids.shape, _REFUSED, dtype=dtype, device=ids.device)
-            if found.only is None
+            if allow_set.only is None
             else None
         )
         return self._ready.keep(
             state >> BUDGET_BITS,
-            (left if few else ENDLESS, inside, dtype, ids, values),
+            (least if few else ENDLESS, inside, dtype, ids, values),
             2 * ids.nbytes + 256,
         )
 
     def _apply_torch(self, logits: Tensor, states: Sequence[int]) -> None:
         """Sets the logits of refused ids to -inf as `apply_` does, for tensors that NumPy lacks."""
-        for row, found in zip(logits, self.decoder.allow_each(states), strict=True):
-            ids = self.list_of(found)
-            if found.only is None:
+        for row, allow_set in zip(logits, self.decoder.allow_each(states), strict=True):
+            ids = self.list_of(allow_set)
+            if allow_set.only is None:
                 row.index_fill_(0, ids, _REFUSED)
             else:
-                kept = row[ids]
+                values = row[ids]
                 row.fill_(_REFUSED)
-                row[ids] = kept
+                row[ids] = values
 
-    def list_of(self, found: AllowSet) -> Tensor:
+    def list_of(self, allow_set: AllowSet) -> Tensor:
         """Returns the shorter list of an allow set as a tensor."""
-        ids = self._lists.known.get(found)
+        ids = self._lists.known.get(allow_set)
         if ids is None:
-            ids = torch.as_tensor(found.places, device=self.classes.device)
-            self._lists.keep(found, ids, ids.nbytes + found.size)
+            ids = torch.as_tensor(allow_set.places, device=self.classes.device)
+            self._lists.keep(allow_set, ids, ids.nbytes + allow_set.size)
         return ids
 
     def _budgets(
@@ -259,13 +259,13 @@ class DeviceDecoder:
         `fits`: whether the next states fit into the budgets. `block` is that of `states`. State 0
         never fits: its distance is larger than any budget.
         """
-        left, inside = states >> BLOCK_BITS & ENDLESS, states & UNBOUNDED
-        left = torch.where(left == ENDLESS, left, left - 1)
+        remaining, inside = states >> BLOCK_BITS & ENDLESS, states & UNBOUNDED
+        remaining = torch.where(remaining == ENDLESS, remaining, remaining - 1)
         cap, distance, to_close = self._needs.index_select(1, then.flatten()).view(3, *then.shape)
         within = torch.where(
             block == NO_BLOCK, cap, torch.where(inside == UNBOUNDED, inside, inside - 1)
         )
-        return (distance <= left) & (to_close <= within), left, within
+        return (distance <= remaining) & (to_close <= within), remaining, within
 
 
 class DeviceBatch:
@@ -278,18 +278,18 @@ class DeviceBatch:
         self.of = [DeviceDecoder(batch.groups[0][0], device)] * len(batch)
         self._groups = [(self.of[0], torch.tensor(batch.groups[0][1], device=device))]
         for decoder, rows in batch.groups[1:]:
-            made = DeviceDecoder(decoder, device)
-            self._groups.append((made, torch.tensor(rows, device=device)))
+            tensors = DeviceDecoder(decoder, device)
+            self._groups.append((tensors, torch.tensor(rows, device=device)))
             for row in rows:
-                self.of[row] = made
+                self.of[row] = tensors
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """Returns the states after one token for each row: int64, (rows,)."""
         if len(self._groups) == 1:
             return self.of[0].step(states, ids)
         out = torch.empty_like(states)
-        for made, rows in self._groups:
-            out[rows] = made.step(states[rows], ids[rows])
+        for tensors, rows in self._groups:
+            out[rows] = tensors.step(states[rows], ids[rows])
         return out
 
     def bias(self, states: Tensor) -> Tensor:
@@ -297,6 +297,6 @@ class DeviceBatch:
         if len(self._groups) == 1:
             return self.of[0].bias(states)
         out = torch.empty(len(states), len(self.of[0].classes), device=states.device)
-        for made, rows in self._groups:
-            out[rows] = made.bias(states[rows])
+        for tensors, rows in self._groups:
+            out[rows] = tensors.bias(states[rows])
         return out

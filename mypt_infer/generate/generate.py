@@ -73,8 +73,8 @@ class Generation:
 
         0 means that the model keeps the format without the decoder. NaN if it was not measured.
         """
-        found = [s.refused_mass for s in self.steps if s.refused_mass is not None]
-        return sum(found) / len(found) if found else 0.0
+        masses = [s.refused_mass for s in self.steps if s.refused_mass is not None]
+        return sum(masses) / len(masses) if masses else 0.0
 
     @property
     def refused_mass_by_state(self) -> dict[int, float]:
@@ -82,11 +82,11 @@ class Generation:
 
         Budgets are not part of the state here. Forced steps do not count.
         """
-        found: dict[int, list[float]] = {}
+        masses_of_state: dict[int, list[float]] = {}
         for step in self.steps:
             if step.refused_mass is not None:
-                found.setdefault(machine(step.state), []).append(step.refused_mass)
-        means = {state: sum(masses) / len(masses) for state, masses in found.items()}
+                masses_of_state.setdefault(machine(step.state), []).append(step.refused_mass)
+        means = {state: sum(masses) / len(masses) for state, masses in masses_of_state.items()}
         return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
@@ -139,11 +139,11 @@ def generate(
     if not prompts:
         return []
     if decoder is None:
-        named = next((p.dialect for p in prompts if isinstance(p, Episode)), None)
-        if dialect is None and named is None:
+        prompt_dialect = next((p.dialect for p in prompts if isinstance(p, Episode)), None)
+        if dialect is None and prompt_dialect is None:
             raise ValueError("prompts of ids need a dialect, or a decoder")
         decoder = Decoder(
-            dialect or named or "",
+            dialect or prompt_dialect or "",
             tools,
             max_think_tokens=max_think_tokens,
             max_toolcall_tokens=max_toolcall_tokens,
@@ -163,16 +163,16 @@ def generate(
 
 def _stops(dialect: Dialect, stop: Iterable[str]) -> list[bytes]:
     """Returns the tags to stop at, as bytes. Raises ValueError for one that no model can write."""
-    found = [stop] if isinstance(stop, str) else list(stop)
+    names_of_tags = [stop] if isinstance(stop, str) else list(stop)
     tags = [
         t.shown.strip() for t in dialect.table.terminals.values() if t.by_model and not t.patterns
     ]
-    for tag in found:
+    for tag in names_of_tags:
         if tag not in tags:
             raise ValueError(
                 f"stop is {tag!r}; in {dialect.name} a model can write {', '.join(tags)}"
             )
-    return [tag.encode() for tag in found]
+    return [tag.encode() for tag in names_of_tags]
 
 
 class _Loop:
@@ -203,7 +203,7 @@ class _Loop:
         dialect, decoders = self.batch.dialect, self.batch.decoders
         out = [Generation(dialect, decoders[0].ids_of(p)) for p in prompts]
         states = self.batch.start([g.prompt for g in out], max_new_tokens=budget)
-        self._held = self.batch.hold(states)
+        self._holder = self.batch.hold(states)
         chances = [
             random.Random(None if seed is None else f"{seed} {row}") for row in range(len(out))
         ]
@@ -213,15 +213,15 @@ class _Loop:
             refusals, tensors = decoders[row].refusals, self.tensors.of[row]
             before = refusals.get(machine(state), 0)
             chance = chances[row].random()
-            drawn = draw(logits, state, tensors, self.sampling, chance, measured=self.measured)
+            choice = draw(logits, state, tensors, self.sampling, chance, measured=self.measured)
             g.redrawn += refusals.get(machine(state), 0) - before
-            ids = [drawn.token]
+            ids = [choice.token]
             if self.jump_forward:
                 tail = [*g.prompt[-TAIL:], *g.ids[-TAIL:]]
-                ids = decoders[row].respelled(state, drawn.token, tail)
+                ids = decoders[row].respelled(state, choice.token, tail)
             for at, token in enumerate(ids):
                 if not g.ended:
-                    mass = drawn.refused_mass if at == 0 else None
+                    mass = choice.refused_mass if at == 0 else None
                     state = self._add(row, g, state, token, mass, pending)
             states[row] = self._forced(row, g, state, pending)
             return None if g.ended else pending
@@ -279,5 +279,5 @@ class _Loop:
         """Returns whether the last token completes a tag to stop at; no text can spell a tag."""
         tokenizer = self.batch.dialect.tokenizer
         tail = tokenizer.decode_bytes(g.ids[-32:])
-        fresh = len(tokenizer.decode_bytes(g.ids[-1:]))
-        return any(s in tail[-fresh - len(s) + 1 :] for s in self.stops)
+        added = len(tokenizer.decode_bytes(g.ids[-1:]))
+        return any(s in tail[-added - len(s) + 1 :] for s in self.stops)

@@ -73,10 +73,10 @@ class TagLogitsProcessor:
         self.pad = self.eos if pad_token_id is None else pad_token_id
         self.jump_forward = jump_forward
         self.tensors: DeviceBatch | None = None
-        self._end, self._kept = _alone(self.eos), (KeptRows(), KeptRows())
+        self._end, self._buffers = _alone(self.eos), (KeptRows(), KeptRows())
         # The rows that the last call saw, and the length of their prompts.
         self._paths: list[_Path] = []
-        self._held = self.batch.hold(())
+        self._holder = self.batch.hold(())
         self.begun = 0
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -93,18 +93,18 @@ class TagLogitsProcessor:
         if over:
             raise ValueError(f"{len(rows)} rows for {len(self.batch)} decoders, one a prompt")
         tensors = [self.tensors.of[i // each] for i in range(len(rows))]
-        bodies = not all(decoder.engine.whole for decoder, _ in self.batch.groups)
+        bodies = not all(decoder.engine.tables_only for decoder, _ in self.batch.groups)
         if not self._went_on(rows, tensors):
-            self._found(rows, tensors, bodies=bodies)
+            self._find(rows, tensors, bodies=bodies)
         if bodies:
-            self._held.states = list(chain.from_iterable(path.states for path in self._paths))
+            self._holder.states = list(chain.from_iterable(path.states for path in self._paths))
         size, wide = self.batch.decoders[0].tables.vocabulary, scores.shape[-1]
         if wide < size:
             dialect = self.batch.dialect.name
             raise ValueError(f"the model has {wide} logits, {dialect} has {size} ids")
         sets: list[AllowSet] = [self._end] * len(rows)
         free: list[tuple[int, int]] = []  # of the only id of a row, whatever its score is
-        asked: dict[DeviceDecoder, list[tuple[int, int]]] = {}
+        groups: dict[DeviceDecoder, list[tuple[int, int]]] = {}
         for i, path in enumerate(self._paths):
             state, decoder = path.states[-1], path.tensors.decoder
             if state is None or decoder.final(state):
@@ -114,11 +114,11 @@ class TagLogitsProcessor:
                 sets[i] = _alone(forced[0])
                 free.append((i, forced[0]))
             else:
-                asked.setdefault(path.tensors, []).append((i, state))
-        for own, pairs in asked.items():
-            found = own.decoder.allow_each([state for _, state in pairs])
-            for (i, state), allowed in zip(pairs, found, strict=True):
-                sets[i] = self._proved(own.decoder, state, scores[i]) or allowed
+                groups.setdefault(path.tensors, []).append((i, state))
+        for device, pairs in groups.items():
+            allow_sets = device.decoder.allow_each([state for _, state in pairs])
+            for (i, state), allowed in zip(pairs, allow_sets, strict=True):
+                sets[i] = self._proved(device.decoder, state, scores[i]) or allowed
         return self._masked(scores, sets, size, free)
 
     def _masked(
@@ -130,18 +130,18 @@ class TagLogitsProcessor:
         that where few ids are allowed only these are written. A loop holds the scores of the step
         before, so there are two. All scores may be kept, too, by who asked for them.
         """
-        kept = next((rows for rows in self._kept if rows.free), None)
+        buffer = next((rows for rows in self._buffers if rows.free), None)
         try:
             out = (
                 _in_new_memory(scores, sets, size)
-                if kept is None
-                else kept.write(scores, sets, ids=size)
+                if buffer is None
+                else buffer.write(scores, sets, ids=size)
             )
-            known = array_of(out)  # a write of torch would be noticed
+            values = array_of(out)  # a write of torch would be noticed
         except (TypeError, RuntimeError):
             return self._masked_there(scores, sets, size, free)
         for i, token in free:
-            known[i, token] = 0
+            values[i, token] = 0
         return out
 
     def _masked_there(
@@ -149,9 +149,9 @@ class TagLogitsProcessor:
     ) -> Tensor:
         """Returns the same on another device, and for types that NumPy lacks."""
         out = torch.full_like(scores, -torch.inf)
-        for i, (found, path) in enumerate(zip(sets, self._paths, strict=True)):
-            ids = path.tensors.list_of(found)
-            if found.only is None:
+        for i, (allow_set, path) in enumerate(zip(sets, self._paths, strict=True)):
+            ids = path.tensors.list_of(allow_set)
+            if allow_set.only is None:
                 out[i, :size] = scores[i, :size]
                 out[i].index_fill_(0, ids, -torch.inf)
             else:
@@ -166,26 +166,26 @@ class TagLogitsProcessor:
         So it is without search and drafts. Returns whether it was so.
         """
         same = len(rows) == len(self._paths) and all(
-            path.tensors is own and len(row) == len(path.ids) + 1 and row[:-1] == path.ids
-            for path, row, own in zip(self._paths, rows, tensors, strict=True)
+            path.tensors is device and len(row) == len(path.ids) + 1 and row[:-1] == path.ids
+            for path, row, device in zip(self._paths, rows, tensors, strict=True)
         )
         if same:
             for path, row in zip(self._paths, rows, strict=True):
                 path.go_on(row[-1])
         return same
 
-    def _found(self, rows: list[list[int]], tensors: list[DeviceDecoder], *, bodies: bool) -> None:
+    def _find(self, rows: list[list[int]], tensors: list[DeviceDecoder], *, bodies: bool) -> None:
         """Finds the path of each row among those that were seen, or begins anew."""
         paths: list[_Path | None] = []
         for pair in zip(rows, tensors, strict=True):
             paths.append(path := self._continued(*pair))
             if path is not None and bodies:  # the next row may make it forgotten
-                self._held.states = [*self._held.states, *path.states[-2:]]
+                self._holder.states = [*self._holder.states, *path.states[-2:]]
         if None in paths:
             self.begun = len(rows[0])
             paths = [
-                _Path(own, row, [self._start(own, row)])
-                for own, row in zip(tensors, rows, strict=True)
+                _Path(device, row, [self._start(device, row)])
+                for device, row in zip(tensors, rows, strict=True)
             ]
         self._paths = [path for path in paths if path is not None]
 
@@ -196,10 +196,10 @@ class TagLogitsProcessor:
     def _continued(self, row: list[int], tensors: DeviceDecoder) -> _Path | None:
         """Returns the path of a row that begins as one that was seen; None for a new prompt."""
         shared, path = 0, None
-        for known in self._paths:
-            count = in_common(known.ids, row) if known.tensors is tensors else 0
+        for other in self._paths:
+            count = in_common(other.ids, row) if other.tensors is tensors else 0
             if count > shared:
-                shared, path = count, known
+                shared, path = count, other
         if path is None or shared < self.begun:
             return None
         states = path.states[: shared - self.begun + 1]
@@ -224,9 +224,9 @@ class TagLogitsProcessor:
             return None
         allowed = torch.as_tensor(decoder.ids(state), device=scores.device).long()
         order = scores[allowed].topk(min(_LIKELIEST, len(allowed))).indices
-        taken = [i for i in allowed[order].tolist() if decoder.takes(state, i)]
-        taken = sorted(taken) or decoder.near_ids(state).tolist()
-        return AllowSet(len(taken), np.array(taken, np.int32), None)
+        ids = [i for i in allowed[order].tolist() if decoder.takes(state, i)]
+        ids = sorted(ids) or decoder.near_ids(state).tolist()
+        return AllowSet(len(ids), np.array(ids, np.int32), None)
 
     def generated(self, row: Sequence[int]) -> list[int]:
         """Returns the tokens that were generated in a row of `model.generate`'s output."""
@@ -237,10 +237,10 @@ class TagLogitsProcessor:
 def _in_new_memory(scores: Tensor, sets: list[AllowSet], size: int) -> Tensor:
     """Returns the scores with -inf for refused ids, in memory of their own."""
     out = torch.empty_like(scores)
-    known, source = array_of(out), array_of(scores)
-    refuse = refusal(known)
-    for row, found in enumerate(sets):
-        found.write(known[row], source[row], refuse, size)
+    values, source = array_of(out), array_of(scores)
+    refuse = refusal(values)
+    for row, allow_set in enumerate(sets):
+        allow_set.write(values[row], source[row], refuse, size)
     return out
 
 

@@ -87,19 +87,19 @@ class KeptRows:
         refuse = refusal(out)
         out[self._at, self._ids] = refuse
         few: list[int] = []
-        for row, found in enumerate(sets):
+        for row, allow_set in enumerate(sets):
             before = self._last.pop(row, None)
-            if found.only is None or len(found.only) * _IN_A_LINE > out.shape[1]:
-                found.write(out[row], source[row], refuse, ids)
-                self._last[row] = found
+            if allow_set.only is None or len(allow_set.only) * _IN_A_LINE > out.shape[1]:
+                allow_set.write(out[row], source[row], refuse, ids)
+                self._last[row] = allow_set
                 continue
             if before is not None:
                 out[row, slice(None) if before.only is None else before.places] = refuse
-            if len(found.only) <= TOGETHER:
+            if len(allow_set.only) <= TOGETHER:
                 few.append(row)
             else:
-                out[row, found.places] = source[row, found.places]
-                self._last[row] = found
+                out[row, allow_set.places] = source[row, allow_set.places]
+                self._last[row] = allow_set
         self._at, self._ids = places_of(few, [sets[row] for row in few])
         out[self._at, self._ids] = source[self._at, self._ids]
         self._version = rows._version
@@ -113,9 +113,9 @@ class KeptRows:
         Less than `_LEAST` of them is not worth it: 8 rows of 200,000 logits are masked in place.
         """
         here = there = 0.0
-        for row, found in enumerate(sets):
-            parts = min(lines, len(found.listed))
-            if found.only is None:
+        for row, allow_set in enumerate(sets):
+            parts = min(lines, len(allow_set.listed))
+            if allow_set.only is None:
                 here += 2 * parts
                 there += 2 * lines
                 continue

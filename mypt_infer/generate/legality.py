@@ -38,9 +38,9 @@ def judge(dialect: Dialect, ids: Sequence[int]) -> str:
 
     Returns the name of the first error otherwise, or "unfinished".
     """
-    episode, found = dialect.parse_ids(ids)
+    episode, findings = dialect.parse_ids(ids)
     if episode is not None:
-        errors = [f for f in [*found, *dialect.validate(episode)] if f.severity == "error"]
+        errors = [f for f in [*findings, *dialect.validate(episode)] if f.severity == "error"]
         return errors[0].name if errors else LEGAL
     events, broken = lex_ids(
         [int(i) for i in ids],
@@ -81,7 +81,7 @@ def alone(
         return [UNFINISHED] * len(prompts)
     sequences = [list(map(int, prompt)) for prompt in prompts]
     states = [decoder.start(sequence) for sequence in sequences]
-    held = decoder.hold(states)
+    holder = decoder.hold(states)
     results = [UNFINISHED] * len(sequences)
     chances = [random.Random(f"{seed} {row}") for row in range(len(sequences))]
     ends = [len(sequence) + max_new_tokens for sequence in sequences]
@@ -102,7 +102,7 @@ def alone(
             return None
         return [token] if len(sequence) < ends[row] else None
 
-    with held:
+    with holder:
         run(model, [list(sequence) for sequence in sequences], max(ends), choose)
     return results
 
@@ -119,7 +119,7 @@ def constrained(
     """Lets a model continue prompts under the constraint; returns the same as `alone`."""
     if not prompts:
         return []
-    found = generate(
+    generations = generate(
         model,
         prompts,
         decoder=decoder,
@@ -128,7 +128,7 @@ def constrained(
         seed=seed,
         greedy_calls=False,
     )
-    return [judge(decoder.dialect, g.prompt + g.ids) for g in found]
+    return [judge(decoder.dialect, g.prompt + g.ids) for g in generations]
 
 
 def accepted(prompts: Iterable[Sequence[int]], decoder: Decoder) -> list[list[int] | None]:
@@ -154,11 +154,11 @@ def observed_tools(episodes: Iterable[Episode], dialect: Dialect) -> list[ToolSp
     The arguments have the types that were seen, and are required if no call was without them.
     Raises SchemaFault if no schema can be told from what was seen.
     """
-    seen: dict[str, list[dict[str, Any]]] = {}
+    arguments: dict[str, list[dict[str, Any]]] = {}
     for episode in episodes:
         for call in calls_of(episode.messages, dialect.table):
-            seen.setdefault(call.name, []).append(call.arguments)
-    return [ToolSpec(name, _schema(name, values)) for name, values in sorted(seen.items())]
+            arguments.setdefault(call.name, []).append(call.arguments)
+    return [ToolSpec(name, _schema(name, values)) for name, values in sorted(arguments.items())]
 
 
 def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:

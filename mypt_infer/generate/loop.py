@@ -85,8 +85,8 @@ def check_vocabulary(model: Model, decoder: Decoder) -> None:
 
 def positions(model: Model) -> int | None:
     """Returns the number of tokens that a model can read in one row; None if it does not say."""
-    found = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    return found if isinstance(found, int) else None
+    limit = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    return limit if isinstance(limit, int) else None
 
 
 class _Plain:

@@ -25,22 +25,22 @@ def spoken(
     read, where neither of them names the format, and where there is no model at all.
     """
     is_plain(newest(Path(folder)))  # raises where there is no config.json
-    said = dialect_of(folder, wanted=wanted, default="")
-    name = said or "mypt"
+    recorded = dialect_of(folder, wanted=wanted, default="")
+    name = recorded or "mypt"
     # What training wrote has its vocabulary as a copy, or is on the dialect's.
     others = () if beside(folder, TRAINER) else ("tokenizer.json", "tekken.json")
     try:
-        found = vocabulary or beside(folder, *COPIES, *others)
-        opened = mypt_spec.dialect(name, vocabulary=found)
+        vocabulary_file = vocabulary or beside(folder, *COPIES, *others)
+        loaded = mypt_spec.dialect(name, vocabulary=vocabulary_file)
     except (KeyError, VocabularyError) as error:
         raise ModelError(error.args[0]) from None
-    tags = opened.vocabulary.special if opened.vocabulary else {}
-    if tags and not said and not tags.keys() & opened.tokenizer.special.keys():
+    tags = loaded.vocabulary.special if loaded.vocabulary else {}
+    if tags and not recorded and not tags.keys() & loaded.tokenizer.special.keys():
         raise ModelError(
             f"{folder}: does not say its format, and its vocabulary has no tag of {name}; name the "
             "format with --dialect, such as chatml or qwen3"
         )
-    return name, opened
+    return name, loaded
 
 
 def loaded(folder: str | Path, device: str) -> Llama:

@@ -47,12 +47,12 @@ def _read(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
     return ids + opening(dialect, ids), []
 
 
-def _refuse(findings: list[Finding], what: str) -> None:
+def _refuse(findings: list[Finding], noun: str) -> None:
     errors = [f for f in findings if f.severity == "error"]
     if errors:
         first = errors[0]
         place = first.pointer or (f"character {first.span[0]}" if first.span else "")
         raise CliError(
-            f"the prompt is not a legal beginning as a {what}: {first.code} "
+            f"the prompt is not a legal beginning as a {noun}: {first.code} "
             f"{first.message}{f' ({place})' if place else ''}"
         )

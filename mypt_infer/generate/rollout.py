@@ -79,24 +79,24 @@ def rollout(
         raise ValueError(f"group is {group}, expected 1 or more answers to a prompt")
     watched = _Watched(model)
     each = [prompt for prompt in prompts for _ in range(group)]
-    given = [decoder] * len(prompts) if isinstance(decoder, Decoder) else decoder
-    decoders = [one for one in given for _ in range(group)]
+    decoders_of_prompts = [decoder] * len(prompts) if isinstance(decoder, Decoder) else decoder
+    decoders = [one for one in decoders_of_prompts for _ in range(group)]
     if len(decoders) != len(each):
         raise ValueError(f"{len(decoders) // group} decoders for {len(prompts)} prompts")
-    found: list[list[tuple[float, float]]] = [[] for _ in each]
+    logprobs: list[list[tuple[float, float]]] = [[] for _ in each]
 
     def note(row: int, step: Step) -> None:
         if step.refused_mass is None:
-            found[row].append((0.0, 0.0))
+            logprobs[row].append((0.0, 0.0))
             return
         logits = watched.logits[row].float()
         bias = torch.from_numpy(decoders[row].bias([step.state])[0])
         tempered = torch.log_softmax(logits[: len(bias)] / temperature + bias, dim=-1)
-        found[row].append(
+        logprobs[row].append(
             (float(torch.log_softmax(logits, dim=-1)[step.token]), float(tempered[step.token]))
         )
 
-    made = generate(
+    generations = generate(
         watched,
         each,
         decoder=decoders,
@@ -108,14 +108,14 @@ def rollout(
         on_step=note,
     )
     out = []
-    for g, pairs in zip(made, found, strict=True):
+    for g, pairs in zip(generations, logprobs, strict=True):
         ids, before = np.array([*g.prompt, *g.ids], np.uint32), len(g.prompt)
-        mask, own, drawn = (
+        mask, plain, masked = (
             np.zeros(len(ids), np.uint8),
             np.zeros(len(ids), np.float32),
             np.zeros(len(ids), np.float32),
         )
         mask[before:] = [step.refused_mass is not None for step in g.steps]
-        own[before:], drawn[before:] = [p[0] for p in pairs], [p[1] for p in pairs]
-        out.append(Rollout(ids, mask, own, drawn, g))
+        plain[before:], masked[before:] = [p[0] for p in pairs], [p[1] for p in pairs]
+        out.append(Rollout(ids, mask, plain, masked, g))
     return out

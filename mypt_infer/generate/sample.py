@@ -62,7 +62,7 @@ class Sampling:
             raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p!r}")
 
 
-class Drawn(NamedTuple):
+class DrawnToken(NamedTuple):
     """A token, and the refused mass.
 
     The refused mass is the probability that the model, at this temperature, gave to all refused
@@ -82,7 +82,7 @@ def draw(
     chance: float,
     *,
     measured: bool = True,
-) -> Drawn:
+) -> DrawnToken:
     """Returns one token of the allow set of `state`, and the refused mass if it is `measured`.
 
     `logits` has shape (vocabulary,); `chance` is uniform in [0, 1). Where the budget leaves out
@@ -92,21 +92,21 @@ def draw(
     """
     decoder = tensors.decoder
     if decoder.unbound(state):
-        return _taken(logits, state, tensors, sampling, chance, measured)
-    wish = _taken(logits, decoder.endless(state), tensors, sampling, chance, measured=False)
-    cut = decoder.accepts(state, [wish.token]) == 0
+        return _draw_accepted(logits, state, tensors, sampling, chance, measured)
+    wish = _draw_accepted(logits, decoder.endless(state), tensors, sampling, chance, measured=False)
+    is_cut = decoder.accepts(state, [wish.token]) == 0
     token, mass = wish.token, math.nan
-    if cut:  # of what is proved, whatever was tried in this state: rows that share it draw alike
-        near = decoder.near_ids(state)
-        proved = AllowSet(len(near), near, None) if len(near) else None
+    if is_cut:  # of what is proved, whatever was tried in this state: rows that share it draw alike
+        near_ids = decoder.near_ids(state)
+        proved = AllowSet(len(near_ids), near_ids, None) if len(near_ids) else None
         again = _next_chance(chance)
-        token = _taken(logits, state, tensors, sampling, again, False, proved).token
+        token = _draw_accepted(logits, state, tensors, sampling, again, False, proved).token
     if measured:
         mass = _draw(logits, state, tensors, sampling, chance, True, None).refused_mass
-    return Drawn(token, mass, cut)
+    return DrawnToken(token, mass, is_cut)
 
 
-def _taken(
+def _draw_accepted(
     logits: Tensor,
     state: int,
     tensors: DeviceDecoder,
@@ -114,12 +114,12 @@ def _taken(
     chance: float,
     measured: bool,
     allowed: AllowSet | None = None,
-) -> Drawn:
+) -> DrawnToken:
     """Returns one token of the allow set of `state`, or of another, that the decoder takes."""
     while True:
-        drawn = _draw(logits, state, tensors, sampling, chance, measured, allowed)
-        if tensors.decoder.takes(state, drawn.token):
-            return drawn
+        choice = _draw(logits, state, tensors, sampling, chance, measured, allowed)
+        if tensors.decoder.takes(state, choice.token):
+            return choice
         chance = _next_chance(chance)
 
 
@@ -135,45 +135,45 @@ def _draw(
     chance: float,
     measured: bool,
     allowed: AllowSet | None,
-) -> Drawn:
+) -> DrawnToken:
     greedy = sampling.temperature == 0 or (sampling.greedy_calls and tensors.decoder.calling(state))
-    found = tensors.decoder.allow(state) if allowed is None else allowed
-    short = tensors.list_of(found)
-    if not measured and found.only is not None:
-        kept = _scaled(logits[short], sampling)
-        best = float(kept.max())
+    allow_set = tensors.decoder.allow(state) if allowed is None else allowed
+    short = tensors.list_of(allow_set)
+    if not measured and allow_set.only is not None:
+        logits_kept = _scaled(logits[short], sampling)
+        best = float(logits_kept.max())
         if math.isfinite(best):
-            weights = kept if greedy else _best((kept - best).exp_(), sampling)
-            at = int(kept.argmax()) if greedy else _chosen(weights, chance)
-            return Drawn(int(short[at]), math.nan)
+            weights = logits_kept if greedy else _best((logits_kept - best).exp_(), sampling)
+            at = int(logits_kept.argmax()) if greedy else _chosen(weights, chance)
+            return DrawnToken(int(short[at]), math.nan)
     scaled = _scaled(logits, sampling)
-    if not measured and greedy and found.only is None:
-        token = _likeliest(scaled, found)
+    if not measured and greedy and allow_set.only is None:
+        token = _likeliest(scaled, allow_set)
         if token is not None:
-            return Drawn(token, math.nan)
+            return DrawnToken(token, math.nan)
     weights = torch.softmax(scaled, 0)
     total = float(weights.sum())  # 1, but for the rounding inside softmax
     if not math.isfinite(total):
         raise ValueError("the model's logits are not finite numbers")
-    listed = float(weights[short].sum()) / total
-    refused_mass = min(1.0, max(0.0, listed if found.only is None else 1.0 - listed))
-    told = refused_mass if measured else math.nan
-    if greedy and found.only is None:
-        token = _likeliest(scaled, found)
-        return Drawn(_first(found, len(scaled)) if token is None else token, told)
-    if found.only is not None:
-        kept = scaled[short]
-        weights = _weights(kept)
+    share = float(weights[short].sum()) / total
+    refused_mass = min(1.0, max(0.0, share if allow_set.only is None else 1.0 - share))
+    mass = refused_mass if measured else math.nan
+    if greedy and allow_set.only is None:
+        token = _likeliest(scaled, allow_set)
+        return DrawnToken(_first(allow_set, len(scaled)) if token is None else token, mass)
+    if allow_set.only is not None:
+        logits_kept = scaled[short]
+        weights = _weights(logits_kept)
     else:
-        kept = scaled
+        logits_kept = scaled
         weights.index_fill_(0, short, 0.0)
         if refused_mass > _NEARLY_ALL:
-            kept = scaled.index_fill(0, short, -torch.inf)
-            weights = _weights(kept).index_fill_(0, short, 0.0)
+            logits_kept = scaled.index_fill(0, short, -torch.inf)
+            weights = _weights(logits_kept).index_fill_(0, short, 0.0)
     # Weights too small for a float are all 0, so the logits say which is best, unless the model
     # rules out all, which are equal then.
-    at = int(kept.argmax()) if greedy else _chosen(_best(weights, sampling), chance)
-    return Drawn(at if found.only is None else int(short[at]), told)
+    at = int(logits_kept.argmax()) if greedy else _chosen(_best(weights, sampling), chance)
+    return DrawnToken(at if allow_set.only is None else int(short[at]), mass)
 
 
 def _scaled(logits: Tensor, sampling: Sampling) -> Tensor:
@@ -182,24 +182,24 @@ def _scaled(logits: Tensor, sampling: Sampling) -> Tensor:
     return scaled if sampling.temperature in (0, 1) else scaled / sampling.temperature
 
 
-def _likeliest(scaled: Tensor, found: AllowSet) -> int | None:
+def _likeliest(scaled: Tensor, allow_set: AllowSet) -> int | None:
     """Returns the likeliest allowed id, where refused ids are listed; the first of equal ones.
 
     None if no logit of an allowed id is a finite number, or one of all is none and not -inf.
     """
     values = scaled.detach().cpu().numpy()  # its argmax takes a 20th of the time of torch's
     at = int(values.argmax())  # NaN, if there is one
-    if math.isfinite(values[at]) and not found.has(at):
+    if math.isfinite(values[at]) and not allow_set.has(at):
         values = values.copy()
-        values[found.places] = -math.inf
+        values[allow_set.places] = -math.inf
         at = int(values.argmax())
     return at if math.isfinite(values[at]) else None
 
 
-def _first(found: AllowSet, vocabulary: int) -> int:
+def _first(allow_set: AllowSet, vocabulary: int) -> int:
     """Returns the first allowed id, where refused ids are listed."""
     allowed = np.ones(vocabulary, bool)
-    allowed[found.places] = False
+    allowed[allow_set.places] = False
     return int(allowed.argmax())
 
 
@@ -210,13 +210,13 @@ def draw_free(logits: Tensor, temperature: float, chance: float) -> int:
     return _place(torch.softmax(logits.float() / temperature, dim=-1), chance)[0]
 
 
-def _weights(kept: Tensor) -> Tensor:
+def _weights(scaled: Tensor) -> Tensor:
     """Returns the weights of the allowed ids, not yet summing to 1.
 
     If the model rules out all of them, they are equal.
     """
-    best = kept.max()
-    return (kept - best).exp_() if bool(best > -torch.inf) else torch.ones_like(kept)
+    best = scaled.max()
+    return (scaled - best).exp_() if bool(best > -torch.inf) else torch.ones_like(scaled)
 
 
 def _best(weights: Tensor, sampling: Sampling) -> Tensor:
@@ -227,8 +227,8 @@ def _best(weights: Tensor, sampling: Sampling) -> Tensor:
         weights = _alone(weights, at, values[at])
     if sampling.top_p is not None and sampling.top_p < 1:
         at, ordered, total = _ordered(weights, sampling.top_p)
-        kept = np.cumsum(ordered) - ordered < sampling.top_p * total
-        weights = _alone(weights, at[kept], ordered[kept].astype(np.float32))
+        in_share = np.cumsum(ordered) - ordered < sampling.top_p * total
+        weights = _alone(weights, at[in_share], ordered[in_share].astype(np.float32))
     return weights
 
 
@@ -263,9 +263,9 @@ def _ordered(weights: Tensor, share: float) -> tuple[Ids, Sums, float]:
     values = weights.detach().cpu().numpy()
     total = float(values.sum(dtype=np.float64))
     at = np.arange(len(values))
-    for rest in _RESTS:
-        if rest < len(values):
-            above = np.flatnonzero(values > (1 - share) * total / rest)
+    for divisor in _RESTS:
+        if divisor < len(values):
+            above = np.flatnonzero(values > (1 - share) * total / divisor)
             if float(values[above].sum(dtype=np.float64)) >= share * total * _SLACK:
                 at = above
                 break

@@ -11,7 +11,7 @@ from mypt_spec.table import TEXT
 TAG, PLAIN = "tag", "text"
 
 
-class Shown:
+class TokenText:
     """Turns tokens into (kind, text) pieces.
 
     Text that may still become a tag, and half a character, are held back.
@@ -21,7 +21,7 @@ class Shown:
         self.dialect = dialect
         self.by_id = {i: tag for tag, i in dialect.tokenizer.special.items()}
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.held = ""
+        self.tail = ""
         self.names = {t.name: t.opens for t in dialect.table.terminals.values()}
         self.tags = [t.spell().lstrip() for t in dialect.table.plain_tags]
 
@@ -29,21 +29,21 @@ class Shown:
         """Yields the pieces that one more token makes certain."""
         if token in self.by_id:
             yield from self.rest()
-            self.held = self.by_id[token]
-            yield from self._pieces(whole=True)
+            self.tail = self.by_id[token]
+            yield from self._pieces(final=True)
         else:
-            self.held += self.decoder.decode(self.dialect.tokenizer.decode_bytes([token]))
-            yield from self._pieces(whole=False)
+            self.tail += self.decoder.decode(self.dialect.tokenizer.decode_bytes([token]))
+            yield from self._pieces(final=False)
 
     def rest(self) -> Iterator[tuple[str, str]]:
         """Yields what was held back."""
-        self.held += self.decoder.decode(b"", True)
+        self.tail += self.decoder.decode(b"", True)
         self.decoder.reset()
-        yield from self._pieces(whole=True)
+        yield from self._pieces(final=True)
 
-    def _pieces(self, *, whole: bool) -> Iterator[tuple[str, str]]:
-        keep = 0 if whole else self._unsure()
-        text, self.held = self.held[: len(self.held) - keep], self.held[len(self.held) - keep :]
+    def _pieces(self, *, final: bool) -> Iterator[tuple[str, str]]:
+        keep = 0 if final else self._unsure()
+        text, self.tail = self.tail[: len(self.tail) - keep], self.tail[len(self.tail) - keep :]
         for event in self.dialect.lex(text):
             if event.terminal == TEXT:
                 yield PLAIN, event.text
@@ -53,8 +53,8 @@ class Shown:
     def _unsure(self) -> int:
         """Returns how many characters at the end may be the beginning of a tag."""
         firsts = {tag[0] for tag in self.tags}
-        for at in range(max(0, len(self.held) - 200), len(self.held)):
-            tail = self.held[at:]
+        for at in range(max(0, len(self.tail) - 200), len(self.tail)):
+            tail = self.tail[at:]
             if tail[0] in firsts and any(
                 tag.startswith(tail[: len(tag)]) or (tag[:9] == tail[:9] and ">" not in tail)
                 for tag in self.tags

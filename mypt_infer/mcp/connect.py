@@ -40,15 +40,15 @@ class Connection:
         self._thread = threading.Thread(target=self._run, daemon=True, name="mcp")
         self._thread.start()
         try:
-            listed = self._ready.result(seconds)
+            tools = self._ready.result(seconds)
         except TimeoutError:
             self.close()
             raise McpError(f"{server}: has not listed its tools after {seconds:g} s") from None
         except Exception as error:
-            raise McpError(f"{server}: is not a responding MCP server: {_said(error)}") from None
+            raise McpError(f"{server}: is not a responding MCP server: {_message(error)}") from None
         self.tools = [
             Tool(tool.name, tool.description or "", tool.input_schema, self._caller(tool.name))
-            for tool in listed
+            for tool in tools
         ]
 
     def close(self) -> None:
@@ -68,14 +68,14 @@ class Connection:
 
     async def _live(self) -> None:
         async with Client(_target(self.server)) as self._client:
-            found: list[types.Tool] = []
+            tools: list[types.Tool] = []
             page = None
             while True:
-                listed = await self._client.list_tools(cursor=page)
-                found += listed.tools
-                if (page := listed.next_cursor) is None:
+                result = await self._client.list_tools(cursor=page)
+                tools += result.tools
+                if (page := result.next_cursor) is None:
                     break
-            self._ready.set_result(found)
+            self._ready.set_result(tools)
             await self._leave.wait()
 
     def _caller(self, name: str) -> Callable[[dict[str, Any]], Any]:
@@ -90,7 +90,7 @@ class Connection:
             except ToolFault:
                 raise
             except Exception as error:
-                raise ToolFault("tool_error", _said(error)) from None
+                raise ToolFault("tool_error", _message(error)) from None
 
         return call
 
@@ -119,7 +119,7 @@ def _value(result: types.CallToolResult) -> Any:
     return {"text": text} if result.structured_content is None else result.structured_content
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """Returns what an error says; of a group of errors, what its first one says."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -24,7 +24,7 @@ def server_of(tools: Toolbox, *, name: str, version: str, seconds: float | None 
     A call that takes longer than `seconds` is answered with an error.
     """
 
-    async def listed(ctx: Any, params: Any) -> types.ListToolsResult:
+    async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(
             tools=[
                 types.Tool(
@@ -36,7 +36,7 @@ def server_of(tools: Toolbox, *, name: str, version: str, seconds: float | None 
             ]
         )
 
-    async def called(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         value = await tools.acall(params.name, dict(params.arguments or {}), seconds=seconds)
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=json.dumps(value, ensure_ascii=False))],
@@ -44,7 +44,7 @@ def server_of(tools: Toolbox, *, name: str, version: str, seconds: float | None 
             is_error=bool(error_type(value)),
         )
 
-    return Server(name, version=version, on_list_tools=listed, on_call_tool=called)
+    return Server(name, version=version, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 def serve_stdio(server: Any) -> None:

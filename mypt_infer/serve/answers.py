@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from mypt_infer.run_format import Format
 from mypt_infer.serve.asked.names import Names
 from mypt_infer.serve.deltas import CALLED, CITED, SAID, THOUGHT, Delta, DeltaReader, Stopper
-from mypt_infer.serve.jobs import Ended, Logprob, Taken
+from mypt_infer.serve.jobs import Ended, Logprob, NewIds
 from mypt_spec import Dialect
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ class Answer(Protocol):
     ids: list[int]
     reason: str
 
-    def take(self, told: Taken | Ended) -> list[Json]:
+    def take(self, update: NewIds | Ended) -> list[Json]:
         """Returns what is new, as choices of chunks without their index."""
         ...
 
@@ -55,33 +55,35 @@ class ChatAnswer:
         self._reader, self._stopper = DeltaReader(form, prompt), Stopper(stops)
         self._wants, self._values = logprobs, list[Logprob]()
         self._logged: list[Json] = []
-        self._said: dict[str, list[str]] = {SAID: [], THOUGHT: [], CITED: []}
+        self._texts: dict[str, list[str]] = {SAID: [], THOUGHT: [], CITED: []}
         self._calls: list[Json] = []
-        self._whole = False  # whether a call is complete
+        self._has_call = False  # whether a call is complete
 
-    def take(self, told: Taken | Ended) -> list[Json]:
+    def take(self, update: NewIds | Ended) -> list[Json]:
         out: list[Json] = []
-        if isinstance(told, Taken):
-            self._values += told.logprobs
-            for token in told.ids:
+        if isinstance(update, NewIds):
+            self._values += update.logprobs
+            for token in update.ids:
                 self.ids.append(token)
-                self._add([d for delta in self._reader.push(token) for d in self._of(delta)], out)
-                if self._stopper.stopped or (self._single and self._whole):
+                self._add(
+                    [d for delta in self._reader.push(token) for d in self._parts(delta)], out
+                )
+                if self._stopper.stopped or (self._single and self._has_call):
                     self.reason = "tool_calls" if self._calls else "stop"
                     break
         else:
-            self._add([d for delta in self._reader.end() for d in self._of(delta)], out)
+            self._add([d for delta in self._reader.end() for d in self._parts(delta)], out)
             self._add(self._text(self._stopper.push("", last=True), []), out)
-            self.reason = "length" if told.cut else "tool_calls" if self._calls else "stop"
+            self.reason = "length" if update.cut else "tool_calls" if self._calls else "stop"
         return out
 
     def choice(self) -> Json:
-        content, thoughts, cited = ("".join(self._said[k]) for k in (SAID, THOUGHT, CITED))
+        content, thoughts, cited = ("".join(self._texts[k]) for k in (SAID, THOUGHT, CITED))
         message: Json = {"role": "assistant", "content": content}
         if self._calls:
             message |= {"content": content or None, "tool_calls": self._calls}
         message |= {"reasoning_content": thoughts} if thoughts else {}
-        message |= {"citations": self._said[CITED]} if cited else {}
+        message |= {"citations": self._texts[CITED]} if cited else {}
         logged = {"content": self._logged, "refusal": None} if self._wants else None
         return {"message": message, "logprobs": logged, "finish_reason": self.reason}
 
@@ -97,23 +99,23 @@ class ChatAnswer:
             else:
                 out.append(choice)
 
-    def _of(self, delta: Delta) -> list[Json]:
+    def _parts(self, delta: Delta) -> list[Json]:
         if delta.kind == SAID:
             return self._text(self._stopper.push(delta.text), self._entries(delta))
         if delta.kind == CALLED:
-            self._whole = self._whole or delta.ended
-            return [_chunk({CALLED: [piece]}) for piece in self._of_calls(delta)]
-        self._said[delta.kind].append(delta.text)
+            self._has_call = self._has_call or delta.ended
+            return [_chunk({CALLED: [piece]}) for piece in self._call_chunks(delta)]
+        self._texts[delta.kind].append(delta.text)
         return [_chunk({delta.kind: [delta.text] if delta.kind == CITED else delta.text})]
 
     def _text(self, text: str, logged: list[Json]) -> list[Json]:
         self._logged += logged
         if not text and not logged:
             return []
-        self._said[SAID].append(text)
+        self._texts[SAID].append(text)
         return [_chunk({SAID: text}, {"content": logged, "refusal": None} if self._wants else None)]
 
-    def _of_calls(self, delta: Delta) -> list[Json]:
+    def _call_chunks(self, delta: Delta) -> list[Json]:
         """Returns what a delta says of calls, as chunks tell it, and keeps it for the message."""
         if delta.text:
             self._calls[-1]["function"]["arguments"] += delta.text
@@ -126,21 +128,21 @@ class ChatAnswer:
         ]
 
     def _begun(self, name: str, arguments: str = "", written_id: str = "") -> Json:
-        made: Json = {
+        call: Json = {
             "id": written_id or f"call_{secrets.token_hex(12)}",
             "type": "function",
             "function": {"name": self._names.back(name), "arguments": arguments},
         }
-        self._calls.append(made)
-        return {"index": len(self._calls) - 1, **made, "function": dict(made["function"])}
+        self._calls.append(call)
+        return {"index": len(self._calls) - 1, **call, "function": dict(call["function"])}
 
     def _entries(self, delta: Delta) -> list[Json]:
         if not self._wants:
             return []
-        found = zip(
+        pairs = zip(
             self.ids[delta.begin : delta.end], self._values[delta.begin : delta.end], strict=True
         )
-        return [entry(self._form.dialect, token, value) for token, value in found]
+        return [entry(self._form.dialect, token, value) for token, value in pairs]
 
 
 class TextAnswer:
@@ -155,17 +157,17 @@ class TextAnswer:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._text, self._log = "", _empty()
 
-    def take(self, told: Taken | Ended) -> list[Json]:
+    def take(self, update: NewIds | Ended) -> list[Json]:
         new, log = "", _empty()
-        if isinstance(told, Ended):
+        if isinstance(update, Ended):
             new = self._stopper.push(self._utf8.decode(b"", True), last=True)
-            self.reason = "length" if told.cut else "stop"
+            self.reason = "length" if update.cut else "stop"
         else:
-            for at, token in enumerate(told.ids):
+            for at, token in enumerate(update.ids):
                 self.ids.append(token)
                 piece = self._utf8.decode(self._dialect.tokenizer.decode_bytes([token]))
                 if self._wants:
-                    self._note(log, token, told.logprobs[at], len(self._text) + len(new))
+                    self._note(log, token, update.logprobs[at], len(self._text) + len(new))
                 new += self._stopper.push(piece)
                 if self._stopper.stopped:
                     self.reason = "stop"
@@ -184,9 +186,9 @@ class TextAnswer:
         return {"text": self._text, "logprobs": log, "finish_reason": self.reason}
 
     def _note(self, log: Json, token: int, value: Logprob, at: int) -> None:
-        log["tokens"].append(_shown(self._dialect, token))
+        log["tokens"].append(_token_text(self._dialect, token))
         log["token_logprobs"].append(value.value)
-        log["top_logprobs"].append({_shown(self._dialect, i): v for i, v in value.best})
+        log["top_logprobs"].append({_token_text(self._dialect, i): v for i, v in value.best})
         log["text_offset"].append(at)
 
 
@@ -195,12 +197,12 @@ def entry(dialect: Dialect, token: int, value: Logprob) -> Json:
 
     def one(i: int, logprob: float) -> Json:
         raw = list(dialect.tokenizer.decode_bytes([i])) if i in dialect.tokenizer.ordinary else []
-        return {"token": _shown(dialect, i), "logprob": logprob, "bytes": raw or None}
+        return {"token": _token_text(dialect, i), "logprob": logprob, "bytes": raw or None}
 
     return one(token, value.value) | {"top_logprobs": [one(i, v) for i, v in value.best]}
 
 
-def _shown(dialect: Dialect, token: int) -> str:
+def _token_text(dialect: Dialect, token: int) -> str:
     """Returns the text of an id; what is no text by itself has replacement characters."""
     try:
         return dialect.tokenizer.decode_bytes([token]).decode("utf-8", "replace")

@@ -19,9 +19,9 @@ from starlette.routing import Route
 
 from mypt_infer.serve.answers import Json, usage
 from mypt_infer.serve.asked.errors import ApiError, place_of
-from mypt_infer.serve.asked.parameters import Asked, Chat, Completion, read
+from mypt_infer.serve.asked.parameters import Chat, Completion, Params, read
 from mypt_infer.serve.guard import Guard, body_of
-from mypt_infer.serve.jobs import Ended, Taken
+from mypt_infer.serve.jobs import Ended, NewIds
 from mypt_infer.serve.metrics import Metrics
 from mypt_infer.serve.service import Running, Service, refusal
 from mypt_spec.bodies.strict_json import Fault, faults, loads
@@ -35,7 +35,7 @@ def app(
 ) -> Starlette:
     """Returns the application. `key` and `hosts` are those of `Guard`."""
     metrics = Metrics(service.rows)
-    made = _App(service, metrics)
+    handlers = _App(service, metrics)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -45,12 +45,12 @@ def app(
 
     return Starlette(
         routes=[
-            Route("/health", made.health),
-            Route("/metrics", made.metrics_text),
-            Route("/v1/models", made.models),
-            Route("/v1/models/{name:path}", made.model),
-            Route("/v1/chat/completions", made.chat, methods=["POST"]),
-            Route("/v1/completions", made.complete, methods=["POST"]),
+            Route("/health", handlers.health),
+            Route("/metrics", handlers.metrics_text),
+            Route("/v1/models", handlers.models),
+            Route("/v1/models/{name:path}", handlers.model),
+            Route("/v1/chat/completions", handlers.chat, methods=["POST"]),
+            Route("/v1/completions", handlers.complete, methods=["POST"]),
         ],
         middleware=[Middleware(Guard, key=key, hosts=hosts)],
         exception_handlers={HTTPException: _no_route, ApiError: _refused},
@@ -60,10 +60,10 @@ def app(
 
 async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = ApiError(
+    error_body = ApiError(
         f"{request.method} {request.url.path}: {error.detail}", status=error.status_code
     )
-    return refused(said)
+    return refused(error_body)
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -112,60 +112,60 @@ class _App:
         }
 
     async def chat(self, request: Request) -> Response:
-        async def run(body: Any) -> tuple[Asked, Running]:
-            asked = read(Chat, body)
-            return asked, await self.service.chat(asked)
+        async def run(body: Any) -> tuple[Params, Running]:
+            params = read(Chat, body)
+            return params, await self.service.chat(params)
 
         return await self._answered(request, CHAT, run)
 
     async def complete(self, request: Request) -> Response:
-        async def run(body: Any) -> tuple[Asked, Running]:
-            asked = read(Completion, body)
-            return asked, await self.service.complete(asked)
+        async def run(body: Any) -> tuple[Params, Running]:
+            params = read(Completion, body)
+            return params, await self.service.complete(params)
 
         return await self._answered(request, TEXT, run)
 
     async def _answered(
-        self, request: Request, kind: str, run: Callable[[Any], Awaitable[tuple[Asked, Running]]]
+        self, request: Request, kind: str, run: Callable[[Any], Awaitable[tuple[Params, Running]]]
     ) -> Response:
         began, status = time.monotonic(), 200
         try:
             body = await body_of(request, self.service.limits.body)
-            asked, running = await self._while_there(request, run(_value(body)))
+            params, running = await self._while_there(request, run(_value(body)))
             try:
                 await self._while_there(request, running.wait())
                 self.metrics.first.observe(time.monotonic() - began)
-                reply = _Reply(self.service, kind, asked, running)
-                if asked.stream:
+                reply = _Reply(self.service, kind, params, running)
+                if params.stream:
                     events = self._counted(reply.events(), running, began)
                     return StreamingResponse(events, media_type="text/event-stream")
-                whole = await self._while_there(request, reply.whole())
+                document = await self._while_there(request, reply.document())
                 self._count(running, began)
-                return JSONResponse(whole)
+                return JSONResponse(document)
             except BaseException:
                 running.close()
                 raise
-        except _Gone:
+        except _ClientGone:
             status = 499
             self.metrics.cancelled.inc()
             return Response(status_code=499)
         except (
             Exception
         ) as error:  # whatever it is, the client gets an answer, and the log the rest
-            said = refusal(error)
-            status = said.status
-            return refused(said)
+            api_error = refusal(error)
+            status = api_error.status
+            return refused(api_error)
         finally:
             self.metrics.requests.labels(request.url.path, str(status)).inc()
 
     async def _while_there(self, request: Request, work: Any) -> Any:
         """Returns what some work returns. Raises _Gone as soon as the client has gone."""
         working = asyncio.ensure_future(work)
-        watching = asyncio.ensure_future(_gone(request))
+        watching = asyncio.ensure_future(_disconnected(request))
         try:
             await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
-                raise _Gone
+                raise _ClientGone
             return working.result()
         finally:
             for task in (working, watching):
@@ -186,16 +186,16 @@ class _App:
             self._count(running, began)
 
     def _count(self, running: Running, began: float) -> None:
-        self.metrics.whole.observe(time.monotonic() - began)
+        self.metrics.request_seconds.observe(time.monotonic() - began)
         self.metrics.tokens.labels("prompt").inc(sum(len(p.ids) for p in running.prompts))
         self.metrics.tokens.labels("answer").inc(sum(len(a.ids) for a in running.answers))
 
 
-class _Gone(Exception):
+class _ClientGone(Exception):
     """The client has gone."""
 
 
-async def _gone(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -203,8 +203,8 @@ async def _gone(request: Request) -> None:
 class _Reply:
     """The answer to one request, whole or as events."""
 
-    def __init__(self, service: Service, kind: str, asked: Asked, running: Running) -> None:
-        self.asked, self.running, self.kind = asked, running, kind
+    def __init__(self, service: Service, kind: str, params: Params, running: Running) -> None:
+        self.params, self.running, self.kind = params, running, kind
         prefix = "chatcmpl" if kind == CHAT else "cmpl"
         self.head: Json = {
             "id": f"{prefix}-{uuid.uuid4().hex}",
@@ -217,17 +217,17 @@ class _Reply:
     @property
     def usage(self) -> Json:
         """Returns the numbers of tokens; a prompt counts once, whatever its number of answers."""
-        prompts = self.running.prompts[:: self.asked.choices]
+        prompts = self.running.prompts[:: self.params.choices]
         answers = sum(len(answer.ids) for answer in self.running.answers)
         return usage(sum(len(prompt.ids) for prompt in prompts), answers)
 
-    async def whole(self) -> Json:
+    async def document(self) -> Json:
         """Returns the whole answer. Raises ApiError where it fails."""
         async for _ in self.running.steps():
             pass
         choices = [{"index": i, **a.choice()} for i, a in enumerate(self.running.answers)]
         out = {**self.head, "choices": choices, "usage": self.usage}
-        if self.asked.return_token_ids:
+        if self.params.return_token_ids:
             for choice, answer in zip(choices, self.running.answers, strict=True):
                 choice["token_ids"] = answer.ids
             for choice, prompt in zip(choices, self.running.prompts, strict=True):
@@ -243,36 +243,36 @@ class _Reply:
                 yield self._event(
                     [begun | {"logprobs": None, "finish_reason": None}], first=at == 0
                 )
-        told_ids = [0] * len(self.running.answers)
+        sent_ids = [0] * len(self.running.answers)
         empty: Json = {"delta": {}} if self.kind == CHAT else {"text": ""}
         try:
-            async for at, told, new in self.running.steps():
+            async for at, update, new in self.running.steps():
                 answer = self.running.answers[at]
-                if self.asked.return_token_ids and not new and isinstance(told, Taken):
+                if self.params.return_token_ids and not new and isinstance(update, NewIds):
                     new = [{**empty, "logprobs": None}]
                 for number, choice in enumerate(new):
-                    if self.asked.return_token_ids:
-                        choice["token_ids"] = answer.ids[told_ids[at] :] if number == 0 else []
-                        told_ids[at] = len(answer.ids)
+                    if self.params.return_token_ids:
+                        choice["token_ids"] = answer.ids[sent_ids[at] :] if number == 0 else []
+                        sent_ids[at] = len(answer.ids)
                     yield self._event([{"index": at, **choice, "finish_reason": None}])
-                if answer.reason or isinstance(told, Ended):
+                if answer.reason or isinstance(update, Ended):
                     last = {"index": at, **empty, "logprobs": None, "finish_reason": answer.reason}
                     yield self._event([last])
         except ApiError as error:
             yield _data(error.body)
             return
-        if self.asked.with_usage:
+        if self.params.with_usage:
             yield self._event([], usage=self.usage)
         yield b"data: [DONE]\n\n"
 
-    def _event(self, choices: list[Json], *, first: bool = False, **more: Json) -> bytes:
+    def _event(self, choices: list[Json], *, first: bool = False, **fields: Json) -> bytes:
         kind = "chat.completion.chunk" if self.kind == CHAT else self.kind
         body = {**self.head, "object": kind, "choices": choices}
-        if self.asked.with_usage:
+        if self.params.with_usage:
             body["usage"] = None
-        if first and self.asked.return_token_ids:
+        if first and self.params.return_token_ids:
             body["prompt_token_ids"] = self.running.prompts[0].ids
-        return _data(body | more)
+        return _data(body | fields)
 
 
 def _value(body: str) -> Any:

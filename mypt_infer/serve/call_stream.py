@@ -26,7 +26,7 @@ _ID = re.compile(r'"id": ?("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CallPiece:
     """What a piece of a list of calls tells: that a call begins, a piece of it, or its end."""
 
     name: str = ""
@@ -67,9 +67,9 @@ class CallListStream:
         self._head = ""  # what an item says before its function
         self._call: CallStream | None = None
 
-    def push(self, text: str) -> list[Told]:
+    def push(self, text: str) -> list[CallPiece]:
         """Takes a piece of the body; returns what it tells."""
-        out: list[Told] = []
+        out: list[CallPiece] = []
         piece = ""  # of the open function
         for character in text:
             plain = self._strings.outside(character)
@@ -81,20 +81,20 @@ class CallListStream:
                 piece += character
             self._depth -= plain and character in "}]"
             if self._call is not None and self._depth == 2:
-                out += [*self._said(piece), Told(ended=True)]
+                out += [*self._pieces_of(piece), CallPiece(ended=True)]
                 self._call, piece = None, ""
             if self._depth == 1:
                 self._head = ""
-        return out + (self._said(piece) if piece else [])
+        return out + (self._pieces_of(piece) if piece else [])
 
-    def _said(self, piece: str) -> list[Told]:
+    def _pieces_of(self, piece: str) -> list[CallPiece]:
         assert self._call is not None
-        known = self._call.name
+        name = self._call.name
         text = self._call.push(piece)
-        found = _ID.search(self._head)
-        ident = json.loads(found[1]) if found else ""
-        begun = [Told(name=self._call.name, id=ident)] if self._call.name != known else []
-        return begun + ([Told(text=text)] if text else [])
+        match = _ID.search(self._head)
+        ident = json.loads(match[1]) if match else ""
+        begun = [CallPiece(name=self._call.name, id=ident)] if self._call.name != name else []
+        return begun + ([CallPiece(text=text)] if text else [])
 
 
 class TaggedStream:
@@ -122,12 +122,12 @@ class TaggedStream:
         self._text += text
         out = ""
         if not self.name:
-            self.name = self._named(FUNCTION)
+            self.name = self._name_in(FUNCTION)
         while self.name and not self._over:
             if self._text.startswith(FUNCTION[2]) and not self._key:
                 self._over = True
                 return out + ("}" if self._members else "{}")
-            self._key = self._key or self._named(ARGUMENT)
+            self._key = self._key or self._name_in(ARGUMENT)
             end = self._text.find(ARGUMENT[2], self._read) if self._key else -1
             if end < 0:
                 self._read = max(0, len(self._text) - len(ARGUMENT[2])) if self._key else 0
@@ -139,12 +139,12 @@ class TaggedStream:
             self._members += 1
         return out
 
-    def _named(self, tag: tuple[str, str, str]) -> str:
+    def _name_in(self, tag: tuple[str, str, str]) -> str:
         """Returns the name in the tag that the text begins with, and takes it off; or ""."""
-        head, found, rest = self._text.partition(tag[1])
-        if not found or not head.startswith(tag[0]):
+        head, separator, tail = self._text.partition(tag[1])
+        if not separator or not head.startswith(tag[0]):
             return ""
-        self._text = rest
+        self._text = tail
         return head.removeprefix(tag[0])
 
 
@@ -163,7 +163,7 @@ class CallStream:
         self._kind, self._depth, self._strings = kind, 0, _Strings()
         self._key = self._value = ""  # of the member of the outermost object
         self._valued = False  # whether its value is being written
-        self._held: list[str] = []
+        self._buffer: list[str] = []
         self._members = 0
 
     def push(self, text: str) -> str:
@@ -172,7 +172,7 @@ class CallStream:
             self._take(character)
         if not self.name:
             return ""
-        out, self._held = "".join(self._held), []
+        out, self._buffer = "".join(self._buffer), []
         return out
 
     def _take(self, character: str) -> None:
@@ -181,7 +181,7 @@ class CallStream:
         if plain and character.isspace() and self._depth < 2:
             pass
         elif self._kind == "arguments":
-            self._held += character if self._depth else ""
+            self._buffer += character if self._depth else ""
         elif self._depth == 1:
             self._outermost(character, plain)
         elif self._depth > 1:
@@ -204,18 +204,18 @@ class CallStream:
         self._key = key
         if self._kind == "call" and key != NAME:
             before = ", " if self._members else "{"
-            self._held.append(f"{before}{json.dumps(argument_key(key), ensure_ascii=False)}: ")
+            self._buffer.append(f"{before}{json.dumps(argument_key(key), ensure_ascii=False)}: ")
             self._members += 1
 
     def _of_value(self, character: str) -> None:
         if self._key == NAME:
             self._value += character
         elif self._kind == "call" or self._key == KEYS[self._kind]:
-            self._held.append(character)
+            self._buffer.append(character)
 
     def _end(self, *, last: bool) -> None:
         if self._key == NAME and self._valued:
             self.name = json.loads(self._value)
         self._key, self._value, self._valued = "", "", False
         if last and self._kind == "call":
-            self._held.append("}" if self._members else "{}")
+            self._buffer.append("}" if self._members else "{}")

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from mypt_infer.decode.base.work import watched
-from mypt_infer.serve.asked.decoders import Decoders, Ready, Wanted
+from mypt_infer.serve.asked.decoders import Decoders, Ready, Recipe
 from mypt_infer.serve.jobs import TooLate
-from mypt_infer.serve.rows import Closed
+from mypt_infer.serve.rows import ShuttingDown
 
 
 class Busy(RuntimeError):
@@ -34,9 +34,9 @@ class _Abandoned(Exception):
 
 @dataclass(eq=False)
 class _Compile:
-    wanted: Wanted
+    recipe: Recipe
     waiters: int = 1
-    done: Future[Ready] = field(default_factory=Future)
+    result: Future[Ready] = field(default_factory=Future)
 
 
 class Compiles:
@@ -45,18 +45,18 @@ class Compiles:
     def __init__(self, decoders: Decoders, *, most: int, queue: int) -> None:
         self.decoders, self.most, self.queue = decoders, most, queue
         self._turns, self._lock = _Turns(), threading.Lock()
-        self._known: dict[str, _Compile] = {}
+        self._compiles: dict[str, _Compile] = {}
         self._waiting: deque[_Compile] = deque()
         self._running, self._closed = 0, False
 
-    async def ready(self, wanted: Wanted, seconds: float) -> Ready:
+    async def ready(self, recipe: Recipe, seconds: float) -> Ready:
         """Returns the decoder of a request. Raises ApiError, Busy, Closed, and TooLate."""
-        found = self.decoders.known(wanted)
-        if found is not None:
-            return found
-        work = self._join(wanted)
+        ready = self.decoders.known(recipe)
+        if ready is not None:
+            return ready
+        work = self._join(recipe)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(work.done), seconds)
+            return await asyncio.wait_for(asyncio.wrap_future(work.result), seconds)
         except TimeoutError:
             raise TooLate from None
         finally:
@@ -72,20 +72,20 @@ class Compiles:
             waiting = [*self._waiting]
             self._waiting.clear()
         for work in waiting:
-            work.done.set_exception(Closed("the server is shutting down"))
+            work.result.set_exception(ShuttingDown("the server is shutting down"))
 
-    def _join(self, wanted: Wanted) -> _Compile:
+    def _join(self, recipe: Recipe) -> _Compile:
         with self._lock:
             if self._closed:
-                raise Closed("the server is shutting down")
-            work = self._known.get(wanted.key)
+                raise ShuttingDown("the server is shutting down")
+            work = self._compiles.get(recipe.key)
             if work is not None and work.waiters:  # without any, it is ending
                 work.waiters += 1
                 return work
             if self._running >= self.most and len(self._waiting) >= self.queue:
                 raise Busy(f"{self._running} compiles run and {len(self._waiting)} wait")
-            work = self._known[wanted.key] = _Compile(wanted)
-            work.done.set_running_or_notify_cancel()  # who leaves cancels it for nobody else
+            work = self._compiles[recipe.key] = _Compile(recipe)
+            work.result.set_running_or_notify_cancel()  # who leaves cancels it for nobody else
             if self._running < self.most:
                 self._running += 1
                 threading.Thread(target=self._run, args=[work], daemon=True).start()
@@ -96,19 +96,19 @@ class Compiles:
     def _run(self, work: _Compile | None) -> None:
         while work is not None:
             try:
-                with self._turns, watched(partial(self._look, work)):
-                    self._look(work)
-                    work.done.set_result(self.decoders.get(work.wanted))
+                with self._turns, watched(partial(self._check, work)):
+                    self._check(work)
+                    work.result.set_result(self.decoders.get(work.recipe))
             except BaseException as error:
-                closed = Closed("the server is shutting down")
-                work.done.set_exception(closed if self._closed else error)
+                error_of_close = ShuttingDown("the server is shutting down")
+                work.result.set_exception(error_of_close if self._closed else error)
             with self._lock:
-                if self._known.get(work.wanted.key) is work:
-                    del self._known[work.wanted.key]
+                if self._compiles.get(work.recipe.key) is work:
+                    del self._compiles[work.recipe.key]
                 work = self._waiting.popleft() if self._waiting else None
                 self._running -= work is None
 
-    def _look(self, work: _Compile) -> None:
+    def _check(self, work: _Compile) -> None:
         if self._closed or not work.waiters:
             raise _Abandoned
         self._turns.pass_on()
@@ -118,12 +118,12 @@ class _Turns:
     """Gives threads turns, one at a time, in the order in which they ask."""
 
     def __init__(self) -> None:
-        self._lock, self._asking, self._taken = threading.Lock(), deque[threading.Event](), False
+        self._lock, self._asking, self._busy = threading.Lock(), deque[threading.Event](), False
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._taken:
-                self._taken = True
+            if not self._busy:
+                self._busy = True
                 return
             turn = threading.Event()
             self._asking.append(turn)
@@ -131,7 +131,7 @@ class _Turns:
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._taken = bool(self._asking)
+            self._busy = bool(self._asking)
             if self._asking:
                 self._asking.popleft().set()
 

@@ -51,7 +51,7 @@ class DeltaReader:
         self._opener: Event | None = None  # of the block of a call
         self._stream: CallStream | TaggedStream | None = None  # of a block with one call
         self._list: CallListStream | None = None  # of one with several
-        self._held: list[str] = []  # the text of a call, or of a citation
+        self._buffer: list[str] = []  # the text of a call, or of a citation
         self._last = 0
         table, tokenizer = form.dialect.table, form.dialect.tokenizer
         events = lex_ids(prompt, table, tokenizer.decode_bytes, tokenizer.ordinary)[0]
@@ -78,7 +78,7 @@ class DeltaReader:
         kind = self._blocks.open[-1] if self._blocks.open else ""
         if event.terminal == TEXT:
             if kind in self.format.calls or kind in self.format.citing:
-                self._held.append(event.text)
+                self._buffer.append(event.text)
                 yield from self._streamed(event.text, begin, piece.end)
             elif kind in self.format.thinking:
                 yield Delta(THOUGHT, event.text, begin, piece.end)
@@ -87,7 +87,7 @@ class DeltaReader:
             return
         terminal = self.format.dialect.table.terminals.get(event.terminal)
         if terminal is not None and kind in terminal.ends:
-            body, self._held = "".join(self._held), []
+            body, self._buffer = "".join(self._buffer), []
             if kind in self.format.citing:
                 yield Delta(CITED, body, begin, piece.end)
             elif self._stream is not None or self._list is not None:
@@ -99,7 +99,7 @@ class DeltaReader:
             self._stream = self._list = None
         self._blocks.read(event.terminal)
         if terminal is not None and terminal.opens in self.format.calls:
-            self._opener, self._held = event, []
+            self._opener, self._buffer = event, []
             if terminal.body == IDS_FIRST:
                 self._list = CallListStream()
             elif terminal.body == TAGGED:
@@ -110,16 +110,16 @@ class DeltaReader:
 
     def _streamed(self, text: str, begin: int, end: int) -> Iterator[Delta]:
         """Yields what a piece of a call's body says; of an opening tag, the name in it."""
-        for told in self._list.push(text) if self._list is not None else ():
-            yield Delta(CALLED, told.text, begin, end, name=told.name, ended=told.ended, id=told.id)
+        for item in self._list.push(text) if self._list is not None else ():
+            yield Delta(CALLED, item.text, begin, end, name=item.name, ended=item.ended, id=item.id)
         stream = self._stream
         if stream is None or self._opener is None:
             return
-        known = stream.name
-        if not known and not text:
+        name = stream.name
+        if not name and not text:
             stream.name = dict(self._opener.attrs).get("name", "")
         arguments = stream.push(text)
-        if stream.name != known:
+        if stream.name != name:
             yield Delta(CALLED, "", begin, end, name=stream.name)
         if arguments:
             yield Delta(CALLED, arguments, begin, end)
@@ -129,20 +129,20 @@ class Stopper:
     """Cuts a text at the first of some others; holds back what may be the beginning of one."""
 
     def __init__(self, stops: Sequence[str]) -> None:
-        self._stops, self._held = list(stops), ""
+        self._stops, self._buffer = list(stops), ""
         self.stopped = False
 
     def push(self, text: str, *, last: bool = False) -> str:
         """Returns what of a text may be said now; nothing after the place to stop at."""
         if self.stopped:
             return ""
-        text = self._held + text
+        text = self._buffer + text
         at = min((i for i in (text.find(s) for s in self._stops) if i >= 0), default=-1)
         if at >= 0:
-            self.stopped, self._held = True, ""
+            self.stopped, self._buffer = True, ""
             return text[:at]
         keep = 0 if last else self._unsure(text)
-        self._held = text[len(text) - keep :]
+        self._buffer = text[len(text) - keep :]
         return text[: len(text) - keep]
 
     def _unsure(self, text: str) -> int:

@@ -40,13 +40,13 @@ class Guard:
     def _refusal(self, scope: Any) -> ApiError | None:
         headers = Headers(scope=scope)
         if scope["path"] not in _OPEN and self._key is not None:
-            kind, _, given = headers.get("authorization", "").partition(" ")
+            kind, _, key = headers.get("authorization", "").partition(" ")
             # Starlette reads the bytes of a header as Latin-1, whatever the client wrote.
-            same = hmac.compare_digest(given.strip().encode("latin-1"), self._key)
+            same = hmac.compare_digest(key.strip().encode("latin-1"), self._key)
             if kind.lower() != "bearer" or not same:
-                said = "wrong key" if given else "no key: send Authorization: Bearer KEY"
+                message = "wrong key" if key else "no key: send Authorization: Bearer KEY"
                 return ApiError(
-                    said, status=401, kind="authentication_error", code="invalid_api_key"
+                    message, status=401, kind="authentication_error", code="invalid_api_key"
                 )
         if self._hosts is not None:
             try:
@@ -65,14 +65,14 @@ async def body_of(request: Request, most: int) -> str:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        said = f"content-type is {kind or 'missing'}; expected application/json"
-        raise ApiError(said, status=415)
-    found = bytearray()
+        message = f"content-type is {kind or 'missing'}; expected application/json"
+        raise ApiError(message, status=415)
+    body = bytearray()
     async for part in request.stream():
-        found += part
-        if len(found) > most:
+        body += part
+        if len(body) > most:
             raise ApiError(f"the body has more than {most} bytes", status=413)
     try:
-        return found.decode()
+        return body.decode()
     except UnicodeDecodeError:
         raise ApiError("the body is not UTF-8") from None

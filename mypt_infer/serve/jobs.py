@@ -21,7 +21,7 @@ class Logprob(NamedTuple):
     best: tuple[tuple[int, float], ...]
 
 
-class Taken(NamedTuple):
+class NewIds(NamedTuple):
     """Ids that an answer goes on with, and the log-probabilities of each if they are wanted."""
 
     ids: list[int]
@@ -40,7 +40,7 @@ class Failed(NamedTuple):
     error: Exception
 
 
-Told = Taken | Ended | Failed
+Update = NewIds | Ended | Failed
 
 
 class TooLate(Exception):
@@ -51,16 +51,16 @@ class TooLate(Exception):
 class Job:
     """One answer that is wanted.
 
-    `tell` is called from the thread of the model. `top` is the number of best ids that go with each
-    log-probability, None without these. `deadline` is in the time of `time.monotonic`. Whoever sets
-    `cancelled` hears no more.
+    `notify` is called from the thread of the model. `top` is the number of best ids that go with
+    each log-probability, None without these. `deadline` is in the time of `time.monotonic`.
+    Whoever sets `cancelled` hears no more.
     """
 
     prompt: Prompt
     ready: Ready
     most: int
     sampling: Sampling
-    tell: Callable[[Told], None]
+    notify: Callable[[Update], None]
     seed: str | None = None
     top: int | None = None
     deadline: float | None = None

@@ -28,14 +28,14 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self.whole = Histogram(
+        self.request_seconds = Histogram(
             "mypt_request_seconds", "time of a whole request", buckets=_SECONDS, registry=registry
         )
         self.cancelled = Counter(
             "mypt_cancelled", "requests whose client went away", registry=registry
         )
         counts = rows.counts
-        for name, about, asked in (
+        for name, help_text, read_value in (
             ("mypt_running", "answers that are drawn now", lambda: counts.running),
             ("mypt_waiting", "answers that wait for a row", lambda: counts.waiting),
             ("mypt_steps", "steps of the model so far", lambda: counts.steps),
@@ -46,7 +46,7 @@ class Metrics:
             ("mypt_drawing_seconds", "time in sampling so far", lambda: counts.drawing),
             ("mypt_frozen", "objects that no collection of garbage looks at", gc.get_freeze_count),
         ):
-            Gauge(name, about, registry=registry).set_function(asked)
+            Gauge(name, help_text, registry=registry).set_function(read_value)
 
     @property
     def text(self) -> bytes:

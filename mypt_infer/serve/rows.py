@@ -29,7 +29,7 @@ from mypt_infer.generate.llama import Llama
 from mypt_infer.generate.loop import positions
 from mypt_infer.generate.sample import draw
 from mypt_infer.serve.asked.forcing import call_ids
-from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, Taken, TooLate
+from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, NewIds, TooLate
 from mypt_infer.serve.slots import Slots
 from mypt_lint.places.json_edit import in_common
 
@@ -41,7 +41,7 @@ class QueueFull(RuntimeError):
     """As many jobs wait as may."""
 
 
-class Closed(RuntimeError):
+class ShuttingDown(RuntimeError):
     """No job is taken any more."""
 
 
@@ -73,7 +73,7 @@ class _Row:
         self.forced: deque[int] = deque()
         self.begun = self.cut = False
         self._states = [state]
-        self._held = job.ready.decoder.hold(self._states)
+        self._holder = job.ready.decoder.hold(self._states)
 
     @property
     def state(self) -> int:
@@ -112,7 +112,7 @@ class Rows:
         """Takes jobs, all or none. Raises QueueFull or Closed."""
         with self._wake:
             if self._closed:
-                raise Closed("the server is shutting down")
+                raise ShuttingDown("the server is shutting down")
             free = self.most - len(self._rows) + self.queue - len(self._waiting)
             if len(jobs) > free:
                 raise QueueFull(
@@ -140,7 +140,7 @@ class Rows:
                     break
             self._step()
         for job in [*(row.job for row in self._rows), *self._waiting]:
-            _tell(job, Failed(Closed("the server is shutting down")))
+            _notify(job, Failed(ShuttingDown("the server is shutting down")))
         self._rows, self._slots.count = [], 0
         self._waiting.clear()
         self.counts.running = self.counts.waiting = 0
@@ -176,18 +176,18 @@ class Rows:
             if job.cancelled:
                 continue
             if job.late:
-                _tell(job, Failed(TooLate()))
+                _notify(job, Failed(TooLate()))
                 continue
             began = time.perf_counter()
             try:
                 row = self._begun(job)
             except Exception as error:  # a bad prompt is its own request's fault
-                _tell(job, Failed(error))
+                _notify(job, Failed(error))
                 continue
             finally:
                 self.counts.constraint += time.perf_counter() - began
             if job.ready.decoder.final(row.state) and not row.forced:
-                _tell(job, Ended(cut=False))  # the grammar left no choice at all
+                _notify(job, Ended(cut=False))  # the grammar left no choice at all
                 continue
             self._rows.append(row)
             self._slots.add()
@@ -205,14 +205,14 @@ class Rows:
         self._force(row, first)
         return row
 
-    def _end(self, at: int, told: Ended | Failed | None) -> None:
+    def _end(self, at: int, update: Ended | Failed | None) -> None:
         job = self._rows[at].job
         self._slots.drop(at)
         self._rows[at] = self._rows[-1]
         self._rows.pop()
         self.counts.running = len(self._rows)
-        if told is not None:
-            _tell(job, told)
+        if update is not None:
+            _notify(job, update)
 
     def _read(self) -> None:
         """Lets the model read what it has not, and draws for each row that was read to its end."""
@@ -220,9 +220,9 @@ class Rows:
         began = time.perf_counter()
         self._begin()
         parts = [row.unread[:_PART] if row.begun else [] for row in self._rows]
-        for span, read in calls(parts):
-            found = self._slots.read(span, read)
-            for at, part, last in zip(span, read, found, strict=True):
+        for span, parts_of_span in calls(parts):
+            logits_of_span = self._slots.read(span, parts_of_span)
+            for at, part, last in zip(span, parts_of_span, logits_of_span, strict=True):
                 row = self._rows[at]
                 row.unread = row.unread[len(part) :]
                 self.counts.read += len(part)
@@ -240,9 +240,9 @@ class Rows:
         for at, row in enumerate(self._rows):
             if row.begun:
                 continue
-            known = self._slots.known(row.unread)
+            count = self._slots.reusable_ids(row.unread)
             others = (r for r in self._rows if r.begun and len(r.unread) > _TOGETHER)
-            if any(in_common(r.job.prompt.ids, row.unread) > known + _TOGETHER for r in others):
+            if any(in_common(r.job.prompt.ids, row.unread) > count + _TOGETHER for r in others):
                 continue
             size = self._slots.begin(at, row.unread)
             self.counts.reused += size
@@ -258,7 +258,7 @@ class Rows:
                 ids = [row.forced.popleft()]
             else:
                 before = [*row.job.prompt.ids[-TAIL:], *row.ids[-TAIL:]]
-                ids = decoder.respelled(row.state, self._drawn(row, logits), before)
+                ids = decoder.respelled(row.state, self._draw_next(row, logits), before)
             if row.job.top is not None:  # the model is asked for each
                 row.forced.extendleft(reversed(ids[1:]))
                 ids = ids[:1]
@@ -272,16 +272,16 @@ class Rows:
         if decoder.final(row.state) and not row.forced:
             self._end(at, Ended(row.cut))
 
-    def _drawn(self, row: _Row, logits: Tensor) -> int:
+    def _draw_next(self, row: _Row, logits: Tensor) -> int:
         began = time.perf_counter()
         row.job.ready.decoder.allow(row.state)
         then = time.perf_counter()
         self.counts.constraint += then - began
         chance, tensors = row.chance.random(), row.job.ready.tensors
-        drawn = draw(logits, row.state, tensors, row.job.sampling, chance, measured=False)
-        row.cut |= drawn.cut
+        choice = draw(logits, row.state, tensors, row.job.sampling, chance, measured=False)
+        row.cut |= choice.cut
         self.counts.drawing += time.perf_counter() - then
-        return drawn.token
+        return choice.token
 
     def _force(self, row: _Row, first: list[int]) -> None:
         """Takes ids that have no alternative, after the ids `first`.
@@ -307,7 +307,7 @@ class Rows:
         row.ids += ids
         row.unread += ids
         self.counts.ids += len(ids)
-        _tell(row.job, Taken(ids, logprobs))
+        _notify(row.job, NewIds(ids, logprobs))
 
 
 def calls(parts: Sequence[Sequence[int]]) -> Iterator[tuple[range, list[list[int]]]]:
@@ -319,19 +319,19 @@ def calls(parts: Sequence[Sequence[int]]) -> Iterator[tuple[range, list[list[int
     >>> [(list(rows), [len(part) for part in read]) for rows, read in calls([[1], [1] * 99, [1]])]
     [([1], [99]), ([0, 1, 2], [1, 0, 1])]
     """
-    left = [list(part) for part in parts]
-    long = [at for at, part in enumerate(left) if len(part) > _TOGETHER]
+    remaining = [list(part) for part in parts]
+    long = [at for at, part in enumerate(remaining) if len(part) > _TOGETHER]
     spans = [range(at, at + 1) for at in long]
     if long:
-        near = left[long[0] : long[-1] + 1]
-        if len(near) * max(map(len, near)) <= 2 * sum(map(len, near)):
+        block = remaining[long[0] : long[-1] + 1]
+        if len(block) * max(map(len, block)) <= 2 * sum(map(len, block)):
             spans = [range(long[0], long[-1] + 1)]
     for span in spans:
-        yield span, [left[at] for at in span]
+        yield span, [remaining[at] for at in span]
         for at in span:
-            left[at] = []
-    if any(left):
-        yield range(len(left)), left
+            remaining[at] = []
+    if any(remaining):
+        yield range(len(remaining)), remaining
 
 
 def logprob(logits: Tensor, token: int, top: int) -> Logprob:
@@ -342,6 +342,6 @@ def logprob(logits: Tensor, token: int, top: int) -> Logprob:
     return Logprob(float(every[token]), tuple(best))
 
 
-def _tell(job: Job, told: Taken | Ended | Failed) -> None:
+def _notify(job: Job, update: NewIds | Ended | Failed) -> None:
     if not job.cancelled:
-        job.tell(told)
+        job.notify(update)

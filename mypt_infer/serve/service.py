@@ -27,7 +27,7 @@ from mypt_infer.serve.asked.decoders import (
     Choice,
     Decoders,
     Ready,
-    Wanted,
+    Recipe,
     choice_of,
     response_of,
 )
@@ -36,8 +36,8 @@ from mypt_infer.serve.asked.names import Names
 from mypt_infer.serve.asked.parameters import Chat, Completion
 from mypt_infer.serve.asked.prompts import Prompt, Prompter
 from mypt_infer.serve.compiles import Busy, Compiles
-from mypt_infer.serve.jobs import Failed, Job, Told, TooLate
-from mypt_infer.serve.rows import Closed, QueueFull, Rows
+from mypt_infer.serve.jobs import Failed, Job, TooLate, Update
+from mypt_infer.serve.rows import QueueFull, Rows, ShuttingDown
 from mypt_spec import Dialect
 
 _LOG = logging.getLogger("mypt-serve")
@@ -69,36 +69,36 @@ class Running:
     prompts: list[Prompt]
     answers: list[Answer]
     jobs: list[Job]
-    told: asyncio.Queue[tuple[int, Told]]
-    first: tuple[int, Told] | None = None
+    updates: asyncio.Queue[tuple[int, Update]]
+    first: tuple[int, Update] | None = None
 
     async def wait(self) -> None:
         """Waits until the first answer begins. Raises ApiError if it cannot."""
-        self.first = await self.told.get()
+        self.first = await self.updates.get()
         if isinstance(self.first[1], Failed):
             self.close()
             raise refusal(self.first[1].error)
 
-    async def steps(self) -> AsyncIterator[tuple[int, Told, list[Json]]]:
+    async def steps(self) -> AsyncIterator[tuple[int, Update, list[Json]]]:
         """Yields for each step the number of the answer, what was told, and the new choices.
 
         Raises ApiError where an answer fails.
         """
-        left = len(self.answers)
-        while left:
-            at, told = self.first if self.first is not None else await self.told.get()
+        remaining = len(self.answers)
+        while remaining:
+            at, update = self.first if self.first is not None else await self.updates.get()
             self.first = None
             answer = self.answers[at]
-            if isinstance(told, Failed):
+            if isinstance(update, Failed):
                 self.close()
-                raise refusal(told.error)
+                raise refusal(update.error)
             if answer.reason:
                 continue  # it has stopped at a text, and the model did not know yet
-            new = answer.take(told)
+            new = answer.take(update)
             if answer.reason:
                 self.jobs[at].cancelled = True
-                left -= 1
-            yield at, told, new
+                remaining -= 1
+            yield at, update, new
 
     def close(self) -> None:
         """Lets the model stop, if nobody waits any more."""
@@ -122,11 +122,11 @@ class Service:
         device: str = "cpu",
     ) -> None:
         self.dialect, self.format, self.name = dialect, format_of(dialect), name
-        self.limits, self._known = limits or Limits(), tuple(tools)
+        self.limits, self._tools = limits or Limits(), tuple(tools)
         self.began = int(time.time())
         self.decoders = Decoders(dialect)
         self.prompter = Prompter(dialect, folder or dialect.name, system=system)
-        self.plain = self.decoders.get(Wanted((), Choice("none")))
+        self.plain = self.decoders.get(Recipe((), Choice("none")))
         check_vocabulary(model, self.plain.decoder)
         most, queue = self.limits.rows, self.limits.queue
         self.rows = Rows(model, most=most, queue=queue, device=device)
@@ -144,71 +144,73 @@ class Service:
         self.rows.close()
         self._prompts.shutdown(cancel_futures=True)
 
-    async def chat(self, asked: Chat) -> Running:
+    async def chat(self, params: Chat) -> Running:
         """Returns the answers to a request of /v1/chat/completions. Raises ApiError."""
-        self._check(asked.model)
-        names = Names(self._known)
-        tools = names.tools(asked.tools or ())
-        said = [_name(tool, at) for at, tool in enumerate(tools)]
-        named = asked.tool_choice
-        if isinstance(named, dict) and isinstance(named.get("function"), dict):
-            inner = names.inner(str(named["function"].get("name")))
-            named = {**named, "function": {**named["function"], "name": inner}}
-        choice = choice_of(named, said)
-        response = response_of(asked.response_format)
-        single = asked.parallel_tool_calls is False and bool(tools)
+        self._check(params.model)
+        names = Names(self._tools)
+        tools = names.tools(params.tools or ())
+        tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
+        choice_given = params.tool_choice
+        if isinstance(choice_given, dict) and isinstance(choice_given.get("function"), dict):
+            inner = names.inner(str(choice_given["function"].get("name")))
+            choice_given = {**choice_given, "function": {**choice_given["function"], "name": inner}}
+        choice = choice_of(choice_given, tool_names)
+        response = response_of(params.response_format)
+        single = params.parallel_tool_calls is False and bool(tools)
         if single and self.format.lists:
             raise ApiError(
                 f"in {self.dialect.name} one block holds several calls: leave it out",
                 param="parallel_tool_calls",
             )
-        wanted = Wanted(tools, choice, response, think=asked.reasoning_effort != "none")
+        recipe = Recipe(tools, choice, response, think=params.reasoning_effort != "none")
         loop = asyncio.get_running_loop()
-        messages = names.messages(asked.messages)
-        given = (messages, tools, asked.chat_template_kwargs)
-        prompt = await loop.run_in_executor(self._prompts, self.prompter.prompt, *given)
-        ready = await self._compiles.ready(wanted, self.limits.seconds)
-        most = asked.max_completion_tokens or asked.max_tokens
-        top = (asked.top_logprobs or 0) if asked.logprobs else None
-        prompts = [prompt] * asked.choices
+        messages = names.messages(params.messages)
+        prompt_arguments = (messages, tools, params.chat_template_kwargs)
+        prompt = await loop.run_in_executor(self._prompts, self.prompter.prompt, *prompt_arguments)
+        ready = await self._compiles.ready(recipe, self.limits.seconds)
+        most = params.max_completion_tokens or params.max_tokens
+        top = (params.top_logprobs or 0) if params.logprobs else None
+        prompts = [prompt] * params.choices
         answers: list[Answer] = [
             ChatAnswer(
                 self.format,
                 prompt.ids,
                 names,
-                stops=asked.stops,
+                stops=params.stops,
                 logprobs=top is not None,
                 single=single,
             )
             for prompt in prompts
         ]
-        return self._run(asked, prompts, answers, ready, most, top)
+        return self._run(params, prompts, answers, ready, most, top)
 
-    async def complete(self, asked: Completion) -> Running:
+    async def complete(self, params: Completion) -> Running:
         """Returns the answers to a request of /v1/completions. Raises ApiError."""
-        self._check(asked.model)
+        self._check(params.model)
         loop = asyncio.get_running_loop()
-        wanted = Wanted(
-            Names(self._known).tools(asked.tools or ()),
-            Choice(AUTO if asked.tools else NONE),
-            think=asked.reasoning_effort != "none",
+        recipe = Recipe(
+            Names(self._tools).tools(params.tools or ()),
+            Choice(AUTO if params.tools else NONE),
+            think=params.reasoning_effort != "none",
         )
-        for at, tool in enumerate(wanted.tools):
+        for at, tool in enumerate(recipe.tools):
             _name(tool, at)
-        ready = await self._compiles.ready(wanted, self.limits.seconds)
-        read = [await loop.run_in_executor(self._prompts, self._ids, one) for one in asked.prompts]
-        prompts = [prompt for prompt in read for _ in range(asked.choices)]
+        ready = await self._compiles.ready(recipe, self.limits.seconds)
+        parsed = [
+            await loop.run_in_executor(self._prompts, self._ids, one) for one in params.prompts
+        ]
+        prompts = [prompt for prompt in parsed for _ in range(params.choices)]
         answers: list[Answer] = [
-            TextAnswer(self.dialect, stops=asked.stops, logprobs=asked.logprobs is not None)
+            TextAnswer(self.dialect, stops=params.stops, logprobs=params.logprobs is not None)
             for _ in prompts
         ]
-        return self._run(asked, prompts, answers, ready, asked.max_tokens, asked.logprobs)
+        return self._run(params, prompts, answers, ready, params.max_tokens, params.logprobs)
 
-    def _ids(self, given: str | list[int]) -> Prompt:
+    def _ids(self, prompt: str | list[int]) -> Prompt:
         from mypt_infer.generate.read_prompt import read_prompt
 
         try:
-            ids = read_prompt(self.dialect, given) if isinstance(given, str) else list(given)
+            ids = read_prompt(self.dialect, prompt) if isinstance(prompt, str) else list(prompt)
         except ValueError as error:
             raise ApiError(f"prompt: {error}", param="prompt") from None
         return Prompt(ids, frozenset())
@@ -224,56 +226,56 @@ class Service:
 
     def _run(
         self,
-        asked: Chat | Completion,
+        params: Chat | Completion,
         prompts: list[Prompt],
         answers: list[Answer],
         ready: Ready,
         most: int | None,
         top: int | None,
     ) -> Running:
-        loop, told = asyncio.get_running_loop(), asyncio.Queue[tuple[int, Told]]()
+        loop, updates = asyncio.get_running_loop(), asyncio.Queue[tuple[int, Update]]()
         sampling = Sampling(
-            temperature=1.0 if asked.temperature is None else asked.temperature,
-            top_k=asked.top_k,
-            top_p=asked.top_p,
+            temperature=1.0 if params.temperature is None else params.temperature,
+            top_k=params.top_k,
+            top_p=params.top_p,
             greedy_calls=False,
         )
         jobs = []
         for at, prompt in enumerate(prompts):
 
-            def tell(said: Told, at: int = at) -> None:
+            def notify(update: Update, at: int = at) -> None:
                 if not loop.is_closed():
-                    loop.call_soon_threadsafe(told.put_nowait, (at, said))
+                    loop.call_soon_threadsafe(updates.put_nowait, (at, update))
 
             job = Job(
                 prompt,
                 ready,
                 self._room(len(prompt.ids), most),
                 sampling,
-                tell,
-                seed=None if asked.seed is None else f"{asked.seed} {at}",
+                notify,
+                seed=None if params.seed is None else f"{params.seed} {at}",
                 top=top,
                 deadline=time.monotonic() + self.limits.seconds,
             )
             jobs.append(job)
         try:
             self.rows.put(*jobs)
-        except (QueueFull, Closed) as error:
+        except (QueueFull, ShuttingDown) as error:
             raise refusal(error) from None
-        return Running(prompts, answers, jobs, told)
+        return Running(prompts, answers, jobs, updates)
 
-    def _room(self, prompt: int, wanted: int | None) -> int:
+    def _room(self, prompt: int, most: int | None) -> int:
         """Returns the budget of an answer. Raises ApiError where the model has no room for it."""
         room = self.rows.positions - prompt if self.rows.positions is not None else 1 << 19
-        least = wanted if wanted is not None else 1
+        least = most if most is not None else 1
         if least > room:
             raise ApiError(
                 f"the model has {self.rows.positions} positions; the prompt has {prompt} tokens, "
                 f"and the answer may have {least}",
-                param="messages" if wanted is None else "max_tokens",
+                param="messages" if most is None else "max_tokens",
                 code="context_length_exceeded",
             )
-        return min(room, self.limits.new_tokens) if wanted is None else wanted
+        return min(room, self.limits.new_tokens) if most is None else most
 
 
 def refusal(error: Exception) -> ApiError:
@@ -282,38 +284,38 @@ def refusal(error: Exception) -> ApiError:
         return error
     if isinstance(error, QueueFull):
         headers = {"retry-after": "1"}
-        said = f"{error}: try again later"
+        message = f"{error}: try again later"
         return ApiError(
-            said, status=429, kind="rate_limit_error", code="queue_full", headers=headers
+            message, status=429, kind="rate_limit_error", code="queue_full", headers=headers
         )
     if isinstance(error, Busy):
-        said = f"{error}, of tools and response formats: try again later"
+        message = f"{error}, of tools and response formats: try again later"
         headers = {"retry-after": "1"}
-        return ApiError(said, status=503, kind="server_error", code="busy", headers=headers)
-    if isinstance(error, Closed):
+        return ApiError(message, status=503, kind="server_error", code="busy", headers=headers)
+    if isinstance(error, ShuttingDown):
         return ApiError(
             str(error), status=503, kind="server_error", code="shutting_down", headers=_ONCE
         )
     if isinstance(error, TooLate):
-        said = "the time of this request is over; see --timeout"
-        return ApiError(said, status=408, kind="timeout_error", code="timeout", headers=_ONCE)
+        message = "the time of this request is over; see --timeout"
+        return ApiError(message, status=408, kind="timeout_error", code="timeout", headers=_ONCE)
     if isinstance(error, BudgetError):
-        said = f"{error}: max_tokens of {error.minimum} would do"
-        return ApiError(said, param="max_tokens", code="max_tokens_too_small")
+        message = f"{error}: max_tokens of {error.minimum} would do"
+        return ApiError(message, param="max_tokens", code="max_tokens_too_small")
     if isinstance(error, PromptError):
         return ApiError(str(error), param="messages")
     _LOG.error("a request failed", exc_info=error)
-    said = "the server failed at this request; its log says why"
-    return ApiError(said, status=500, kind="server_error", headers=_ONCE)
+    message = "the server failed at this request; its log says why"
+    return ApiError(message, status=500, kind="server_error", headers=_ONCE)
 
 
 def _name(tool: Any, at: int) -> str:
     function = tool.get("function") if isinstance(tool, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     if tool.get("type") != "function" or not isinstance(name, str) or not name:
-        said = 'expected {"type": "function", "function": {"name": ..., "parameters": {...}}}'
-        raise ApiError(f"tools[{at}]: {said}", param=f"tools[{at}]")
+        expected = 'expected {"type": "function", "function": {"name": ..., "parameters": {...}}}'
+        raise ApiError(f"tools[{at}]: {expected}", param=f"tools[{at}]")
     if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name):  # a dot is in names that models have learnt
-        said = f"the name {name[:70]!r}: use letters, digits, _ and -, at most 64 of them"
-        raise ApiError(f"tools[{at}]: {said}", param=f"tools[{at}].function.name")
+        expected = f"the name {name[:70]!r}: use letters, digits, _ and -, at most 64 of them"
+        raise ApiError(f"tools[{at}]: {expected}", param=f"tools[{at}].function.name")
     return name

@@ -26,43 +26,43 @@ class Slots:
     def __init__(self, model: Llama, rows: int, device: torch.device | str = "cpu") -> None:
         self.model, self.rows, self.device = model, rows, device
         self.count = 0  # the number of rows in use
-        self._held: list[list[int]] = []  # the ids that each row has read, also those not in use
+        self._read_ids: list[list[int]] = []  # what each row has read, also those not in use
         self._cache: Cache = model.begin(_ROWS, _PLACES)
 
     def add(self) -> int:
         """Returns the number of a new row. Before it reads, `begin` it."""
         self.count += 1
-        if len(self._held) < self.count:
-            self._held.append([])
+        if len(self._read_ids) < self.count:
+            self._read_ids.append([])
         self._grow(0)
         return self.count - 1
 
-    def known(self, ids: Sequence[int]) -> int:
+    def reusable_ids(self, ids: Sequence[int]) -> int:
         """Returns the number of ids with which `begin` would begin a row."""
-        return min(len(ids) - 1, max(in_common(held, ids) for held in self._held))
+        return min(len(ids) - 1, max(in_common(row_ids, ids) for row_ids in self._read_ids))
 
     def begin(self, row: int, ids: Sequence[int]) -> int:
         """Begins a row with what some row has read of ids; returns the number of these.
 
         That is less than all of them, because the logits after the last one are still to be had.
         """
-        sizes = [in_common(held, ids) for held in self._held]
+        sizes = [in_common(row_ids, ids) for row_ids in self._read_ids]
         best = max(range(len(sizes)), key=lambda other: (sizes[other], other == row))
         size = min(sizes[best], len(ids) - 1)
         if best != row:
             for part in (self._cache.keys, self._cache.values):
                 part[:, row, :, :size] = part[:, best, :, :size]
-        self._held[row] = list(ids[:size])
+        self._read_ids[row] = list(ids[:size])
         return size
 
     def drop(self, row: int) -> None:
         """Ends a row: it changes its place with the last row, which takes its number."""
-        last, held = self.count - 1, self._held
+        last, rows_of_ids = self.count - 1, self._read_ids
         if row != last:
-            size = max(len(held[row]), len(held[last]))
+            size = max(len(rows_of_ids[row]), len(rows_of_ids[last]))
             for part in (self._cache.keys, self._cache.values):
                 part[:, [row, last], :, :size] = part[:, [last, row], :, :size]
-            held[row], held[last] = held[last], held[row]
+            rows_of_ids[row], rows_of_ids[last] = rows_of_ids[last], rows_of_ids[row]
         self.count -= 1
 
     def read(self, rows: range, ids: Sequence[Sequence[int]]) -> Tensor:
@@ -70,17 +70,17 @@ class Slots:
 
         A row without ids stays as it is, and its logits mean nothing.
         """
-        held = self._held[rows.start : rows.stop]
-        longest = max(len(read) + len(part) for read, part in zip(held, ids, strict=True))
+        row_ids = self._read_ids[rows.start : rows.stop]
+        longest = max(len(before) + len(part) for before, part in zip(row_ids, ids, strict=True))
         self._grow(longest)
         places = longest + 1  # the last one takes the padding of chunks, and is read by no row
         view = Cache(
             self._cache.keys[:, rows.start : rows.stop, :, :places],
             self._cache.values[:, rows.start : rows.stop, :, :places],
-            torch.tensor([len(read) for read in held], device=self.device),
+            torch.tensor([len(before) for before in row_ids], device=self.device),
         )
         out = read(self.model, ids, view, self.device)
-        for read_before, part in zip(held, ids, strict=True):
+        for read_before, part in zip(row_ids, ids, strict=True):
             read_before += part
         return out
 

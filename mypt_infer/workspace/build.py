@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mypt_infer.workspace.files import Seen, Skipped, Tree
+from mypt_infer.workspace.files import FileEntry, Skipped, Tree
 from mypt_infer.workspace.index import rows, store
 from mypt_infer.workspace.index.documents import Documents, Entry
 from mypt_infer.workspace.index.embed import Embedder
@@ -60,38 +60,38 @@ def refresh(
         old = current(index)
         store.sweep(index, old)
         settled = _settled(old)
-        old, known = (None, {}) if settled is None else (old, settled)
+        old, old_files = (None, {}) if settled is None else (old, settled)
         skipped: list[Skipped] = []
-        changed: list[Seen] = []
-        kept: set[str] = set()
-        for seen in tree.walk(without=index):
-            if isinstance(seen, Skipped):
-                skipped.append(seen)
-            elif seen.signature and known.get(seen.path, ("", ""))[0] == seen.signature:
-                kept.add(seen.path)
+        changed: list[FileEntry] = []
+        present: set[str] = set()
+        for file in tree.walk(without=index):
+            if isinstance(file, Skipped):
+                skipped.append(file)
+            elif file.signature and old_files.get(file.path, ("", ""))[0] == file.signature:
+                present.add(file.path)
             else:
-                changed.append(seen)
-        gone = len(known) - len(kept) - sum(seen.path in known for seen in changed)
-        size = sum(seen.size for seen in changed)
-        large = size > _LARGE or len(changed) + gone > _MANY
+                changed.append(file)
+        lost = len(old_files) - len(present) - sum(file.path in old_files for file in changed)
+        size = sum(file.size for file in changed)
+        large = size > _LARGE or len(changed) + lost > _MANY
         added = replaced = 0
         with _next_state(None if large else old, old, index) as (folder, db):
             documents = Documents(folder, db)
-            for i, seen in enumerate(changed):
+            for i, file in enumerate(changed):
                 progress("reading", i, len(changed))
-                entry = _read(tree, seen)
+                entry = _read(tree, file)
                 if isinstance(entry, Skipped):
                     skipped.append(entry)
                     continue
-                signature, digest = known.get(seen.path, ("", ""))
+                signature, digest = old_files.get(file.path, ("", ""))
                 if digest == entry.digest:
-                    if signature != seen.signature:
-                        documents.note(seen.path, seen.signature)
+                    if signature != file.signature:
+                        documents.note(file.path, file.signature)
                 else:
                     documents.put(entry)
                     added, replaced = added + (not digest), replaced + bool(digest)
-                kept.add(seen.path)
-            removed = sorted(known.keys() - kept)
+                present.add(file.path)
+            removed = sorted(old_files.keys() - present)
             for path in removed:
                 documents.remove(path)
             documents.done()
@@ -100,17 +100,17 @@ def refresh(
             ).fetchone()
         with closing(writing(folder / SQLITE, whole=False)) as db:
             embed_missing(folder, db, embedder, progress)
-    skipped.sort(key=lambda left: left.path)
+    skipped.sort(key=lambda skip: skip.path)
     return Report(count, chunks, added, replaced, len(removed), tuple(skipped))
 
 
-def _read(tree: Tree, seen: Seen) -> Entry | Skipped:
-    file = tree.read(seen.path)
+def _read(tree: Tree, item: FileEntry) -> Entry | Skipped:
+    file = tree.read(item.path)
     if isinstance(file, Skipped):
         return file
     digest = hashlib.sha256(file.data).hexdigest()
     try:
-        return Entry(file.path, *read(file.path, file.data), digest, seen.signature, file.modified)
+        return Entry(file.path, *read(file.path, file.data), digest, item.signature, file.modified)
     except Unreadable as error:
         return Skipped(file.path, str(error))
 

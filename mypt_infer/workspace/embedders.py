@@ -8,16 +8,16 @@ from typing import Any
 from mypt_infer.workspace.index.embed import Called, Embedder, HashingEmbedder
 
 
-def embedder_for(given: Embedder | Callable[[list[str]], Any] | str) -> Embedder | None:
+def embedder_for(value: Embedder | Callable[[list[str]], Any] | str) -> Embedder | None:
     """Returns an embedder that was given in any of its forms; None for "none"."""
-    if isinstance(given, str):
-        return named(given)
-    if isinstance(given, Embedder) and not isinstance(given, type):
-        return given
-    return Called(given)
+    if isinstance(value, str):
+        return embedder_of_name(value)
+    if isinstance(value, Embedder) and not isinstance(value, type):
+        return value
+    return Called(value)
 
 
-def named(name: str) -> Embedder | None:
+def embedder_of_name(name: str) -> Embedder | None:
     """Returns the embedder with the name that an index or an option says.
 
     "" and "none" are none, "hashing" is a HashingEmbedder, an address is that of a service. Raises

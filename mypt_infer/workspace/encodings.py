@@ -51,16 +51,16 @@ def decoded(data: bytes) -> str:
     """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _strictly(data, "utf-16")
-    found = [*_declared(data[:_HEAD])]
+    encodings = [*_declared(data[:_HEAD])]
     # Only shifts to other alphabets, all of it ASCII: valid UTF-8 that says nothing.
-    if "iso2022_jp" in found and b"\x1b" in data:
+    if "iso2022_jp" in encodings and b"\x1b" in data:
         return _strictly(data, "iso2022_jp")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if not found:
+        if not encodings:
             raise Undecodable(f"not text in UTF-8 (byte {error.start})") from None
-    return _strictly(data, found[0])
+    return _strictly(data, encodings[0])
 
 
 def _declared(head: bytes) -> Iterator[str]:

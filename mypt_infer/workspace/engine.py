@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mypt_infer.workspace import build
-from mypt_infer.workspace.embedders import embedder_for, named
+from mypt_infer.workspace.embedders import embedder_for, embedder_of_name
 from mypt_infer.workspace.index import store
 from mypt_infer.workspace.index.documents import texts
 from mypt_infer.workspace.index.embed import Embedder
@@ -54,7 +54,7 @@ class WorkspaceEngine:
         self.base_dir = Path(base_dir)
         self.index_dir = Path(index_dir or store.default_index(self.base_dir))
         before = store.embedder_of(self.index_dir)
-        self.embedder = named(before) if embedder is None else embedder_for(embedder)
+        self.embedder = embedder_of_name(before) if embedder is None else embedder_for(embedder)
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
         self._version = -1
@@ -123,9 +123,9 @@ class WorkspaceEngine:
             try:
                 self._db.execute("BEGIN")
                 try:
-                    (known,) = self._db.execute("SELECT count(*) FROM state").fetchone()
+                    (has_state,) = self._db.execute("SELECT count(*) FROM state").fetchone()
                     (version,) = self._db.execute("PRAGMA data_version").fetchone()
-                    if version != self._version and known:
+                    if version != self._version and has_state:
                         self._searcher = Searcher(self._folder, self._db, self.embedder)
                         self._version = version
                     yield self._db
@@ -158,13 +158,13 @@ class WorkspaceEngine:
         Case and white space are ignored if no title is exactly the same.
         """
         exact = self._documents("WHERE title = ?", title)
-        wanted = " ".join(title.split()).casefold()
-        return exact or [d for d in self.list_docs() if d.title.casefold() == wanted]
+        folded = " ".join(title.split()).casefold()
+        return exact or [d for d in self.list_docs() if d.title.casefold() == folded]
 
     def get_doc_text(self, doc_id: str) -> str | None:
         """Returns the whole text of a document as it was indexed, or None for an unknown id."""
-        found = self.get_chunks(doc_id)
-        return "".join(chunk.text for chunk in found) if found else None
+        chunks = self.get_chunks(doc_id)
+        return "".join(chunk.text for chunk in chunks) if chunks else None
 
     def get_chunks(self, doc_id: str, begin: int = 0, most: int = -1) -> list[Chunk]:
         """Returns the chunks of a document from position `begin` on; unless negative, `most`."""
@@ -186,8 +186,8 @@ class WorkspaceEngine:
         doc, _, position = _text(chunk_id).rpartition("#")
         if not (position.isascii() and position.isdigit() and len(position) < 10):
             return None
-        found = next(iter(self.get_chunks(doc, int(position), 1)), None)
-        return found if found is not None and found.chunk_id == chunk_id else None
+        chunk = next(iter(self.get_chunks(doc, int(position), 1)), None)
+        return chunk if chunk is not None and chunk.chunk_id == chunk_id else None
 
     # Search
 
@@ -204,12 +204,12 @@ class WorkspaceEngine:
         if not 1 <= top_k <= MAX_TOP_K:
             raise ValueError(f"top_k is {top_k}, expected 1 to {MAX_TOP_K}")
         out: list[Chunk] = []
-        seen: set[str] = set()
+        shapes: set[str] = set()
         with self._reading() as db:
             for doc, first, chunk, score in self._searcher.hits(db, _text(query), top_k):
                 (text,) = texts(db, chunk, 1)
-                if (shape := " ".join(text.split())) not in seen:
-                    seen.add(shape)
+                if (shape := " ".join(text.split())) not in shapes:
+                    shapes.add(shape)
                     at = chunk - first
                     out.append(Chunk(chunk_id(doc, at), doc, text, at, score))
                 if len(out) == top_k:

@@ -31,7 +31,7 @@ _FOLDER = _FLAGS | os.O_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FileEntry:
     """A file, not read yet: its path inside the workspace, with `/`, and its size in bytes.
 
     `signature` changes with each change of the file; it is empty if the file is so new that its
@@ -44,7 +44,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileContent:
     """A file that was read.
 
     `path` is its path inside the workspace, with `/`; `modified` is in seconds since 1970.
@@ -75,7 +75,7 @@ class Tree:
     def __exit__(self, *_: object) -> None:
         os.close(self._root)
 
-    def walk(self, *, without: Path | None = None) -> Iterator[Seen | Skipped]:
+    def walk(self, *, without: Path | None = None) -> Iterator[FileEntry | Skipped]:
         """Yields all files, sorted by path; the folder `without` is not entered.
 
         Names that begin with a dot are not yielded.
@@ -84,7 +84,7 @@ class Tree:
         if without is not None:
             with suppress(OSError):
                 avoid = without.stat()
-        fresh = time.time_ns() - _FRESH
+        newest = time.time_ns() - _FRESH
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
             parts = waiting.pop()
@@ -98,16 +98,16 @@ class Tree:
                         for entry in sorted(entries, key=lambda entry: entry.name):
                             if entry.name.startswith("."):
                                 continue
-                            found = _look(prefix + entry.name, entry, len(parts), fresh)
-                            if found is None:
+                            item = _entry(prefix + entry.name, entry, len(parts), newest)
+                            if item is None:
                                 folders.append((*parts, entry.name))
                             else:
-                                yield found
+                                yield item
             except OSError as error:
-                yield Skipped(shown("/".join(parts)), error.strerror or "cannot be read")
+                yield Skipped(printable_path("/".join(parts)), error.strerror or "cannot be read")
             waiting += reversed(folders)
 
-    def read(self, path: str) -> Found | Skipped:
+    def read(self, path: str) -> FileContent | Skipped:
         """Reads a file that `walk` has yielded."""
         *parts, name = path.split("/")
         try:
@@ -123,7 +123,7 @@ class Tree:
             return Skipped(path, error.strerror or "cannot be read")
         if len(data) > MAX_BYTES:
             return Skipped(path, _LARGE)
-        return Found(path, data, status.st_mtime)
+        return FileContent(path, data, status.st_mtime)
 
     @contextmanager
     def _folder(self, parts: tuple[str, ...]) -> Iterator[int]:
@@ -138,11 +138,13 @@ class Tree:
             os.close(here)
 
 
-def _look(path: str, entry: os.DirEntry[str], depth: int, fresh: int) -> Seen | Skipped | None:
+def _entry(
+    path: str, entry: os.DirEntry[str], depth: int, newest: int
+) -> FileEntry | Skipped | None:
     """Looks at a name in an open folder; returns None for a folder that is to be entered."""
     reason = odd(path)
     if reason:
-        return Skipped(shown(path), reason)
+        return Skipped(printable_path(path), reason)
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
@@ -152,9 +154,9 @@ def _look(path: str, entry: os.DirEntry[str], depth: int, fresh: int) -> Seen | 
         if status.st_size > MAX_BYTES:
             return Skipped(path, _LARGE)
         changed, modified = status.st_ctime_ns, status.st_mtime_ns
-        new = changed > fresh or modified > fresh
+        new = changed > newest or modified > newest
         signature = "" if new else f"{modified} {changed} {status.st_size} {status.st_ino}"
-        return Seen(path, signature, status.st_size)
+        return FileEntry(path, signature, status.st_size)
     if stat.S_ISDIR(kind):
         deep = depth >= MAX_DEPTH
         return Skipped(path, f"more than {MAX_DEPTH} folders deep") if deep else None
@@ -172,7 +174,7 @@ def odd(path: str) -> str:
     return ""
 
 
-def shown(path: str) -> str:
+def printable_path(path: str) -> str:
     """Returns a path for people: odd characters are escaped, and its length is bounded."""
     text = "".join(
         c if not odd(c) else c.encode("unicode_escape", "surrogatepass").decode()

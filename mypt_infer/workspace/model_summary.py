@@ -16,7 +16,7 @@ from mypt_infer.generate.generate import generate
 from mypt_infer.generate.loop import Model, positions
 from mypt_infer.run_format import format_of
 
-ASKED = "Summarize the text in a few sentences."
+REQUEST = "Summarize the text in a few sentences."
 
 
 def summarizer(
@@ -42,14 +42,14 @@ def summarizer(
     d = decoder.dialect
     messages = d.adapter.SCHEMA.messages
 
-    def asked(text: str) -> mypt_spec.Episode:
-        said = {"role": "user", "content": ASKED}
+    def episode_for(text: str) -> mypt_spec.Episode:
+        message = {"role": "user", "content": REQUEST}
         harmless = format_of(dialect).harmless(text)
         if text and "context" in d.adapter.SCHEMA.roles["user"]:
-            said["context"] = harmless
+            message["context"] = harmless
         else:
-            said["content"] = f"{ASKED}\n\n{harmless}"
-        record = {messages: [said]} | (
+            message["content"] = f"{REQUEST}\n\n{harmless}"
+        record = {messages: [message]} | (
             {"system": "You summarize texts."} if "system" in d.adapter.SCHEMA.top else {}
         )
         episode, findings = d.read(record)
@@ -57,26 +57,26 @@ def summarizer(
             raise ValueError(findings[0].message)
         return episode
 
-    decoder.start(asked("x"), max_new_tokens=max_new_tokens)
+    decoder.start(episode_for("x"), max_new_tokens=max_new_tokens)
     most = positions(model)
     room = None if most is None else most - max_new_tokens
-    if room is not None and len(decoder.ids_of(asked("x"))) > room:
+    if room is not None and len(decoder.ids_of(episode_for("x"))) > room:
         raise ValueError(
             f"the model has {most} positions: too few for a text and a summary of {max_new_tokens}"
         )
 
     def summary(text: str) -> str:
         ids = d.tokenizer.encode(text)
-        kept = min(len(ids), max_text_tokens)
+        length = min(len(ids), max_text_tokens)
         while True:
-            if kept < len(ids):
-                text = d.tokenizer.decode_bytes(ids[:kept]).decode("utf-8", "ignore")
-            prompt = decoder.ids_of(asked(text))
+            if length < len(ids):
+                text = d.tokenizer.decode_bytes(ids[:length]).decode("utf-8", "ignore")
+            prompt = decoder.ids_of(episode_for(text))
             if room is None or len(prompt) <= room:
                 break
             # Text that is written so that it spells no tag has more tokens than before.
-            kept = max(0, min(kept - 1, kept - (len(prompt) - room)))
-        found = generate(
+            length = max(0, min(length - 1, length - (len(prompt) - room)))
+        generation = generate(
             model,
             [prompt],
             decoder=decoder,
@@ -84,7 +84,7 @@ def summarizer(
             temperature=temperature,
             device=device,
         )[0]
-        episode, _ = found.episode
+        episode, _ = generation.episode
         assert episode is not None
         last = next(m for m in reversed(episode.messages) if any(p.kind == "text" for p in m.parts))
         return "".join(p.text for p in last.parts if p.kind == "text").strip()

@@ -79,17 +79,17 @@ def _plain(data: bytes) -> tuple[str, str]:
 
 def _first_line(text: str) -> str:
     """Returns the first line if a blank line and more follow it, else an empty string."""
-    first, _, rest = text.lstrip().partition("\n")
-    alone = rest.strip() and rest.lstrip(" \t").startswith("\n")
+    first, _, tail = text.lstrip().partition("\n")
+    alone = tail.strip() and tail.lstrip(" \t").startswith("\n")
     return first if alone and len(first) <= MAX_TITLE else ""
 
 
 def _markdown(data: bytes) -> tuple[str, str]:
     text = decode(data)
     front = _FRONT.match(text)
-    named = _FRONT_TITLE.search(front[1]) if front else None
-    if named:
-        return named[2], text
+    title = _FRONT_TITLE.search(front[1]) if front else None
+    if title:
+        return title[2], text
     body = text[front.end() :] if front else text
     heading = _HEADING.search(_FENCED.sub("", body))
     return ((heading[1] or heading[2]) if heading else _first_line(body)), text

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Seconds for one answer, and texts of one question.
 _PATIENCE, _BATCH = 120, 64
-_SHOWN = 200
+_EXCERPT = 200
 
 
 class Service:
@@ -63,34 +63,34 @@ class Service:
             raise self._error("its vectors are not lists of numbers of one length") from None
 
     def _ask(self, texts: list[str]) -> list[Any]:
-        asked = {"input": texts} | ({"model": self.model} if self.model else {})
+        body = {"input": texts} | ({"model": self.model} if self.model else {})
         request = urllib.request.Request(
-            self.address, json.dumps(asked).encode(), {"Content-Type": "application/json"}
+            self.address, json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         try:
             with self._open(request, timeout=_PATIENCE) as answer:
-                found = json.load(answer)
+                document = json.load(answer)
         except urllib.error.HTTPError as error:
-            said = " ".join(error.read(_SHOWN).decode("utf-8", "replace").split())
-            raise self._error(f"it answered {error.code} {error.reason}: {said}") from None
+            detail = " ".join(error.read(_EXCERPT).decode("utf-8", "replace").split())
+            raise self._error(f"it answered {error.code} {error.reason}: {detail}") from None
         except urllib.error.URLError as error:
             raise self._error(f"{error.reason}; is the service running?") from None
         except (OSError, http.client.HTTPException) as error:
             raise self._error(f"{error or type(error).__name__}; is the service running?") from None
         except ValueError:
             raise self._error("its answer is not valid JSON") from None
-        data = found.get("data") if isinstance(found, dict) else None
+        data = document.get("data") if isinstance(document, dict) else None
         try:
             vectors = {row.get("index", i): row["embedding"] for i, row in enumerate(data or ())}
             return [vectors[i] for i in range(len(texts))]
         except (AttributeError, KeyError, TypeError):
             raise self._error(
                 f'expected {{"data": [{{"index", "embedding"}}]}} with one embedding for each of '
-                f"{len(texts)} texts, got {json.dumps(found)[:_SHOWN]}"
+                f"{len(texts)} texts, got {json.dumps(document)[:_EXCERPT]}"
             ) from None
 
-    def _error(self, what: str) -> EmbedderError:
-        return EmbedderError(f"the embedder at {self.address}: {what}")
+    def _error(self, problem: str) -> EmbedderError:
+        return EmbedderError(f"the embedder at {self.address}: {problem}")
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):

@@ -23,24 +23,24 @@ def snippet(text: str, query: str, letters: int) -> str:
     >>> snippet("Alpha beta gamma. The crane stops at noon. Delta.", "when does the crane stop", 27)
     '…The crane stops at noon.…'
     """
-    whole = _SPACE.sub(" ", text).strip()
-    if len(whole) <= letters:
-        return whole
+    line = _SPACE.sub(" ", text).strip()
+    if len(line) <= letters:
+        return line
     room = letters - 2 * len(_MARK)
-    begin = _begin(whole, _best(whole, _terms(query), room), room)
-    if len(whole) - begin <= letters - len(_MARK):
-        begin = _begin(whole, max(0, len(whole) - room), 0)
-        return f"{_MARK if begin else ''}{whole[begin:]}"
+    begin = _begin(line, _best(line, _terms(query), room), room)
+    if len(line) - begin <= letters - len(_MARK):
+        begin = _begin(line, max(0, len(line) - room), 0)
+        return f"{_MARK if begin else ''}{line[begin:]}"
     end = begin + room
-    last = whole.rfind(" ", begin + room // 2, end + 1)
-    return f"{_MARK if begin else ''}{whole[begin : last if last > 0 else end].strip()}{_MARK}"
+    last = line.rfind(" ", begin + room // 2, end + 1)
+    return f"{_MARK if begin else ''}{line[begin : last if last > 0 else end].strip()}{_MARK}"
 
 
 def _terms(query: str) -> list[str]:
     """Returns the patterns of what a query asks for."""
-    found = dict.fromkeys(word.lower() for word in _WORD.findall(query))
+    words = dict.fromkeys(word.lower() for word in _WORD.findall(query))
     terms: dict[str, None] = {}
-    for word in [*found][:50]:
+    for word in [*words][:50]:
         if _DENSE.search(word):
             pairs = (word[i : i + 2] for i in range(max(1, len(word) - 1)))
             terms |= dict.fromkeys(re.escape(pair) for pair in pairs)
@@ -50,29 +50,29 @@ def _terms(query: str) -> list[str]:
     return list(terms)
 
 
-def _best(whole: str, terms: list[str], room: int) -> int:
+def _best(line: str, terms: list[str], room: int) -> int:
     """Returns where the passage begins that has most of the terms, each counted by its rarity."""
     places: list[tuple[int, int, float]] = []
     for number, term in enumerate(terms):
-        found = [m.start() for m in re.finditer(term, whole, re.IGNORECASE)]
-        places += [(at, number, 1 / len(found)) for at in found]
+        starts = [m.start() for m in re.finditer(term, line, re.IGNORECASE)]
+        places += [(at, number, 1 / len(starts)) for at in starts]
     places.sort()
     best, start = 0.0, 0
     for i, (at, _, _) in enumerate(places):
-        seen: dict[int, float] = {}
+        weights: dict[int, float] = {}
         for other, number, weight in places[i:]:
             if other > at + room * 3 // 4:
                 break
-            seen[number] = weight
-        if sum(seen.values()) > best + 1e-9:
-            best, start = sum(seen.values()), at
+            weights[number] = weight
+        if sum(weights.values()) > best + 1e-9:
+            best, start = sum(weights.values()), at
     return start
 
 
-def _begin(whole: str, at: int, room: int) -> int:
+def _begin(line: str, at: int, room: int) -> int:
     """Returns where the sentence of a place begins, if that is near; else where its word does."""
-    near = max(0, at - room // 4)
-    ends = [m.end() for m in _END.finditer(whole, near, at)]
-    if ends or near == 0:
+    earliest = max(0, at - room // 4)
+    ends = [m.end() for m in _END.finditer(line, earliest, at)]
+    if ends or earliest == 0:
         return ends[-1] if ends else 0
-    return whole.rfind(" ", near, at) + 1 or at
+    return line.rfind(" ", earliest, at) + 1 or at

@@ -10,7 +10,7 @@ LETTERS = 600
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[.!?]+")
 _WORD = re.compile(r"\w{4,}")
 # The most characters of a text that are read.
-_READ = 100_000
+_MOST_READ = 100_000
 
 
 def extract(text: str) -> str:
@@ -19,7 +19,7 @@ def extract(text: str) -> str:
     >>> extract("Cats sleep. The weather is fine. Cats purr, and sleeping cats dream.")
     'Cats sleep. The weather is fine. Cats purr, and sleeping cats dream.'
     """
-    sentences = [s for m in _SENTENCE.finditer(text[:_READ]) if (s := " ".join(m[0].split()))]
+    sentences = [s for m in _SENTENCE.finditer(text[:_MOST_READ]) if (s := " ".join(m[0].split()))]
     counts = Counter(w.casefold() for s in sentences for w in _WORD.findall(s))
     scores = {i: _score(s, counts) for i, s in enumerate(sentences)}
     chosen: list[int] = []

@@ -121,9 +121,9 @@ class WorkspaceTools:
         chunks = _most(PAGE // CHUNK, lambda n: fits(self._page(args, n)))
         if chunks:
             return self._page(args, chunks)
-        whole = self._page(args, 1)["text"]
-        letters = _most(len(whole), lambda n: fits(self._page(args, 1, n)))
-        space = whole.rfind(" ", letters // 2, letters) + 1
+        page_text = self._page(args, 1)["text"]
+        letters = _most(len(page_text), lambda n: fits(self._page(args, 1, n)))
+        space = page_text.rfind(" ", letters // 2, letters) + 1
         return self._page(args, 1, space or letters) if letters else value
 
     def shorter_list(self, args: dict[str, Any], value: Any, fits: Fits) -> Any:
@@ -135,20 +135,20 @@ class WorkspaceTools:
     def shorter_hits(self, args: dict[str, Any], value: Any, fits: Fits) -> Any:
         """Returns all hits with the longest snippets that fit, or with the shortest ones."""
 
-        def cut(letters: int) -> Any:
+        def hits_of(letters: int) -> Any:
             hits = value["documents"]
             shorter = [h | {"text": snippet(h["text"], args["query"], letters)} for h in hits]
             return value | {"documents": shorter}
 
-        return cut(_LEAST + _most(HITS, lambda n: fits(cut(_LEAST + n))))
+        return hits_of(_LEAST + _most(HITS, lambda n: fits(hits_of(_LEAST + n))))
 
     def _document(self, args: dict[str, Any]) -> Document:
         key = _one_of(args, "doc_id", "title") if "text" not in args else "doc_id"
-        wanted = args[key]
-        one = self.engine.get_doc(wanted) if key == "doc_id" else None
-        docs = self.engine.find_docs(wanted) if key == "title" else [one] if one else []
+        value = args[key]
+        one = self.engine.get_doc(value) if key == "doc_id" else None
+        docs = self.engine.find_docs(value) if key == "title" else [one] if one else []
         if not docs:
-            raise ToolFault("not_found", f"no document has the {key} {wanted!r}")
+            raise ToolFault("not_found", f"no document has the {key} {value!r}")
         if len(docs) > 1:
             ids = ", ".join(doc.doc_id for doc in docs)
             message = f"{len(docs)} documents have that title; ask by doc_id: {ids}"

@@ -159,7 +159,7 @@ def test_blocks_keep_their_budgets(name: str, cap: int) -> None:
         for token in generated(made, state, random.Random(seed), bold=(0.15, 0.4)[seed % 2]):
             out.append(token)
             state = made.next(state, token)
-            block = made.engine.about(machine(state)).block
+            block = made.engine.state_facts(machine(state)).block
             inside = inside + 1 if block else 0
             longest[block] = max(longest[block], inside - 1)
         assert complete(made, ids + out)

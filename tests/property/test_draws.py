@@ -18,7 +18,7 @@ from tests.support.tolerance import assert_close
 
 torch = pytest.importorskip("torch")
 from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
-from mypt_infer.generate.sample import Drawn, Sampling, draw  # noqa: E402
+from mypt_infer.generate.sample import DrawnToken, Sampling, draw  # noqa: E402
 
 pytestmark = pytest.mark.numeric
 
@@ -47,7 +47,7 @@ def place(weights: Any, chance: float) -> tuple[int, float]:
     return at, min(max(0.0, goal - (float(sums[at]) - weight)) / weight, 1 - 2**-53)
 
 
-def plain(logits: Any, state: int, sampling: Sampling, chance: float) -> Drawn:
+def plain(logits: Any, state: int, sampling: Sampling, chance: float) -> DrawnToken:
     """The definition: softmax of all ids, all of them sorted, refused ids at 0."""
     made = decoder("mypt")
     allowed = torch.from_numpy(made.allowed(state))
@@ -61,7 +61,7 @@ def plain(logits: Any, state: int, sampling: Sampling, chance: float) -> Drawn:
     best = kept.max()
     weights = (kept - best).exp_() if best > -math.inf else torch.ones_like(kept)
     if sampling.temperature == 0 or (sampling.greedy_calls and made.calling(state)):
-        return Drawn(int(ids[(kept if best > -math.inf else weights).argmax()]), mass)
+        return DrawnToken(int(ids[(kept if best > -math.inf else weights).argmax()]), mass)
     if made.allow(state).only is None:
         if mass <= 0.999:
             weights = every[ids]
@@ -80,7 +80,7 @@ def plain(logits: Any, state: int, sampling: Sampling, chance: float) -> Drawn:
         at = block * BLOCK + place(weights[block * BLOCK : (block + 1) * BLOCK], chance)[0]
     else:
         at = place(weights, chance)[0]
-    return Drawn(int(ids[at]), mass)
+    return DrawnToken(int(ids[at]), mass)
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mypt_infer.workspace import WorkspaceEngine
-from mypt_infer.workspace.files import odd, shown
+from mypt_infer.workspace.files import odd, printable_path
 from mypt_infer.workspace.index.model import cut
 from mypt_infer.workspace.readers import Unreadable, read
 from tests.support.examples import examples
@@ -98,5 +98,5 @@ def test_any_bytes_are_a_document_or_say_why_not(name: str, data: bytes) -> None
 
 @given(path=st.text(st.characters(exclude_categories=[])))
 def test_paths_can_be_shown(path: str) -> None:
-    assert not odd(shown(path)) or len(path) > 1000
-    assert Path(shown(path)) == Path(path) or odd(path)
+    assert not odd(printable_path(path)) or len(path) > 1000
+    assert Path(printable_path(path)) == Path(path) or odd(path)

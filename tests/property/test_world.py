@@ -100,7 +100,7 @@ def test_the_next_turn_writes_the_line_end(name: str, data: st.DataObject) -> No
         assert run.history.ids[-1] == d.table.special[STOPS[name]]
     messages = [m for m in episode.messages if m.role != "system" or system]
     whole = d.encode(mypt_spec.Episode(name, tuple(messages))).ids.tolist()
-    assert run.history.ids + run.history.owed == whole
+    assert run.history.ids + run.history.trailing_ids == whole
     assert {origin for origin, _ in run.history.origins} >= {PROMPT, INJECTED}
     assert replay(json.loads(json.dumps(run.record())), name)[0].ids == run.history.ids
 

@@ -46,7 +46,7 @@ class ForgottenState(LookupError):
 
 
 @dataclass(eq=False)
-class Held:
+class Holder:
     """States that are not forgotten while this object lives, or until its `with` block ends.
 
     `states` is the list that its owner gave, who changes it as rows go on; None is no state.
@@ -54,7 +54,7 @@ class Held:
 
     states: Sequence[int | None]
 
-    def __enter__(self) -> Held:
+    def __enter__(self) -> Holder:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,21 +65,21 @@ class Holders:
     """All that holds states of one decoder. Threads may share it."""
 
     def __init__(self) -> None:
-        self._refs: list[ref[Held]] = []
+        self._refs: list[ref[Holder]] = []
         self._lock = Lock()
 
-    def add(self, states: Sequence[int | None] | Held) -> Held:
+    def add(self, states: Sequence[int | None] | Holder) -> Holder:
         """Returns an object that holds the states of a list."""
-        held = states if isinstance(states, Held) else Held(states)
+        holder = states if isinstance(states, Holder) else Holder(states)
         with self._lock:
-            self._refs = [r for r in self._refs if r() is not None] + [ref(held)]
-        return held
+            self._refs = [r for r in self._refs if r() is not None] + [ref(holder)]
+        return holder
 
     @property
     def states(self) -> list[int]:
         """Returns the states that are held."""
-        found = [held() for held in self._refs]
-        return [s for h in found if h is not None for s in tuple(h.states) if s is not None]
+        holders = [held() for held in self._refs]
+        return [s for h in holders if h is not None for s in tuple(h.states) if s is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +96,9 @@ class AllowSet:
     @property
     def listed(self) -> Ints:
         """Returns the one of the two lists that there is."""
-        listed = self.refused if self.only is None else self.only
-        assert listed is not None
-        return listed
+        ids = self.refused if self.only is None else self.only
+        assert ids is not None
+        return ids
 
     @cached_property
     def places(self) -> npt.NDArray[np.intp]:
@@ -108,8 +108,8 @@ class AllowSet:
     def has(self, token: int) -> bool:
         """Returns whether an id is among them."""
         at = int(np.searchsorted(self.listed, token))
-        found = at < len(self.listed) and int(self.listed[at]) == token
-        return found == (self.only is not None)
+        is_listed = at < len(self.listed) and int(self.listed[at]) == token
+        return is_listed == (self.only is not None)
 
     @property
     def size(self) -> int:
@@ -124,9 +124,9 @@ class AllowSet:
         Logits from `ids` on belong to no id, and are refused, too.
         """
         if self.only is not None:
-            kept = source[self.places]
+            values = source[self.places]
             row.fill(refuse)
-            row[self.places] = kept
+            row[self.places] = values
             return
         if row is not source:
             row[:ids] = source[:ids]
@@ -160,37 +160,37 @@ def write_rows(
     `fill(first, end)` writes `refuse` to such rows of `out`, for callers with more than one core.
     Raises TypeError, before anything is written, for what is no array.
     """
-    for given in (out, source):
-        if not isinstance(given, np.ndarray):
+    for array in (out, source):
+        if not isinstance(array, np.ndarray):
             raise TypeError(
-                f"logits are a {type(given).__name__}, expected an array of numpy; for tensors of "
+                f"logits are a {type(array).__name__}, expected an array of numpy; for tensors of "
                 "torch there is mypt_infer.generate.device.DeviceDecoder.apply_"
             )
     numbers, place = range(len(out)) if rows is None else rows, source is out
     few: dict[int, AllowSet] = {}
-    for row, found in zip(numbers, sets, strict=True):
-        if found.only is None and place:
-            out[row][found.places] = refuse
-        elif fill is None or found.only is None or len(found.only) > TOGETHER:
+    for row, allow_set in zip(numbers, sets, strict=True):
+        if allow_set.only is None and place:
+            out[row][allow_set.places] = refuse
+        elif fill is None or allow_set.only is None or len(allow_set.only) > TOGETHER:
             into = out[row]
-            found.write(into, into if place else source[row], refuse)
+            allow_set.write(into, into if place else source[row], refuse)
         else:
-            few[row] = found
+            few[row] = allow_set
     if fill is None or not few:
         return
     at, ids = places_of(list(few), list(few.values()))
-    kept = source[at, ids]
+    values = source[at, ids]
     for first, end in _runs(list(few)):
         fill(first, end)
-    out[at, ids] = kept
+    out[at, ids] = values
 
 
 def places_of(rows: Sequence[int], sets: Sequence[AllowSet]) -> tuple[Places, Places]:
     """Returns the rows and the ids of all that is listed in some sets, one a row; intp, (n,)."""
     if not rows:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
-    listed = [found.listed for found in sets]
-    return np.repeat(np.array(rows), [len(ids) for ids in listed]), np.concatenate(listed)
+    lists = [allow_set.listed for allow_set in sets]
+    return np.repeat(np.array(rows), [len(ids) for ids in lists]), np.concatenate(lists)
 
 
 def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:

@@ -53,7 +53,7 @@ class Ids(NamedTuple):
     def _read(self, byte: bytes) -> Ids | None:
         if self.string is not None:
             if byte == b'"' and not _escaped(self.string):
-                return self._closed(self.string)
+                return self._after_string(self.string)
             return self._replace(
                 string=self.string + byte
                 if self.depth == 2
@@ -72,7 +72,7 @@ class Ids(NamedTuple):
         key = self.last and byte == b"," and self.depth == 2
         return self._replace(which=_FIRST) if key else self
 
-    def _closed(self, string: bytes) -> Ids | None:
+    def _after_string(self, string: bytes) -> Ids | None:
         here = self._replace(string=None)
         if self.depth != 2 or self.which == _ELSEWHERE:
             return here
@@ -108,7 +108,7 @@ def _escaped(text: bytes) -> bool:
     return (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
 
 
-def _whole(text: bytes) -> bool:
+def _is_text(text: bytes) -> bool:
     """Returns whether the inside of a string ends after a whole character and a whole escape."""
     try:
         json.loads(b'"' + text + b'"')

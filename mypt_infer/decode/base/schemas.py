@@ -63,15 +63,15 @@ def plain_tools(
 
     Raises SchemaFault for what is no schema; with `strict`, for such a keyword, too.
     """
-    found: list[ToolSpec] = []
+    plain_tools_read: list[ToolSpec] = []
     ignored: set[str] = set()
     for tool in tools:
-        read, more = plain(tool)
-        if strict and more:
-            raise SchemaFault(tool.name, "", _STRICT.format(", ".join(map(repr, sorted(more)))))
-        found.append(read)
-        ignored |= more
-    return tuple(found), tuple(sorted(ignored))
+        plain_tool, unread = plain(tool)
+        if strict and unread:
+            raise SchemaFault(tool.name, "", _STRICT.format(", ".join(map(repr, sorted(unread)))))
+        plain_tools_read.append(plain_tool)
+        ignored |= unread
+    return tuple(plain_tools_read), tuple(sorted(ignored))
 
 
 def plain(tool: ToolSpec) -> tuple[ToolSpec, frozenset[str]]:
@@ -96,10 +96,10 @@ def plain_schema(name: str, schema: Any, *, strict: bool = False) -> tuple[Any, 
     what is no schema; with `strict`, for such a keyword, too.
     """
     reader = _Reader(ToolSpec(name, schema if isinstance(schema, Mapping) else {}))
-    found = reader.schema(schema, "", 0)
+    plain_part = reader.schema(schema, "", 0)
     if strict and reader.ignored:
         raise reader.fault("", _STRICT.format(", ".join(map(repr, sorted(reader.ignored)))))
-    return found, tuple(sorted(reader.ignored))
+    return plain_part, tuple(sorted(reader.ignored))
 
 
 class _NoValue(SchemaFault):
@@ -210,8 +210,8 @@ class _Reader:
                 f"{at}/{word}",
                 f"no value fits what is beside it ({others}): {_short(values[0])} does not",
             )
-        named = {w: schema[w] for w in _NAMED[:2] if w in schema}
-        return {**named, **({"const": fit[0]} if word == "const" else {"enum": fit})}
+        shared_parts = {w: schema[w] for w in _NAMED[:2] if w in schema}
+        return {**shared_parts, **({"const": fit[0]} if word == "const" else {"enum": fit})}
 
     def fits(self, value: Any, schema: Mapping[str, Any], at: str) -> bool:
         from mypt_spec.bodies.json_schema import SchemaError, misfits
@@ -224,23 +224,23 @@ class _Reader:
             raise self.fault(f"{at}{error.pointer}", str(error)) from None
 
 
-def opened(tool: ToolSpec) -> ToolSpec:
+def widened(tool: ToolSpec) -> ToolSpec:
     """Returns a tool whose objects say that more members fit, where they leave that out.
 
     JSON Schema means so; here arguments that a schema does not name are else not written. `tool` is
     as `plain` reads it. Parts that no table holds do not need it: llguidance reads them so.
     """
-    return ToolSpec(tool.name, _opened({**tool.schema, "type": "object"}), tool.description)
+    return ToolSpec(tool.name, _widened({**tool.schema, "type": "object"}), tool.description)
 
 
-def _opened(schema: Any) -> Any:
+def _widened(schema: Any) -> Any:
     if not isinstance(schema, Mapping) or "enum" in schema or "const" in schema:
         return schema
     out = dict(schema)
     if isinstance(schema.get("properties"), Mapping):
-        out["properties"] = {key: _opened(part) for key, part in schema["properties"].items()}
+        out["properties"] = {key: _widened(part) for key, part in schema["properties"].items()}
     if "items" in schema:
-        out["items"] = _opened(schema["items"])
+        out["items"] = _widened(schema["items"])
     if "object" in schema.get("type", ()):
         out.setdefault("additionalProperties", True)
     return out
@@ -252,17 +252,17 @@ def has_free_object(schema: Any) -> bool:
     It does so by `additionalProperties`, or by an object without any property. Where a schema says
     nothing, arguments that it does not name are never written: a tool takes those that it names.
     """
-    more = schema.get("additionalProperties", False) is not False
-    return more or any(map(_free, schema.get("properties", {}).values()))
+    is_free = schema.get("additionalProperties", False) is not False
+    return is_free or any(map(_free, schema.get("properties", {}).values()))
 
 
 def _free(schema: Any) -> bool:
     if not isinstance(schema, Mapping) or "enum" in schema or "const" in schema:
         return False
-    more = "object" in schema.get("type", ()) and schema.get("additionalProperties")
+    additional = "object" in schema.get("type", ()) and schema.get("additionalProperties")
     parts = [*schema.get("properties", {}).values(), schema.get("items")]
-    unsaid = more is None and not schema.get("properties")
-    return unsaid or (more is not None and more is not False) or any(map(_free, parts))
+    unsaid = additional is None and not schema.get("properties")
+    return unsaid or (additional is not None and additional is not False) or any(map(_free, parts))
 
 
 def letters_of_values(schema: Any) -> int:
@@ -273,8 +273,8 @@ def letters_of_values(schema: Any) -> int:
     """
     if isinstance(schema, Mapping):
         values = schema.get("enum")
-        own = sum(len(str(value)) for value in values) if isinstance(values, list) else 0
-        return own + sum(letters_of_values(part) for part in schema.values())
+        letters = sum(len(str(value)) for value in values) if isinstance(values, list) else 0
+        return letters + sum(letters_of_values(part) for part in schema.values())
     return sum(map(letters_of_values, schema)) if isinstance(schema, list) else 0
 
 
@@ -283,18 +283,18 @@ _ANCHORS = frozenset({"$anchor", "$id", "$schema", "id"})
 
 def _referenced(schema: Any) -> tuple[set[str], frozenset[str]]:
     """Returns what references need: keywords at the top of the schema, and the names of parts."""
-    found, queue, anchors = set(), [schema], frozenset[str]()
+    referenced, queue, anchors = set(), [schema], frozenset[str]()
     for part in queue:
         if isinstance(part, Mapping):
             reference = part.get("$ref")
             if isinstance(reference, str) and reference.startswith("#/"):
-                found.add(reference.split("/")[1])
+                referenced.add(reference.split("/")[1])
             elif isinstance(reference, str) and reference != "#":
                 anchors = _ANCHORS
             queue += part.values()
         elif isinstance(part, list):
             queue += part
-    return found - _KNOWN, anchors
+    return referenced - _KNOWN, anchors
 
 
 def _kind(value: Any) -> str:

@@ -60,7 +60,7 @@ def declare(tools: Iterable[Declaration]) -> tuple[ToolSpec, ...]:
     """
     if isinstance(tools, (str, bytes, Mapping)) or callable(tools):
         raise SchemaFault("?", "", f"tools must be a list of tools, got {type(tools).__name__}")
-    found = tuple(
+    specs = tuple(
         t
         if isinstance(t, ToolSpec)
         else _from_schema(t)
@@ -68,17 +68,17 @@ def declare(tools: Iterable[Declaration]) -> tuple[ToolSpec, ...]:
         else _from_function(t)
         for t in tools
     )
-    for i, tool in enumerate(found):
-        if tool.name in [t.name for t in found[:i]]:
+    for i, tool in enumerate(specs):
+        if tool.name in [t.name for t in specs[:i]]:
             raise SchemaFault(tool.name, "", "declared twice")
-    return found
+    return specs
 
 
-def _from_schema(given: Mapping[str, Any]) -> ToolSpec:
-    function = given.get("function", given)
-    if not isinstance(function, Mapping) or given.get("type", "function") != "function":
+def _from_schema(declaration: Mapping[str, Any]) -> ToolSpec:
+    function = declaration.get("function", declaration)
+    if not isinstance(function, Mapping) or declaration.get("type", "function") != "function":
         raise SchemaFault(
-            str(given.get("name", "?")),
+            str(declaration.get("name", "?")),
             "",
             'expected {"type": "function", "function": {"name": ..., "parameters": {...}}}',
         )

@@ -88,20 +88,20 @@ class Vocabulary:
     def fewest(self, text: bytes) -> list[int]:
         """Returns a text in as few tokens as possible; `nowhere` for all of one that has none."""
         nodes = self.trie.nodes
-        begin, own, below, labels, ids = (
+        begin, text_end, below, labels, ids = (
             nodes.begin, nodes.own, nodes.below, nodes.bytes, nodes.ids
         )  # fmt: skip
         # Of each place: how many tokens lead there, the last one, and where it begins.
         size = len(text) + 1
         count, last, start = [0, *[size] * len(text)], [-1] * size, [0] * size
         for at in range(len(text)):
-            node, more = 0, count[at] + 1
+            node, tokens = 0, count[at] + 1
             for end in range(at, len(text)):
                 node = labels.find(text[end], below[node], below[node + 1])
                 if node < 0:
                     break
-                if more < count[end + 1] and begin[node] < own[node]:
-                    count[end + 1], last[end + 1], start[end + 1] = more, ids[begin[node]], at
+                if tokens < count[end + 1] and begin[node] < text_end[node]:
+                    count[end + 1], last[end + 1], start[end + 1] = tokens, ids[begin[node]], at
         if count[-1] == size:
             return [self.nowhere] * len(text)
         out: list[int] = []
@@ -166,8 +166,8 @@ class Trie:
     def below(self, byte: int) -> Trie | None:
         """Returns the node of the tokens that go on with a byte; None if there are none."""
         nodes = self.nodes
-        found = nodes.bytes.find(byte, nodes.below[self.node], nodes.below[self.node + 1])
-        return Trie(nodes, found) if found >= 0 else None
+        child = nodes.bytes.find(byte, nodes.below[self.node], nodes.below[self.node + 1])
+        return Trie(nodes, child) if child >= 0 else None
 
     @property
     def ids(self) -> array[int]:
@@ -194,13 +194,13 @@ def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
     `base` names the base encoding.
     """
     key = f"{base}/{tokenizer.vocab_size}"
-    found = _vocabularies.known.get(key)
-    if found is None:
+    entry = _vocabularies.known.get(key)
+    if entry is None:
         tokenizer.encode("")  # raises where there is no vocabulary
-        listed = [b""] * tokenizer.ordinary.ranges[-1].stop
+        texts = [b""] * tokenizer.ordinary.ranges[-1].stop
         for i in tokenizer.ordinary:
-            listed[i] = tokenizer.decode_bytes([i])
-        tokens = tuple(listed)
-        made = Vocabulary(tokens, tokenizer.vocab_size)
-        found = _vocabularies.keep(key, made, made.nbytes)
-    return found
+            texts[i] = tokenizer.decode_bytes([i])
+        tokens = tuple(texts)
+        built = Vocabulary(tokens, tokenizer.vocab_size)
+        entry = _vocabularies.keep(key, built, built.nbytes)
+    return entry

@@ -105,9 +105,9 @@ def _matcher(patterns: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return sorted({p[:n] for p in patterns for n in range(len(p) + 1)}, key=lambda p: (len(p), p))
 
 
-def _longest(read: tuple[int, ...], states: dict[tuple[int, ...], int]) -> int:
-    """Returns the state of the longest end of `read` that is the beginning of a pattern."""
-    return next(states[read[n:]] for n in range(len(read) + 1) if read[n:] in states)
+def _longest(codes: tuple[int, ...], states: dict[tuple[int, ...], int]) -> int:
+    """Returns the state of the longest end of `codes` that is the beginning of a pattern."""
+    return next(states[codes[n:]] for n in range(len(codes) + 1) if codes[n:] in states)
 
 
 def _codes(text: str) -> tuple[int, ...]:
@@ -147,16 +147,16 @@ def text_dfa(
     pending = {p: len(order) + i for i, p in enumerate(_PENDING)}
     exits: list[Symbol] = [*(("tag", t) for t in tags), *opening.values()]
     step = np.full((len(order) + len(pending), 256), DEAD, dtype=np.int32)
-    for read, state in states.items():
+    for codes, state in states.items():
         for byte in range(0x80):
-            new = (*read, byte)
-            spelled = next((e for e in ends if _ends(new, e)), None)
+            new = (*codes, byte)
+            ending = next((e for e in ends if _ends(new, e)), None)
             if new in opening:
                 step[state, byte] = -2 - exits.index(opening[new])
-            elif spelled is None and new not in refused:
+            elif ending is None and new not in refused:
                 step[state, byte] = _longest(new, states)
-            elif spelled is not None and ends[spelled] in tags:
-                step[state, byte] = -2 - exits.index(("tag", ends[spelled]))
+            elif ending is not None and ends[ending] in tags:
+                step[state, byte] = -2 - exits.index(("tag", ends[ending]))
         _lead_bytes(step, state, pending)
     _pending_bytes(step, pending, states[()])
     size = len(step)
@@ -173,8 +173,8 @@ def text_dfa(
     begun = [any(_ends(p, _codes(piece)) for piece in never_last) for p in order]
     firsts = {ord(tag[0]) for tag in tags}
     inside = [not firsts.isdisjoint(p) for p in order]
-    more = [False] * len(pending)
-    return _without_last(leaf, [*begun, *more], [*inside, *more], firsts)
+    nothing_begun = [False] * len(pending)
+    return _without_last(leaf, [*begun, *nothing_begun], [*inside, *nothing_begun], firsts)
 
 
 # White space, as Python's regular expressions understand it; in UTF-8.
@@ -182,7 +182,7 @@ _SPACES = {c.encode() for c in map(chr, range(0x3001)) if c.isspace()}
 _PARTS = {space[:n] for space in _SPACES for n in range(1, len(space))}
 
 
-class _Read(NamedTuple):
+class _TextState(NamedTuple):
     """A state of the automaton of texts that may not end everywhere.
 
     `state` is that of all texts. `spaced`: what the text may not end with was read, and after it
@@ -203,27 +203,27 @@ def _without_last(
     Nor where only white space follows such a place. `firsts` are the bytes that tags begin with,
     `inside` says of states whether a tag may have begun.
     """
-    numbers = {_Read(0): 0}
-    queue = [_Read(0)]
+    numbers = {_TextState(0): 0}
+    queue = [_TextState(0)]
     rows: list[npt.NDArray[np.int32]] = []
-    for read in queue:
-        row = leaf.step[read.state].copy()
+    for text_state in queue:
+        row = leaf.step[text_state.state].copy()
         for byte in np.flatnonzero(row != DEAD).tolist():
             if row[byte] < DEAD:
-                row[byte] = DEAD if read.before else row[byte]
+                row[byte] = DEAD if text_state.before else row[byte]
                 continue
             state = int(row[byte])
-            before = read.before
+            before = text_state.before
             if byte in firsts:
-                before = begun[read.state] or read.spaced == b""
-            then = _Read(state, _spaced(read, begun, byte), before and inside[state])
+                before = begun[text_state.state] or text_state.spaced == b""
+            then = _TextState(state, _spaced(text_state, begun, byte), before and inside[state])
             if then not in numbers:
                 numbers[then] = len(numbers)
                 queue.append(then)
             row[byte] = numbers[then]
         rows.append(row)
-    states = [read.state for read in queue]
-    ends = [not (begun[read.state] or read.spaced is not None) for read in queue]
+    states = [text_state.state for text_state in queue]
+    ends = [not (begun[text_state.state] or text_state.spaced is not None) for text_state in queue]
     return ByteDfa(
         leaf.name,
         np.array(rows),
@@ -234,15 +234,15 @@ def _without_last(
     )
 
 
-def _spaced(read: _Read, begun: list[bool], byte: int) -> bytes | None:
-    if read.spaced is None and not begun[read.state]:
+def _spaced(text_state: _TextState, begun: list[bool], byte: int) -> bytes | None:
+    if text_state.spaced is None and not begun[text_state.state]:
         return None
-    character = (read.spaced or b"") + bytes([byte])
+    character = (text_state.spaced or b"") + bytes([byte])
     return b"" if character in _SPACES else character if character in _PARTS else None
 
 
-def _ends(read: tuple[int, ...], lead: tuple[int, ...]) -> bool:
-    return read[-len(lead) :] == lead
+def _ends(codes: tuple[int, ...], lead: tuple[int, ...]) -> bool:
+    return codes[-len(lead) :] == lead
 
 
 def _lead_bytes(step: npt.NDArray[np.int32], state: int, pending: dict[str, int]) -> None:
@@ -250,10 +250,10 @@ def _lead_bytes(step: npt.NDArray[np.int32], state: int, pending: dict[str, int]
         step[state, first : last + 1] = pending[then]
 
 
-def _pending_bytes(step: npt.NDArray[np.int32], pending: dict[str, int], whole: int) -> None:
+def _pending_bytes(step: npt.NDArray[np.int32], pending: dict[str, int], start: int) -> None:
     for name, rows in _PENDING.items():
         for first, last, then in rows:
-            step[pending[name], first : last + 1] = pending[then] if then else whole
+            step[pending[name], first : last + 1] = pending[then] if then else start
 
 
 # What may follow a backslash in canonical JSON, besides `u`.
@@ -274,43 +274,43 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
 
     The only exit is the closing quote. DEL is refused: llguidance would escape it.
     """
-    found = _strings.known.get(forbidden)
-    if found is None:
-        found = _string_dfa(forbidden)
-        _strings.keep(forbidden, found, found.nbytes)
-    return found
+    leaf = _strings.known.get(forbidden)
+    if leaf is None:
+        leaf = _string_dfa(forbidden)
+        _strings.keep(forbidden, leaf, leaf.nbytes)
+    return leaf
 
 
 def _string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
-    cut = {_codes(f.partition('"')[0]) for f in forbidden}
-    order = [p for p in _matcher(cut) if not any(_ends(p, c) for c in cut)]
+    endings = {_codes(f.partition('"')[0]) for f in forbidden}
+    order = [p for p in _matcher(endings) if not any(_ends(p, c) for c in endings)]
     states = {p: i for i, p in enumerate(order)}
     names = ["esc", "u", "u0", "u00", "u000", "u001"]
-    more = {n: len(order) + i for i, n in enumerate([*_PENDING, *names])}
-    step = np.full((len(order) + len(more), 256), DEAD, dtype=np.int32)
-    for read, state in states.items():
+    names_of_states = {n: len(order) + i for i, n in enumerate([*_PENDING, *names])}
+    step = np.full((len(order) + len(names_of_states), 256), DEAD, dtype=np.int32)
+    for codes, state in states.items():
         for byte in range(0x20, 0x7F):
-            new = (*read, byte)
-            if not any(_ends(new, c) for c in cut):
+            new = (*codes, byte)
+            if not any(_ends(new, c) for c in endings):
                 step[state, byte] = _longest(new, states)
         step[state, QUOTE] = -2
-        step[state, ord("\\")] = more["esc"]
-        _lead_bytes(step, state, more)
-    _pending_bytes(step, more, states[()])
+        step[state, ord("\\")] = names_of_states["esc"]
+        _lead_bytes(step, state, names_of_states)
+    _pending_bytes(step, names_of_states, states[()])
     for byte in _SHORT:
-        step[more["esc"], byte] = states[()]
-    step[more["esc"], ord("u")] = more["u"]
+        step[names_of_states["esc"], byte] = states[()]
+    step[names_of_states["esc"], ord("u")] = names_of_states["u"]
     for at, digit, then in (
         ("u", "0", "u0"),
         ("u0", "0", "u00"),
         ("u00", "0", "u000"),
         ("u00", "1", "u001"),
     ):
-        step[more[at], ord(digit)] = more[then]
+        step[names_of_states[at], ord(digit)] = names_of_states[then]
     for high, at in ((0x00, "u000"), (0x10, "u001")):
         for low in range(16):
             if high + low not in _HAS_SHORT:
-                step[more[at], ord(f"{low:x}")] = states[()]
+                step[names_of_states[at], ord(f"{low:x}")] = states[()]
     size = len(step)
     return ByteDfa(
         "string",
@@ -421,12 +421,12 @@ def number_dfa(*, fraction: bool, ends: bytes = _AFTER_NUMBER) -> ByteDfa:
     while queue:
         state = queue.pop()
         if state not in rows:
-            found = {b: state.after(b, fraction=fraction) for b in b"-+.e0123456789"}
-            rows[state] = {b: then for b, then in found.items() if then is not None}
+            following = {b: state.after(b, fraction=fraction) for b in b"-+.e0123456789"}
+            rows[state] = {b: then for b, then in following.items() if then is not None}
             queue += rows[state].values()
     alive = {s for s in rows if s.complete}
-    while more := {s for s, row in rows.items() if s not in alive and alive & set(row.values())}:
-        alive |= more
+    while leading := {s for s, row in rows.items() if s not in alive and alive & set(row.values())}:
+        alive |= leading
     order = sorted(alive)
     step = np.full((len(order), 256), DEAD, dtype=np.int32)
     for i, state in enumerate(order):

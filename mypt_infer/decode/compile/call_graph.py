@@ -82,7 +82,7 @@ class Bodies:
     `kind` is a kind of body that holds calls, as `tokens.toml` names it.
     `literals` finds tags, which JSON strings escape; `forbidden` are the spellings that no string
     may contain. Raises SchemaFault for a tool that calls of this kind cannot name, or that tables
-    cannot hold. With `leave_out`, the rest of each call is an edge (PART, i): `rest` builds it.
+    cannot hold. With `leave_out`, `rest_of_call` builds the rest of each call, an edge (PART, i).
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Bodies:
     ) -> None:
         self.leave_out = leave_out
         self.kind, self.tools, self.literals, self.forbidden = kind, tools, literals, forbidden
-        self.string, self.whole, self.fraction, *more = call_leaves(kind, forbidden)
+        self.string, self.whole, self.fraction, *others = call_leaves(kind, forbidden)
         if kind == TAGGED:
-            (self.between,) = more
+            (self.between,) = others
             self.literals = with_tags(literals)
         self.owner = -1
         for tool in tools:
@@ -128,25 +128,25 @@ class Bodies:
         `call_ids.Distinct` ensures that ids are distinct and not empty.
         """
         self.owner = -1
-        more = Node(block=CALLING)
+        again = Node(block=CALLING)
         calls = []
         for i, tool in enumerate(self.tools):
             before, after = self._around(tool.name)
-            calls.append(self._call(i, ", " + before[len(OPENED) :], after[: -len(CLOSED)], more))
+            calls.append(self._call(i, ", " + before[len(OPENED) :], after[: -len(CLOSED)], again))
         self.owner = -1
         inside = Node(
             {self.string.exits[0]: (self._either(calls), 0)}, leaf=self.string, block=CALLING
         )
         first = self._text(f'{{"{ID}": "', inside)
-        more.also = [self._text(CLOSED, then), self._text(", ", first)]
+        again.also = [self._text(CLOSED, then), self._text(", ", first)]
         return self._text("[", first)
 
     def _functions(self, then: Node) -> Node:
         """Returns the start of a list of calls with their ids last, up to `then`."""
         self.owner = -1
-        more = Node(block=CALLING)
-        closed = self._text("}", more)
-        ident = Node({ident_dfa().exits[0]: (closed, 0)}, leaf=ident_dfa(), block=CALLING)
+        again = Node(block=CALLING)
+        call_end = self._text("}", again)
+        ident = Node({ident_dfa().exits[0]: (call_end, 0)}, leaf=ident_dfa(), block=CALLING)
         calls = []
         for i, tool in enumerate(self.tools):
             before, after = self._around(tool.name)
@@ -154,7 +154,7 @@ class Bodies:
             calls.append(self._call(i, before[1:], after, ident))
         self.owner = -1
         first = self._either(calls)
-        more.also = [self._text(CLOSED, then), self._text(", ", first)]
+        again.also = [self._text(CLOSED, then), self._text(", ", first)]
         return self._text("[", first)
 
     def _call(self, index: int, before: str, after: str, then: Node) -> Node:
@@ -162,11 +162,11 @@ class Bodies:
         # With a brace before them the arguments are an object in the body; else a name comes first.
         part = Part(index, not before.endswith("{"), after)
         if self.leave_out is None:
-            return self._text(before, self.rest(part, then))
-        left = Node({(PART, self.leave_out(self, part)): (then, 0)}, block=CALLING, owner=index)
-        return self._text(before, left)
+            return self._text(before, self.rest_of_call(part, then))
+        stub = Node({(PART, self.leave_out(self, part)): (then, 0)}, block=CALLING, owner=index)
+        return self._text(before, stub)
 
-    def rest(self, part: Part, then: Node) -> Node:
+    def rest_of_call(self, part: Part, then: Node) -> Node:
         """Returns the start of the rest of a call after its name, up to `then`."""
         tool, self.owner = self.tools[part.tool], part.tool
         if self.kind == TAGGED:
@@ -192,15 +192,15 @@ class Bodies:
     def _arguments(self, tool: ToolSpec, then: Node) -> Node:
         """Returns the start of arguments as tags, in their order, the optional ones or not."""
         following: Node | None = None  # the arguments that may come next
-        rest = then  # what follows a value
+        following_node = then  # what follows a value
         open_end = [then]  # `then`, as long as no later argument is required
         for key in reversed([k for k, part in tool.properties.items() if part is not False]):
-            value = self._argument(tool, key, rest)
+            value = self._argument(tool, key, following_node)
             if key in tool.required:
                 following, open_end = None, []
             following = self._also(following, ARGUMENT[0] + key + ARGUMENT[1], value)
-            rest = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
-        return rest
+            following_node = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
+        return following_node
 
     def _argument(self, tool: ToolSpec, key: str, then: Node) -> Node:
         """Returns the start of the value of an argument and the tag after it, up to `then`."""
@@ -210,10 +210,10 @@ class Bodies:
             after = self._text(REST, then)
             edges: dict[Symbol, Place] = dict.fromkeys(ENDS[: 2 - way.some], (after, 0))
             return Node(edges, leaf=self.between, block=CALLING, owner=self.owner)
-        closed = self._text(END + REST, then)
+        value_end = self._text(END + REST, then)
         if way.texts:
-            return self._either([self._text(text, closed) for text in way.texts])
-        return self._either([self.value(schema, closed) for schema in way.schemas])
+            return self._either([self._text(text, value_end) for text in way.texts])
+        return self._either([self.value(schema, value_end) for schema in way.schemas])
 
     def _members(
         self, properties: dict[str, Any], required: frozenset[str], then: Node, *, comma: bool
@@ -224,18 +224,18 @@ class Bodies:
         """
         following: Node | None = None  # the members that may come next, after a comma
         without: Node | None = None  # the same, if no member was written yet
-        rest = Node(also=[then], block=CALLING, owner=self.owner)  # what follows a value
+        following_node = Node(also=[then], block=CALLING, owner=self.owner)  # what follows a value
         open_end = [then]  # `then`, as long as no later member is required
         for key in reversed([k for k, part in properties.items() if part is not False]):
-            value = self.value(properties[key], rest)
+            value = self.value(properties[key], following_node)
             name = canonical(key, self.literals) + ": "
             if key in required:
                 following, without, open_end = None, None, []
             following = self._also(following, ", " + name, value)
             without = self._also(without, name, value)
-            rest = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
+            following_node = Node(also=[following, *open_end], block=CALLING, owner=self.owner)
         if comma or without is None:
-            return rest
+            return following_node
         return Node(also=[without, *open_end], block=CALLING, owner=self.owner)
 
     def _also(self, tree: Node | None, text: str, then: Node) -> Node:
@@ -331,10 +331,10 @@ def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
         return "", ""
     if kind == TAGGED:
         return FUNCTION[0] + name + FUNCTION[1], FUNCTION[2]
-    whole = call_text(name, {}, literals, kind)
+    empty_call = call_text(name, {}, literals, kind)
     if kind == "call":
-        return whole[:-1], whole[-1]
-    before, _, after = whole.rpartition(_NO_ARGUMENTS)
+        return empty_call[:-1], empty_call[-1]
+    before, _, after = empty_call.rpartition(_NO_ARGUMENTS)
     return before, after
 
 

@@ -28,7 +28,7 @@ class FreeSets:
     def __init__(self, tables: Tables, caps: npt.NDArray[np.int64], unbounded: int) -> None:
         self.tables, self._caps, self._unbounded = tables, caps, unbounded
 
-    def of(self, state: int) -> tuple[int, int, AllowSet] | None:
+    def free(self, state: int) -> tuple[int, int, AllowSet] | None:
         """Returns (left, block_left, allow_set): valid while more than these many tokens remain.
 
         In all and in the block. None where some of what stays in free content is refused, and
@@ -37,47 +37,47 @@ class FreeSets:
         tables = self.tables
         outside = tables.lists[0][state] == NO_BLOCK
         if not tables.frame[state]:
-            return None if outside else self._listed(state)
+            return None if outside else self._needs_in_list(state)
         distance = self._entered if outside else self._within
         number = int(tables.row[state])
         row = tables.rows.row(number)
         stay = tables.base[state] + row.reached
-        left = int(distance[stay].max(initial=0))
-        if left >= FAR:
+        least = int(distance[stay].max(initial=0))
+        if least >= FAR:
             return None
         leave = tables.exits[tables.frame[state]][row.columns]
         beyond = distance[leave]
-        opened = beyond < FAR
-        left = max(left, int(beyond[opened].max(initial=0)))
-        found, inside = tables.rows.allow(number, opened), 0
+        is_open = beyond < FAR
+        least = max(least, int(beyond[is_open].max(initial=0)))
+        allow_set, inside = tables.rows.allow(number, is_open), 0
         if not outside:
             close = tables.to_close
-            inside = max(close[stay].max(initial=0), close[leave[opened]].max(initial=0))
-        return left, int(inside), found
+            inside = max(close[stay].max(initial=0), close[leave[is_open]].max(initial=0))
+        return least, int(inside), allow_set
 
     def of_structure(
         self, states: Collection[int]
     ) -> Iterator[tuple[int, tuple[int, int, AllowSet]]]:
-        """Yields a state and what `of` has of it, for many states at once; of one state, nothing.
+        """Yields a state and its `free`, for many states at once; of one state, nothing.
 
         Only for states of the tables, in blocks where no content is, and where none of the steps
         is refused.
         """
         tables, edges = self.tables, self.tables.edges
-        found = np.array([s for s in states if s < tables.size], dtype=np.intp)
-        if len(found) < 2:
+        sources = np.array([s for s in states if s < tables.size], dtype=np.intp)
+        if len(sources) < 2:
             return
-        found = found[(tables.frame[found] == 0) & (tables.block[found] != NO_BLOCK)]
-        found = found[edges.first[found] < edges.first[found + 1]]
-        if not len(found):
+        sources = sources[(tables.frame[sources] == 0) & (tables.block[sources] != NO_BLOCK)]
+        sources = sources[edges.first[sources] < edges.first[sources + 1]]
+        if not len(sources):
             return
-        begin = edges.first[found]
-        count = edges.first[found + 1] - begin
+        begin = edges.first[sources]
+        count = edges.first[sources + 1] - begin
         starts = np.cumsum(count) - count
         then = edges.then[np.repeat(begin - starts, count) + np.arange(count.sum())]
-        left = np.maximum.reduceat(tables.distance[then], starts)
+        least = np.maximum.reduceat(tables.distance[then], starts)
         inside = np.maximum.reduceat(tables.to_close[then], starts)
-        columns = (found, left, inside, begin, count)
+        columns = (sources, least, inside, begin, count)
         for state, most, closing, first, many in zip(*(c.tolist() for c in columns), strict=True):
             if most < FAR:
                 ids = edges.token[first : first + many]
@@ -98,8 +98,8 @@ class FreeSets:
         over = (distance < FAR) & (tables.block != NO_BLOCK) & (tables.to_close > cap)
         return np.where(over, FAR, distance).astype(np.int32) if over.any() else distance
 
-    def _listed(self, state: int) -> tuple[int, int, AllowSet]:
-        """Returns what `of` does, in a block where no content is.
+    def _needs_in_list(self, state: int) -> tuple[int, int, AllowSet]:
+        """Returns what `free` does, in a block where no content is.
 
         Most such states have a handful of steps, which Python's lists tell in a fraction of the
         time that NumPy takes to begin.
@@ -108,11 +108,11 @@ class FreeSets:
         begin, end = edges.first[state : state + 2].tolist()
         if end - begin <= _FEW:
             after = edges.then[begin:end].tolist()
-            left = max([distance[then] for then in after], default=0)
-            if left < FAR:
+            least = max([distance[then] for then in after], default=0)
+            if least < FAR:
                 inside = max([to_close[then] for then in after], default=0)  # 0 outside of blocks
-                return left, inside, AllowSet(end - begin, edges.token[begin:end], None)
-        ids, found = self.tables.listed(state)
-        left = int(self.tables.distance[found].max(initial=0))
-        inside = int(self.tables.to_close[found].max(initial=0))
-        return left, inside, AllowSet(len(ids), ids, None)
+                return least, inside, AllowSet(end - begin, edges.token[begin:end], None)
+        ids, after_states = self.tables.listed(state)
+        least = int(self.tables.distance[after_states].max(initial=0))
+        inside = int(self.tables.to_close[after_states].max(initial=0))
+        return least, inside, AllowSet(len(ids), ids, None)

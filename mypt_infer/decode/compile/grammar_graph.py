@@ -146,7 +146,7 @@ class GrammarGraph:
         )
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
-        self.own = model_writes(self.machine, self.table)
+        self.writable = model_writes(self.machine, self.table)
         inner = inner_tags(self.table, self.machine)
         self.pieces = pieces(inner)
         # Tags whose beginning is a mistake in a text, so that it must go on as this tag.
@@ -155,8 +155,8 @@ class GrammarGraph:
         self.forbidden = forbidden_texts(dialect)
         leaf = _texts.known.get(dialect.fingerprint)
         if leaf is None:
-            made = self._text_leaf()
-            leaf = _texts.keep(dialect.fingerprint, made, made.step.nbytes)
+            built = self._text_leaf()
+            leaf = _texts.keep(dialect.fingerprint, built, built.step.nbytes)
         self.text = leaf
         self.nodes: dict[tuple[int, bool, bool], Node] = {}
         self.after: dict[tuple[int, str, int, bool], Node] = {}
@@ -201,12 +201,12 @@ class GrammarGraph:
             n
             for n in self.machine.steps[state]
             if n != TEXT
-            and n in self.own[state]
+            and n in self.writable[state]
             and (self.tools or self.table.terminals[n].body not in _CALLED)
         ]
 
     def _writes_text(self, state: int) -> bool:
-        return TEXT in self.own[state]
+        return TEXT in self.writable[state]
 
     def _hands_over(self, state: int) -> bool:
         """Returns whether generation may end in a state.
@@ -226,10 +226,12 @@ class GrammarGraph:
             return False
         return not self.table.openers[stack[-1]].role
 
-    def _ends(self, state: int, *, said: bool) -> bool:
-        """Returns whether generation may end in a state, with the answer `said` or not."""
-        due = self.response and not said and not awaits_result(state, self.machine, self.table)
-        return self._hands_over(state) and not due
+    def _ends(self, state: int, *, answered: bool) -> bool:
+        """Returns whether generation may end in a state, with the answer `answered` or not."""
+        pending = (
+            self.response and not answered and not awaits_result(state, self.machine, self.table)
+        )
+        return self._hands_over(state) and not pending
 
     def _block(self, state: int) -> int:
         kind = self.stacks[state][-1] if self.stacks[state] else ""
@@ -239,30 +241,30 @@ class GrammarGraph:
 
     # Nodes.
 
-    def _node(self, state: int, *, text: bool = True, said: bool = False) -> Node:
+    def _node(self, state: int, *, text: bool = True, answered: bool = False) -> Node:
         """Returns the node of a grammar state; without `text`, only tags may follow it."""
-        key = (state, text, said)
+        key = (state, text, answered)
         if key not in self.nodes:
             node = self.nodes[key] = Node(
-                block=self._block(state), final=self._ends(state, said=said)
+                block=self._block(state), final=self._ends(state, answered=answered)
             )
             bound = self.response and self._answers(state)
             if text and self._writes_text(state) and not bound:
-                self._with_text(node, state, said=said)
+                self._with_text(node, state, answered=answered)
             else:
-                if text and bound and not said:
-                    after = self._node(self.machine.steps[state][TEXT], text=False, said=True)
+                if text and bound and not answered:
+                    after = self._node(self.machine.steps[state][TEXT], text=False, answered=True)
                     node.edges[HOLE, RESPONSE] = (after, 0)
                 for name in self._tags(state):
                     head = self.heads[name]
                     symbols = spelled(head.lead + head.text)
                     if head.token >= 0:
                         symbols.append(("id", head.token))
-                    then = self._after_head(state, name, said=said)
+                    then = self._after_head(state, name, answered=answered)
                     node.also.append(chain(symbols, then, block=node.block))
         return self.nodes[key]
 
-    def _with_text(self, node: Node, state: int, *, said: bool) -> None:
+    def _with_text(self, node: Node, state: int, *, answered: bool) -> None:
         """Gives a node the leaf of texts, and the edges for the tags that may follow.
 
         A tag directly at the beginning follows the state itself, a tag after a text the state after
@@ -281,22 +283,22 @@ class GrammarGraph:
                     else ("id" if head.token >= 0 else "tag")
                 )
                 node.edges[kind, head.token if head.token >= 0 else head.text] = (
-                    self._after_head(at, name, said=said),
+                    self._after_head(at, name, answered=answered),
                     0,
                 )
 
-    def _after_head(self, state: int, name: str, *, said: bool) -> Node:
+    def _after_head(self, state: int, name: str, *, answered: bool) -> Node:
         """Returns the node after the head of a tag: the tag's tail, then what follows the tag."""
         terminal, head = self.table.terminals[name], self.heads[name]
         then = self.machine.steps[state][name]
         block = NO_BLOCK if terminal.again else self._block(state)  # a call after a call is another
-        key = (then, name, block, said)
+        key = (then, name, block, answered)
         if key not in self.after:
-            self.after[key] = self._opened(then, terminal, head, block, said=said)
+            self.after[key] = self._block_node(then, terminal, head, block, answered=answered)
         return self.after[key]
 
-    def _opened(
-        self, then: int, terminal: Terminal, head: _Head, block: int, *, said: bool
+    def _block_node(
+        self, then: int, terminal: Terminal, head: _Head, block: int, *, answered: bool
     ) -> Node:
         if terminal.body not in _CALLED or not terminal.opens:
             if any(kind == "attr" for kind, _ in head.tail):
@@ -304,8 +306,8 @@ class GrammarGraph:
                     f"{self.table.name}: nothing says which attributes a model may write in "
                     f"`{terminal.shown}`"
                 )
-            return chain(self._rest(head), self._node(then, said=said), block=block)
-        after = self._node(self.machine.steps[then][TEXT], text=False, said=said)
+            return chain(self._tag_end(head), self._node(then, answered=answered), block=block)
+        after = self._node(self.machine.steps[then][TEXT], text=False, answered=answered)
         bodies = self.bodies(terminal.body, self.tools, self.table.literals, self.forbidden)
         attrs = [value for kind, value in head.tail if kind == "attr"]
         for attr in attrs:
@@ -315,13 +317,13 @@ class GrammarGraph:
                     f"`{terminal.shown}`"
                 )
         if not attrs:
-            return chain(self._rest(head), bodies.any_tool(after), block=block)
-        named = []
+            return chain(self._tag_end(head), bodies.any_tool(after), block=block)
+        ways = []
         for i, tool in enumerate(self.tools):
             _check_name(tool, terminal)
-            rest = self._rest(head, tool.name)
-            named.append(chain(rest, bodies.one(i, after), block=block, owner=i))
-        return Node(also=named, block=block)
+            symbols = self._tag_end(head, tool.name)
+            ways.append(chain(symbols, bodies.one(i, after), block=block, owner=i))
+        return Node(also=ways, block=block)
 
     # Spellings.
 
@@ -343,7 +345,7 @@ class GrammarGraph:
             tuple((p.kind if p.kind != "space" else "text", p.value) for p in pieces),
         )
 
-    def _rest(self, head: _Head, name: str = "") -> list[Symbol]:
+    def _tag_end(self, head: _Head, name: str = "") -> list[Symbol]:
         """Returns the symbols of a tag after its head; `name` is the value of its attribute."""
         out: list[Symbol] = []
         for kind, value in head.tail:
@@ -359,20 +361,20 @@ class GrammarGraph:
         The edges of a node say which of these exits are open there. It is the same for all tools
         and forbidden blocks, because graphs of one dialect share it."""
         writing = (s for s in self.machine.states if self._writes_text(s))
-        after_text = {n for s in writing for n in self.machine.steps[s] if n in self.own[s]}
+        after_text = {n for s in writing for n in self.machine.steps[s] if n in self.writable[s]}
         mine = [self.heads[n] for n in self.table.terminals if n in after_text]
         tags = sorted({h.text for h in mine if h.token < 0 and not h.lead})
         led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}
         led_ids = {h.token: h.lead for h in mine if h.token >= 0 and h.lead}
         begun = [self.heads[n].text for n, t in self.table.terminals.items() if self._is_begun(t)]
-        cut = self.pieces
+        edge_pieces = self.pieces
         return text_dfa(
-            _shortest([*self.forbidden, *cut.anywhere, *begun]),
+            _shortest([*self.forbidden, *edge_pieces.anywhere, *begun]),
             tags,
             led_tags,
             led_ids,
-            never_first=cut.first,
-            never_last=cut.last,
+            never_first=edge_pieces.first,
+            never_last=edge_pieces.last,
         )
 
     def _is_begun(self, terminal: Terminal) -> bool:

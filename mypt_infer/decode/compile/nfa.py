@@ -93,10 +93,10 @@ class Dfa:
 
     def leads(self, node: int) -> bytes | None:
         """Returns the bytes that lead on from a node of structure; None where a leaf reads."""
-        found = self.nodes[node]
-        if found.leaf is not None:
+        dfa_node = self.nodes[node]
+        if dfa_node.leaf is not None:
             return None
-        return bytes(int(code) for kind, code in found.edges if kind == "byte")
+        return bytes(int(code) for kind, code in dfa_node.edges if kind == "byte")
 
     def step(self, place: tuple[int, int], byte: int) -> tuple[int, int] | None:
         """Returns the place after one byte, or None if the byte is refused."""
@@ -129,8 +129,8 @@ def spelled(text: str) -> list[Symbol]:
     return [("byte", b) for b in text.encode()]
 
 
-def determinize(wanted: Iterable[Node]) -> Dfa:
-    """Returns a deterministic graph in which `wanted` are the starts.
+def determinize(start_nodes: Iterable[Node]) -> Dfa:
+    """Returns a deterministic graph in which `start_nodes` are the starts.
 
     Raises NfaError where a leaf and something else read the same bytes, and TooLarge.
     """
@@ -144,7 +144,7 @@ def determinize(wanted: Iterable[Node]) -> Dfa:
             queue.append(places)
         return numbers[places]
 
-    dfa.starts.extend(number(frozenset({(node, 0)})) for node in wanted)
+    dfa.starts.extend(number(frozenset({(node, 0)})) for node in start_nodes)
     at = 0
     while at < len(queue):
         step()
@@ -166,25 +166,25 @@ def determinize(wanted: Iterable[Node]) -> Dfa:
         for node in places:
             for symbol, target in node.edges.items():
                 targets.setdefault(symbol, set()).add(target)
-        for symbol, found in targets.items():
+        for symbol, group in targets.items():
             if merged.leaf is not None and symbol[0] == "byte" and symbol not in merged.leaf.exits:
                 raise NfaError(
                     f"free content and {bytes([int(symbol[1])])!r} can occur at the same place"
                 )
-            inside = {state for _, state in found}
-            if len(found) > 1 and inside != {0}:
+            inside = {state for _, state in group}
+            if len(group) > 1 and inside != {0}:
                 raise NfaError("two alternatives read free content at the same place")
-            merged.edges[symbol] = (number(frozenset((node, 0) for node, _ in found)), inside.pop())
+            merged.edges[symbol] = (number(frozenset((node, 0) for node, _ in group)), inside.pop())
         at += 1
     return dfa
 
 
 def _closure(places: frozenset[Place]) -> list[Node]:
-    found = [node for node, _ in places]
-    seen = set(found)
-    for node in found:
+    reached = [node for node, _ in places]
+    visited = set(reached)
+    for node in reached:
         for other in node.also:
-            if other not in seen:
-                seen.add(other)
-                found.append(other)
-    return found
+            if other not in visited:
+                visited.add(other)
+                reached.append(other)
+    return reached

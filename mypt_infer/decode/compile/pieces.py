@@ -113,7 +113,7 @@ class Parts:
 
 
 class Graph(Protocol):
-    """What `read` asks of a graph."""
+    """What `tokens_from` asks of a graph."""
 
     def leads(self, node: int) -> bytes | None:
         """Returns the bytes that lead on from a node of structure; None where a leaf reads."""
@@ -136,14 +136,14 @@ class Placed:
     nth: int
 
 
-class Whole:
+class PieceGraph:
     """A graph with pieces in the places of its edges (PART, i). Is a `Graph`.
 
-    Its `count` nodes are those of the graph, its `own`, then those of each piece.
+    Its `count` nodes are those of the graph, its `own_count`, then those of each piece.
     """
 
     def __init__(self, dfa: Dfa, pieces: Sequence[Piece], parts: Sequence[Part]) -> None:
-        self.dfa, self.own, self.count = dfa, len(dfa.nodes), len(dfa.nodes)
+        self.dfa, self.own_count, self.count = dfa, len(dfa.nodes), len(dfa.nodes)
         self._first: dict[int, Spot] = {}
         placed: list[tuple[Piece, int, Spot, int]] = []
         for i, node in enumerate(dfa.nodes):
@@ -157,12 +157,12 @@ class Whole:
                 placed.append((piece, self.count, then, part.tool))
                 self.count += len(piece.dfa)
         counts: dict[int, int] = {}
-        found: list[Placed] = []
+        placements: list[Placed] = []
         for piece, at, then, owner in placed:
             nth = counts[owner] = counts.get(owner, -1) + 1
-            found.append(Placed(piece, at, self._real(then), owner, nth))
-        self.placed = tuple(found)
-        self._bases = [p.node for p in found]
+            placements.append(Placed(piece, at, self._real(then), owner, nth))
+        self.placed = tuple(placements)
+        self._bases = [p.node for p in placements]
 
     def left_out(self, node: int) -> bool:
         """Returns whether a node only holds the place of a piece."""
@@ -170,19 +170,19 @@ class Whole:
 
     def edge(self, node: int, symbol: Symbol) -> Spot | None:
         """Returns where an edge of one of the graph's own nodes leads."""
-        found = self.dfa.nodes[node].edges.get(symbol)
-        return None if found is None else self._real(found)
+        spot = self.dfa.nodes[node].edges.get(symbol)
+        return None if spot is None else self._real(spot)
 
     def leads(self, node: int) -> bytes | None:
         """Returns the bytes that lead on from a node of structure; None where a leaf reads."""
-        if node < self.own:
+        if node < self.own_count:
             return self.dfa.leads(node)
         here = self._placed_at(node)
         return here.piece.dfa.leads(node - here.node)
 
     def step(self, place: Spot, byte: int) -> Spot | None:
         """Returns the place after one byte, or None if the byte is refused."""
-        if place[0] < self.own:
+        if place[0] < self.own_count:
             then = self.dfa.step(place, byte)
             return None if then is None else self._real(then)
         here = self._placed_at(place[0])
@@ -213,12 +213,12 @@ def piece_of(fingerprint: str, bodies: Bodies, part: Part, leaves: TokenClasses)
     """Returns the piece of a tool's arguments in a dialect; it is compiled once."""
     tool = bodies.tools[part.tool]
     key = (fingerprint, repr((bodies.kind, tool.schema, part.comma, part.after)))
-    found = _pieces.known.get(key)
-    if found is None:
+    piece = _pieces.known.get(key)
+    if piece is None:
         with _uncollected():
-            found = _compiled(bodies, part, leaves)
-        _pieces.keep(key, found, found.nbytes)
-    return found
+            piece = _compiled(bodies, part, leaves)
+        _pieces.keep(key, piece, piece.nbytes)
+    return piece
 
 
 @contextmanager
@@ -239,7 +239,7 @@ def _uncollected() -> Iterator[None]:
 
 def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     after = Node({_ENDS: (Node(), 0)})
-    dfa = determinize([bodies.rest(part, after), after])
+    dfa = determinize([bodies.rest_of_call(part, after), after])
     out = dfa.starts[1]
     end = dfa.nodes[out].edges[_ENDS][0]
     if any(_ENDS in node.edges for i, node in enumerate(dfa.nodes) if i != out):
@@ -260,29 +260,29 @@ def _compiled(bodies: Bodies, part: Part, leaves: TokenClasses) -> Piece:
     exits: list[Ints] = []
     beyond: list[tuple[int, int, bytes]] = []
     sources: list[tuple[int, int]] = []  # states, and how many steps each has
-    steps = Read([], [], [])
+    steps = TokenReads([], [], [])
     crossing: list[tuple[int, int]] = []
-    known: Reads = {}
+    reads: Reads = {}
     for i, node in enumerate(dfa.nodes):
         if i in (out, end):
             continue
         at = first[i]
         if node.leaf is None:
-            found = read(dfa, leaves.vocabulary.trie, (i, 0), state, known, out)
-            sources.append((at, len(found.tokens)))
-            steps.add(found)
-            crossing += [(at, tree.node) for tree in found.left]
+            steps_of_leaf = tokens_from(dfa, leaves.vocabulary.trie, (i, 0), state, reads, out)
+            sources.append((at, len(steps_of_leaf.tokens)))
+            steps.add(steps_of_leaf)
+            crossing += [(at, tree.node) for tree in steps_of_leaf.unread]
             continue
         name, last = node.leaf.name, at + node.leaf.states
         frames.append((at, name))
         row[at:last] = leaves.first_row[name] + np.arange(node.leaf.states)
         base[at:last], frame[at:last] = at, len(frames)
         column = np.full(1 + len(leaves.exits), DEAD, dtype=np.int32)
-        for j, (symbol, rest) in enumerate(leaves.rows[name].exits, 1 + leaves.first_exit[name]):
-            place, left = _walk(dfa, node.edges.get(symbol), rest, out)
+        for j, (symbol, tail) in enumerate(leaves.rows[name].exits, 1 + leaves.first_exit[name]):
+            place, unread = _walk(dfa, node.edges.get(symbol), tail, out)
             column[j] = state(place)
-            if left:
-                beyond.append((len(frames), j, left))
+            if unread:
+                beyond.append((len(frames), j, unread))
         exits.append(column)
     source = np.repeat(*np.array(sources, dtype=np.int32).reshape(-1, 2).T)
     token, then = (np.array(part, dtype=np.int32) for part in (steps.tokens, steps.then))
@@ -302,7 +302,7 @@ def _pairs(first: Ints, second: Ints) -> Ints:
     return pairs.astype(np.int32)
 
 
-class Read(NamedTuple):
+class TokenReads(NamedTuple):
     """What was read from a place: tokens, the state after each, and subtrees that are left.
 
     These are lists of numbers because there are many: after each of some optional members, all
@@ -311,56 +311,56 @@ class Read(NamedTuple):
 
     tokens: list[int]
     then: list[int]
-    left: list[Trie]
+    unread: list[Trie]
 
-    def add(self, other: Read) -> None:
+    def add(self, other: TokenReads) -> None:
         """Adds what was read from another place."""
         if other.tokens:
             self.tokens.extend(other.tokens)
             self.then.extend(other.then)
-        if other.left:
-            self.left.extend(other.left)
+        if other.unread:
+            self.unread.extend(other.unread)
 
 
 # What was read of subtrees from places.
-Reads = dict[tuple[int, Spot], Read]
+Reads = dict[tuple[int, Spot], TokenReads]
 
 
-def read(
-    graph: Graph, tree: Trie, place: Spot, state: Callable[[Spot], int], known: Reads, out: int = -1
-) -> Read:
+def tokens_from(
+    graph: Graph, tree: Trie, place: Spot, state: Callable[[Spot], int], cache: Reads, out: int = -1
+) -> TokenReads:
     """Returns the tokens of a subtree that can be read from a place, each with the state after it.
 
     What reaches the node `out` and goes on is there as the subtree that is left. Places share what
-    follows them, so each is read once: `known` has what was read of the same graph before. After
+    follows them, so each is read once: `cache` has what was read of the same graph before. After
     each of many optional members, for example, nearly the same keys may come.
     """
     key = (tree.node, place)
-    found = known.get(key)
-    if found is not None:
-        return found
+    reads = cache.get(key)
+    if reads is not None:
+        return reads
     step()
-    found = known[key] = Read([], [], [])
+    reads = cache[key] = TokenReads([], [], [])
     if place[0] == out:
         if tree.bytes:
-            found.left.append(tree)
-        return found
+            reads.unread.append(tree)
+        return reads
     leads = graph.leads(place[0])
     for byte in tree.bytes if leads is None else leads:
         below = tree.below(byte)
         then = graph.step(place, byte) if below is not None else None
         if below is not None and then is not None:
             if below.ids:
-                found.tokens.extend(below.ids)
-                found.then.extend([state(then)] * len(below.ids))
-            found.add(read(graph, below, then, state, known, out))
-    return found
+                reads.tokens.extend(below.ids)
+                reads.then.extend([state(then)] * len(below.ids))
+            reads.add(tokens_from(graph, below, then, state, cache, out))
+    return reads
 
 
-def _walk(dfa: Dfa, place: Spot | None, rest: bytes, out: int) -> tuple[Spot | None, bytes]:
+def _walk(dfa: Dfa, place: Spot | None, data: bytes, out: int) -> tuple[Spot | None, bytes]:
     """Returns the place after some bytes, and the bytes that are left at `out`."""
-    for at, byte in enumerate(rest):
+    for at, byte in enumerate(data):
         if place is None or place[0] == out:
-            return place, rest[at:] if place is not None else b""
+            return place, data[at:] if place is not None else b""
         place = dfa.step(place, byte)
     return place, b""

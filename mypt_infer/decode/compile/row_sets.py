@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     pass
 
 # The most rows and sets that are kept, and the bytes of each.
-_KEPT, _ROOM = 4096, 8 << 20
+_MOST_ROWS, _ROOM = 4096, 8 << 20
 # So many steps are looked at one by one; of more, arrays are quicker.
 _FEW = 64
 
@@ -55,34 +55,34 @@ class RowSets:
 
     def __init__(self, after: Ints, classes: Ints) -> None:
         self._after, self._classes = after, classes
-        self._rows = Memo[int, Row](_KEPT, room=_ROOM)
-        self._sets = Memo[tuple[int, bytes], AllowSet](_KEPT, room=_ROOM)
+        self._rows = Memo[int, Row](_MOST_ROWS, room=_ROOM)
+        self._sets = Memo[tuple[int, bytes], AllowSet](_MOST_ROWS, room=_ROOM)
 
     def row(self, number: int) -> Row:
         """Returns what all ids do in a row."""
-        found = self._rows.known.get(number)
-        if found is None:
-            found = self._read(number)
-            self._rows.keep(number, found, found.ids.nbytes + found.exit.nbytes + 500)
-        return found
+        row = self._rows.known.get(number)
+        if row is None:
+            row = self._read_row(number)
+            self._rows.keep(number, row, row.ids.nbytes + row.exit.nbytes + 500)
+        return row
 
-    def allow(self, number: int, opened: npt.NDArray[np.bool_]) -> AllowSet:
-        """Returns the ids that may follow in a row; `opened` says so of each of its exits."""
-        key = number, opened.tobytes()
-        found = self._sets.known.get(key)
-        if found is None:
+    def allow(self, number: int, is_open: npt.NDArray[np.bool_]) -> AllowSet:
+        """Returns the ids that may follow in a row; `is_open` says so of each of its exits."""
+        key = number, is_open.tobytes()
+        allow_set = self._sets.known.get(key)
+        if allow_set is None:
             row = self.row(number)
-            joins = np.append(opened, not row.dense)[row.exit]
+            joins = np.append(is_open, not row.dense)[row.exit]
             if row.dense:
                 refused = row.ids[~joins]
-                found = AllowSet(len(self._classes) - len(refused), None, refused)
+                allow_set = AllowSet(len(self._classes) - len(refused), None, refused)
             else:
                 only = row.ids[joins]
-                found = AllowSet(len(only), only, None)
-            self._sets.keep(key, found, found.size)
-        return found
+                allow_set = AllowSet(len(only), only, None)
+            self._sets.keep(key, allow_set, allow_set.size)
+        return allow_set
 
-    def _read(self, number: int) -> Row:
+    def _read_row(self, number: int) -> Row:
         row = self._after[number]
         reached, columns = np.unique(row[row >= 0]), np.unique(-1 - row[row < -1])
         after = row[self._classes]

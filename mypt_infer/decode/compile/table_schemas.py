@@ -99,14 +99,14 @@ def _check_bounds(schema: Mapping[str, Any], kinds: list[str], tool: str, at: st
     if not {"minimum", "maximum"} & set(schema) or from_one_byte(schema, kinds):
         return
     low, high = schema.get("minimum"), schema.get("maximum")
-    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (low, high))
-    if "integer" not in kinds or not whole or not 0 <= high - low < MAX_RANGE:  # type: ignore[operator]
+    are_integers = all(isinstance(n, int) and not isinstance(n, bool) for n in (low, high))
+    if "integer" not in kinds or not are_integers or not 0 <= high - low < MAX_RANGE:  # type: ignore[operator]
         word = "minimum" if "minimum" in schema else "maximum"
-        what = (
+        problem = (
             "tables hold numbers from 0 or 1 on, or integers between two whole numbers, "
             f"at most {MAX_RANGE} of them"
         )
-        raise SchemaFault(tool, f"{at}/{word}", f'{what}; the engine "llguidance" supports more')
+        raise SchemaFault(tool, f"{at}/{word}", f'{problem}; the engine "llguidance" supports more')
 
 
 def from_one_byte(schema: Mapping[str, Any], kinds: Iterable[str]) -> bool:
@@ -115,8 +115,8 @@ def from_one_byte(schema: Mapping[str, Any], kinds: Iterable[str]) -> bool:
     That is so from 0 or 1 on, without an upper bound; from 1 on, numbers have no exponent.
     """
     low = schema.get("minimum")
-    known = type(low) is int and low in (0, 1)
-    return known and "maximum" not in schema and bool({"integer", "number"} & set(kinds))
+    is_small = type(low) is int and low in (0, 1)
+    return is_small and "maximum" not in schema and bool({"integer", "number"} & set(kinds))
 
 
 def _check_object(schema: Mapping[str, Any], tool: str, at: str, depth: int) -> None:

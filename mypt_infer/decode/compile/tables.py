@@ -42,7 +42,7 @@ from mypt_infer.decode.compile.grammar_graph import (
     names_in_tags,
 )
 from mypt_infer.decode.compile.nfa import CALLING, HOLE, NO_BLOCK, NfaError, TooLarge
-from mypt_infer.decode.compile.pieces import OUT, Parts, Reads, Whole, piece_of, read
+from mypt_infer.decode.compile.pieces import OUT, Parts, PieceGraph, Reads, piece_of, tokens_from
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
 from mypt_infer.decode.compile.token_table import FAR
@@ -143,12 +143,12 @@ class Tables:
             out[self.classes[ids]] = then
             return out
         after = self.after[self.row[state]]
-        found = np.where(
+        states = np.where(
             after >= 0,
             self.base[state] + after,
             self.exits[self.frame[state], np.maximum(-1 - after, 0)],
         )
-        return np.where(self.distance[found] < FAR, found, DEAD_STATE)
+        return np.where(self.distance[states] < FAR, states, DEAD_STATE)
 
     def listed(self, state: int) -> tuple[Ints, Ints]:
         """Returns (ids, states) of all steps from a state without a leaf, the ids sorted."""
@@ -162,15 +162,15 @@ class Tables:
         if not 0 <= token < self.vocabulary:
             return DEAD_STATE
         classes, after, row, base, exits, frame, distance, first, tokens, thens = self._views
-        found: int
+        target: int
         if frame[state]:
             then = after[row[state], classes[token]]
-            found = base[state] + then if then >= 0 else exits[frame[state], -1 - then]
+            target = base[state] + then if then >= 0 else exits[frame[state], -1 - then]
         else:
             end = first[state + 1]
             at = bisect_left(tokens, token, first[state], end)
-            found = thens[at] if at < end and tokens[at] == token else DEAD_STATE
-        return found if distance[found] < FAR else DEAD_STATE
+            target = thens[at] if at < end and tokens[at] == token else DEAD_STATE
+        return target if distance[target] < FAR else DEAD_STATE
 
     @cached_property
     def _views(self) -> tuple[memoryview, ...]:
@@ -213,27 +213,27 @@ class Tables:
         No way leads through a state of `avoided`. `above` are upper bounds of the result,
         measured before some distances shrank: leaves whose exits kept theirs are skipped.
         """
-        found = np.where(goal, 0, FAR).astype(np.int32) if above is None else above.copy()
+        distances = np.where(goal, 0, FAR).astype(np.int32) if above is None else above.copy()
         avoided = np.zeros(self.size, bool) if avoided is None else avoided
-        found[avoided] = FAR
+        distances[avoided] = FAR
         source, target, cost = self.spine
-        seen = (
+        counted = (
             {}
             if above is None
             else {i: above[self.exits[i + 1, f.columns]] for i, f in enumerate(self.frames)}
         )
         while True:
-            before = found.copy()
-            np.minimum.at(found, source, np.minimum(before[target] + cost, FAR))
+            before = distances.copy()
+            np.minimum.at(distances, source, np.minimum(before[target] + cost, FAR))
             for i, frame in enumerate(self.frames):
                 beyond = before[self.exits[i + 1, frame.columns]]
-                if i not in seen or (seen[i] != beyond).any():
-                    seen[i] = beyond
-                    own = found[frame.first : frame.first + len(frame.away)]
-                    np.minimum(own, (frame.away + beyond).min(axis=1, initial=FAR), out=own)
-            found[avoided] = FAR
-            if (found == before).all():
-                return found
+                if i not in counted or (counted[i] != beyond).any():
+                    counted[i] = beyond
+                    inner = distances[frame.first : frame.first + len(frame.away)]
+                    np.minimum(inner, (frame.away + beyond).min(axis=1, initial=FAR), out=inner)
+            distances[avoided] = FAR
+            if (distances == before).all():
+                return distances
 
     def measure_short(
         self, goal: npt.NDArray[np.bool_], inner: int, away: Ints, ends: Ints
@@ -242,32 +242,32 @@ class Tables:
 
         The guess: from a state `inner` + i it takes `away[i]` tokens more than from `ends[i]`.
         """
-        found = np.where(goal, 0, FAR).astype(np.int32)
+        distances = np.where(goal, 0, FAR).astype(np.int32)
         source, target, cost = self.spine
-        own = source < inner
-        near = source[own], target[own], cost[own]
+        is_inner = source < inner
+        inner_steps = source[is_inner], target[is_inner], cost[is_inner]
         outer = sum(frame.first < inner for frame in self.frames)
         while True:
-            before = found.copy()
-            found[inner:] = np.minimum(away + before[ends], FAR)
-            self._relax(found, before, near, outer)
-            if (found == before).all():
+            before = distances.copy()
+            distances[inner:] = np.minimum(away + before[ends], FAR)
+            self._relax(distances, before, inner_steps, outer)
+            if (distances == before).all():
                 break
         # Each state is one token more away than the best state after it: no other numbers are so.
         checked = np.where(goal, 0, FAR).astype(np.int32)
-        self._relax(checked, found, self.spine, len(self.frames))
-        return found if (checked == found).all() else None
+        self._relax(checked, distances, self.spine, len(self.frames))
+        return distances if (checked == distances).all() else None
 
     def _relax(
-        self, found: Ints, before: Ints, spine: tuple[Ints, Ints, Ints], frames: int
+        self, distances: Ints, before: Ints, spine: tuple[Ints, Ints, Ints], frames: int
     ) -> None:
-        """Lowers `found` to one step more than `before`, along a spine and the first frames."""
+        """Lowers `distances` to one step more than `before`, along a spine and the first frames."""
         source, target, cost = spine
-        np.minimum.at(found, source, np.minimum(before[target] + cost, FAR))
+        np.minimum.at(distances, source, np.minimum(before[target] + cost, FAR))
         for i, frame in enumerate(self.frames[:frames]):
             beyond = before[self.exits[i + 1, frame.columns]]
-            own = found[frame.first : frame.first + len(frame.away)]
-            np.minimum(own, (frame.away + beyond).min(axis=1, initial=FAR), out=own)
+            inner = distances[frame.first : frame.first + len(frame.away)]
+            np.minimum(inner, (frame.away + beyond).min(axis=1, initial=FAR), out=inner)
 
     def with_holes(self, least: Mapping[int, int] | Sequence[int]) -> Tables:
         """Returns these tables with holes filled: body i takes at least `least[i]` tokens."""
@@ -321,16 +321,16 @@ def build(
     another engine hold nothing of the tools but their names, and these only where a tag has them.
     With `response`, the answer's text is a hole.
     """
-    known: object = [(t.name, t.schema) for t in tools]
+    tool_key: object = [(t.name, t.schema) for t in tools]
     if bodies is not Bodies:
-        known = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
+        tool_key = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
     options = repr((sorted(forbidden_blocks), response))
-    key = (dialect.fingerprint, repr((bodies.__name__, known, options)))
-    found = _built.known.get(key)
-    if found is None:
+    key = (dialect.fingerprint, repr((bodies.__name__, tool_key, options)))
+    entry = _built.known.get(key)
+    if entry is None:
         parts = Parts()
         try:
-            found = _tables(
+            entry = _tables(
                 dialect,
                 tools,
                 parts.bodies if bodies is Bodies else bodies,
@@ -342,14 +342,14 @@ def build(
         except NfaError:  # where a call goes on is not told by its name alone
             if bodies is not Bodies:
                 raise
-            found = _tables(dialect, tools, Bodies, forbidden_blocks, Parts(), response, options)
+            entry = _tables(dialect, tools, Bodies, forbidden_blocks, Parts(), response, options)
         except TooLarge as error:
             name = max(tools, key=lambda tool: len(repr(tool.schema))).name
             raise SchemaFault(
                 name, "", f"{error}; shorten its lists of values, or use the engine llguidance"
             ) from None
-        _built.keep(key, found, found.nbytes)
-    return found
+        _built.keep(key, entry, entry.nbytes)
+    return entry
 
 
 def _tables(
@@ -364,44 +364,44 @@ def _tables(
     grammar = GrammarGraph(dialect, tools, bodies, forbidden_blocks, response=response).build()
     leaves = token_classes(dialect, grammar.text)
     pieces = [piece_of(dialect.fingerprint, *part, leaves) for part in parts.of]
-    builder = _Builder(grammar, leaves, Whole(grammar.dfa, pieces, [p for _, p in parts.of]))
-    found = builder.tables()
+    builder = _Builder(grammar, leaves, PieceGraph(grammar.dfa, pieces, [p for _, p in parts.of]))
+    built = builder.tables()
     new = {
-        p.owner for p in builder.whole.placed if (f"distance {options}", p.nth) not in p.piece.away
+        p.owner for p in builder.graph.placed if (f"distance {options}", p.nth) not in p.piece.away
     }
     if len(new) <= len(tools) // 8:  # else it is quicker to measure all
         for tool in new:
             build(dialect, [tools[tool]], Bodies, forbidden_blocks, response=response)
-    for name, goal in (("distance", found.final), ("to_close", found.outside)):
-        vars(found)[name] = builder.measure(found, f"{name} {options}", goal)
-    return found
+    for name, goal in (("distance", built.final), ("to_close", built.outside)):
+        vars(built)[name] = builder.measure(built, f"{name} {options}", goal)
+    return built
 
 
 def tables_of(grammar: GrammarDfa, leaves: TokenClasses) -> Tables:
     """Returns the tables of a graph."""
-    return _Builder(grammar, leaves, Whole(grammar.dfa, (), ())).tables()
+    return _Builder(grammar, leaves, PieceGraph(grammar.dfa, (), ())).tables()
 
 
 class _Builder:
     """Packs a graph: the states of its own nodes come first, then those of each piece."""
 
-    def __init__(self, grammar: GrammarDfa, leaves: TokenClasses, whole: Whole) -> None:
-        self.grammar, self.leaves, self.whole, self.dfa = grammar, leaves, whole, grammar.dfa
-        self.own = [i for i in range(whole.own) if not whole.left_out(i)]
-        at, first = 1, np.zeros(whole.count, dtype=np.int32)
-        for i in self.own:
+    def __init__(self, grammar: GrammarDfa, leaves: TokenClasses, graph: PieceGraph) -> None:
+        self.grammar, self.leaves, self.graph, self.dfa = grammar, leaves, graph, grammar.dfa
+        self.own_nodes = [i for i in range(graph.own_count) if not graph.left_out(i)]
+        at, first = 1, np.zeros(graph.count, dtype=np.int32)
+        for i in self.own_nodes:
             leaf = self.dfa.nodes[i].leaf
             first[i] = at
             at += 1 if leaf is None else leaf.states
         self.inner = at  # the first state of a piece
         self.offsets: list[int] = []
-        for placed in whole.placed:
+        for placed in graph.placed:
             self.offsets.append(at)
-            own = placed.piece.first
-            first[placed.node : placed.node + len(own)] = np.add(own, at)
+            rows_of_piece = placed.piece.first
+            first[placed.node : placed.node + len(rows_of_piece)] = np.add(rows_of_piece, at)
             at += placed.piece.size
         self.first, self.size = first.tolist(), at
-        self._known: Reads = {}
+        self._reads: Reads = {}
 
     def _state(self, place: tuple[int, int] | None) -> int:
         return DEAD_STATE if place is None else self.first[place[0]] + place[1]
@@ -417,7 +417,7 @@ class _Builder:
         links: list[tuple[int, int, int]] = []
         holes: dict[int, tuple[int, int]] = {}
         trie = leaves.vocabulary.trie
-        for i in self.own:
+        for i in self.own_nodes:
             node, first = self.dfa.nodes[i], self.first[i]
             last = first + (1 if node.leaf is None else node.leaf.states)
             block[first:last], owner[first:last], final[first] = node.block, node.owner, node.final
@@ -429,24 +429,24 @@ class _Builder:
                 exits.append(self._exits(i, name)[None])
                 continue
             for symbol in node.edges:
-                then = self._state(self.whole.edge(i, symbol))
+                then = self._state(self.graph.edge(i, symbol))
                 if symbol[0] == "id":
                     steps.append((first, int(symbol[1]), then))
                 elif symbol[0] == HOLE:
                     holes[first] = int(symbol[1]), then
                     links.append((first, then, FAR))
-            steps += self._read(first, trie, (i, 0))
+            steps += self._steps(first, trie, (i, 0))
         edges, spine = [], []
         after: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for placed, at in zip(self.whole.placed, self.offsets, strict=True):
+        for placed, at in zip(self.graph.placed, self.offsets, strict=True):
             piece, last = placed.piece, at + placed.piece.size
             row[at:last], owner[at:last], block[at:last] = piece.row, placed.owner, CALLING
             base[at:last] = np.where(piece.frame > 0, piece.base + at, 0)
             frame[at:last] = np.where(piece.frame > 0, piece.frame + len(frames), 0)
             out = self._state(placed.then)
             columns = _placed(piece.exits, at, out)
-            for n, column, left in piece.beyond:
-                columns[n - 1, column] = self._state(self.whole.walk(placed.then, left))
+            for n, column, unread in piece.beyond:
+                columns[n - 1, column] = self._state(self.graph.walk(placed.then, unread))
             exits.append(columns)
             frames += [
                 Frame(at + n, 1 + leaves.first_exit[name], leaves.rows[name].away)
@@ -458,7 +458,7 @@ class _Builder:
             for state, below in piece.crossing:
                 if (out, below) not in after:
                     tree = Trie(trie.nodes, below)
-                    after[out, below] = [s[1:] for s in self._read(0, tree, placed.then)]
+                    after[out, below] = [s[1:] for s in self._steps(0, tree, placed.then)]
                 steps += [(state + at, *step) for step in after[out, below]]
         links += [(a, b, 1) for a, b in {(first, then) for first, _, then in steps}]
         edges.append(np.array(steps, dtype=np.int32).reshape(-1, 3))
@@ -466,21 +466,21 @@ class _Builder:
         pairs = np.concatenate([*spine, linked[:, :2]])
         cost = np.ones(len(pairs), dtype=np.int32)
         cost[len(cost) - len(linked) :] = linked[:, 2]
-        listed = self._edges(np.concatenate(edges))
-        classes, table = self._classes(listed.token)
+        step_lists = self._edges(np.concatenate(edges))
+        classes, table = self._classes(step_lists.token)
         start = {state: self.first[node] for state, node in self.grammar.starts.items()}
         return Tables(
-            size, leaves.vocabulary.size, classes, table, np.concatenate(exits), listed,
+            size, leaves.vocabulary.size, classes, table, np.concatenate(exits), step_lists,
             row, base, frame, final, block, owner, start,
             tuple(frames), (pairs[:, 0].copy(), pairs[:, 1].copy(), cost), holes,
             self.grammar.answers,
             shared=leaves.sets,
         )  # fmt: skip
 
-    def _read(self, state: int, tree: Trie, place: tuple[int, int]) -> list[tuple[int, int, int]]:
+    def _steps(self, state: int, tree: Trie, place: tuple[int, int]) -> list[tuple[int, int, int]]:
         """Returns (state, token, state after it) for the tokens of a subtree, from a place."""
-        found = read(self.whole, tree, place, self._state, self._known)
-        return [(state, *step) for step in zip(found.tokens, found.then, strict=True)]
+        reads = tokens_from(self.graph, tree, place, self._state, self._reads)
+        return [(state, *step) for step in zip(reads.tokens, reads.then, strict=True)]
 
     def _edges(self, steps: Ints) -> Edges:
         """Returns the steps of states without a leaf, each (state, token, state after it)."""
@@ -496,20 +496,20 @@ class _Builder:
         Each token that structure reads has a class by itself.
         """
         leaves = self.leaves
-        own = np.flatnonzero(np.bincount(tokens, minlength=leaves.vocabulary.size))
+        used_ids = np.flatnonzero(np.bincount(tokens, minlength=leaves.vocabulary.size))
         classes, columns = leaves.classes.copy(), leaves.columns
-        after = np.full((len(columns) + 1, columns.shape[1] + len(own)), -1, dtype=np.int32)
+        after = np.full((len(columns) + 1, columns.shape[1] + len(used_ids)), -1, dtype=np.int32)
         after[: len(columns), : columns.shape[1]] = columns
-        after[: len(columns), columns.shape[1] :] = columns[:, classes[own]]
-        classes[own] = np.arange(len(own)) + columns.shape[1]
+        after[: len(columns), columns.shape[1] :] = columns[:, classes[used_ids]]
+        classes[used_ids] = np.arange(len(used_ids)) + columns.shape[1]
         return classes, after
 
     def _exits(self, node: int, leaf: str) -> Ints:
         """Returns the states after a leaf's exits; 0 where the node has no edge for an exit."""
         out = np.zeros(1 + len(self.leaves.exits), dtype=np.int32)
         first = 1 + self.leaves.first_exit[leaf]
-        for i, (symbol, rest) in enumerate(self.leaves.rows[leaf].exits):
-            out[first + i] = self._state(self.whole.walk(self.whole.edge(node, symbol), rest))
+        for i, (symbol, tail) in enumerate(self.leaves.rows[leaf].exits):
+            out[first + i] = self._state(self.graph.walk(self.graph.edge(node, symbol), tail))
         return out
 
     def measure(self, tables: Tables, name: str, goal: npt.NDArray[np.bool_]) -> Ints:
@@ -517,21 +517,21 @@ class _Builder:
 
         What was measured in another whole need not hold in this one, so it is checked.
         """
-        keys = [(name, placed.nth) for placed in self.whole.placed]
-        placed = list(zip(self.whole.placed, self.offsets, keys, strict=True))
-        found = None
+        keys = [(name, placed.nth) for placed in self.graph.placed]
+        placed = list(zip(self.graph.placed, self.offsets, keys, strict=True))
+        distances = None
         if placed and all(key in p.piece.away for p, _, key in placed):
             away = np.concatenate([p.piece.away[key] for p, _, key in placed])
             ends = np.repeat(
                 [self._state(p.then) for p, _, _ in placed], [p.piece.size for p, _, _ in placed]
             )
-            found = tables.measure_short(goal, self.inner, away, ends)
-        if found is None:
-            found = tables.measure(goal)
+            distances = tables.measure_short(goal, self.inner, away, ends)
+        if distances is None:
+            distances = tables.measure(goal)
             for p, at, key in placed:
-                own, end = found[at : at + p.piece.size], found[self._state(p.then)]
-                p.piece.away[key] = np.where(own < FAR, own - end, FAR).astype(np.int32)
-        return found
+                inner, end = distances[at : at + p.piece.size], distances[self._state(p.then)]
+                p.piece.away[key] = np.where(inner < FAR, inner - end, FAR).astype(np.int32)
+        return distances
 
 
 def _placed(codes: Ints, at: int, out: int) -> Ints:

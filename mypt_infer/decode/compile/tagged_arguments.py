@@ -44,12 +44,12 @@ _values = Memo[tuple[str, ...], ByteDfa](16, room=8 << 20)
 
 def value_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     """Returns the automaton of texts between tags, which spell none of these, nor of the tags."""
-    found = _values.known.get(forbidden)
-    if found is None:
+    dfa = _values.known.get(forbidden)
+    if dfa is None:
         leaf = text_dfa([END, *forbidden, *TAGS], [END], {}, {}, name="value")
-        found = replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
-        _values.keep(forbidden, found, found.nbytes)
-    return found
+        dfa = replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
+        _values.keep(forbidden, dfa, dfa.nbytes)
+    return dfa
 
 
 def check_names(tool: ToolSpec) -> None:
@@ -75,31 +75,31 @@ def way_of(
     kinds = kinds_in(schema, schema)
     if "enum" in schema or "const" in schema:
         values = schema["enum"] if "enum" in schema else [schema["const"]]
-        said = [(value, value_text(value, literals)) for value in values]
-        spelled = (*forbidden, *TAGS)
+        texts_of_values = [(value, value_text(value, literals)) for value in values]
+        tags = (*forbidden, *TAGS)
         texts = tuple(
             text
-            for value, text in said
-            if value_of(text, kinds) == value and not any(tag in text for tag in spelled)
+            for value, text in texts_of_values
+            if value_of(text, kinds) == value and not any(tag in text for tag in tags)
         )
         if not texts:
             raise SchemaFault(tool, f"{at}/enum", "no value can be said between tags")
         return Way(texts=texts)
     if "string" in kinds:
         least = schema.get("minLength", 0)
-        rest = {key: value for key, value in schema.items() if key != "minLength"}
-        if not _unbound(rest) or least not in (0, 1) or (least and kinds != STRING):
+        others = {key: value for key, value in schema.items() if key != "minLength"}
+        if not _unbound(others) or least not in (0, 1) or (least and kinds != STRING):
             words = ", ".join(repr(w) for w in schema if w not in ("type", "anyOf", "oneOf"))
-            what = f"beside text, {words or 'a bound'} is not supported between tags, but for "
-            raise SchemaFault(tool, at, f'{what}"minLength" of 0 and 1; {WHERE}')
+            problem = f"beside text, {words or 'a bound'} is not supported between tags, but for "
+            raise SchemaFault(tool, at, f'{problem}"minLength" of 0 and 1; {WHERE}')
         return Way(free=True, some=least == 1)
     choices = schema.get("anyOf", schema.get("oneOf"))
     if isinstance(choices, list) and len(schema) == 1:
-        found = [kinds_in(choice, schema) for choice in choices]
-        if len(frozenset().union(*found)) < sum(map(len, found)):
+        kinds_of_choices = [kinds_in(choice, schema) for choice in choices]
+        if len(frozenset().union(*kinds_of_choices)) < sum(map(len, kinds_of_choices)):
             word = next(iter(schema))
-            what = f"two alternatives of {word!r} take values of one type; {WHERE}"
-            raise SchemaFault(tool, f"{at}/{word}", what)
+            problem = f"two alternatives of {word!r} take values of one type; {WHERE}"
+            raise SchemaFault(tool, f"{at}/{word}", problem)
         return Way(schemas=tuple(map(dict, choices)))
     return Way(schemas=(dict(schema),))
 

@@ -59,8 +59,8 @@ _leaf_sets = Memo[str, TokenClasses](16, room=ROOM)
 
 def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
     """Returns the classes of a dialect. `text` is its leaf of texts."""
-    found = _leaf_sets.known.get(dialect.fingerprint)
-    if found is None:
+    entry = _leaf_sets.known.get(dialect.fingerprint)
+    if entry is None:
         words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
         bodies = {t.body for t in dialect.table.terminals.values()}
         leaves = [text, *call_leaves(TAGGED if TAGGED in bodies else "", forbidden_texts(dialect))]
@@ -70,18 +70,18 @@ def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
         rows = {leaf.name: leaf_rows(leaf, words, ids) for leaf in leaves}
         exits: list[Exit] = []
         parts, first_row, first_exit, at = [], {}, {}, 0
-        for name, read in rows.items():
+        for name, row in rows.items():
             first_row[name], first_exit[name] = at, len(exits)
-            parts.append(np.where(read.after < -1, read.after - len(exits), read.after))
-            exits += read.exits
-            at += read.leaf.states
+            parts.append(np.where(row.after < -1, row.after - len(exits), row.after))
+            exits += row.exits
+            at += row.leaf.states
         # Tokens of the same kind in each leaf are one class, and so are kinds that do the same.
         kinds, which = np.unique(
-            np.stack([read.kinds for read in rows.values()]), axis=1, return_inverse=True
+            np.stack([row.kinds for row in rows.values()]), axis=1, return_inverse=True
         )
-        whole = np.concatenate([part[:, k] for part, k in zip(parts, kinds, strict=True)])
-        classes, columns = same_columns(whole)
+        table = np.concatenate([part[:, k] for part, k in zip(parts, kinds, strict=True)])
+        classes, columns = same_columns(table)
         classes = classes[which.ravel()]
-        made = TokenClasses(words, columns, classes, tuple(exits), first_row, rows, first_exit)
-        found = _leaf_sets.keep(dialect.fingerprint, made, made.nbytes)
-    return found
+        built = TokenClasses(words, columns, classes, tuple(exits), first_row, rows, first_exit)
+        entry = _leaf_sets.keep(dialect.fingerprint, built, built.nbytes)
+    return entry

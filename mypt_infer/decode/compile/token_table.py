@@ -76,10 +76,10 @@ def leaf_rows(leaf: ByteDfa, vocabulary: Vocabulary, ids: Iterable[int]) -> Rows
             continue
         # One row for each state that the byte leads to.
         walked = np.array([_walk(leaf, vocabulary, group, int(r), exits) for r in reached])
-        alike, kept = same_columns(walked)
+        alike, distinct = same_columns(walked)
         kinds[group] = count + alike
-        columns.append(kept[which])
-        count += kept.shape[1]
+        columns.append(distinct[which])
+        count += distinct.shape[1]
     for token in ids:
         kinds[token] = count
         count += 1
@@ -121,7 +121,7 @@ def _walk(
     if start < DEAD:
         symbol = leaf.exits[-2 - start]
         rests = [(symbol, vocabulary.tokens[i][1:]) for i in group.tolist()]
-        return np.array([-2 - exits.setdefault(rest, len(exits)) for rest in rests], dtype=np.int32)
+        return np.array([-2 - exits.setdefault(tail, len(exits)) for tail in rests], dtype=np.int32)
     data, begin = vocabulary.data, vocabulary.begin
     current = np.full(len(group), start, dtype=np.int32)
     # Where the next byte of each token is, and where its last one ends.
@@ -137,9 +137,9 @@ def _walk(
         current[running] = then
         at[running] += 1
         for i in running[then < DEAD].tolist():
-            rest = vocabulary.tokens[group[i]][at[i] - begin[group[i]] :]
+            tail = vocabulary.tokens[group[i]][at[i] - begin[group[i]] :]
             symbol = leaf.exits[-2 - int(current[i])]
-            out[i] = -2 - exits.setdefault((symbol, rest), len(exits))
+            out[i] = -2 - exits.setdefault((symbol, tail), len(exits))
         running = running[then >= 0]
 
 
@@ -148,9 +148,9 @@ def _away(after: Ints, exits: int) -> Ints:
     follows: npt.NDArray[np.bool_] = np.zeros((states, states), dtype=bool)
     away = np.full((states, exits), FAR, dtype=np.int32)
     for state, row in enumerate(after):
-        seen = np.unique(row)
-        follows[state, seen[seen >= 0]] = True
-        away[state, -2 - seen[seen < DEAD]] = 1
+        targets = np.unique(row)
+        follows[state, targets[targets >= 0]] = True
+        away[state, -2 - targets[targets < DEAD]] = 1
     while True:
         better = away.copy()
         for state in range(states):

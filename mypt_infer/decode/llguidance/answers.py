@@ -16,8 +16,8 @@ import numpy as np
 from mypt_infer.decode.base.vocab import ROOM
 from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
 from mypt_infer.decode.llguidance.completion import Search
-from mypt_infer.decode.llguidance.grammar import ALL, doubted, named, patterned, words
-from mypt_infer.decode.llguidance.ground import Ground, ground, pending, taken
+from mypt_infer.decode.llguidance.grammar import ALL, doubted, has_named_members, patterned, words
+from mypt_infer.decode.llguidance.ground import Ground, ground, memo, pending
 from mypt_infer.decode.llguidance.minimal_value import (
     Hints,
     Unclear,
@@ -55,8 +55,8 @@ class Answer(NamedTuple):
     hints: Hints
 
 
-def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answer:
-    """Returns a response, prepared; its text begins with none of the ids `taken`.
+def answer(dialect: Dialect, response: Response, avoided: Collection[int]) -> Answer:
+    """Returns a response, prepared; its text begins with none of the ids `avoided`.
 
     Raises ResponseError for a response that llguidance cannot read, or that no text of the dialect
     fits; EngineError if llguidance is not installed.
@@ -66,12 +66,12 @@ def answer(dialect: Dialect, response: Response, taken: Collection[int]) -> Answ
     first, shared = matcher_of(dialect, end, response), text_ground(dialect, end, json=bool(schema))
     spell = partial(_spelled, dialect)
     hints = Hints([schema], spell, lambda value: len(shared.search.tokens(spell(value))))
-    ending = _ending(dialect, shared, first, schema, end, taken, hints)
+    ending = _ending(dialect, shared, first, schema, end, avoided, hints)
     return Answer(
         shared,
         first,
         tuple(ending),
-        schema is None or named(schema),
+        schema is None or has_named_members(schema),
         schema is not None,
         ALL if schema is None else patterned(schema),
         _SPARE if schema is None else most_of_a_part(schema) + _SPARE,
@@ -88,18 +88,18 @@ _grounds = Memo[tuple[str, bool], Ground](16, room=ROOM)
 def text_ground(dialect: Dialect, end: int, *, json: bool) -> Ground:
     """Returns what all answers of a dialect share, made once; `json`: those that are JSON."""
     key = (dialect.fingerprint, json)
-    found = _grounds.known.get(key)
-    if found is None:
+    entry = _grounds.known.get(key)
+    if entry is None:
         shared, companion = ground(dialect), texts(dialect)
         search = Search(companion, shared.search.vocabulary, shared.bitmask, end=end, json=json)
         plain = companion.run(companion.first, [search.id_of[ord("{")]])
         begun = pending(companion, search, np.flatnonzero(companion.tables.frame).tolist(), plain)
-        made = shared._replace(
-            lexemes=companion, search=search, fixes=companion.rests, taken=taken(), pending=begun,
+        built = shared._replace(
+            lexemes=companion, search=search, fixes=companion.rests, accepted=memo(), pending=begun,
             settling={},
         )  # fmt: skip
-        found = _grounds.keep(key, made, made.nbytes)
-    return found
+        entry = _grounds.keep(key, built, built.nbytes)
+    return entry
 
 
 def matcher_of(dialect: Dialect, end: int, response: Response) -> Any:
@@ -107,23 +107,23 @@ def matcher_of(dialect: Dialect, end: int, response: Response) -> Any:
 
     Raises ResponseError if llguidance cannot read it.
     """
-    known = words(dialect, end)
+    tokenizer = words(dialect, end)
     import llguidance
 
-    found = llguidance.LLMatcher(
-        known, llguidance.grammar_from("lark", response.grammar), log_level=0
+    matcher = llguidance.LLMatcher(
+        tokenizer, llguidance.grammar_from("lark", response.grammar), log_level=0
     )
-    if found.is_error():
-        raise ResponseError(f"the {response.kind} of the response: {_reason(found.get_error())}")
-    return found
+    if matcher.is_error():
+        raise ResponseError(f"the {response.kind} of the response: {_reason(matcher.get_error())}")
+    return matcher
 
 
 def _reason(error: str) -> str:
     """Returns what llguidance says is wrong, in one line, without the places in our grammar."""
     lines = [line.strip() for line in error.splitlines()]
-    said = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    messages = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     first = lines[0].split("JSON schema: ")[-1].split("): ", 1)[-1].removesuffix(":")
-    return f"{first.split(' (in regex)')[0]}: {said[0]}" if said else first
+    return f"{first.split(' (in regex)')[0]}: {messages[0]}" if messages else first
 
 
 def _ending(
@@ -132,24 +132,24 @@ def _ending(
     first: Any,
     schema: dict[str, Any] | None,
     end: int,
-    taken: Collection[int],
+    avoided: Collection[int],
     hints: Hints,
 ) -> list[int]:
-    """Returns the shortest text that was found, as tokens; the first is none of `taken`."""
+    """Returns the shortest text that was found, as tokens; the first is none of `avoided`."""
     search, words = shared.search, shared.search.vocabulary.tokens
 
     def fit(tokens: list[int]) -> list[list[int]]:
         if search.vocabulary.nowhere in tokens:
             return []
-        spelled = [tokens, *_other_firsts(search, tokens, words)]
-        return [s for s in spelled if s and s[0] not in taken and shared.proved(first, s, end)]
+        candidates = [tokens, *_other_firsts(search, tokens, words)]
+        return [s for s in candidates if s and s[0] not in avoided and shared.proved(first, s, end)]
 
     fits: list[list[int]] = []
     if schema is not None:
-        shown = {word: value for word, value in schema.items() if word != GUIDANCE}
+        plain = {word: value for word, value in schema.items() if word != GUIDANCE}
         size = lambda value: len(search.tokens(_spelled(dialect, value)))  # noqa: E731
         with suppress(Unclear, UnicodeEncodeError):
-            fits = fit(search.tokens(_spelled(dialect, minimal_value(shown, size))))
+            fits = fit(search.tokens(_spelled(dialect, minimal_value(plain, size))))
     if not fits:
         searched = search.ending(first, shared.lexemes.first, most=_MOST, hints=hints)
         fits = fit(searched.tokens) if searched.tokens else []

@@ -43,7 +43,7 @@ EXPANSIONS = 600
 # The most bytes of an ending.
 _LONGEST = 1 << 13
 # The matchers that a search keeps: those of so many last places, and of each place of so many.
-_KEPT, _EACH = 48, 64
+_MOST_KEPT, _EACH = 48, 64
 # The bytes back to which a search counts how often it wrote a byte.
 _RECENT = 256
 _WORDS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .:,"
@@ -83,10 +83,10 @@ class Bitmask:
 
     def some(self, matcher: Any, ids: Ints) -> npt.NDArray[np.bool_]:
         """Returns whether each of some ids may follow: bool, shape of `ids`."""
-        found: npt.NDArray[np.bool_] = (
+        flags: npt.NDArray[np.bool_] = (
             self._filled(matcher)[0, ids >> 5] >> (ids & 31) & 1
         ).astype(bool)
-        return found
+        return flags
 
 
 class Ending(NamedTuple):
@@ -160,36 +160,36 @@ class Search:
         value is over, what it has after one is tried.
         """
         tails = [[self.id_of[b] for b in tail] for tail in rests(known)] if self.json else []
-        read = partial(self._read, begun=begun, hints=hints, tails=tails)
-        first = read(matcher.deep_copy(), state, b"", 0)
-        looked, cut = 1, False
+        read_place = partial(self._read, begun=begun, hints=hints, tails=tails)
+        first = read_place(matcher.deep_copy(), state, b"", 0)
+        visits, is_cut = 1, False
         if isinstance(first, bytes):
-            return Ending(self.tokens(first), looked, False)
+            return Ending(self.tokens(first), visits, False)
         stack = [first] if first is not None else []
-        while stack and looked < most:
+        while stack and visits < most:
             place = stack[-1]
             token, after, byte = next(place.ways, (-1, 0, 0))
             if token < 0:
                 stack.pop()
                 continue
             if len(place.text) >= _LONGEST:
-                cut = True
+                is_cut = True
                 stack.pop()
                 continue
-            looked += 1
+            visits += 1
             step()
             here = self._matcher(stack).deep_copy()
             if not here.consume_token(token):
                 continue
-            then = read(here, after, place.text + bytes([byte]), place.possible)
+            then = read_place(here, after, place.text + bytes([byte]), place.possible)
             if isinstance(then, bytes):
-                return Ending(self.tokens(then), looked, False)
+                return Ending(self.tokens(then), visits, False)
             if then is not None:
                 stack.append(then)
-                old = len(stack) - 1 - _KEPT
+                old = len(stack) - 1 - _MOST_KEPT
                 if old > 0 and old % _EACH:
                     stack[old].matcher = None
-        return Ending(None, looked, not stack and not cut)
+        return Ending(None, visits, not stack and not is_cut)
 
     def _matcher(self, stack: list[_Place]) -> Any:
         """Returns the matcher of the last place, made again from the nearest that is kept."""
@@ -198,8 +198,8 @@ class Search:
             at -= 1
         for before, place in zip(stack[at:], stack[at + 1 :], strict=False):
             place.matcher = before.matcher.deep_copy()
-            more = place.text[len(before.text) :]
-            place.matcher.consume_tokens([self.id_of[b] for b in more])
+            tail = place.text[len(before.text) :]
+            place.matcher.consume_tokens([self.id_of[b] for b in tail])
         return stack[-1].matcher
 
     def _read(
@@ -219,8 +219,8 @@ class Search:
         """
         while True:
             forced = b"" if here.is_accepting() else here.compute_ff_bytes()
-            if tails and (whole := self._over(here, at, text or begun[-1:], forced, tails)):
-                return text + whole
+            if tails and (ending := self._over(here, at, text or begun[-1:], forced, tails)):
+                return text + ending
             if forced:
                 tokens = [self.id_of[b] for b in forced]
                 at, text = self.lexemes.run(at, tokens), text + forced
@@ -228,23 +228,23 @@ class Search:
                     return None
             if here.is_accepting() and self.lexemes.may_end(at):
                 return text
-            more = self._value(here, at, begun[-_RECENT:] + text[-_RECENT:], hints)
-            if not more:
+            forced_text = self._value(here, at, begun[-_RECENT:] + text[-_RECENT:], hints)
+            if not forced_text:
                 inside = self.json and self.inside_string(at, begun + text)
                 order, ways = self._order(at, inside=inside)
-                found = [ways[i] for i in np.flatnonzero(self.bitmask.some(here, order)).tolist()]
-                possible = sum(1 << byte for _, _, byte in found)
-                open_end = inside and not possible & _CLOSING_QUOTE and len(found) > 1
-                more = self._hint(here, at, hints) if open_end else b""
-                if not more:
+                options = [ways[i] for i in np.flatnonzero(self.bitmask.some(here, order)).tolist()]
+                possible = sum(1 << byte for _, _, byte in options)
+                open_end = inside and not possible & _CLOSING_QUOTE and len(options) > 1
+                forced_text = self._hint(here, at, hints) if open_end else b""
+                if not forced_text:
                     break
-            tokens = [self.id_of[b] for b in more]
+            tokens = [self.id_of[b] for b in forced_text]
             here.consume_tokens(tokens)
-            at, text, before = self.lexemes.run(at, tokens), text + more, 0
+            at, text, before = self.lexemes.run(at, tokens), text + forced_text, 0
         recent = text[-_RECENT:]
         new = possible & ~before if before else possible
         if not self.json:
-            found.sort(
+            options.sort(
                 key=lambda way: (
                     not self._closes(here, way),
                     not new >> way[2] & 1,
@@ -252,12 +252,12 @@ class Search:
                 )
             )
         elif open_end:
-            found.sort(key=lambda way: (not new >> way[2] & 1, recent.count(way[2])))
+            options.sort(key=lambda way: (not new >> way[2] & 1, recent.count(way[2])))
             if not before:
-                found.sort(key=lambda way: not self._closes(here, way))
+                options.sort(key=lambda way: not self._closes(here, way))
         elif not inside and not possible & _CLOSING:
-            found.sort(key=lambda way: recent.count(way[2]) if 0x30 <= way[2] <= 0x39 else 0)
-        return _Place(here, text, iter(found), possible) if found else None
+            options.sort(key=lambda way: recent.count(way[2]) if 0x30 <= way[2] <= 0x39 else 0)
+        return _Place(here, text, iter(options), possible) if options else None
 
     def _hint(self, here: Any, at: int, hints: Hints | None) -> bytes:
         """Returns the shortest end of a hint after which a quote may follow; b"" if none is so."""
@@ -278,13 +278,13 @@ class Search:
         keyed = _KEYED.search(text) if self.json else None
         values = hints.values(json.loads(keyed[1])) if keyed and hints is not None else ()
         for value in sorted(values, key=len):
-            rest = (b" " + value).removeprefix(keyed[2]) if keyed else b""
-            tokens = [self.id_of[b] for b in rest]
+            missing = (b" " + value).removeprefix(keyed[2]) if keyed else b""
+            tokens = [self.id_of[b] for b in missing]
             if (
                 here.validate_tokens(tokens) == len(tokens)
                 and self.lexemes.run(at, tokens) != DEAD_STATE
             ):
-                return rest
+                return missing
         return b""
 
     def _over(
@@ -320,14 +320,14 @@ class Search:
         """Returns (ids, ways) of the tokens of one byte that the companion takes.
 
         They are in the order in which the search tries them."""
-        found = self._orders.get((at, inside))
-        if found is None:
+        entry = self._orders.get((at, inside))
+        if entry is None:
             order = self.inside if inside else self.outside
             follows = {int(i): self.lexemes.next(at, int(i)) for i in order}
             order = order[[follows[int(i)] != DEAD_STATE for i in order]]
             ways = [(int(i), follows[int(i)], self.vocabulary.tokens[int(i)][0]) for i in order]
-            found = self._orders[at, inside] = order, ways
-        return found
+            entry = self._orders[at, inside] = order, ways
+        return entry
 
     def tokens(self, text: bytes) -> list[int]:
         """Returns a text in as few tokens as possible."""
@@ -340,15 +340,15 @@ def rests(ending: bytes) -> list[bytes]:
     >>> rests(b'"b": [1, 2], "c": ","}}')
     [b', "b": [1, 2], "c": ","}}', b', "c": ","}}', b'}}', b'}']
     """
-    found, depth = [b", " + ending] if ending.startswith(b'"') else [], 0
+    endings, depth = [b", " + ending] if ending.startswith(b'"') else [], 0
     for match in _STRUCTURE.finditer(ending):
         opens, closes = match[0] in b"{[", match[0] in b"}]"
         if not depth and not opens and len(match[0]) == 1:
-            found.append(ending[match.start() :])
+            endings.append(ending[match.start() :])
         depth = max(depth + opens - closes, 0)
-        if len(found) == _TAILS:
+        if len(endings) == _TAILS:
             break
-    return found
+    return endings
 
 
 def fixes(lexemes: Lexemes, search: Search) -> dict[int, list[int]]:
@@ -361,10 +361,10 @@ def fixes(lexemes: Lexemes, search: Search) -> dict[int, list[int]]:
         s for s in lexemes.strings if lexemes.next(s, quote) not in (*lexemes.strings, DEAD_STATE)
     }
     out: dict[int, list[int]] = {s: [] for s in closes}
-    while more := [s for s in lexemes.strings if s not in out]:
+    while unfinished := [s for s in lexemes.strings if s not in out]:
         steps = {
             s: (t, then)
-            for s in more
+            for s in unfinished
             for t in search.inside.tolist()
             if (then := lexemes.next(s, t)) in out
         }

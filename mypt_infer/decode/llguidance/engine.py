@@ -23,10 +23,10 @@ taken, and is not offered again.
 
 How far the end is after an id is known once the id is proved. Until then `offered` assumes that it
 adds no more than the largest part of the schema takes (`Rule.part`). Where fewer tokens are left
-than that, the decoder asks for `near`: endings are searched within a bound of work, and an id that
-the bound left out is assumed to come no nearer to the end, until it is taken. The first token of
-the state's own ending always is among the ids. So budgets hold, and none that is not reached
-refuses an id.
+than that, the decoder asks for `offered_ids`: endings are searched within a bound of work, and
+an id that the bound left out is assumed to come no nearer to the end, until it is taken. The first
+token of the state's own ending always is among the ids. So budgets hold, and none that is not
+reached refuses an id.
 
 In dialect mypt, a tool `f` has one required argument, `"a": {"type": "integer", "multipleOf": 3}`.
 The tables have 1,389 states, so state 1389 is the start of the body: 13 tokens to a legal ending,
@@ -194,9 +194,9 @@ class Guided:
         """
         with self.calls.lock:
             place = self._at(state)
-            known = self.places.known.get((place.hole, state, token))
-            if known is not None:
-                return known
+            number = self.places.known.get((place.hole, state, token))
+            if number is not None:
+                return number
             offered = self.offered(state)
             if not offered.has(token):
                 return DEAD_STATE
@@ -209,9 +209,9 @@ class Guided:
                 return self.tables.holes[place.hole][1]
             ground = self._prover_of(place.hole).ground
             companion = ground.lexemes.next(place.companion, token)
-            read = place.read + len(ground.search.vocabulary.tokens[token])
+            length = place.read + len(ground.search.vocabulary.tokens[token])
             return self._number(
-                _BodyState(place.hole, state, token, companion, tuple(ending), read)
+                _BodyState(place.hole, state, token, companion, tuple(ending), length)
             )
 
     def minimum(self, state: int) -> int:
@@ -229,52 +229,52 @@ class Guided:
     def offered(self, state: int) -> Offered:
         """Returns what may follow a state, as far as llguidance and the companion say."""
         with self.calls.lock:
-            found = self._offered.known.get(state)
-            if found is None:
-                found = self._offer(state)
-                self._offered.keep(state, found, found.bits.nbytes)
-            return found
+            offered = self._offered.known.get(state)
+            if offered is None:
+                offered = self._offer(state)
+                self._offered.keep(state, offered, offered.bits.nbytes)
+            return offered
 
-    def must(self, state: int) -> tuple[bytes, bytes]:
+    def forced_bytes(self, state: int) -> tuple[bytes, bytes]:
         """Returns the bytes that must follow as text, and those that may follow these, if few.
 
         llguidance says so, and the companion takes them.
         """
         with self.calls.lock:
             place, here = self._at(state), self._matcher(state).deep_copy()
-            found: bytes = b"" if here.is_accepting() else here.compute_ff_bytes()
+            forced: bytes = b"" if here.is_accepting() else here.compute_ff_bytes()
             search, lexemes = (ground := self._prover_of(place.hole).ground).search, ground.lexemes
-            tokens = [search.id_of[byte] for byte in found]
+            tokens = [search.id_of[byte] for byte in forced]
             after = lexemes.run(place.companion, tokens)
-            if not found or after == DEAD_STATE or not here.consume_tokens(tokens):
+            if not forced or after == DEAD_STATE or not here.consume_tokens(tokens):
                 return b"", b""
             single = search.inside
             ids = single[search.bitmask.some(here, single) & lexemes.allowed(after)[0][single]]
             few = not here.is_accepting() and len(ids) <= _PROBES
-            return found, b"".join(search.vocabulary.tokens[i] for i in ids) if few else b""
+            return forced, b"".join(search.vocabulary.tokens[i] for i in ids) if few else b""
 
     def proved(self, state: int) -> ProvenIds:
         """Returns what may follow a state with a proven ending, within a bound of work."""
         with self.calls.lock:
-            found = self._options.known.get(state)
-            if found is None:
+            proven = self._options.known.get(state)
+            if proven is None:
                 place = self._place(state)
-                found = self._proofs(state, place, self._agreed(state, place))
-                self._options.keep(state, found, found.size)
-                if len(found.none):
-                    offered = self.offered(state).without(found.none.tolist())
+                proven = self._proofs(state, place, self._agreed(state, place))
+                self._options.keep(state, proven, proven.size)
+                if len(proven.none):
+                    offered = self.offered(state).without(proven.none.tolist())
                     self._offered.keep(state, offered, offered.bits.nbytes)
-            return found
+            return proven
 
-    def near(self, state: int) -> tuple[Ints, Ints]:
+    def offered_ids(self, state: int) -> tuple[Ints, Ints]:
         """Returns the ids that are offered, and the tokens from after each to the end of the body.
 
         Ids that the work bound of `proved` left out are assumed to come no nearer to the end.
         """
         with self.calls.lock:
             proved = self.proved(state)
-            found = replace(self.offered(state), assumed=self.minimum(state))
-            ids, least = found.ids, found.least
+            offered = replace(self.offered(state), assumed=self.minimum(state))
+            ids, least = offered.ids, offered.least
             both = np.isin(proved.ids, ids)
             least[np.searchsorted(ids, proved.ids[both])] = proved.least[both]
             return ids, least
@@ -309,26 +309,26 @@ class Guided:
         It is that of the state before, which loses it: a copy takes longer with each byte read. A
         state that is asked again, because several come from it, gets one that stays.
         """
-        known = self._matchers.known.get(state)
+        entry = self._matchers.known.get(state)
         at, tokens = state, list[int]()
-        while known is None and (place := self._at(at)).before >= 0:
+        while entry is None and (place := self._at(at)).before >= 0:
             tokens.append(place.token)
             at = place.before
-            known = self._matchers.known.get(at)
-        if known is not None and not tokens:
-            return known[0]
+            entry = self._matchers.known.get(at)
+        if entry is not None and not tokens:
+            return entry[0]
         place, again = self._at(state), len(tokens) > 1
-        if known is None:
-            found = self.first[self.tables.holes[place.hole][0]].deep_copy()
-        elif known[1] or again or place.read // _APART > self._at(at).read // _APART:
-            found = known[0].deep_copy()
+        if entry is None:
+            matcher = self.first[self.tables.holes[place.hole][0]].deep_copy()
+        elif entry[1] or again or place.read // _APART > self._at(at).read // _APART:
+            matcher = entry[0].deep_copy()
         else:
-            found = known[0]
+            matcher = entry[0]
             self._matchers.forget(at)
-        if tokens and not found.consume_tokens(tokens[::-1]):
-            raise RuntimeError(f"llguidance stopped: {found.get_error()}")
-        self._matchers.keep(state, (found, again), _BYTE * place.read)
-        return found
+        if tokens and not matcher.consume_tokens(tokens[::-1]):
+            raise RuntimeError(f"llguidance stopped: {matcher.get_error()}")
+        self._matchers.keep(state, (matcher, again), _BYTE * place.read)
+        return matcher
 
     def _rule(self, hole: int, text: bytes) -> Rule:
         """Returns what is known of the tool that is called after the beginning of a body."""
@@ -341,8 +341,8 @@ class Guided:
             text = call
         if tool >= 0:
             return rules[tool]
-        found = next((r for r in rules if text.startswith(r.begins)), None)
-        return found or self._any
+        rule = next((r for r in rules if text.startswith(r.begins)), None)
+        return rule or self._any
 
     @cached_property
     def _any(self) -> Rule:
@@ -365,8 +365,8 @@ class Guided:
 
     def _read(self, state: int) -> tuple[bytes, Reading]:
         """Returns the text of a body so far, and what was read of it, if it is JSON."""
-        found = self._texts.known.get(state)
-        if found is None:
+        entry = self._texts.known.get(state)
+        if entry is None:
             place, answer = self._at(state), self.calls.answer
             before = self._texts.known.get(place.before)
             if before is not None:
@@ -376,8 +376,8 @@ class Guided:
             reading = before[1] if before is not None else Reading()
             if self.tables.holes[place.hole][0] != RESPONSE or (answer and answer.json):
                 reading = reading.on(text)
-            found = self._texts.keep(state, (text, reading), len(text) + 1000)
-        return found
+            entry = self._texts.keep(state, (text, reading), len(text) + 1000)
+        return entry
 
     def _place(self, state: int) -> Place:
         place, answer = self._at(state), self.calls.answer
@@ -425,18 +425,18 @@ class Guided:
     def _refuse(self, state: int, tokens: list[int]) -> None:
         refused = self._refused.setdefault(state, set())
         refused.update(tokens)
-        found = self._offered.known.get(state)
-        if found is None:
+        offered = self._offered.known.get(state)
+        if offered is None:
             return
-        if len(refused) >= _REFUSALS and not found.sure:
-            made = self._whole(self.proved(state))
+        if len(refused) >= _REFUSALS and not offered.sure:
+            remaining = self._offered_from(self.proved(state))
         else:
-            made = found.without(tokens)
-        self._offered.keep(state, made, made.bits.nbytes)
+            remaining = offered.without(tokens)
+        self._offered.keep(state, remaining, remaining.bits.nbytes)
 
     def _agreed(self, state: int, place: Place) -> npt.NDArray[np.uint8]:
         """Returns a bit for each id, lowest first, 1 where both readers take it."""
-        own, here = place.ending[0], self._at(state)
+        first_id, here = place.ending[0], self._at(state)
         if place.matcher.is_error():  # llguidance gave up: only the known ending is left
             bits = np.zeros(-(-self.tables.vocabulary // 32) * 4, dtype=np.uint8)
         else:
@@ -444,10 +444,10 @@ class Guided:
             bits = bits & self.ground.bitmask.packed(place.matcher)
             bits = cleared(bits, self._refused.get(state, ()))
             if here.before < 0:
-                bits = cleared(bits, self.calls.taken.tolist())
+                bits = cleared(bits, self.calls.avoided.tolist())
         if place.at.key and not place.closed:
             bits = cleared(bits, self._ends_a_known_key(state))
-        bits[own >> 3] |= 1 << (own & 7)
+        bits[first_id >> 3] |= 1 << (first_id & 7)
         return bits
 
     def _ends_a_known_key(self, state: int) -> Iterator[int]:
@@ -479,52 +479,54 @@ class Guided:
     def _offer(self, state: int) -> Offered:
         place = self._place(state)
         bits = self._agreed(state, place)
-        least, own = len(place.ending), place.ending[0]
-        sure = None if place.is_bound else True
-        found = Offered(bits, self.tables.vocabulary, least + place.spare, {own: least - 1}, sure)
-        few = (place.is_bound or place.is_doubted) and found.count <= _FEW
+        least, first_id = len(place.ending), place.ending[0]
+        certain = None if place.is_bound else True
+        offered = Offered(
+            bits, self.tables.vocabulary, least + place.spare, {first_id: least - 1}, certain
+        )
+        few = (place.is_bound or place.is_doubted) and offered.count <= _FEW
         if few and place.is_doubted:
-            return self._tried(state, place, found, bits)
+            return self._tried(state, place, offered, bits)
         prover = self._prover_of(self._at(state).hole)
         _, unfinished, begun = prover.ground.takes(place.companion)
-        asked = np.concatenate([unfinished, begun]) if few else unfinished
-        asked = asked[(bits[asked >> 3] >> (asked & 7) & 1) > 0]
-        doubt = [i for i in asked.tolist() if i != own and not prover.goes_on(place, i)]
-        return self._tried(state, place, found, marked(bits, doubt)) if doubt else found
+        candidates = np.concatenate([unfinished, begun]) if few else unfinished
+        candidates = candidates[(bits[candidates >> 3] >> (candidates & 7) & 1) > 0]
+        doubt = [i for i in candidates.tolist() if i != first_id and not prover.goes_on(place, i)]
+        return self._tried(state, place, offered, marked(bits, doubt)) if doubt else offered
 
-    def sure(self, state: int) -> bool:
+    def is_certain(self, state: int) -> bool:
         """Returns whether `next` takes all that is offered. Where few ids are, proves them."""
         with self.calls.lock:
-            found = self.offered(state)
-            if found.sure is None:
-                if found.count <= _FEW:
-                    found = self._tried(state, self._place(state), found, found.bits)
-                found = replace(found, sure=bool(found.sure))
-                self._offered.keep(state, found, found.bits.nbytes)
-            return bool(found.sure)
+            offered = self.offered(state)
+            if offered.sure is None:
+                if offered.count <= _FEW:
+                    offered = self._tried(state, self._place(state), offered, offered.bits)
+                offered = replace(offered, sure=bool(offered.sure))
+                self._offered.keep(state, offered, offered.bits.nbytes)
+            return bool(offered.sure)
 
     def _tried(
-        self, state: int, place: Place, found: Offered, doubt: npt.NDArray[np.uint8]
+        self, state: int, place: Place, offered: Offered, doubt: npt.NDArray[np.uint8]
     ) -> Offered:
         """Returns what is offered without those of some ids, as bits, that have no ending."""
-        whole, own = doubt is found.bits, place.ending[0]
-        if not whole:
-            doubt[own >> 3] |= 1 << (own & 7)
+        is_complete, first_id = doubt is offered.bits, place.ending[0]
+        if not is_complete:
+            doubt[first_id >> 3] |= 1 << (first_id & 7)
         proved = self._proofs(state, place, doubt, soon=True)
-        if whole and not proved.cut:
+        if is_complete and not proved.cut:
             self._options.keep(state, proved, proved.size)
-        sure = found.sure
+        certain = offered.sure
         if proved.cut:
-            sure = False
-        elif whole:
-            sure = True
-        found = found.without(proved.none.tolist())
-        found.known.update(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
-        return replace(found, sure=sure)
+            certain = False
+        elif is_complete:
+            certain = True
+        offered = offered.without(proved.none.tolist())
+        offered.known.update(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
+        return replace(offered, sure=certain)
 
-    def _whole(self, proved: ProvenIds) -> Offered:
-        known = dict(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
+    def _offered_from(self, proved: ProvenIds) -> Offered:
+        lengths = dict(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
         flags = np.zeros(-(-self.tables.vocabulary // 32) * 32, bool)
         flags[proved.ids] = True
         packed = np.packbits(flags, bitorder="little")
-        return Offered(packed, self.tables.vocabulary, 0, known, True)
+        return Offered(packed, self.tables.vocabulary, 0, lengths, True)

@@ -64,7 +64,7 @@ def patterned(schema: Any, harmless: Callable[[str], bool] | None = None) -> fro
     "" is among them if that may be so for any member. With `harmless`, patterns of which it is true
     do not count, nor do formats, unless several bind one value.
     """
-    found: set[str] = set()
+    keys: set[str] = set()
 
     def harms(part: dict[str, Any]) -> bool:
         bound = [part[word] for word in _BOUND if word in part]
@@ -88,7 +88,7 @@ def patterned(schema: Any, harmless: Callable[[str], bool] | None = None) -> fro
                 or (joined and patterned(part["allOf"]))
                 or not str(reference).startswith(("#/$defs/", "#/definitions/"))
             ):
-                found.add(key)
+                keys.add(key)
             for word, value in part.items():
                 if word in _MAPS and isinstance(value, dict):
                     for name, one in value.items():
@@ -97,7 +97,7 @@ def patterned(schema: Any, harmless: Callable[[str], bool] | None = None) -> fro
                     walk(value, "" if word == "additionalProperties" else key)
 
     walk(schema, "")
-    return frozenset(found)
+    return frozenset(keys)
 
 
 def doubted(schema: Any, avoided: str, forbidden: Iterable[str]) -> frozenset[str]:
@@ -110,15 +110,15 @@ def doubted(schema: Any, avoided: str, forbidden: Iterable[str]) -> frozenset[st
     >>> sorted(doubted(tags, "<", ["<a>"])), sorted(doubted({"enum": ["<a>"]}, "<", ["<a>"]))
     (['a'], [''])
     """
-    spelled = json.dumps(_literals(schema), ensure_ascii=False)
-    found = patterned(schema, lambda pattern: avoids(pattern, avoided))
-    return found | {""} if any(text in spelled for text in forbidden) else found
+    literals = json.dumps(_literals(schema), ensure_ascii=False)
+    keys = patterned(schema, lambda pattern: avoids(pattern, avoided))
+    return keys | {""} if any(text in literals for text in forbidden) else keys
 
 
 def _literals(part: Any) -> list[Any]:
     """Returns the keys and values of a schema that texts have as they are."""
     if isinstance(part, list):
-        return [found for one in part for found in _literals(one)]
+        return [literal for one in part for literal in _literals(one)]
     if not isinstance(part, dict):
         return []
     out: list[Any] = []
@@ -132,13 +132,13 @@ def _literals(part: Any) -> list[Any]:
     return out
 
 
-def named(schema: Any) -> bool:
+def has_named_members(schema: Any) -> bool:
     """Returns whether all members of all objects are named, and nothing nests without end.
 
     Then llguidance itself lets no key occur twice.
     """
     if isinstance(schema, list):
-        return all(map(named, schema))
+        return all(map(has_named_members, schema))
     if schema is True or not isinstance(schema, dict):
         return schema is not True
     if "const" in schema or "enum" in schema:
@@ -153,7 +153,7 @@ def named(schema: Any) -> bool:
     if "array" in kinds and "items" not in schema and "prefixItems" not in schema:
         return False
     parts = [v for w in _MAPS for v in dict(schema.get(w, {})).values()]
-    return all(map(named, [*parts, *(schema[w] for w in _WITHIN if w in schema)]))
+    return all(map(has_named_members, [*parts, *(schema[w] for w in _WITHIN if w in schema)]))
 
 
 _DATA = ("const", "enum", "default", "examples")
@@ -207,10 +207,10 @@ def _renamed(part: Any) -> Any:
     out: dict[str, Any] = {}
     for word, value in part.items():
         if word == "$ref" and isinstance(value, str) and value.startswith(_ARGUMENT):
-            key, *rest = value.removeprefix(_ARGUMENT).split("/")
+            key, *steps = value.removeprefix(_ARGUMENT).split("/")
             renamed = written_key(unquote(key))
             same = renamed == unquote(key)
-            out[word] = value if same else _ARGUMENT + "/".join([renamed, *rest])
+            out[word] = value if same else _ARGUMENT + "/".join([renamed, *steps])
         elif word in _MAPS and isinstance(value, dict):
             out[word] = {name: _renamed(one) for name, one in value.items()}
         else:
@@ -220,15 +220,15 @@ def _renamed(part: Any) -> Any:
 
 def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> str:
     """Returns a grammar of the calls of some tools, in llguidance's dialect of Lark."""
-    ways, rules, named = [], [], []
+    ways, rules, alternatives = [], [], []
     for i, tool in enumerate(tools):
         before, after = ("", "") if kind == "call" else around(kind, tool.name, literals)
         if kind in IDS_LAST:
             after = f'{after[: -len("}" + CLOSED)]}, "{ID}": '
-            named.append(f'{_row(before[1:], i, after)} id "}}"')
+            alternatives.append(f'{_row(before[1:], i, after)} id "}}"')
         elif kind in LISTS:
             before, after = before[1:], after[: -len(CLOSED)]
-            named.append(_row(", " + before[1:], i, after))
+            alternatives.append(_row(", " + before[1:], i, after))
         ways.append(_row(before, i, after))
         rules.append(
             f"arguments_{i}: %json "
@@ -237,11 +237,11 @@ def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> 
     start = " | ".join(ways)
     if kind in IDS_LAST:
         start = '"[" named (", " named)* "]"'
-        rules.append(f"named: {' | '.join(named)}")
+        rules.append(f"named: {' | '.join(alternatives)}")
     elif kind in LISTS:  # no lexeme may be the beginning of another
         start = f'"[" ({start} | named (", " named)*) "]"'
         key = json.dumps(f'{{"{ID}": ')
-        rules.append(f"named: {key} id ({' | '.join(named)})")
+        rules.append(f"named: {key} id ({' | '.join(alternatives)})")
     if kind in IDS_LAST:
         rules.append(f'id: /"{IDENT.pattern}"/')
     elif kind in LISTS:
@@ -250,8 +250,8 @@ def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> 
 
 
 def _row(before: str, tool: int, after: str) -> str:
-    spelled = [json.dumps(text, ensure_ascii=False) if text else "" for text in (before, after)]
-    return f"{spelled[0]} arguments_{tool} {spelled[1]}".strip()
+    quoted = [json.dumps(text, ensure_ascii=False) if text else "" for text in (before, after)]
+    return f"{quoted[0]} arguments_{tool} {quoted[1]}".strip()
 
 
 class _Words:
@@ -302,12 +302,12 @@ def words(dialect: Dialect, end: int) -> Any:
             "the engine \"llguidance\" is not installed: pip install 'mypt-tags[llguidance]'"
         ) from None
     key = (dialect.fingerprint, end)
-    found = _words.known.get(key)
-    if found is None:
-        listed = _Words(dialect, end)
-        made = LLTokenizer(TokenizerWrapper(listed), slices=LLTokenizer.json_slices())
-        found = _words.keep(key, made, _WORD * len(listed.tokens))
-    return found
+    entry = _words.known.get(key)
+    if entry is None:
+        wrapper = _Words(dialect, end)
+        built = LLTokenizer(TokenizerWrapper(wrapper), slices=LLTokenizer.json_slices())
+        entry = _words.keep(key, built, _WORD * len(wrapper.tokens))
+    return entry
 
 
 def matcher(dialect: Dialect, end: int, kind: str, tools: Sequence[ToolSpec]) -> Any:
@@ -315,21 +315,21 @@ def matcher(dialect: Dialect, end: int, kind: str, tools: Sequence[ToolSpec]) ->
 
     Raises SchemaFault, naming the tool and llguidance's reason.
     """
-    known = words(dialect, end)
+    tokenizer = words(dialect, end)
     import llguidance
 
-    found = llguidance.LLMatcher(
-        known,
+    guide = llguidance.LLMatcher(
+        tokenizer,
         llguidance.grammar_from("lark", grammar(kind, tools, dialect.table.literals)),
         log_level=0,
     )
-    if found.is_error():
+    if guide.is_error():
         for tool in tools if len(tools) > 1 else ():
             matcher(dialect, end, kind, [tool])
-        reason = found.get_error().split("JSON schema: ")[-1].splitlines()[0]
+        reason = guide.get_error().split("JSON schema: ")[-1].splitlines()[0]
         raise SchemaFault(
             tools[0].name if len(tools) == 1 else "?",
             "",
             f"llguidance cannot read its schema either: {reason}",
         )
-    return found
+    return guide

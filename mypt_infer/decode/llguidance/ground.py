@@ -22,10 +22,10 @@ from mypt_spec import Dialect
 from mypt_spec.memo import Memo
 
 # The bytes of what is kept of all that a companion takes.
-_TAKEN = 8 << 20
+_ROOM = 8 << 20
 
 
-class Taken(NamedTuple):
+class AcceptedIds(NamedTuple):
     """What a companion takes in a state.
 
     `bits`: uint8, a bit for each id, lowest first, whole words of 32. Of these ids, `unfinished`
@@ -55,7 +55,7 @@ class Ground(NamedTuple):
     `characters`: int32, the number of characters in each ordinary token, 0 if it holds a backslash.
     `opens`: bool, whether the token holds a quote or an opening bracket. `ordinary`: bool, shape
     (vocabulary,), whether the id is text. `fixes`: see `completion`. `pending`: what the companion
-    may yet refuse. By its state: `taken`, see `takes`; `settling`, see `Prover.goes_on`.
+    may yet refuse. By its state: `accepted`, see `takes`; `settling`, see `Prover.goes_on`.
     """
 
     lexemes: Companion
@@ -65,7 +65,7 @@ class Ground(NamedTuple):
     opens: npt.NDArray[np.bool_]
     ordinary: npt.NDArray[np.bool_]
     fixes: dict[int, list[int]]
-    taken: Memo[int, Taken]
+    accepted: Memo[int, AcceptedIds]
     pending: Pending
     settling: dict[int, list[list[int]]]
 
@@ -73,12 +73,12 @@ class Ground(NamedTuple):
     def nbytes(self) -> int:
         """Returns the bytes that it takes at most, about, without the companion."""
         arrays = self.characters.nbytes + self.opens.nbytes + self.ordinary.nbytes
-        return _TAKEN + arrays + self.pending.states.nbytes
+        return _ROOM + arrays + self.pending.states.nbytes
 
-    def takes(self, state: int) -> Taken:
+    def takes(self, state: int) -> AcceptedIds:
         """Returns what the companion takes in a state."""
-        found = self.taken.known.get(state)
-        if found is None:
+        accepted = self.accepted.known.get(state)
+        if accepted is None:
             flags, then, _ = self.lexemes.allowed(state)
             flags = flags & self.ordinary
             packed = np.packbits(flags, bitorder="little")
@@ -88,9 +88,9 @@ class Ground(NamedTuple):
                 np.flatnonzero(flags & which[then]).astype(np.int32)
                 for which in (self.lexemes.unfinished, self.pending.states)
             )
-            found = Taken(bits, unfinished, begun)
-            self.taken.keep(state, found, sum(part.nbytes for part in found))
-        return found
+            accepted = AcceptedIds(bits, unfinished, begun)
+            self.accepted.keep(state, accepted, sum(part.nbytes for part in accepted))
+        return accepted
 
     def proved(self, first: Any, body: list[int], end: int) -> bool:
         """Returns whether tokens are a whole body that `end` follows; `first` is its matcher."""
@@ -107,45 +107,45 @@ def pending(companion: Companion, search: Search, inside: Iterable[int], plain: 
     """
     states = list(inside)
     follow = np.zeros((companion.tables.size, 256), dtype=np.int32)
-    known = sorted(search.vocabulary.of_byte)
-    single = np.array([search.id_of[byte] for byte in known])
+    codes = sorted(search.vocabulary.of_byte)
+    single = np.array([search.id_of[byte] for byte in codes])
     for state in states:
-        follow[state, known] = companion.allowed(state)[1][single]
+        follow[state, codes] = companion.allowed(state)[1][single]
     ascii_ = np.array([b for b in range(0x20, 0x80) if b not in b'"\\'])
-    own = ascii_[follow[plain, ascii_] == plain]  # after these nothing has begun, either
-    as_plain = (follow[:, own] == plain).all(axis=1)
+    plain_codes = ascii_[follow[plain, ascii_] == plain]  # after these nothing has begun, either
+    as_plain = (follow[:, plain_codes] == plain).all(axis=1)
     avoided = ascii_[~as_plain[follow[plain, ascii_]]]
     first = np.array(
         [
             b
             for b in (*range(0x20, 0x80), *range(0xC2, 0xF5))
-            if b in known and b not in {*avoided, 0x5C}
+            if b in codes and b not in {*avoided, 0x5C}
         ]
     )
     good = np.zeros(len(follow), bool)
     good[states] = True
     # A character that is cut in half can only be completed, by bytes that do not begin one.
     later = follow[:, 0x80:0xC0]
-    cut = (later != DEAD_STATE).any(axis=1)
+    leads_on = (later != DEAD_STATE).any(axis=1)
     while True:
         fine = good[follow]
         fine[:, 0x22] = good[follow[:, 0x22]] | ~np.isin(follow[:, 0x22], [*states, DEAD_STATE])
-        kept = good & np.where(
-            cut,
+        still_good = good & np.where(
+            leads_on,
             (fine[:, 0x80:0xC0] | (later == DEAD_STATE)).all(axis=1),
             fine[:, first].all(axis=1),
         )
-        if (kept == good).all():
+        if (still_good == good).all():
             break
-        good = kept
+        good = still_good
     out = np.zeros(len(follow), bool)
     out[states] = ~good[states]
     return Pending(avoided.astype(np.uint8).tobytes().decode(), out)
 
 
-def taken() -> Memo[int, Taken]:
+def memo() -> Memo[int, AcceptedIds]:
     """Returns a memo of what a companion takes, by its state."""
-    return Memo(1024, room=_TAKEN)
+    return Memo(1024, room=_ROOM)
 
 
 _grounds = Memo[str, Ground](16, room=ROOM)
@@ -156,8 +156,8 @@ def ground(dialect: Dialect) -> Ground:
 
     Raises EngineError if llguidance is not installed.
     """
-    found = _grounds.known.get(dialect.fingerprint)
-    if found is None:
+    entry = _grounds.known.get(dialect.fingerprint)
+    if entry is None:
         words_of(dialect, call_ends(dialect)[1])  # says how to install what it lacks
         text = GrammarGraph(dialect, ()).text
         words, companion = token_classes(dialect, text).vocabulary, lexemes(dialect, text)
@@ -170,8 +170,8 @@ def ground(dialect: Dialect) -> Ground:
         ordinary[: len(words.tokens)] = [bool(token) for token in words.tokens]
         strings = companion.strings
         begun = pending(companion, search, strings, strings[0])
-        made = Ground(
-            companion, bitmask, search, characters, opens, ordinary, closing, taken(), begun, {}
+        built = Ground(
+            companion, bitmask, search, characters, opens, ordinary, closing, memo(), begun, {}
         )
-        found = _grounds.keep(dialect.fingerprint, made, made.nbytes)
-    return found
+        entry = _grounds.keep(dialect.fingerprint, built, built.nbytes)
+    return entry

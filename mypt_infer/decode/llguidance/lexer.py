@@ -95,8 +95,8 @@ _lexemes = Memo[str, Lexemes](16, room=ROOM)
 
 def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
     """Returns the companion of a dialect, compiled once. `text` is the leaf of texts."""
-    known = _lexemes.known.get(dialect.fingerprint)
-    if known is None:
+    entry = _lexemes.known.get(dialect.fingerprint)
+    if entry is None:
         string, number = string_dfa(tuple(forbidden_texts(dialect))), number_dfa(fraction=True)
         between = Node(final=True)
         inside = Node({("byte", QUOTE): (between, 0)}, leaf=string)
@@ -114,11 +114,11 @@ def lexemes(dialect: Dialect, text: ByteDfa) -> Lexemes:
         )
         at = tables.start[1]
         words = token_classes(dialect, text).vocabulary.tokens
-        known = Lexemes(
+        entry = Lexemes(
             tables,
             tables.start[0],
             range(at, at + string.states),
             tuple(words.index(bytes([b])) for b in b",}]"),
         )
-        _lexemes.keep(dialect.fingerprint, known, tables.nbytes)
-    return known
+        _lexemes.keep(dialect.fingerprint, entry, tables.nbytes)
+    return entry

@@ -57,12 +57,12 @@ def minimal_value(schema: Mapping[str, Any], size: Callable[[Any], int]) -> Any:
 
 class _Reader:
     def __init__(self, root: Mapping[str, Any], size: Callable[[Any], int]) -> None:
-        self.root, self.size, self.left = root, size, _MOST
+        self.root, self.size, self.remaining = root, size, _MOST
 
     def value(self, schema: Any, depth: int) -> Any:
-        self.left -= 1
+        self.remaining -= 1
         step()
-        if depth > MAX_DEPTH or self.left < 0 or not isinstance(schema, Mapping):
+        if depth > MAX_DEPTH or self.remaining < 0 or not isinstance(schema, Mapping):
             raise Unclear("no schema, or too much of it")
         if "const" in schema:
             return schema["const"]
@@ -70,14 +70,14 @@ class _Reader:
             return self._shortest(schema["enum"])
         for word in ("anyOf", "oneOf"):
             if word in schema:
-                rest = {w: v for w, v in schema.items() if w != word}
-                ways = [self._both(rest, part) for part in schema[word]]
+                others = {w: v for w, v in schema.items() if w != word}
+                ways = [self._both(others, part) for part in schema[word]]
                 return self._any([partial(self.value, way, depth + 1) for way in ways])
         if "allOf" in schema:
-            whole = {w: v for w, v in schema.items() if w != "allOf"}
+            merged = {w: v for w, v in schema.items() if w != "allOf"}
             for part in schema["allOf"]:
-                whole = self._both(whole, part)
-            return self.value(whole, depth + 1)
+                merged = self._both(merged, part)
+            return self.value(merged, depth + 1)
         if "$ref" in schema and not set(schema) - ANNOTATIONS - {"$ref"}:
             _, kind, name = schema["$ref"].split("/")
             return self.value(self.root[kind][name], depth + 1)
@@ -101,13 +101,13 @@ class _Reader:
 
     def _any(self, ways: list[partial[Any]]) -> Any:
         """Returns the shortest of some values; at least one of them must be clear."""
-        found = []
+        values = []
         for way in ways:
             try:
-                found.append(way())
+                values.append(way())
             except Unclear:
                 continue
-        return self._shortest(found)
+        return self._shortest(values)
 
     def _shortest(self, values: list[Any]) -> Any:
         if not values:
@@ -183,26 +183,26 @@ class Hints:
     @cached_property
     def texts(self) -> tuple[bytes, ...]:
         """Returns a text for each pattern that shows one, and for each format."""
-        found: dict[bytes, None] = {}
-        for word, known in list(dict.fromkeys(_conditions(self._schemas)))[:_PATTERNS]:
+        texts: dict[bytes, None] = {}
+        for word, condition in list(dict.fromkeys(_conditions(self._schemas)))[:_PATTERNS]:
             with suppress(Unreadable):
-                text = pattern_text(known) if word == "pattern" else _FORMATS.get(known, "")
+                text = pattern_text(condition) if word == "pattern" else _FORMATS.get(condition, "")
                 if _PLAIN.fullmatch(text):
-                    found[text.encode()] = None
-        return tuple(found)
+                    texts[text.encode()] = None
+        return tuple(texts)
 
     def values(self, key: str) -> tuple[bytes, ...]:
         """Returns a short value for each schema that members of that name have."""
-        known = self._values.get(key)
-        if known is None:
-            found: dict[bytes, None] = {}
+        entry = self._values.get(key)
+        if entry is None:
+            spellings: dict[bytes, None] = {}
             for root in self._schemas:
                 for part in list(_members(root, key))[:_PATTERNS]:
                     reader = _Reader(root, self._size)
                     with suppress(ValueError, TypeError, AttributeError, LookupError):
-                        found[self._spell(reader.value(part, 0))] = None
-            known = self._values[key] = tuple(found)
-        return known
+                        spellings[self._spell(reader.value(part, 0))] = None
+            entry = self._values[key] = tuple(spellings)
+        return entry
 
 
 def _members(part: Any, key: str) -> Iterator[Any]:
@@ -262,32 +262,32 @@ def most_of_a_part(schema: Any) -> int:
 
     def least(part: Any, depth: int) -> int:
         nonlocal most
-        found = 2 if not isinstance(part, Mapping) or depth > MAX_DEPTH else shortest(part, depth)
-        most = max(most, found)
-        return found
+        length = 2 if not isinstance(part, Mapping) or depth > MAX_DEPTH else shortest(part, depth)
+        most = max(most, length)
+        return length
 
     def shortest(part: Mapping[str, Any], depth: int) -> int:
-        known = [part["const"]] if "const" in part else part.get("enum")
-        if known:
-            return min(len(str(v)) for v in known) + 2
+        values = [part["const"]] if "const" in part else part.get("enum")
+        if values:
+            return min(len(str(v)) for v in values) + 2
         ways = [least(p, depth + 1) for w in ("anyOf", "oneOf", "allOf") for p in part.get(w, ())]
         for word in ("$defs", "definitions", "patternProperties"):
             for one in part.get(word, {}).values():
                 least(one, depth + 1)
-        own = 2 + min(int(part.get("minLength", 0)), 1 << 16)
+        length_of_part = 2 + min(int(part.get("minLength", 0)), 1 << 16)
         if "pattern" in part or "format" in part:
-            own += _PATTERNED
+            length_of_part += _PATTERNED
         if "multipleOf" in part or "minimum" in part or "maximum" in part:
-            own += 8
+            length_of_part += 8
         for word in ("items", "additionalProperties"):
             item = least(part[word], depth + 1) if word in part else 2
             if word == "items":
-                own += min(int(part.get("minItems", 0)), 1 << 16) * (item + 2)
+                length_of_part += min(int(part.get("minItems", 0)), 1 << 16) * (item + 2)
         required = set(part.get("required", ()))
         for key, one in part.get("properties", {}).items():
             value = least(one, depth + 1)
-            own += (len(key) + 6 + value) if key in required else 0
-        return own + (max(ways) if ways else 0)
+            length_of_part += (len(key) + 6 + value) if key in required else 0
+        return length_of_part + (max(ways) if ways else 0)
 
     if isinstance(schema, Mapping):
         shortest(schema, 0)  # what has begun is no part of itself

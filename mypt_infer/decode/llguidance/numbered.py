@@ -5,8 +5,8 @@ are dropped, so what they stand for cannot be freed with them. A server that run
 more places than memory holds.
 
 Theory of operation. When the room is used up, the older half of the places is forgotten, but for
-those that are in use (`hold`) and those that younger ones come from (`before`): whoever goes on
-from a state finds all of its past. A
+those that are in use (`hold_used`) and those that younger ones come from (`before`): whoever goes
+on from a state finds all of its past. A
 forgotten number is not used again before all others of a long cycle were; whoever asks for it gets
 an error, not the answer for another place.
 
@@ -51,52 +51,52 @@ class Numbered(Generic[_K, _P]):
         self.known: dict[_K, int] = {}
         self._places: dict[int, tuple[_P, _K, int]] = {}
         self._next, self._limit = 0, self.room
-        self._told: list[WeakMethod[Callable[[set[int]], None]]] = []
+        self._listeners: list[WeakMethod[Callable[[set[int]], None]]] = []
         self._holders: list[WeakMethod[Callable[[], Iterable[int]]]] = []
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __getitem__(self, number: int) -> _P:
-        found = self._places.get(number)
-        if found is None:
+        entry = self._places.get(number)
+        if entry is None:
             raise ForgottenState(
                 f"state {number} of the machine was forgotten: {self.room >> 20} MB of states were "
                 "reached since; start again from the prompt, or hold states "
                 "that wait"
             )
-        return found[0]
+        return entry[0]
 
-    def on_forgetting(self, told: Callable[[set[int]], None]) -> None:
+    def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
         """Calls a method with the numbers whenever some are forgotten, as long as it lives."""
-        self._told.append(WeakMethod(told))
+        self._listeners.append(WeakMethod(listener))
 
-    def hold(self, used: Callable[[], Iterable[int]]) -> None:
+    def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
         """Keeps the numbers that a method returns when places are forgotten, as long as it lives.
 
         Numbers that are not known have no effect.
         """
         self._holders.append(WeakMethod(used))
 
-    def held(self) -> set[int]:
+    def used_numbers(self) -> set[int]:
         """Returns the numbers that are in use."""
         methods = [method() for method in self._holders]
         return {n for used in methods if used is not None for n in used() if n in self._places}
 
     def number(self, key: _K, place: _P, size: int) -> int:
         """Returns the number of a place; `size` are its bytes, about."""
-        known = self.known.get(key)
-        if known is not None:
-            return known
+        number_of_key = self.known.get(key)
+        if number_of_key is not None:
+            return number_of_key
         if self.size + size > self._limit:
             self._forget(place)
-        while (made := self.first + self._next % _CYCLE) in self._places:
+        while (new := self.first + self._next % _CYCLE) in self._places:
             self._next += 1
         self._next += 1
-        self._places[made] = place, key, size
-        self.known[key] = made
+        self._places[new] = place, key, size
+        self.known[key] = new
         self.size += size
-        return made
+        return new
 
     def forget(self, numbers: set[int]) -> None:
         """Forgets places, and tells those who asked to be told."""
@@ -104,10 +104,10 @@ class Numbered(Generic[_K, _P]):
             _, key, size = self._places.pop(number)
             del self.known[key]
             self.size -= size
-        for told in [method() for method in self._told]:
-            if told is not None:
-                told(numbers)
-        self._told = [method for method in self._told if method() is not None]
+        for listener in [method() for method in self._listeners]:
+            if listener is not None:
+                listener(numbers)
+        self._listeners = [method for method in self._listeners if method() is not None]
 
     def drop(self, which: Callable[[_P], bool]) -> None:
         """Forgets the places of which `which` is true."""
@@ -115,18 +115,18 @@ class Numbered(Generic[_K, _P]):
 
     def _forget(self, coming: _P) -> None:
         """Forgets the older half, but for what is in use, and what places that stay come from."""
-        kept = self.held()
+        in_use = self.used_numbers()
         if self._before is not None:
-            kept.add(self._before(coming))
+            in_use.add(self._before(coming))
         room = 0
         for number in reversed(self._places):
             place, _, size = self._places[number]
-            if room + size > self.room // 2 and number not in kept:
+            if room + size > self.room // 2 and number not in in_use:
                 continue
             room += size
-            kept.add(number)
+            in_use.add(number)
             if self._before is not None and (before := self._before(place)) >= 0:
-                kept.add(before)
-        self.forget(set(self._places) - kept)
+                in_use.add(before)
+        self.forget(set(self._places) - in_use)
         # What is kept may fill the room: then the next time comes when it has grown by half.
         self._limit = max(self.room, self.size + self.room // 2)

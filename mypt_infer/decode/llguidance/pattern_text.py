@@ -58,21 +58,21 @@ class _Reader:
         self.pattern, self.at, self.avoided = pattern, 0, avoided
 
     def whole(self) -> str:
-        found = self.either()
+        text = self.either()
         if self.at < len(self.pattern):
             raise Unreadable(f"{self.pattern!r} at {self.at}")
-        return found
+        return text
 
     def _next(self) -> str:
         return self.pattern[self.at : self.at + 1]
 
     def either(self) -> str:
         """Returns the shortest of alternatives."""
-        found = [self.sequence()]
+        ways = [self.sequence()]
         while self._next() == "|":
             self.at += 1
-            found.append(self.sequence())
-        return min(found, key=len)
+            ways.append(self.sequence())
+        return min(ways, key=len)
 
     def sequence(self) -> str:
         out = ""
@@ -100,28 +100,28 @@ class _Reader:
     def atom(self) -> str:
         char = self._next()
         if char == "(":
-            opened = _GROUP.match(self.pattern, self.at)
-            if opened is None:
+            group = _GROUP.match(self.pattern, self.at)
+            if group is None:
                 raise Unreadable("a group with a condition")
-            self.at = opened.end()
-            found = self.either()
+            self.at = group.end()
+            text = self.either()
             if self._next() != ")":
                 raise Unreadable("an open group")
             self.at += 1
-            return found
+            return text
         if char == "[":
-            whole = _CLASS.match(self.pattern, self.at)
+            match = _CLASS.match(self.pattern, self.at)
         elif char == "\\":
-            whole = _ESCAPE.match(self.pattern, self.at)
+            match = _ESCAPE.match(self.pattern, self.at)
         else:
             self.at += 1
             if char in self.avoided:
                 raise Unreadable(f"{char} is avoided")
             return "" if char in "^$" else _CHARACTERS[0] if char == "." else char
-        if whole is None:
+        if match is None:
             raise Unreadable(f"{self.pattern!r} at {self.at}")
-        self.at = whole.end()
-        return "" if whole[0][1:] in _NOTHING else _first(whole[0], self.avoided)
+        self.at = match.end()
+        return "" if match[0][1:] in _NOTHING else _first(match[0], self.avoided)
 
 
 def _first(one: str, avoided: str) -> str:
@@ -130,7 +130,7 @@ def _first(one: str, avoided: str) -> str:
         matches = re.compile(one).fullmatch
     except re.error as error:
         raise Unreadable(str(error)) from None
-    found = next((c for c in _CHARACTERS if c not in avoided and matches(c)), None)
-    if found is None and (not avoided or any(map(matches, avoided))):
+    character = next((c for c in _CHARACTERS if c not in avoided and matches(c)), None)
+    if character is None and (not avoided or any(map(matches, avoided))):
         raise Unreadable(f"{one} matches no plain character")
-    return found or "0"
+    return character or "0"

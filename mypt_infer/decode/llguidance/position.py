@@ -48,24 +48,24 @@ class Reading(NamedTuple):
         """Returns what was read of a longer text, whose first `upto` bytes are the same."""
         upto, stack, member, waits = self.upto, list(self.stack), self.member, self.waits
         for match in _LEXEME.finditer(text, self.upto):
-            found = match[0]
-            if found[0] == _QUOTE and not match[1]:
+            piece = match[0]
+            if piece[0] == _QUOTE and not match[1]:
                 break
             upto = match.end()
-            if found in b"{[":
-                stack.append((found, member, ()))
-                waits = found == b"{"
-            elif found in b"}]":
+            if piece in b"{[":
+                stack.append((piece, member, ()))
+                waits = piece == b"{"
+            elif piece in b"}]":
                 member = stack.pop()[1] if stack else ""
-            elif found == b",":
+            elif piece == b",":
                 waits = bool(stack) and stack[-1][0] == b"{"
-            elif found == b":":
+            elif piece == b":":
                 waits = False
             elif waits:
-                member = json.loads(found)
+                member = json.loads(piece)
                 if stack:
                     bracket, outer, keys = stack[-1]
-                    stack[-1] = bracket, outer, (*keys, found[1:-1])
+                    stack[-1] = bracket, outer, (*keys, piece[1:-1])
         return Reading(upto, tuple(stack), member, waits)
 
     def position(self, text: bytes) -> Position:
@@ -97,7 +97,7 @@ def last_call(text: bytes) -> bytes | None:
         depth += (match[0] in b"{[") - (match[0] in b"}]")
         if match[0] == b"{" and depth == 2:
             begin = match.end()
-    named = _NAMED.match(text, begin)
-    if named:
-        return text[named.end() :]
+    named_call = _NAMED.match(text, begin)
+    if named_call:
+        return text[named_call.end() :]
     return None if not begin or text[begin:].startswith(b'"%b"' % ID.encode()) else text[begin:]

@@ -147,13 +147,13 @@ class Offered:
     @property
     def most(self) -> int:
         """Returns the largest of `least`."""
-        known = max(self.known.values(), default=0)
-        return known if len(self.known) >= self.count else max(known, self.assumed)
+        most_known = max(self.known.values(), default=0)
+        return most_known if len(self.known) >= self.count else max(most_known, self.assumed)
 
     def without(self, tokens: Iterable[int]) -> Offered:
         """Returns all but some ids."""
-        known = {i: least for i, least in self.known.items() if i not in set(tokens)}
-        return replace(self, bits=cleared(self.bits, tokens), known=known)
+        lengths = {i: least for i, least in self.known.items() if i not in set(tokens)}
+        return replace(self, bits=cleared(self.bits, tokens), known=lengths)
 
     @property
     def least(self) -> Ints:
@@ -206,8 +206,8 @@ class Prover:
             return Proof(list(place.ending[1:]), False)
         doubtful = not place.closed and bool(place.at.key or self.ground.opens[token])
         tried = self._endings(place)
-        found, none, _ = self._prove(place, tried, token, after, doubtful=doubtful)
-        return Proof(tried.list[found] if found >= 0 else None, none)
+        index, none, _ = self._prove(place, tried, token, after, doubtful=doubtful)
+        return Proof(tried.list[index] if index >= 0 else None, none)
 
     def goes_on(self, place: Place, token: int) -> bool:
         """Returns whether what a token begins, a number or a character, can be ended at once.
@@ -244,35 +244,35 @@ class Prover:
         keys = then << 8 | np.minimum(ground.characters[ids], 255)
         first, members = groups(alike, keys)
         tried = self._endings(place)
-        which, hints, looked = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
+        which, hints, visits = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
         none = np.zeros(len(first), bool)
         doubts = np.full(len(first), not place.closed) & (place.at.key | ground.opens[ids[first]])
         rows = zip(ids[first].tolist(), then[first].tolist(), keys[first].tolist(), strict=True)
         for i, (token, after, hint) in enumerate(rows):
-            if tried.count > tries or (soon and looked >= more_at_most):
+            if tried.count > tries or (soon and visits >= more_at_most):
                 break
-            which[i], none[i], more = self._prove(
+            which[i], none[i], visited = self._prove(
                 place,
                 tried,
                 token,
                 after,
                 doubtful=bool(doubts[i]),
                 guess=hints.get(hint, 0),
-                most=more_at_most - looked,
+                most=more_at_most - visits,
             )
-            looked += more
+            visits += visited
             hints[hint] = max(int(which[i]), 0)
         ending_of = which[members]
         # Whatever else was tried, the place's own ending is proven.
         ending_of[np.searchsorted(ids, place.ending[0])] = 0
-        kept = ending_of >= 0
+        has_ending = ending_of >= 0
         lengths = np.array([len(e) for e in tried.list], dtype=np.int32)
         return ProvenIds(
-            ids[kept].astype(np.int32),
-            lengths[ending_of[kept]],
-            ending_of[kept],
+            ids[has_ending].astype(np.int32),
+            lengths[ending_of[has_ending]],
+            ending_of[has_ending],
             tried.list,
-            ids[none[members] & ~kept].astype(np.int32),
+            ids[none[members] & ~has_ending].astype(np.int32),
             bool(((which < 0) & ~none).any()),
         )
 
@@ -289,7 +289,7 @@ class Prover:
         if not lexemes.unfinished[state]:
             ends = [[]]
         tails: list[tuple[list[int], int]] = [([], state)]
-        found: list[list[int]] = []
+        tails_settled: list[list[int]] = []
         for _ in range(_SETTLED):
             tails = [
                 ([*tail, i], then)
@@ -297,15 +297,15 @@ class Prover:
                 for i in ground.search.inside.tolist()
                 if (then := lexemes.next(at, i)) != DEAD_STATE
             ]
-            found = [tail for tail, then in tails if not unsettled[then]]
-            if found:
+            tails_settled = [tail for tail, then in tails if not unsettled[then]]
+            if tails_settled:
                 break
             tails = tails[:_ONWARD]
-        return [[*tail, *end] for tail in found[:_ONWARD] for end in ends]
+        return [[*tail, *end] for tail in tails_settled[:_ONWARD] for end in ends]
 
     def _endings(self, place: Place) -> _Endings:
-        own = list(place.ending)
-        return _Endings(self.ground, place.matcher, self.end, [own[1:], own, []])
+        body = list(place.ending)
+        return _Endings(self.ground, place.matcher, self.end, [body[1:], body, []])
 
     def _prove(
         self,
@@ -320,7 +320,7 @@ class Prover:
     ) -> tuple[int, bool, int]:
         """Returns (ending, none, looked): the number of an ending of `tried` that fits, or -1.
 
-        `none`: there is none at all. `looked`: how many places a search looked at. `doubtful`: the
+        `none`: there is none at all. `visits`: how many places a search looked at. `doubtful`: the
         token may end a key that occurs twice, or nest too deep.
         """
 
@@ -330,35 +330,35 @@ class Prover:
         for e in (guess, *range(len(tried.list))):
             if tried.fits(e, token, after) and good(tried.list[e]):
                 return e, False, 0
-        known = tried.rest(token)
+        candidates = tried.rest(token)
         if after in self.ground.fixes:
-            known += [[*self.ground.fixes[after], *e] for e in tried.list]
+            candidates += [[*self.ground.fixes[after], *e] for e in tried.list]
         if self.tails and _shallow(place.listed, self.ground.search.vocabulary.tokens[token]):
-            known += self.tails
-        found = tried.first(known, token, after, good)
-        beyond = place.matcher.deep_copy() if found < 0 and most > 0 else None
+            candidates += self.tails
+        index = tried.first(candidates, token, after, good)
+        beyond = place.matcher.deep_copy() if index < 0 and most > 0 else None
         if beyond is None or not beyond.consume_token(token):
-            return found, False, 0
-        looked, begun = 0, place.text + self.ground.search.vocabulary.tokens[token]
+            return index, False, 0
+        visits, begun = 0, place.text + self.ground.search.vocabulary.tokens[token]
         # What the known ending has may be a key once more, so the search may have to do without.
-        for rest in (tried.known(place), b""):
+        for tail in (tried.known(place), b""):
             ending = self.ground.search.ending(
                 beyond,
                 after,
-                most=min(most - looked, EXPANSIONS),
+                most=min(most - visits, EXPANSIONS),
                 begun=begun,
                 hints=place.hints,
-                known=rest,
+                known=tail,
             )
-            looked += ending.looked
+            visits += ending.looked
             if ending.tokens is None:
-                return -1, ending.none, looked
+                return -1, ending.none, visits
             # The same key once more may be what makes it unsound.
             spare = [[i, *ending.tokens] for i in self.spare] if place.at.key else []
-            found = tried.first([ending.tokens, *spare], token, after, good)
-            if found >= 0 or looked >= most:
+            index = tried.first([ending.tokens, *spare], token, after, good)
+            if index >= 0 or visits >= most:
                 break
-        return found, False, looked
+        return index, False, visits
 
     def _sound(self, text: bytes, tokens: list[int]) -> bool:
         """Returns whether the whole body is strict JSON: no key twice, nothing nested too deep."""
@@ -385,7 +385,7 @@ class _Endings:
 
     def known(self, place: Place) -> bytes:
         """Returns the text of the place's own ending, from where no string is open."""
-        text = self._own
+        text = self._bytes
         if place.at.key:
             return place.text[place.text.rfind(b'"') :] + text
         inside = self._search.inside_string(place.companion, place.text)
@@ -393,7 +393,7 @@ class _Endings:
         return text[opened.end() :] if opened else text
 
     @cached_property
-    def _own(self) -> bytes:
+    def _bytes(self) -> bytes:
         return b"".join(self._search.vocabulary.tokens[t] for t in self.list[1])
 
     def rest(self, token: int) -> list[list[int]]:
@@ -403,14 +403,14 @@ class _Endings:
         such as a UUID, needs as much less after it.
         """
         words = self._search.vocabulary.tokens
-        count, size, own = len(words[token]), 0, 0
-        if self._own.startswith(words[token]):
-            return [self._search.tokens(self._own[count:])]
-        if count >= len(self._own) or _QUOTE in self._own[:count]:
+        count, size, reach = len(words[token]), 0, 0
+        if self._bytes.startswith(words[token]):
+            return [self._search.tokens(self._bytes[count:])]
+        if count >= len(self._bytes) or _QUOTE in self._bytes[:count]:
             return []
         while size < count:  # the tokens of the ending that these bytes reach into
-            size, own = size + len(words[self.list[1][own]]), own + 1
-        return [[*self._search.tokens(self._own[count:size]), *self.list[1][own:]]]
+            size, reach = size + len(words[self.list[1][reach]]), reach + 1
+        return [[*self._search.tokens(self._bytes[count:size]), *self.list[1][reach:]]]
 
     def fits(self, ending: int, token: int, after: int) -> bool:
         """Returns whether a token and then an ending, by its number, complete the body.
@@ -429,10 +429,10 @@ class _Endings:
         return bool(self._here.validate_tokens([token, *tail]) == len(tail) + 1)
 
     def first(
-        self, more: Iterable[list[int]], token: int, after: int, good: Callable[[list[int]], bool]
+        self, ways: Iterable[list[int]], token: int, after: int, good: Callable[[list[int]], bool]
     ) -> int:
         """Keeps the first of other endings that fits, and returns its number; -1 if none does."""
-        for ending in more:
+        for ending in ways:
             tail = [*ending, self._end]
             self.count += 1
             if (

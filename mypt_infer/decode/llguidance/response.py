@@ -53,8 +53,8 @@ class Response:
     grammar: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        given = [n for n in ("regex", "schema", "lark") if getattr(self, n) is not None]
-        if len(given) != 1:
+        fields = [n for n in ("regex", "schema", "lark") if getattr(self, n) is not None]
+        if len(fields) != 1:
             raise ResponseError("a response is a regex, a schema or a lark grammar: name one")
         if self.schema is not None:
             grammar = f"{_HEAD}start: %json {json.dumps(self.plain, ensure_ascii=False)}"
@@ -66,8 +66,8 @@ class Response:
                     SchemaWarning,
                     stacklevel=3,
                 )
-        elif not isinstance(text := getattr(self, given[0]), str):
-            raise ResponseError(f"{given[0]} is a text, got {type(text).__name__}")
+        elif not isinstance(text := getattr(self, fields[0]), str):
+            raise ResponseError(f"{fields[0]} is a text, got {type(text).__name__}")
         else:
             grammar = f"{_HEAD}start: /{_literal(text)}/" if self.lark is None else _HEAD + text
         object.__setattr__(self, "grammar", grammar)
@@ -80,11 +80,11 @@ class Response:
     @property
     def plain(self) -> dict[str, Any]:
         """Returns the schema as llguidance reads it."""
-        found, _ = plain_schema("response", self.schema)
-        found = {} if found is True else found
-        if not isinstance(found, dict):
+        schema, _ = plain_schema("response", self.schema)
+        schema = {} if schema is True else schema
+        if not isinstance(schema, dict):
             raise ResponseError("no text fits the schema false")
-        return {**found, GUIDANCE: SPACING}
+        return {**schema, GUIDANCE: SPACING}
 
 
 def _literal(regex: str) -> str:

@@ -70,11 +70,11 @@ _texts = Memo[str, Texts](16, room=ROOM)
 
 def texts(dialect: Dialect) -> Texts:
     """Returns the companion of the answers of a dialect, compiled once."""
-    found = _texts.known.get(dialect.fingerprint)
-    if found is None:
-        made = _compiled(dialect)
-        found = _texts.keep(dialect.fingerprint, made, made.tables.nbytes)
-    return found
+    entry = _texts.known.get(dialect.fingerprint)
+    if entry is None:
+        built = _compiled(dialect)
+        entry = _texts.keep(dialect.fingerprint, built, built.tables.nbytes)
+    return entry
 
 
 def _compiled(dialect: Dialect) -> Texts:
@@ -88,8 +88,8 @@ def _compiled(dialect: Dialect) -> Texts:
         symbol: str | int = head.token if head.token >= 0 else head.text
         edges["led" if head.lead else "id" if head.token >= 0 else "tag", symbol] = over
         edges["first led" if head.lead else "first", symbol] = over
-        spelled = [byte[b] for b in (head.lead + head.text).encode()]
-        ways.append([*spelled, head.token] if head.token >= 0 else spelled)
+        symbols = [byte[b] for b in (head.lead + head.text).encode()]
+        ways.append([*symbols, head.token] if head.token >= 0 else symbols)
     inside = Node(edges, leaf=graph.text)
     dfa = determinize([inside])
     tables = tables_of(GrammarDfa(dfa, {0: 0}, graph.text), leaves)
@@ -97,13 +97,13 @@ def _compiled(dialect: Dialect) -> Texts:
     states = range(first, first + graph.text.states)
     ends = np.zeros(tables.size, bool)
 
-    def closed(state: int, way: list[int]) -> bool:
+    def is_closed(state: int, way: list[int]) -> bool:
         for token in way:
             state = tables.next(state, token)
         return state not in (*states, DEAD_STATE)
 
     for state in states:
-        ends[state] = all(closed(state, way) for way in ways)
+        ends[state] = all(is_closed(state, way) for way in ways)
     return Texts(tables, first, ends, _rests(tables, ends, states, sorted(byte.values())))
 
 
@@ -121,5 +121,5 @@ def _rests(
             if (then := tables.next(s, t)) in out
         }
         if not steps:
-            return {s: rest for s, rest in out.items() if rest}
+            return {s: ending for s, ending in out.items() if ending}
         out |= steps

@@ -25,8 +25,8 @@ from mypt_infer.decode.llguidance.grammar import (
     ANY,
     HoleBodies,
     doubted,
+    has_named_members,
     matcher,
-    named,
     patterned,
     schema_of,
 )
@@ -68,7 +68,7 @@ class Calls:
 
     `tables` have a hole for each body. By hole: `first` is the matcher there, `endings` is one body
     as tokens. `rules` is by tool. `answer` is the response, if there is one: its hole is RESPONSE,
-    and no answer begins with an id of `taken`. `hints` is for calls of any tool. Whoever uses a
+    and no answer begins with an id of `avoided`. `hints` is for calls of any tool. Whoever uses a
     matcher holds `lock`.
     """
 
@@ -78,7 +78,7 @@ class Calls:
     rules: tuple[Rule, ...]
     hints: Hints | None = None
     answer: Answer | None = None
-    taken: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    avoided: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
@@ -103,23 +103,23 @@ def calls_of(
     tables hold the calls. Keeps the calls that were asked for last. Raises SchemaFault for a tool
     that cannot be called, ResponseError for a response that cannot be used.
     """
-    named = [(t.name, t.schema) for t in tools]
+    key_of_tools = [(t.name, t.schema) for t in tools]
     key = (
         dialect.fingerprint,
-        repr((named, sorted(forbidden_blocks), response and response.grammar, tables)),
+        repr((key_of_tools, sorted(forbidden_blocks), response and response.grammar, tables)),
     )
-    found = _calls.known.get(key)
-    if found is None:
+    calls = _calls.known.get(key)
+    if calls is None:
         opening = _Opening(dialect)
         if tables:
             base = build(dialect, tools, Bodies, forbidden_blocks, response=True)
-            found = Calls(base, {}, {}, ())
+            calls = Calls(base, {}, {}, ())
         else:
-            found = opening.calls(tools, forbidden_blocks, response=response is not None)
+            calls = opening.calls(tools, forbidden_blocks, response=response is not None)
         if response is not None:
-            found = answered(dialect, found, response)
-        _calls.keep(key, found, bytes_of(found, tools, response))
-    return found
+            calls = answered(dialect, calls, response)
+        _calls.keep(key, calls, bytes_of(calls, tools, response))
+    return calls
 
 
 def bytes_of(calls: Calls, tools: Sequence[ToolSpec], response: Response | None) -> int:
@@ -141,15 +141,17 @@ def answered(dialect: Dialect, calls: Calls, response: Response) -> Calls:
     holes = [state for state, (hole, _) in base.holes.items() if hole == RESPONSE]
     if not holes:
         raise ResponseError(f"no answer can be written in {dialect.name} with these options")
-    taken = np.unique(
+    avoided = np.unique(
         np.concatenate([base.edges.token[slice(*base.edges.first[s : s + 2])] for s in holes])
     )
-    found = answer(dialect, response, frozenset(taken.tolist()))
-    endings = {**calls.endings, RESPONSE: found.ending}
-    first = {**calls.first, RESPONSE: found.first}
+    ready = answer(dialect, response, frozenset(avoided.tolist()))
+    endings = {**calls.endings, RESPONSE: ready.ending}
+    first = {**calls.first, RESPONSE: ready.first}
     unfilled = base.unfilled or base
     filled = unfilled.with_holes({hole: len(ending) for hole, ending in endings.items()})
-    return replace(calls, tables=filled, first=first, endings=endings, answer=found, taken=taken)
+    return replace(
+        calls, tables=filled, first=first, endings=endings, answer=ready, avoided=avoided
+    )
 
 
 class _Opening:
@@ -162,15 +164,15 @@ class _Opening:
     ) -> Calls:
         for tool in tools:
             if self.kind == TAGGED:
-                what = 'the engine "llguidance" writes no arguments between tags'
-                raise SchemaFault(tool.name, "", what)
+                problem = 'the engine "llguidance" writes no arguments between tags'
+                raise SchemaFault(tool.name, "", problem)
             check_named(tool, self.kind, self.literals)
         forbidden = forbidden_texts(self.dialect)
         rules = [
             Rule(
                 self._before(tool)[len(OPENED) * (self.kind in LISTS) :],
                 patterned(s),
-                named(s),
+                has_named_members(s),
                 most_of_a_part(s),
                 self.hints(s),
                 doubted(s, self.ground.pending.avoided, forbidden),
@@ -217,9 +219,9 @@ class _Opening:
         search several. Raises SchemaFault if no body is found.
         """
         for way in (self.read_off, self.searched):
-            found = way(first, tool)
-            if found is not None and self.ground.proved(first, found, self.end):
-                return tuple(found)
+            body = way(first, tool)
+            if body is not None and self.ground.proved(first, body, self.end):
+                return tuple(body)
         raise SchemaFault(
             tool.name,
             "",
@@ -241,9 +243,9 @@ class _Opening:
     def searched(self, first: Any, tool: ToolSpec) -> list[int] | None:
         """Returns a short body that a search finds, as tokens; None if it finds none."""
         search, companion, before = self.ground.search, self.ground.lexemes, self._before(tool)
-        here, spelled = first.deep_copy(), [search.id_of[b] for b in before]
-        at = companion.run(companion.first, spelled)
-        if not here.consume_tokens(spelled) or not at:
+        here, tokens = first.deep_copy(), [search.id_of[b] for b in before]
+        at = companion.run(companion.first, tokens)
+        if not here.consume_tokens(tokens) or not at:
             return None
         hints = self.hints(tool.schema)
         ending = search.ending(here, at, most=_MOST, hints=hints).tokens

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mypt_infer.generate.device import DeviceDecoder
 
 # The most decoders that are kept, and the most bytes of them.
-_KEPT, _ROOM = 64, 1 << 30
+_MOST, _ROOM = 64, 1 << 30
 _LOG = logging.getLogger("mypt-serve")
 AUTO, NONE, REQUIRED = "auto", "none", "required"
 
@@ -54,31 +54,31 @@ class Ready:
         return self.decoder.nbytes + self.tensors.nbytes
 
 
-def choice_of(given: str | dict[str, Any] | None, names: Sequence[str]) -> Choice:
+def choice_of(value: str | dict[str, Any] | None, names: Sequence[str]) -> Choice:
     """Returns what `tool_choice` says. Raises ApiError for what is none of its values."""
-    if given is None or given in (AUTO, NONE):
-        return Choice(given or (AUTO if names else NONE))
-    said = (
+    if value is None or value in (AUTO, NONE):
+        return Choice(value or (AUTO if names else NONE))
+    expected = (
         f"expected auto, none, required or the name of a tool: {', '.join(names) or 'none given'}"
     )
-    if given == REQUIRED and names:
+    if value == REQUIRED and names:
         return Choice(REQUIRED, names[0] if len(names) == 1 else "")
-    function = given.get("function") if isinstance(given, dict) else None
+    function = value.get("function") if isinstance(value, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
-    if isinstance(given, dict) and given.get("type") == "function" and name in names:
+    if isinstance(value, dict) and value.get("type") == "function" and name in names:
         return Choice(REQUIRED, str(name))
-    shown = json.dumps(given, ensure_ascii=False)[:80]
-    raise ApiError(f"tool_choice is {shown}; {said}", param="tool_choice")
+    excerpt = json.dumps(value, ensure_ascii=False)[:80]
+    raise ApiError(f"tool_choice is {excerpt}; {expected}", param="tool_choice")
 
 
-def response_of(given: dict[str, Any] | None) -> Response | None:
+def response_of(value: dict[str, Any] | None) -> Response | None:
     """Returns what `response_format` says. Raises ApiError for what is none of its values."""
-    kind = "text" if given is None else given.get("type")
-    if given is None or kind == "text":
+    kind = "text" if value is None else value.get("type")
+    if value is None or kind == "text":
         return None
     if kind == "json_object":
         return Response(schema={"type": "object"})
-    inner = given.get("json_schema")
+    inner = value.get("json_schema")
     if kind != "json_schema" or not isinstance(inner, dict) or "schema" not in inner:
         raise ApiError(
             'expected {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", '
@@ -96,7 +96,7 @@ def _unfit(error: Exception) -> ApiError:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Recipe:
     """What a request asks of a decoder: tools, the choice among them, the answer, thoughts."""
 
     tools: Sequence[dict[str, Any]]
@@ -121,45 +121,45 @@ class Decoders:
 
     def __init__(self, dialect: Dialect, *, engine: str = "auto") -> None:
         self.dialect, self.format, self._engine = dialect, format_of(dialect), engine
-        self._made: dict[str, Ready] = {}  # the one that was asked for last is the last
+        self._ready: dict[str, Ready] = {}  # the one that was asked for last is the last
         self._lock = Lock()
 
     @property
     def nbytes(self) -> int:
         """Returns the bytes of all that are kept, about."""
-        return sum(ready.nbytes for ready in tuple(self._made.values()))
+        return sum(ready.nbytes for ready in tuple(self._ready.values()))
 
-    def get(self, wanted: Wanted) -> Ready:
+    def get(self, recipe: Recipe) -> Ready:
         """Returns the decoder of a request. Raises ApiError where there is none."""
-        return self.known(wanted) or self._keep(wanted.key, self._make(wanted))
+        return self.known(recipe) or self._keep(recipe.key, self._make(recipe))
 
-    def known(self, wanted: Wanted) -> Ready | None:
+    def known(self, recipe: Recipe) -> Ready | None:
         """Returns the decoder of a request if it is there; None if it would have to be made."""
-        found = self._made.get(wanted.key)
-        return None if found is None else self._keep(wanted.key, found)
+        ready = self._ready.get(recipe.key)
+        return None if ready is None else self._keep(recipe.key, ready)
 
     def _keep(self, key: str, ready: Ready) -> Ready:
         """Keeps a decoder, and those asked for before it that there is room for."""
         with self._lock:
-            self._made.pop(key, None)
+            self._ready.pop(key, None)
             room = _ROOM - ready.nbytes
-            for number, (old, kept) in enumerate(reversed([*self._made.items()]), 1):
-                room -= kept.nbytes
-                if room < 0 or number >= _KEPT:
-                    del self._made[old]
-            self._made[key] = ready
+            for number, (old, other) in enumerate(reversed([*self._ready.items()]), 1):
+                room -= other.nbytes
+                if room < 0 or number >= _MOST:
+                    del self._ready[old]
+            self._ready[key] = ready
         return ready
 
-    def _make(self, wanted: Wanted) -> Ready:
+    def _make(self, recipe: Recipe) -> Ready:
         from mypt_infer.generate.device import DeviceDecoder
 
-        choice = wanted.choice
-        tools = () if choice.how == NONE else wanted.tools
+        choice = recipe.choice
+        tools = () if choice.how == NONE else recipe.tools
         if choice.name:
             tools = [tool for tool in tools if tool["function"]["name"] == choice.name]
         if tools and not self.format.calls:
             raise ApiError(f"{self.dialect.name} has no tool calls: leave tools out", param="tools")
-        forbidden: Iterable[str] = () if wanted.think else self.format.thinking
+        forbidden: Iterable[str] = () if recipe.think else self.format.thinking
         try:
             plain, ignored = plain_tools(declare(tools))
             if ignored:  # logged, not warned of: warnings are caught for all threads at once
@@ -169,7 +169,7 @@ class Decoders:
                 plain,
                 engine=self._engine,
                 forbidden_blocks=forbidden,
-                response=wanted.response,
+                response=recipe.response,
             )
         except SchemaFault as error:
             raise ApiError(f"tools: {error}", param="tools") from None

@@ -31,8 +31,8 @@ class ApiError(ValueError):
     @property
     def body(self) -> dict[str, Any]:
         """Returns the body of the answer."""
-        said = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
-        return {"error": said}
+        body = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return {"error": body}
 
 
 def place_of(pointer: str) -> str | None:

@@ -21,13 +21,13 @@ def call_ids(decoder: Decoder, form: Format, prompt: Prompt, name: str, most: in
     before it then. Raises ValueError where no call can come, and BudgetError where none can be
     ended within `most` tokens.
     """
-    found, state = _begun(decoder, form, prompt, name)
-    least = len(found) + decoder.minimum(state)
+    ids, state = _begun(decoder, form, prompt, name)
+    least = len(ids) + decoder.minimum(state)
     if most < least:
         raise BudgetError(
             f"max_new_tokens is {most}; the shortest legal call takes {least} tokens", least
         )
-    return found
+    return ids
 
 
 def _begun(decoder: Decoder, form: Format, prompt: Prompt, name: str) -> tuple[list[int], int]:

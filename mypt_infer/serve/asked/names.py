@@ -27,27 +27,27 @@ def outer(name: str) -> str:
 class Names:
     """The names of one request. `known` are names of the model that the API does not take."""
 
-    def __init__(self, known: Iterable[str]) -> None:
-        self._inner = {outer(name): name for name in known}
-        self._given: dict[str, str] = {}
+    def __init__(self, names: Iterable[str]) -> None:
+        self._inner = {outer(name): name for name in names}
+        self._outer: dict[str, str] = {}
 
     def inner(self, name: str) -> str:
         """Returns the model's name of a tool, and remembers how the client calls it.
 
         Raises ApiError where two names of the client are one name of the model.
         """
-        found = self._inner.get(name, name)
-        if self._given.setdefault(found, name) != name:
+        inner_name = self._inner.get(name, name)
+        if self._outer.setdefault(inner_name, name) != name:
             raise ApiError(
-                f"{self._given[found]!r} and {name!r} are the same tool of the model, {found!r}: "
-                "use one of the names",
+                f"{self._outer[inner_name]!r} and {name!r} are the same tool of the model, "
+                f"{inner_name!r}: use one of the names",
                 param="tools",
             )
-        return found
+        return inner_name
 
     def back(self, name: str) -> str:
         """Returns the client's name of a tool that the model calls."""
-        return self._given.get(name) or name
+        return self._outer.get(name) or name
 
     def tools(self, tools: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """Returns tools with the model's names."""

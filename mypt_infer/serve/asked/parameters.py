@@ -41,7 +41,7 @@ class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     include_usage: bool = False
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Params(msgspec.Struct, frozen=True, kw_only=True):
     """What both ways to ask have."""
 
     model: str
@@ -72,7 +72,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.stream_options is not None and self.stream_options.include_usage
 
 
-class Chat(Asked, frozen=True, kw_only=True):
+class Chat(Params, frozen=True, kw_only=True):
     """What is asked of /v1/chat/completions."""
 
     messages: list[Any]
@@ -87,7 +87,7 @@ class Chat(Asked, frozen=True, kw_only=True):
     chat_template_kwargs: dict[str, Any] | None = None
 
 
-class Completion(Asked, frozen=True, kw_only=True):
+class Completion(Params, frozen=True, kw_only=True):
     """What is asked of /v1/completions."""
 
     prompt: str | list[Any]
@@ -113,20 +113,20 @@ def read(shape: type[_T], request: Any) -> _T:
     """
     if not isinstance(request, dict):
         raise ApiError("the body of a request is a JSON object")
-    known = {field.name for field in msgspec.structs.fields(shape)}
+    names = {field.name for field in msgspec.structs.fields(shape)}
     for name, value in request.items():
-        if name not in known:
+        if name not in names:
             _pass(name, value)
-    taken = {name: value for name, value in request.items() if name in known}
+    values = {name: value for name, value in request.items() if name in names}
     try:
-        asked = msgspec.convert(taken, shape)
+        params = msgspec.convert(values, shape)
     except msgspec.ValidationError as error:
-        said, _, where = str(error).partition(" - at `$.")
-        missing = said.partition("missing required field `")[2].rstrip("`")
+        message, _, where = str(error).partition(" - at `$.")
+        missing = message.partition("missing required field `")[2].rstrip("`")
         place = where.rstrip("`") or missing or None
-        raise ApiError(f"{place}: {said}" if where else said, param=place) from None
-    _ranges(asked)
-    return asked
+        raise ApiError(f"{place}: {message}" if where else message, param=place) from None
+    _ranges(params)
+    return params
 
 
 def _pass(name: str, value: Any) -> None:
@@ -146,13 +146,13 @@ def _pass(name: str, value: Any) -> None:
     )
     if not any(True for _ in same):
         only = " or ".join(repr(v) for v in NEUTRAL[name])
-        said = f"; only {only} is taken, which changes nothing" if only else ""
+        note = f"; only {only} is taken, which changes nothing" if only else ""
         raise ApiError(
-            f"{name} is not supported{said}: leave it out", param=name, code="unsupported_parameter"
+            f"{name} is not supported{note}: leave it out", param=name, code="unsupported_parameter"
         )
 
 
-def _ranges(asked: Chat | Completion) -> None:
+def _ranges(params: Chat | Completion) -> None:
     """Raises ApiError for a number that is out of range, or parameters that contradict."""
     bounds: dict[str, tuple[float, float]] = {
         "max_tokens": (1, 1 << 20),
@@ -164,29 +164,29 @@ def _ranges(asked: Chat | Completion) -> None:
         "top_logprobs": (0, MOST_TOP),
     }
     for name, (least, most) in bounds.items():
-        value = getattr(asked, name, None)
+        value = getattr(params, name, None)
         if value is not None and not least <= value <= most:
             raise ApiError(f"{name} is {value}; expected {least} to {most}", param=name)
-    if asked.top_p == 0:
+    if params.top_p == 0:
         raise ApiError("top_p is 0; expected more", param="top_p")
-    if len(asked.stops) > MOST_STOPS or not all(asked.stops):
+    if len(params.stops) > MOST_STOPS or not all(params.stops):
         raise ApiError(f"stop is one text, or up to {MOST_STOPS}, none of them empty", param="stop")
-    if asked.stream_options is not None and not asked.stream:
+    if params.stream_options is not None and not params.stream:
         raise ApiError("stream_options needs stream: true", param="stream_options")
-    if isinstance(asked, Chat):
-        both = (asked.max_tokens, asked.max_completion_tokens)
+    if isinstance(params, Chat):
+        both = (params.max_tokens, params.max_completion_tokens)
         if None not in both and both[0] != both[1]:
             raise ApiError(
                 "max_tokens and max_completion_tokens differ: keep one", param="max_tokens"
             )
-        if asked.top_logprobs is not None and not asked.logprobs:
+        if params.top_logprobs is not None and not params.logprobs:
             raise ApiError("top_logprobs needs logprobs: true", param="top_logprobs")
         return
-    for prompt in asked.prompts:
+    for prompt in params.prompts:
         ids = isinstance(prompt, list) and prompt and all(type(i) is int for i in prompt)
         if not (ids or (isinstance(prompt, str) and prompt)):
             raise ApiError(
                 "expected a text, ids, or a list of such; none of them empty", param="prompt"
             )
-    if asked.logprobs is not None and not 0 <= asked.logprobs <= MOST_TOP:
-        raise ApiError(f"logprobs is {asked.logprobs}; expected 0 to {MOST_TOP}", param="logprobs")
+    if params.logprobs is not None and not 0 <= params.logprobs <= MOST_TOP:
+        raise ApiError(f"logprobs is {params.logprobs}; expected 0 to {MOST_TOP}", param="logprobs")

@@ -43,8 +43,8 @@ class PromptJudge(DialectJudge):
     """Judges records as prompts: they need no end."""
 
     def read(self, record: Any) -> tuple[Episode | None, list[Finding]]:
-        episode, found = self.dialect.read(record)
-        return episode, [f for f in found if f.code not in _OF_PROMPTS]
+        episode, findings = self.dialect.read(record)
+        return episode, [f for f in findings if f.code not in _OF_PROMPTS]
 
 
 class Prompter:
@@ -65,15 +65,15 @@ class Prompter:
 
         Raises ApiError saying what cannot be read, or what the model could not see.
         """
-        said = [
+        spoken = [
             {k: v for k, v in m.items() if k != _OURS} if isinstance(m, dict) else m
             for m in messages
         ]
-        record: dict[str, Any] = {"messages": said} | ({"tools": list(tools)} if tools else {})
+        record: dict[str, Any] = {"messages": spoken} | ({"tools": list(tools)} if tools else {})
         record |= {KEY: options} if options else {}
-        conversation, _, read = chat.read(record, _SHAPE)
+        conversation, _, parsed = chat.read(record, _SHAPE)
         if conversation is not None:
-            for finding in chat.unknown(read, frozenset({KEY})):
+            for finding in chat.unknown(parsed, frozenset({KEY})):
                 key = finding.pointer.rpartition("/")[2]
                 raise _refused(f"{self.dialect.name} has no place for {key!r}", finding.pointer)
         episode, findings = self._convert.read(record)
@@ -90,13 +90,13 @@ class Prompter:
             ids = prompt_ids(self.dialect, episode)
         except ValueError as error:
             message = str(error)
-            if self._system is None and all(m.role not in _PROMPTS for m in read.messages):
+            if self._system is None and all(m.role not in _PROMPTS for m in parsed.messages):
                 message += "; is a system message missing? The server's --system would be it"
             raise ApiError(message, param="messages") from None
-        if read.messages and read.messages[-1].role == "tool":
+        if parsed.messages and parsed.messages[-1].role == "tool":
             ids = self._after_result(ids)
-        called = {call.name.text for message in read.messages for call in message.calls}
-        return Prompt(ids, frozenset(called))
+        called_names = {call.name.text for message in parsed.messages for call in message.calls}
+        return Prompt(ids, frozenset(called_names))
 
     def _after_result(self, ids: list[int]) -> list[int]:
         """Returns a prompt without what ends the turn, where results are inside of the answer."""

@@ -131,7 +131,7 @@ def texts(db: sqlite3.Connection, first: int, chunks: int) -> list[str]:
     They begin anywhere in a document, and end in the same one. Raises zlib.error if they are
     damaged.
     """
-    found: list[str] = []
+    chunk_texts: list[str] = []
     at = first
     query = (
         "SELECT first, data FROM texts WHERE first <= ? AND first >= (SELECT max(first) FROM texts "
@@ -139,8 +139,8 @@ def texts(db: sqlite3.Connection, first: int, chunks: int) -> list[str]:
     )
     for start, data in db.execute(query, (first + chunks - 1, first)).fetchall():
         here = zlib.decompress(data).decode().split(_BETWEEN)
-        found += here[max(0, at - start) :]
-    return found[:chunks]
+        chunk_texts += here[max(0, at - start) :]
+    return chunk_texts[:chunks]
 
 
 def _terms(

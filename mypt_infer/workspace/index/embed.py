@@ -67,13 +67,13 @@ class Called:
         weight: float = 1.0,
         floor: float = FLOOR,
     ) -> None:
-        own = type(function) if not hasattr(function, "__qualname__") else function
-        self.name = name or f"{own.__module__}.{own.__qualname__}"
+        named_object = type(function) if not hasattr(function, "__qualname__") else function
+        self.name = name or f"{named_object.__module__}.{named_object.__qualname__}"
         self.weight, self.floor, self._function = weight, floor, function
 
     def embed(self, texts: Sequence[str]) -> Array:
-        found: Array = self._function(list(texts))
-        return found
+        vectors: Array = self._function(list(texts))
+        return vectors
 
 
 def vectors_for(embedder: Embedder, texts: Sequence[str], dimensions: int | None = None) -> Array:
@@ -89,11 +89,11 @@ def vectors_for(embedder: Embedder, texts: Sequence[str], dimensions: int | None
         out = np.array(embedder.embed(clean), dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EmbedderError(f"the embedder {embedder.name} returned no array: {error}") from error
-    wanted = f"({len(texts)}, {dimensions or 'dimensions'})"
+    shape = f"({len(texts)}, {dimensions or 'dimensions'})"
     if out.ndim != 2 or len(out) != len(texts) or not out.shape[1] or not np.isfinite(out).all():
         raise EmbedderError(
             f"the embedder {embedder.name} returned shape {out.shape} for {len(texts)} texts; "
-            f"expected finite numbers of shape {wanted}"
+            f"expected finite numbers of shape {shape}"
         )
     if dimensions is not None and out.shape[1] != dimensions:
         raise EmbedderError(

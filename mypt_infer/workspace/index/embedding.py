@@ -29,7 +29,7 @@ def silent(_step: str, _done: int, _total: int) -> None:
 
 
 def embed_missing(
-    folder: Path, db: sqlite3.Connection, embedder: Embedder | None, said: Progress
+    folder: Path, db: sqlite3.Connection, embedder: Embedder | None, progress: Progress
 ) -> None:
     """Makes the vectors of all documents that have none, or whose vectors were damaged.
 
@@ -44,9 +44,9 @@ def embed_missing(
         return
     dimensions = int(now["dimensions"]) if now["embedder"] == embedder.name else 0
     if dimensions:
-        found = rows.vectors_of(folder, int(now["next"]), dimensions)
-        bad = [(key,) for key in rows.damaged(db, found)]
-        del found
+        mapped = rows.vectors_of(folder, int(now["next"]), dimensions)
+        bad = [(key,) for key in rows.damaged(db, mapped)]
+        del mapped
         db.executemany("UPDATE docs SET vectors = NULL WHERE id = ?", bad)
     where = "WHERE vectors IS NULL" if dimensions else ""
     missing = db.execute(
@@ -59,7 +59,7 @@ def embed_missing(
         ]
         pieces = []
         for i in range(0, len(chunks), _BATCH):
-            said("embedding", done + i, todo)
+            progress("embedding", done + i, todo)
             pieces.append(vectors_for(embedder, chunks[i : i + _BATCH], dimensions or None))
             if not dimensions:
                 dimensions = pieces[0].shape[1]
@@ -73,7 +73,7 @@ def embed_missing(
         db.executemany("UPDATE docs SET vectors = ? WHERE id = ?", written)
         db.execute("COMMIT")
         done += at
-    said("embedding", todo, todo)
+    progress("embedding", todo, todo)
 
 
 def _batches(documents: list[Row]) -> Iterator[list[Row]]:

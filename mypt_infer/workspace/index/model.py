@@ -48,10 +48,10 @@ class Chunk:
     score: float = field(default=0.0, compare=False)
 
 
-def doc_id(path: str, taken: frozenset[str] | set[str] = frozenset()) -> str:
+def doc_id(path: str, used_ids: frozenset[str] | set[str] = frozenset()) -> str:
     """Returns the id of a document: its name, and a few digits that tell equal names apart.
 
-    The id depends on `path`, inside the workspace, and on the ids `taken` by other documents.
+    The id depends on `path`, inside the workspace, and on the ids `used_ids` by other documents.
 
     >>> doc_id("policies/Security Policy v2.md")
     'security-policy-v2-f7bf66'
@@ -64,7 +64,7 @@ def doc_id(path: str, taken: frozenset[str] | set[str] = frozenset()) -> str:
     )
     slug = _SLUG.sub("-", name).strip("-")[:60].strip("-") or "doc"
     digest = hashlib.sha256(path.encode()).hexdigest()
-    return next(key for n in range(6, 65) if (key := f"{slug}-{digest[:n]}") not in taken)
+    return next(key for n in range(6, 65) if (key := f"{slug}-{digest[:n]}") not in used_ids)
 
 
 def chunk_id(doc: str, position: int) -> str:

@@ -11,7 +11,7 @@ chunk. So adding or removing a document rewrites one short row for each of its t
 the index is, and SQLite's transactions make that all or nothing.
 
 The trigrams of the terms are kept the same way, with terms in the place of chunks: by them,
-`near` finds terms that are spelled like a word.
+`similar_terms` finds terms that are spelled like a word.
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ class Postings:
 
     def ids(self, terms: Iterable[str]) -> dict[str, int]:
         """Returns the numbers of those terms that any document has, or has had."""
-        wanted = list(terms)
-        found: dict[str, int] = {}
-        for at in range(0, len(wanted), 500):
-            some = wanted[at : at + 500]
+        batch_terms = list(terms)
+        numbers: dict[str, int] = {}
+        for at in range(0, len(batch_terms), 500):
+            some = batch_terms[at : at + 500]
             marks = ",".join("?" * len(some))
             query = f"SELECT term, id FROM terms WHERE term IN ({marks})"
-            found.update(self._db.execute(query, some))
-        return found
+            numbers.update(self._db.execute(query, some))
+        return numbers
 
-    def of(self, term: int) -> Array:
+    def postings_of(self, term: int) -> Array:
         """Returns the postings of a term, by its number."""
         import numpy as np
 
@@ -85,15 +85,15 @@ class Postings:
         ).fetchall()
         return np.frombuffer(b"".join(row[0] for row in rows), dtype="<u4")
 
-    def near(self, word: str) -> Counter[str]:
+    def similar_terms(self, word: str) -> Counter[str]:
         """Returns terms that share trigrams with a word, and how many."""
         import numpy as np
 
         grams = self.ids(_MARK + gram for gram in trigrams(word))
-        found = [self.of(key) >> 8 for key in grams.values()]
-        if not found:
+        lists = [self.postings_of(key) >> 8 for key in grams.values()]
+        if not lists:
             return Counter()
-        terms, counts = np.unique(np.concatenate(found), return_counts=True)
+        terms, counts = np.unique(np.concatenate(lists), return_counts=True)
         best = np.argsort(-counts, kind="stable")[:200]
         marks = ",".join(str(int(terms[i])) for i in best)
         names = dict(self._db.execute(f"SELECT id, term FROM terms WHERE id IN ({marks})"))
@@ -117,12 +117,12 @@ class Postings:
             ).fetchall()
             for key, data in rows:
                 old = np.frombuffer(data, dtype="<u4")
-                kept = old[(old >> 8 < first) | (old >> 8 >= first + chunks)]
-                if not len(kept):
+                remaining = old[(old >> 8 < first) | (old >> 8 >= first + chunks)]
+                if not len(remaining):
                     self._db.execute("DELETE FROM postings WHERE id = ?", (key,))
-                elif len(kept) < len(old):
+                elif len(remaining) < len(old):
                     self._db.execute(
-                        "UPDATE postings SET data = ? WHERE id = ?", (kept.tobytes(), key)
+                        "UPDATE postings SET data = ? WHERE id = ?", (remaining.tobytes(), key)
                     )
 
 
@@ -131,7 +131,7 @@ class Adder:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db, self._postings = db, Postings(db)
-        self._known: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._gathered: defaultdict[int, array[int]] = defaultdict(lambda: array("I"))
         self._count = 0
         (self._next,) = db.execute("SELECT coalesce(max(id), 0) + 1 FROM terms").fetchone()
@@ -168,25 +168,25 @@ class Adder:
         self._count = 0
 
     def _gather(self, term: str, value: int) -> None:
-        self._gathered[self._known[term]].append(value)
+        self._gathered[self._numbers[term]].append(value)
         self._count += 1
 
     def _number_all(self, terms: Iterable[str]) -> None:
         """Gives new terms their numbers, and their trigrams postings."""
         grams = {t: [_MARK + g for g in trigrams(t)] for t in self._number(terms)}
-        grams = {term: found for term, found in grams.items() if len(term) in SPELLED}
-        self._number(gram for found in grams.values() for gram in found)
-        for term, found in grams.items():
-            for gram in found:
-                self._gather(gram, posting(self._known[term], 1))
+        grams = {term: keys for term, keys in grams.items() if len(term) in SPELLED}
+        self._number(gram for keys in grams.values() for gram in keys)
+        for term, keys in grams.items():
+            for gram in keys:
+                self._gather(gram, posting(self._numbers[term], 1))
 
     def _number(self, terms: Iterable[str]) -> list[str]:
         """Gives new terms their numbers, and returns these terms."""
-        unknown = {term for term in terms if term not in self._known}
-        self._known.update(self._postings.ids(unknown))
-        new = sorted(term for term in unknown if term not in self._known)
+        unknown = {term for term in terms if term not in self._numbers}
+        self._numbers.update(self._postings.ids(unknown))
+        new = sorted(term for term in unknown if term not in self._numbers)
         self._db.executemany("INSERT INTO terms VALUES (?, ?)", enumerate(new, self._next))
-        self._known.update((term, key) for key, term in enumerate(new, self._next))
+        self._numbers.update((term, key) for key, term in enumerate(new, self._next))
         self._next += len(new)
         return new
 

@@ -55,7 +55,7 @@ class Lengths:
     live: Ints
     doc_of: Ints
     chunk: Floats
-    whole: Floats
+    total: Floats
     lead: Floats
 
 
@@ -75,7 +75,7 @@ def lengths(db: sqlite3.Connection) -> Lengths:
     places = np.arange(len(flat)) - starts[owner] + first[owner] if len(rows) else owner
     doc_of, chunk = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.float32)
     doc_of[places], chunk[places] = owner, flat
-    whole = np.add.reduceat(flat, starts) if len(rows) else flat
+    totals = np.add.reduceat(flat, starts) if len(rows) else flat
     return Lengths(
         ids,
         first,
@@ -83,43 +83,43 @@ def lengths(db: sqlite3.Connection) -> Lengths:
         places,
         doc_of,
         _held_back(chunk, flat, _BY_CHUNK),
-        _held_back(whole, whole, _BY_LENGTH),
+        _held_back(totals, totals, _BY_LENGTH),
         _held_back(lead.astype(np.float32), lead, _BY_LEAD),
     )
 
 
-def rank(words: Iterable[Word], known: Lengths) -> tuple[Floats, Floats]:
+def rank(words: Iterable[Word], sizes: Lengths) -> tuple[Floats, Floats]:
     """Returns the scores of documents, by their place in `Lengths`, and of chunks.
 
     The best is near to 1; 0 is where no word was found.
     """
     import numpy as np
 
-    count = len(known.ids)
+    count = len(sizes.ids)
     docs = np.zeros(count, dtype=np.float32)
-    chunks = np.zeros(len(known.chunk), dtype=np.float32)
+    chunks = np.zeros(len(sizes.chunk), dtype=np.float32)
     if not count:
         return docs, chunks
     reach = 0.0
     for postings, weight in words:
         at = (postings >> 8).astype(np.int64)
         times = (postings >> 3 & 31).astype(np.float32)
-        owner = known.doc_of[at]
+        owner = sizes.doc_of[at]
         starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]]) if len(at) else at
-        found = owner[starts]
-        rarity = np.float32(np.log(1 + (count - len(found) + 0.5) / (len(found) + 0.5)))
+        rows = owner[starts]
+        rarity = np.float32(np.log(1 + (count - len(rows) + 0.5) / (len(rows) + 0.5)))
         reach += float(rarity)
         if not len(at):
             continue
         rarity *= np.float32(weight)
         total = np.add.reduceat(times, starts)
-        docs[found] += rarity * total / (total + known.whole[found])
-        chunks[at] += rarity * times / (times + known.chunk[at])
+        docs[rows] += rarity * total / (total + sizes.total[rows])
+        chunks[at] += rarity * times / (times + sizes.chunk[at])
         in_lead = (postings & 7).astype(np.float32)
         led = np.flatnonzero(in_lead)
         here = owner[led]
-        docs[here] += _LEAD * rarity * in_lead[led] / (in_lead[led] + known.lead[here])
-    docs += _CHUNK * np.maximum.reduceat(chunks, known.first)
+        docs[here] += _LEAD * rarity * in_lead[led] / (in_lead[led] + sizes.lead[here])
+    docs += _CHUNK * np.maximum.reduceat(chunks, sizes.first)
     most = np.float32(max(reach, 1e-9) * (1 + _LEAD + _CHUNK))
     return docs / most, chunks / most
 

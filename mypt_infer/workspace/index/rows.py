@@ -44,12 +44,12 @@ def settle(folder: Path, db: sqlite3.Connection) -> None:
     Raises ValueError if meta.jsonl is shorter than it was.
     """
     now = state(db)
-    gone = db.execute("SELECT first, chunks, at, size FROM gone").fetchall()
+    removed = db.execute("SELECT first, chunks, at, size FROM gone").fetchall()
     with (folder / META).open("r+b") as file:
         if os.fstat(file.fileno()).st_size < int(now["meta"]):
             raise ValueError(f"{folder / META} was cut short")
         file.truncate(int(now["meta"]))
-        for _, _, at, size in gone:
+        for _, _, at, size in removed:
             file.seek(at)
             old = file.read(size)
             file.seek(at)
@@ -57,10 +57,10 @@ def settle(folder: Path, db: sqlite3.Connection) -> None:
     dimensions = int(now["dimensions"])
     size_vectors(folder, int(now["next"]), dimensions)
     with (folder / VECTORS).open("r+b") as file:
-        for first, chunks, _, _ in gone if dimensions else ():
+        for first, chunks, _, _ in removed if dimensions else ():
             file.seek(_HEADER + first * dimensions * _FLOAT)
             file.write(bytes(chunks * dimensions * _FLOAT))
-    if gone:
+    if removed:
         db.execute("DELETE FROM gone")
 
 
@@ -86,22 +86,22 @@ def size_vectors(folder: Path, rows: int, dimensions: int) -> None:
     Rows stay if the dimensions do. Otherwise the file is replaced, so that who reads the old one
     goes on with it.
     """
-    path, wanted = folder / VECTORS, header(rows, dimensions)
+    path, expected = folder / VECTORS, header(rows, dimensions)
     size = _HEADER + rows * dimensions * _FLOAT
     try:
         with path.open("r+b") as file:
-            found = file.read(_HEADER)
-            if found == wanted and os.fstat(file.fileno()).st_size == size:
+            current = file.read(_HEADER)
+            if current == expected and os.fstat(file.fileno()).st_size == size:
                 return
-            if found.partition(b"(")[2].partition(b")")[0].endswith(b", %d" % dimensions):
+            if current.partition(b"(")[2].partition(b")")[0].endswith(b", %d" % dimensions):
                 file.truncate(size)
                 file.seek(0)
-                file.write(wanted)
+                file.write(expected)
                 return
     except FileNotFoundError:
         pass
     with atomic.replacing(path) as file:
-        file.write(wanted)
+        file.write(expected)
         file.truncate(size)
 
 
@@ -119,11 +119,11 @@ def vectors_of(folder: Path, rows: int, dimensions: int) -> Array | None:
     import numpy as np
 
     try:
-        found: Array = np.load(folder / VECTORS, mmap_mode="r")
+        vectors: Array = np.load(folder / VECTORS, mmap_mode="r")
     except (OSError, ValueError, EOFError):
         return None
-    fits = found.shape == (rows, dimensions) and found.dtype == np.float32
-    return found if fits else None
+    fits = vectors.shape == (rows, dimensions) and vectors.dtype == np.float32
+    return vectors if fits else None
 
 
 def damaged(db: sqlite3.Connection, vectors: Array | None) -> Iterator[int]:

@@ -40,9 +40,9 @@ class Searcher:
 
     def __init__(self, folder: Path, db: sqlite3.Connection, embedder: Embedder | None) -> None:
         now = state(db)
-        self._known = lengths(db)
-        found = db.execute("SELECT DISTINCT language FROM docs ORDER BY language")
-        self._languages = [row[0] for row in found] or [""]
+        self._lengths = lengths(db)
+        languages = db.execute("SELECT DISTINCT language FROM docs ORDER BY language")
+        self._languages = [row[0] for row in languages] or [""]
         self._dimensions, self.damaged = int(now["dimensions"]), False
         self._embedder: Embedder | None = None
         self._vectors: Floats | None = None
@@ -58,11 +58,13 @@ class Searcher:
         self.damaged = bool(bad)
         if vectors is None:
             return
-        made = {row[0] for row in db.execute("SELECT id FROM docs WHERE vectors IS NOT NULL")} - bad
-        good = np.isin(self._known.ids, np.fromiter(made, dtype=np.int64, count=len(made)))
-        size, live = len(self._known.chunk), self._known.live
-        self._vectors, self._made = vectors[:size], np.zeros(size, dtype=bool)
-        self._made[live] = good[self._known.doc_of[live]]
+        ready = {
+            row[0] for row in db.execute("SELECT id FROM docs WHERE vectors IS NOT NULL")
+        } - bad
+        good = np.isin(self._lengths.ids, np.fromiter(ready, dtype=np.int64, count=len(ready)))
+        size, live = len(self._lengths.chunk), self._lengths.live
+        self._vectors, self._has_vector = vectors[:size], np.zeros(size, dtype=bool)
+        self._has_vector[live] = good[self._lengths.doc_of[live]]
 
     def hits(
         self, db: sqlite3.Connection, query: str, top_k: int
@@ -73,18 +75,18 @@ class Searcher:
         """
         import numpy as np
 
-        known = self._known
-        if not len(known.ids):
+        sizes = self._lengths
+        if not len(sizes.ids):
             return
-        docs, chunks = rank(self._words(Postings(db), query), known)
+        docs, chunks = rank(self._words(Postings(db), query), sizes)
         likeness = self._likeness(query)
         if likeness is not None and self._embedder is not None:
             weight = np.float32(self._embedder.weight)
-            whole = np.maximum.reduceat(likeness, known.first)
-            docs = ((docs + weight * whole) / (1 + weight)).astype(np.float32)
+            doc_likeness = np.maximum.reduceat(likeness, sizes.first)
+            docs = ((docs + weight * doc_likeness) / (1 + weight)).astype(np.float32)
             chunks = ((chunks + weight * likeness) / (1 + weight)).astype(np.float32)
         most = min(len(docs), 4 * top_k)
-        best = {int(known.ids[i]): int(i) for i in np.argpartition(-docs, most - 1)[:most]}
+        best = {int(sizes.ids[i]): int(i) for i in np.argpartition(-docs, most - 1)[:most]}
         marks = ",".join(map(str, best))
         names = db.execute(f"SELECT doc_id, id FROM docs WHERE id IN ({marks})").fetchall()
         # Equal scores are in the order of ids, whenever their documents were indexed.
@@ -94,31 +96,31 @@ class Searcher:
         orders: dict[int, list[int]] = {}
         while heap:
             score, name, nth, doc = heappop(heap)
-            first = int(known.first[doc])
-            own = np.round(chunks[first : first + int(known.count[doc])], 5)
+            first = int(sizes.first[doc])
+            chunk_scores = np.round(chunks[first : first + int(sizes.count[doc])], 5)
             if doc not in orders:
-                orders[doc] = np.argsort(-own, kind="stable")[:_OF_ONE].tolist()
+                orders[doc] = np.argsort(-chunk_scores, kind="stable")[:_OF_ONE].tolist()
             order = orders[doc]
             yield name, first, first + order[nth], min(1.0, -score)
-            if nth + 1 < len(order) and own[order[nth + 1]]:
+            if nth + 1 < len(order) and chunk_scores[order[nth + 1]]:
                 # A chunk that is not the best of its document scores less by the difference.
-                less = float(docs[doc] - own[order[0]] + own[order[nth + 1]])
+                less = float(docs[doc] - chunk_scores[order[0]] + chunk_scores[order[nth + 1]])
                 less = round(less * _NEXT ** (nth + 1), 5)
                 heappush(heap, (-less, name, nth + 1, doc))
 
     def _words(self, postings: Postings, query: str) -> Iterator[Word]:
-        found = concepts(query, self._languages, _WORDS)
-        ids = postings.ids({term for _, terms in found for term in terms})
-        for word, terms in found:
+        pairs = concepts(query, self._languages, _WORDS)
+        ids = postings.ids({term for _, terms in pairs for term in terms})
+        for word, terms in pairs:
             here = _united(postings, [ids[term] for term in terms if term in ids])
             if len(here.postings):
                 yield here
             elif len(word) == 1 and not word.isascii():
                 yield _united(postings, postings.ids(postings.beginning(word)).values())
             else:
-                near = spelled_like([word, *terms], postings)
-                best = max(near.values(), default=0)
-                alike = postings.ids(term for term in near if near[term] >= 0.85 * best)
+                similar = spelled_like([word, *terms], postings)
+                best = max(similar.values(), default=0)
+                alike = postings.ids(term for term in similar if similar[term] >= 0.85 * best)
                 yield _united(postings, alike.values())._replace(weight=best)
 
     def _likeness(self, query: str) -> Floats | None:
@@ -129,7 +131,7 @@ class Searcher:
             return None
         (vector,) = vectors_for(self._embedder, [query], self._dimensions)
         likeness: Floats = np.array(self._vectors @ vector)
-        likeness[(likeness < self._embedder.floor) | ~self._made] = 0
+        likeness[(likeness < self._embedder.floor) | ~self._has_vector] = 0
         return likeness
 
 
@@ -137,11 +139,11 @@ def _united(postings: Postings, terms: Iterable[int]) -> Word:
     """Returns the postings of several terms as those of one word."""
     import numpy as np
 
-    found = [postings.of(term) for term in terms]
-    if len(found) == 1:
-        return Word(found[0])
-    if not found:
+    lists = [postings.postings_of(term) for term in terms]
+    if len(lists) == 1:
+        return Word(lists[0])
+    if not lists:
         return Word(np.zeros(0, dtype=np.uint32))
-    every = np.sort(np.concatenate(found))
+    every = np.sort(np.concatenate(lists))
     # Of a chunk with several of the terms, the one that it has most often counts.
     return Word(every[np.r_[every[1:] >> 8 != every[:-1] >> 8, True]])

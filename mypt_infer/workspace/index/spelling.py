@@ -23,19 +23,19 @@ def spelled_like(spellings: list[str], postings: Postings) -> dict[str, float]:
 
     Nothing if none is: letters that no document has find nothing.
     """
-    found: dict[str, float] = {}
+    likenesses: dict[str, float] = {}
     folded = spellings[0]
     for letters, umlaut in _UMLAUTS:
         folded = folded.replace(letters, umlaut)
     for spelling in dict.fromkeys([*spellings, folded]):
         grams = trigrams(spelling)
-        for term, shared in postings.near(spelling).items():
+        for term, shared in postings.similar_terms(spelling).items():
             likeness = 2 * shared / (len(grams) + len(trigrams(term)))
             shorter, longer = sorted((spelling, term), key=len)
             covered = len(shorter) / len(longer)
             if len(shorter) >= _PART and covered >= _COVERED and shorter in longer:
                 likeness = max(likeness, 0.5 + 0.4 * covered)
             if likeness >= _ALIKE:
-                found[term] = max(likeness, found.get(term, 0.0))
-    best = sorted(found, key=lambda term: (-found[term], term))[:_MOST]
-    return {term: round(0.9 * found[term], 3) for term in best}
+                likenesses[term] = max(likeness, likenesses.get(term, 0.0))
+    best = sorted(likenesses, key=lambda term: (-likenesses[term], term))[:_MOST]
+    return {term: round(0.9 * likenesses[term], 3) for term in best}

@@ -67,8 +67,8 @@ def default_index(base: Path) -> Path:
     of `base`. Raises RuntimeError if the user has no home folder.
     """
     home = Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    cache = named if named.is_absolute() else home.expanduser()
+    cache_home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    cache = cache_home if cache_home.is_absolute() else home.expanduser()
     place = base.resolve()
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()
     return cache / "mypt-tags" / f"{place.name}-{digest[:12]}"

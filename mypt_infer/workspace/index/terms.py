@@ -72,9 +72,9 @@ class Analyzer(dict[str, tuple[str, ...]]):
     def __missing__(self, word: str) -> tuple[str, ...]:
         if len(self) >= _REMEMBERED:
             self.clear()
-        found = () if word in self._stop else self.anyway(word)
-        self[word] = found
-        return found
+        stems = () if word in self._stop else self.anyway(word)
+        self[word] = stems
+        return stems
 
     def anyway(self, word: str) -> tuple[str, ...]:
         """Returns the terms of a word, even of a stop word."""
@@ -88,8 +88,8 @@ ANALYZERS = {language: Analyzer(language) for language in STEMMERS}
 
 def terms_of(text: str, analyzer: Analyzer, *, stop: bool = True) -> list[str]:
     """Returns the terms of a text, in order; without `stop`, those of stop words, too."""
-    look = analyzer.__getitem__ if stop else analyzer.anyway
-    return [term for terms in map(look, words_of(text)) for term in terms]
+    analyze = analyzer.__getitem__ if stop else analyzer.anyway
+    return [term for terms in map(analyze, words_of(text)) for term in terms]
 
 
 def language_for(text: str) -> str:
@@ -107,14 +107,14 @@ def concepts(query: str, languages: list[str], most: int) -> list[tuple[str, lis
     >>> concepts("the users' files", ["en", "de"], 9)
     [('users', ['user']), ('files', ['fil'])]
     """
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     words = list(dict.fromkeys(words_of(query)))
     stop = frozenset[str]().union(*(STOP.get(name, ()) for name in languages))
     for word in [w for w in words if w not in stop] or words:
         if _IS_DENSE.match(word):
             shared = [*pairs(word)]
-            found |= {pair: [pair] for pair in (shared[:-1] or shared)}
+            groups |= {pair: [pair] for pair in (shared[:-1] or shared)}
         else:
             stems = (ANALYZERS[name].anyway(word)[0] for name in languages)
-            found[word] = list(dict.fromkeys(stems))
-    return list(found.items())[:most]
+            groups[word] = list(dict.fromkeys(stems))
+    return list(groups.items())[:most]

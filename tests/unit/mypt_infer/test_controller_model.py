@@ -20,7 +20,7 @@ from mypt_infer.decode import BudgetError, Decoder
 from mypt_infer.generate.llama import Cache, Llama
 from mypt_infer.generate.sample import Sampling
 from mypt_infer.toolbox import Tool, Toolbox
-from mypt_infer.workspace.model_summary import ASKED, summarizer
+from mypt_infer.workspace.model_summary import REQUEST, summarizer
 from tests.support.build import function
 from tests.support.examples import either
 from tests.support.faults import DIALECTS
@@ -243,7 +243,7 @@ def test_a_summary_reads_the_text_as_context(
         made("Cats sleep.")
     d = mypt_spec.dialect(dialect)
     text = d.tokenizer.decode(prompts[0][0])
-    places = ["You summarize texts.", ASKED] if "<system>" in begins else [ASKED]
+    places = ["You summarize texts.", REQUEST] if "<system>" in begins else [REQUEST]
     assert begins.format(*places) in text
 
 

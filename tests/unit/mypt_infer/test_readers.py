@@ -80,12 +80,12 @@ def test_a_broken_pdf_is_named_and_the_library_says_nothing(
 
 
 def test_hard_links_are_files_like_others(tmp_path: Path) -> None:
-    from mypt_infer.workspace.files import Found, Tree
+    from mypt_infer.workspace.files import FileContent, Tree
 
     (tmp_path / "docs").mkdir()
     (tmp_path / "outside.txt").write_text("text")
     (tmp_path / "docs" / "a.txt").hardlink_to(tmp_path / "outside.txt")
     with Tree(tmp_path / "docs") as tree:
         found = tree.read("a.txt")
-    assert isinstance(found, Found)
+    assert isinstance(found, FileContent)
     assert found.data == b"text"

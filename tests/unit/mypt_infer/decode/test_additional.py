@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mypt_infer.decode import Decoder, Response, SchemaFault
-from mypt_infer.decode.base.schemas import opened
+from mypt_infer.decode.base.schemas import widened
 from mypt_infer.decode.base.tools import ToolSpec
 from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.decode.compile.grammar_graph import call_ends
@@ -90,9 +90,9 @@ def test_tables_are_taken_only_where_no_more_members_are_meant() -> None:
     closed = {**PLAIN, "additionalProperties": False}
     nested = {"properties": {"o": PLAIN}, "additionalProperties": False}
     for schema, whole in ((PLAIN, False), (nested, False), (closed, True)):
-        assert of_tool(schema, additional_properties="schema").engine.whole == whole
-        assert of_tool(schema).engine.whole
-    assert of_tool(closed, engine="table", additional_properties="schema").engine.whole
+        assert of_tool(schema, additional_properties="schema").engine.tables_only == whole
+        assert of_tool(schema).engine.tables_only
+    assert of_tool(closed, engine="table", additional_properties="schema").engine.tables_only
     with pytest.raises(SchemaFault, match=r'tool \'t\': .*"additionalProperties": false'):
         of_tool(PLAIN, engine="table", additional_properties="schema")
     left = of_tool(PLAIN, engine="table", additional_properties="schema", skip_unreadable=True)
@@ -137,8 +137,8 @@ VALUES = st.recursive(
 
 @given(OBJECTS, st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3))
 def test_what_is_written_out_means_the_same(schema: Any, value: Any) -> None:
-    """`opened` writes down what JSON Schema means where nothing is said."""
-    made = opened(ToolSpec("t", schema)).schema
+    """`widened` writes down what JSON Schema means where nothing is said."""
+    made = widened(ToolSpec("t", schema)).schema
     assert (not misfits(value, schema)) == (not misfits(value, made))
     assert "additionalProperties" in made
 

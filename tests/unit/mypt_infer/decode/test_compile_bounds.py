@@ -51,15 +51,15 @@ def values(count: int) -> dict[str, Any]:
 
 
 def test_very_many_values_are_read_by_llguidance() -> None:
-    assert not Decoder("mypt", [values(3000)], engine="auto").engine.whole
-    assert Decoder("mypt", [values(30)], engine="auto").engine.whole
+    assert not Decoder("mypt", [values(3000)], engine="auto").engine.tables_only
+    assert Decoder("mypt", [values(30)], engine="auto").engine.tables_only
 
 
 def test_tables_name_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nfa, "MOST", 1000)
     with pytest.raises(SchemaFault, match="tool 't': its tables would have more than 1,000 states"):
         Decoder("mypt", [function("other"), values(1500)], engine="table")
-    assert not Decoder("mypt", [values(1501)], engine="auto").engine.whole
+    assert not Decoder("mypt", [values(1501)], engine="auto").engine.tables_only
 
 
 @pytest.mark.parametrize(

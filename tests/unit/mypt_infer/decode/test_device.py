@@ -58,7 +58,7 @@ def test_walks_through_calls_agree(name: str, engine: str, budget: int | None) -
         after = device.step(states, torch.tensor(tokens))
         assert after.tolist() == made.step(states.tolist(), tokens).tolist()
         states = after
-    assert bool(numbered) == (not made.engine.whole)
+    assert bool(numbered) == (not made.engine.tables_only)
 
 
 def test_lists_of_calls_with_ids_agree() -> None:

@@ -34,7 +34,7 @@ from tests.support.decoding import (
 )
 
 llguidance = pytest.importorskip("llguidance")
-from mypt_infer.decode.llguidance.grammar import EngineError, matcher, named, patterned  # noqa: E402
+from mypt_infer.decode.llguidance.grammar import EngineError, has_named_members, matcher, patterned  # noqa: E402
 from mypt_infer.decode.llguidance.position import where  # noqa: E402
 
 PLAN = GUIDED_TOOLS[0]
@@ -228,9 +228,9 @@ def test_models_run_on_it() -> None:
 
 
 def test_which_engine() -> None:
-    assert Decoder("mypt", TOOLS, engine="auto").engine.whole
-    assert not Decoder("mypt", [PLAN], engine="auto").engine.whole
-    assert not decoder("mypt", engine="llguidance").engine.whole
+    assert Decoder("mypt", TOOLS, engine="auto").engine.tables_only
+    assert not Decoder("mypt", [PLAN], engine="auto").engine.tables_only
+    assert not decoder("mypt", engine="llguidance").engine.tables_only
     with pytest.raises(EngineError, match="known are table, llguidance, auto"):
         Decoder("mypt", engine="other")
     assert Decoder("gabgpt", GUIDED_TOOLS, engine="llguidance").start(prompt("gabgpt"))
@@ -283,7 +283,7 @@ def test_schemas_are_told_apart() -> None:
         ({**closed, "properties": {"a": {}}}, False),
         ({"type": "object", "properties": {}}, False),
     ):
-        assert named(schema) == closes, schema
+        assert has_named_members(schema) == closes, schema
 
 
 @pytest.mark.parametrize(

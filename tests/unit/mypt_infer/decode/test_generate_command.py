@@ -15,7 +15,7 @@ import mypt_spec
 from mypt.generate import main
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.generate.read_prompt import read_prompt
-from mypt_infer.generate.shown import Shown
+from mypt_infer.generate.shown import TokenText
 from tests.support.build import Record, assistant, call, calls, chat, function, tool, user
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
 
@@ -220,7 +220,7 @@ def test_help_has_an_example() -> None:
 def test_what_is_shown(name: str, text: str, pieces: list[tuple[str, str]]) -> None:
     """Whatever tokens spell it, those of half characters included."""
     d, ids = mypt_spec.dialect(name), list[int]()
-    shown, byte = Shown(d), {d.tokenizer.decode_bytes([i]): i for i in range(256)}
+    shown, byte = TokenText(d), {d.tokenizer.decode_bytes([i]): i for i in range(256)}
     for event in d.lex(text):
         single = event.text in d.tokenizer.special
         ids += [d.tokenizer.special[event.text]] if single else [byte[bytes([b])] for b in event.text.encode()]  # fmt: skip

@@ -80,7 +80,7 @@ def test_tables_hold_lower_bounds_that_a_byte_shows(
     """`"minimum": 1` is the commonest bound of real tools: pages are counted from 1."""
     tool = requiring(a=schema)
     decoders = [Decoder("mypt", [tool])]
-    assert decoders[0].engine.whole
+    assert decoders[0].engine.tables_only
     if find_spec("llguidance"):
         decoders.append(Decoder("mypt", [tool], engine="llguidance"))
     for decoder in decoders:

@@ -37,7 +37,7 @@ def test_annotations_say_nothing(engine: str) -> None:
     notes |= {**texts, "default": 3, "examples": [1], "deprecated": True}
     schema = {**parameters(a={"type": "integer", **notes}), **notes}
     of = Decoder("mypt", [{"name": "t", "parameters": schema}], engine=engine)
-    assert of.engine.whole
+    assert of.engine.tables_only
     assert takes(of, name="t", a=3)
     assert not takes(of, name="t", a="3")
 
@@ -203,12 +203,12 @@ def test_what_is_read_holds_the_same_values(enum: list[Any], beside: dict[str, A
 def test_a_free_object_goes_to_the_engine_that_can_fill_it() -> None:
     pytest.importorskip("llguidance")
     free = requiring(headers={"type": "object"})
-    assert Decoder("mypt", [free]).engine.whole, "tables write it as {}"
+    assert Decoder("mypt", [free]).engine.tables_only, "tables write it as {}"
     of = Decoder("mypt", [free], engine="auto")
-    assert not of.engine.whole
+    assert not of.engine.tables_only
     assert takes(of, name="t", headers={"a": [1]})
     closed = requiring(headers={"type": "object", "additionalProperties": False})
-    assert Decoder("mypt", [closed], engine="auto").engine.whole
+    assert Decoder("mypt", [closed], engine="auto").engine.tables_only
 
 
 def test_members_that_are_meant_go_to_the_engine_that_can_write_them() -> None:
@@ -222,7 +222,7 @@ def test_members_that_are_meant_go_to_the_engine_that_can_write_them() -> None:
         (named, True),
     ):
         of = Decoder("mypt", [{"name": "t", "parameters": schema}], engine="auto")
-        assert of.engine.whole == whole
+        assert of.engine.tables_only == whole
 
 
 def test_references_by_the_name_of_a_part() -> None:

@@ -8,7 +8,7 @@ import mypt_spec
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.answers import ChatAnswer
 from mypt_infer.serve.asked.names import Names
-from mypt_infer.serve.jobs import Ended, Taken
+from mypt_infer.serve.jobs import Ended, NewIds
 
 CALL = '{"name": "f", "x": 1}'
 
@@ -30,7 +30,7 @@ def test_a_budget_that_cut_the_answer_is_the_reason(calls: bool, cut: bool, reas
     ids = tokens.encode("Yo")
     if calls:
         ids = [special["<myPT_toolcall>"], *tokens.encode(CALL), special["</myPT_toolcall>"]]
-    answer.take(Taken(ids, []))
+    answer.take(NewIds(ids, []))
     answer.take(Ended(cut))
     choice = answer.choice()
     assert choice["finish_reason"] == reason

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mypt_infer.decode import Response
-from mypt_infer.serve.asked.decoders import Choice, Wanted
+from mypt_infer.serve.asked.decoders import Choice, Recipe
 from mypt_infer.serve.asked.errors import ApiError
 from mypt_infer.serve.asked.parameters import Chat, read
 
@@ -17,18 +17,18 @@ REQUEST = {"model": "tiny", "messages": []}
 
 def test_requests_that_ask_for_other_things_share_no_decoder() -> None:
     asked = [
-        Wanted(TOOLS, Choice()),
-        Wanted(TOOLS[:1], Choice()),
-        Wanted(TOOLS, Choice("none")),
-        Wanted(TOOLS, Choice("required")),
-        Wanted(TOOLS, Choice("required", "find")),
-        Wanted(TOOLS, Choice("required", "read")),
-        Wanted(TOOLS, Choice(), Response(schema={"type": "object"})),
-        Wanted(TOOLS, Choice(), Response(schema={"type": "string"})),
-        Wanted(TOOLS, Choice(), think=False),
+        Recipe(TOOLS, Choice()),
+        Recipe(TOOLS[:1], Choice()),
+        Recipe(TOOLS, Choice("none")),
+        Recipe(TOOLS, Choice("required")),
+        Recipe(TOOLS, Choice("required", "find")),
+        Recipe(TOOLS, Choice("required", "read")),
+        Recipe(TOOLS, Choice(), Response(schema={"type": "object"})),
+        Recipe(TOOLS, Choice(), Response(schema={"type": "string"})),
+        Recipe(TOOLS, Choice(), think=False),
     ]
     assert len({wanted.key for wanted in asked}) == len(asked)
-    assert Wanted(list(TOOLS), Choice()).key == asked[0].key
+    assert Recipe(list(TOOLS), Choice()).key == asked[0].key
 
 
 @pytest.mark.parametrize(

@@ -21,18 +21,18 @@ import httpx
 import openai
 
 from mypt_infer.decode.base.work import step
-from mypt_infer.serve.asked.decoders import Choice, Decoders, Wanted
+from mypt_infer.serve.asked.decoders import Choice, Decoders, Recipe
 from mypt_infer.serve.compiles import Busy, Compiles
 from mypt_infer.serve.jobs import TooLate
-from mypt_infer.serve.rows import Closed
+from mypt_infer.serve.rows import ShuttingDown
 from tests.support.build import function
 from tests.support.children import child
 from tests.support.serving import FIND, HI, ask, running, service, until
 from tests.support.tiny_models import checkpoint
 
 
-def wanted(name: str) -> Wanted:
-    return Wanted(({"name": name},), Choice())
+def wanted(name: str) -> Recipe:
+    return Recipe(({"name": name},), Choice())
 
 
 class Slow:
@@ -42,10 +42,10 @@ class Slow:
         self.begun: list[str] = []
         self.stopped: list[str] = []
 
-    def known(self, _: Wanted) -> None:
+    def known(self, _: Recipe) -> None:
         return None
 
-    def get(self, wanted: Wanted) -> str:
+    def get(self, wanted: Recipe) -> str:
         name = wanted.tools[0]["name"]
         self.begun.append(name)
         try:
@@ -134,9 +134,9 @@ def test_the_end_of_a_server_ends_compiles() -> None:
         await asyncio.sleep(0.05)
         made.close()
         for task in tasks:
-            with pytest.raises(Closed):
+            with pytest.raises(ShuttingDown):
                 await task
-        with pytest.raises(Closed):
+        with pytest.raises(ShuttingDown):
             await made.ready(wanted("short"), 60)
 
     asyncio.run(run())

@@ -12,17 +12,17 @@ pytest.importorskip("openai", reason="needs the extra test")
 
 import mypt_spec
 from mypt_infer.serve.asked import decoders
-from mypt_infer.serve.asked.decoders import Choice, Decoders, Wanted
+from mypt_infer.serve.asked.decoders import Choice, Decoders, Recipe
 from tests.support.decoding import in_call, requiring
 
 
-def wanted(name: str, *, engine: str = "table") -> Wanted:
+def wanted(name: str, *, engine: str = "table") -> Recipe:
     bound = {"minLength": 2, "pattern": "^[a-z]+$"} if engine != "table" else {}
-    return Wanted([requiring(name, a={"type": "string", **bound})], Choice())
+    return Recipe([requiring(name, a={"type": "string", **bound})], Choice())
 
 
 def names(of: Decoders) -> list[str]:
-    return [ready.decoder.tools[0].name for ready in of._made.values()]
+    return [ready.decoder.tools[0].name for ready in of._ready.values()]
 
 
 def test_decoders_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_a_decoder_larger_than_the_room_is_used(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_decoders_are_kept_within_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoders, "_KEPT", 2)
+    monkeypatch.setattr(decoders, "_MOST", 2)
     of: Any = Decoders(mypt_spec.dialect("mypt"))
     for name in ("t0", "t1", "t0", "t2"):
         assert of.get(wanted(name)) is of.known(wanted(name))
