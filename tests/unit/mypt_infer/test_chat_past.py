@@ -155,7 +155,7 @@ def test_what_cannot_be_continued_is_said(tmp_path: Path) -> None:
     ):  # fmt: skip
         commands.run(chat, f"/load {place}")
         assert says in out.getvalue().splitlines()[-1]
-    assert [text for text, _ in chat.said()] == ["Stays"]
+    assert [text for text, _ in chat.exchanges()] == ["Stays"]
 
 
 def test_undo_retry_and_edit() -> None:
@@ -169,7 +169,7 @@ def test_undo_retry_and_edit() -> None:
     commands.run(chat, "/retry")
     assert chat.controller.record()["messages"] == before["messages"]
     commands.run(chat, "/edit Three")
-    assert [text for text, _ in chat.said()] == ["One", "Three"]
+    assert [text for text, _ in chat.exchanges()] == ["One", "Three"]
     commands.run(chat, "/edit")
     assert "takes the text to say" in out.getvalue()
     commands.run(chat, "/undo")
@@ -197,7 +197,7 @@ def test_edit_shows_the_last_text_and_can_be_left() -> None:
     commands.run(chat, "/edit")
     commands.run(chat, "/edit")
     assert shown == ["One\nand more", "Changed"]
-    assert [text for text, _ in chat.said()] == ["Changed"]
+    assert [text for text, _ in chat.exchanges()] == ["Changed"]
     assert out.getvalue().splitlines()[-1] == "nothing was changed"
 
 

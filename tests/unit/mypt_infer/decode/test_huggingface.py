@@ -224,6 +224,6 @@ def test_scores_are_written_where_nobody_looks(
     del found, last
     if counted or "kept" in then:  # other memory may be where some was
         assert (len(places) == 2) == ("kept" not in then)
-    assert all(kept.free for kept in processor._kept) == (counted and "kept" not in then)
+    assert all(kept.free for kept in processor._buffers) == (counted and "kept" not in then)
     for part, whole in kept:
         assert torch.equal(part, whole[1] if "part" in then else whole)
