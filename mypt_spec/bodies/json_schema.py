@@ -267,7 +267,8 @@ _remembered_large = lru_cache(maxsize=4)(_compile)
 
 @cache
 def _formats() -> dict[str, Callable[[str], bool]]:
-    return dict.fromkeys(_UNCHECKED, lambda _: True)
+    addresses = dict.fromkeys(("email", "idn-email"), lambda text: "@" in text)
+    return dict.fromkeys(_UNCHECKED, lambda _: True) | addresses
 
 
 def _draft(schema: Any) -> tuple[Any, Any]:

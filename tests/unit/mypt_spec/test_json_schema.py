@@ -284,3 +284,10 @@ def test_work_and_memory_are_bounded(number: int) -> None:
     schema, value = HOSTILE[number]
     with contextlib.suppress(SchemaError):
         assert len(quick(value, schema)) <= MAX_MISFITS
+
+
+def test_an_address_is_what_has_an_at_sign() -> None:
+    """As the decoder writes it: of the many rules for addresses, none is for the judge alone."""
+    address = {"type": "string", "format": "email"}
+    assert misfits("a" * 80 + "@b", address) == []
+    assert misfits("a b", address) == [("", "'a b' is not a 'email'")]
