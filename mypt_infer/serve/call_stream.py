@@ -59,7 +59,7 @@ class CallListStream:
     >>> calls = CallListStream()
     >>> found = calls.push('[{"id": "c1", "type": "function", "function": {"name": "f", "argu')
     >>> found + calls.push('ments": {"x": 1}}}')
-    [Told(name='f', id='c1', text='', ended=False), Told(name='', id='', text='{"x": 1}', ended=False), Told(name='', id='', text='', ended=True)]
+    [CallPiece(name='f', id='c1', text='', ended=False), CallPiece(name='', id='', text='{"x": 1}', ended=False), CallPiece(name='', id='', text='', ended=True)]
     """  # noqa: E501
 
     def __init__(self) -> None:

@@ -49,7 +49,7 @@ def _check(schema: Any, tool: str, at: str, depth: int) -> None:
         raise SchemaFault(
             tool,
             at,
-            f"{json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__} is no "
+            f"{json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__} is not a "
             "schema that a table can hold",
         )
     for word in schema:

@@ -189,9 +189,9 @@ def test_a_chat_with_them(
     ("server", "said"),
     [
         ("", "needs a command"),
-        ("no-such-command --x", "no-such-command --x: is not an MCP server"),
-        (f"{sys.executable} -c pass", "is not an MCP server"),
-        ("http://127.0.0.1:9/mcp", "http://127.0.0.1:9/mcp: is not an MCP server"),
+        ("no-such-command --x", "no-such-command --x: is not a responding MCP server"),
+        (f"{sys.executable} -c pass", "is not a responding MCP server"),
+        ("http://127.0.0.1:9/mcp", "http://127.0.0.1:9/mcp: is not a responding MCP server"),
     ],
 )
 def test_what_is_no_server(server: str, said: str) -> None:

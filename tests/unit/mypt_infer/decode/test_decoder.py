@@ -401,7 +401,7 @@ def tool(schema: Any) -> dict[str, Any]:
         ([tool({"type": ["integer", "number"]})], "name one of them"),
         ([tool({"type": "array"})], '"items"'),
         ([tool({"enum": []})], "not empty"),
-        ([tool({"const": float("nan")})], "no JSON value"),
+        ([tool({"const": float("nan")})], "not a JSON value"),
         ([tool({"type": "object", "required": ["b"]})], "'b' is required"),
         ([{"name": "t", "parameters": {"type": "string"}}], "an object"),
         ([{"name": "t", "parameters": []}], "JSON Schema of an object"),

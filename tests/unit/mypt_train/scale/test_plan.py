@@ -112,7 +112,7 @@ def test_a_plan_is_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"schema": "mypt_plan_v2"}, "no plan of schema mypt_plan_v1, but mypt_plan_v2"),
+        ({"schema": "mypt_plan_v2"}, "not a plan of schema mypt_plan_v1, but mypt_plan_v2"),
         ({"version": "0.0.9"}, "was made by version 0.0.9"),
         ({"out": "elsewhere"}, "was changed after it was written"),
         ({"options": {"dialect": "mypt", "shuffle": 1}, "sha256": None}, "not know: shuffle"),
