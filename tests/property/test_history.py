@@ -198,7 +198,10 @@ def test_prepared_lines_are_the_episodes(history: str, data: st.DataObject) -> N
         assert [f.code for f in outcome.findings if f.severity == "error"] == ["MYP501"]
         return
     found = QWEN.trained(read(record), history=history)
-    found = found[-1:] if "last" in mask else found
+    if "last" in mask:  # the last turn, which is in steps where thinking is off
+        asked = max(i for i, m in enumerate(record["messages"]) if m["role"] == "user")
+        each = parts(record) if history == "per-turn" else [record]
+        found = [e for e, p in zip(found, each, strict=True) if len(p["messages"]) > asked]
     encoded = [QWEN.encode(e, mask=options.episode_mask) for e in found]
     some = [e for e in encoded if e.loss.any()] or encoded[-1:]
     assert [s.ids.tolist() for s in outcome.samples] == [e.ids.tolist() for e in some]
