@@ -39,9 +39,23 @@ def spelled(episode: Episode, d: Dialect) -> str:
 
 
 def content(text: str, d: Dialect) -> str:
-    """Its content characters: all that is no tag, without the escapes that bodies of JSON need."""
-    said = "".join(e.text for e in d.lex(text) if e.terminal == TEXT)
-    return said.replace("\\u003c", "<")
+    """Its content characters: all that is no tag, bodies of JSON without spacing and escapes."""
+    out, body = [], "text"
+    for event in d.lex(text):
+        terminal = d.table.terminals.get(event.terminal)
+        if terminal is not None:
+            body = terminal.body if terminal.opens else "text"
+        elif event.terminal == TEXT:
+            out.append(event.text if body == "text" else of_json(event.text))
+    return "".join(out)
+
+
+def of_json(text: str) -> str:
+    """What a JSON text says, however it is spaced and escaped; keys that occur twice both."""
+    try:
+        return repr(json.loads(text, object_pairs_hook=list))
+    except ValueError:
+        return text.replace("\\u003c", "<")
 
 
 def look(d: Dialect, data: Any) -> tuple[Episode | None, list[Finding]]:
