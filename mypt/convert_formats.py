@@ -6,16 +6,12 @@ from collections import Counter
 from functools import partial
 
 from mypt_cli.jsonl.blocks import Source
-from mypt_convert.engine import Converter, Judge, ReadFunction, reader
+from mypt_convert.engine import Converter, ReadFunction, reader
 from mypt_lint.check.detect import elsewhere
-from mypt_lint.check.from_settings import checker
+from mypt_lint.check.from_settings import source_judge
 from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_records.shapes import SHAPES, shape_of
-from mypt_spec.dialect import detectable_dialects, dialect
-
-
-def _judge(name: str) -> Judge | None:
-    return None if name in SHAPES else checker(NO_SETTINGS, dialect(name), with_fixes=False)
+from mypt_spec.dialect import detectable_dialects
 
 
 def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], Source]:
@@ -42,7 +38,10 @@ def formats_of(source: Source, converter: Converter) -> tuple[tuple[str, ...], S
         return frozenset(f.code for f in findings)
 
     names = [name for name in (*detectable_dialects(), *SHAPES) if name != converter.source]
-    others = {name: partial(fits, name=name, read=reader(name, _judge(name))) for name in names}
+    others = {
+        name: partial(fits, name=name, read=reader(name, source_judge(NO_SETTINGS, name)))
+        for name in names
+    }
     matches, source = elsewhere(source, codes, others)
     fewest = min((unknown[name] for name in matches), default=0)
     if not refused and fewest >= unknown[converter.source]:

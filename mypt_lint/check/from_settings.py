@@ -69,13 +69,19 @@ def checker(
     )
 
 
+def source_judge(settings: Settings, source: str) -> Checker | None:
+    """Returns the checker of records to convert; None for a shape, which has no dialect."""
+    if source in FOUND:
+        return None
+    return checker(settings, mypt_spec.dialect(source), with_fixes=False)
+
+
 def converter(settings: Settings, source: str, target: str) -> Converter:
     """Returns a converter that judges as the linter does: what lints clean is converted.
 
     Raises KeyError for a format that is not known, and UsageError as `checker` does.
     """
     from mypt_convert.engine import Converter  # not loaded at every start
-    from mypt_records.shapes import SHAPES
 
     # Phases and lengths are of the dialect that the settings were written for.
     not_here = ("phase", "max-tokens", "records", "system")
@@ -86,8 +92,6 @@ def converter(settings: Settings, source: str, target: str) -> Converter:
         target,
         system=settings["system"],
         judge=checker(elsewhere, to, with_fixes=False),
-        source_judge=None
-        if source in SHAPES
-        else checker(settings, mypt_spec.dialect(source), with_fixes=False),
+        source_judge=source_judge(settings, source),
         counting=settings.counting,
     )
