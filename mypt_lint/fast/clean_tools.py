@@ -25,6 +25,7 @@ from mypt_spec.bodies.definitions import parameters_of
 from mypt_spec.bodies.json_schema import SchemaError, fit, misfits, undeclared
 from mypt_spec.bodies.plain_schema import Definitions, plain_tools, written
 from mypt_spec.bodies.plain_signatures import SIGNS, readable, signed_tools
+from mypt_spec.bodies.strict_json import JSON_TYPES
 from mypt_spec.bodies.tagged import KINDS, NAMES, STRING, TAGS
 from mypt_spec.memo import Memo
 
@@ -36,16 +37,7 @@ LOST = "MYP360"  # what the text of tools does not say
 MISFIT = "MYP353"  # arguments that do not fit their tool
 _MANY = 8  # calls of a tool for which its schema is compiled at once
 _JSON = "tfnNI"  # letters with which a text that is JSON may begin
-_KIND: dict[type, str] = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    type(None): "null",
-    list: "array",
-    dict: "object",
-}
-_scalar = {kind: name for kind, name in _KIND.items() if kind not in (list, dict)}.get
+_scalar = {kind: name for kind, name in JSON_TYPES.items() if kind not in (list, dict)}.get
 Given = Sequence[dict[str, Any]]
 _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
 
@@ -257,7 +249,7 @@ def _fits(value: Any, schema: Any) -> bool:
     """Returns whether a value is proved to fit a plain schema, or one that is UNSET or a bool."""
     if schema is UNSET or schema.__class__ is bool:
         return schema is not False
-    kind, wanted = _KIND.get(value.__class__, ""), schema.type
+    kind, wanted = JSON_TYPES.get(value.__class__, ""), schema.type
     if wanted != kind and wanted is not UNSET:
         some = (wanted,) if wanted.__class__ is str else wanted
         if kind not in some and not (kind == "integer" and "number" in some):
@@ -287,7 +279,7 @@ def _come_back(given: Given, schema: Any) -> bool:
     kinds = {} if known is UNSET else {key: _kinds(inner) for key, inner in known.items()}
     for one in given:
         for key, value in one.items():
-            some, kind = kinds.get(key, KINDS), _KIND.get(value.__class__, "")
+            some, kind = kinds.get(key, KINDS), JSON_TYPES.get(value.__class__, "")
             if len(some) == 1 or "string" not in some:
                 fine = bool(some) and (kind == "string") == (some == STRING)
             elif kind == "string":

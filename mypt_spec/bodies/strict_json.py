@@ -304,12 +304,19 @@ def a_kind_of(value: Any) -> str:
     return kind if kind == "null" else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
+# JSON types by the class of a value; a subclass of dict is an object, too.
+JSON_TYPES = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
+
+
 def kind_of(value: Any) -> str:
     """Returns the JSON type of a value, for messages."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    return {str: "string", int: "integer", float: "number", list: "array", dict: "object"}.get(
-        type(value), "object" if isinstance(value, dict) else type(value).__name__
-    )
+    other = "object" if isinstance(value, dict) else type(value).__name__
+    return JSON_TYPES.get(type(value), other)
