@@ -41,9 +41,10 @@ class Command:
 
         def body() -> int:
             first = arguments[0] if arguments else ""
-            if self.subcommand is not None and first in self.subcommands:
-                return self.subcommand(first)(arguments[1:])
-            self._refuse_misspelt(first)
+            if self.subcommand is not None:
+                if first in self.subcommands:
+                    return self.subcommand(first)(arguments[1:])
+                self._refuse_misspelt(first)
             return self.body(self.parser().parse_args(arguments))
 
         return run(
