@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mypt_cli.command import Command
 from mypt_cli.inputs import json_of, text_of, tools_of
 from mypt_cli.parser import Parser
-from mypt_infer.generate.read_prompt import CliError, _read
+from mypt_infer.generate.read_prompt import CliError, read_prompt_and_tools
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect
 from mypt_spec.episode import Episode
@@ -93,7 +93,7 @@ def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.generate.opened import loaded, spoken
 
     _, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
-    prompt, declared = _read(dialect, text_of(chosen.prompt))
+    prompt, declared = read_prompt_and_tools(dialect, text_of(chosen.prompt))
     tools = declared if chosen.tools is None else tools_of(chosen.tools) or []
     from mypt_infer.generate.generate import generate
     from mypt_infer.generate.loop import positions

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mypt_cli.command import Command
 
-
 # By groups, each command: its module and what it does.
 GROUPS = {
     "check and look at data": {
@@ -38,20 +37,12 @@ GROUPS = {
         "index": ("mypt.index", "index and search a folder of documents"),
     },
 }
-
-
 BUILTINS = {
     "completion": "print a script that completes all commands: bash, zsh or fish",
     "help": "show the help of a command",
 }
-
-
 MODULES = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
-
-
 ABOUT = {name: about for group in GROUPS.values() for name, (_, about) in group.items()} | BUILTINS
-
-
 PROG = "mypt"
 
 

@@ -1,37 +1,20 @@
-"""TODO mypt_cli.jsonl.names."""
+"""Names the files that commands read and write, and says by its name what a file is."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from mypt_cli.jsonl.blocks import Packing
 from mypt_cli.jsonl.compression import zstandard_module
 from mypt_cli.jsonl.parquet import parquet_module
 
-if TYPE_CHECKING:
-    pass
-
-
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet")
-
-
 JSON = ".json"  # of folders, only arrays of records: there are many other files of this name
-
-
 PARQUET = ".parquet"
-
-
 MANIFEST = "dataset_metadata.json"  # the file that marks a prepared data set
-
-
 # What preparing leaves until it is done: a folder, and a plan, in the folder or beside it.
 WORK, PLAN = ".work", "plan.json"
-
-
 REJECTS = "rejects.jsonl"  # the lines that a preparation has refused
-
-
 PACKED: dict[str, Packing] = {".gz": "gz", ".zst": "zst"}
 
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.listed_ids import _STATE, LONGEST, Ids, _is_text
+from mypt_infer.decode.base.listed_ids import LONGEST, STATE_BYTES, Ids, is_text
 from mypt_infer.decode.base.vocab import Ints, vocabulary
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import CALLING
@@ -164,7 +164,7 @@ class Distinct:
     def _goes_on(self, ids: Ids, tokens: Ints) -> npt.NDArray[np.bool_]:
         """Returns which tokens do not make a long id longer."""
         inside = ids.inside
-        if inside is None or len(inside) < LONGEST or inside in ids.seen or not _is_text(inside):
+        if inside is None or len(inside) < LONGEST or inside in ids.seen or not is_text(inside):
             return np.ones(len(tokens), bool)
         return np.array([self.words[t][:1] == b'"' for t in tokens.tolist()])
 
@@ -184,7 +184,7 @@ class Distinct:
             return inner
         key = (inner, ids)
         with self._lock:
-            return self._places.number(key, key, _STATE + sum(map(len, ids.seen)))
+            return self._places.number(key, key, STATE_BYTES + sum(map(len, ids.seen)))
 
     def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
         self._places.on_forgetting(listener)

@@ -1,18 +1,14 @@
-"""TODO mypt_infer.decode.compiled_tools."""
+"""Holds compiled tools, which a decoder takes in place of tools and a file can keep."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mypt_infer.decode.base.tools import ToolSpec
 from mypt_infer.decode.compile.tables import Tables
 from mypt_infer.decode.engine import Engine, TableEngine
 from mypt_infer.decode.engines import distinct
 from mypt_spec import Dialect
-
-if TYPE_CHECKING:
-    pass
 
 
 class SavedToolsError(ValueError):

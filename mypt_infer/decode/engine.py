@@ -1,8 +1,6 @@
-"""Defines the engines that read the bodies of calls, as one small interface.
+"""Defines what the decoder asks of an engine, and the engine that holds everything in tables.
 
-Input: a dialect, tools and a name. Output: an Engine, which the decoder asks for the next state and
-for what may follow. "table" holds everything in tables; "llguidance" reads the bodies of calls
-whose schemas no table can hold.
+An engine answers for the next state and for what may follow; `engines` picks one by its name.
 """
 
 from __future__ import annotations
@@ -16,9 +14,6 @@ from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_spec.episode import Event
-
-# Tables take a second for as many letters of values in lists; llguidance a tenth of that.
-_LETTERS = 20_000
 
 
 class StateFacts(NamedTuple):
@@ -124,10 +119,10 @@ class TableEngine:
         return state
 
     def allow(self, state: int) -> Options:
-        return _options(self.tables, state)
+        return table_options(self.tables, state)
 
     def proved_options(self, state: int, *, proved: bool = True) -> Options:
-        return _options(self.tables, state)
+        return table_options(self.tables, state)
 
     def free(self, state: int) -> None:
         return None
@@ -136,7 +131,7 @@ class TableEngine:
         return True
 
     def state_facts(self, state: int) -> StateFacts:
-        return _facts(self.tables, state)
+        return table_facts(self.tables, state)
 
     def inner(self, state: int) -> int | None:
         return state
@@ -154,7 +149,7 @@ class TableEngine:
         return self.tables
 
 
-def _options(tables: Tables, state: int) -> Options:
+def table_options(tables: Tables, state: int) -> Options:
     if tables.frame[state]:
         following = tables.following(state)[tables.classes]
         ids = np.flatnonzero(following != DEAD_STATE).astype(np.int32)
@@ -164,6 +159,6 @@ def _options(tables: Tables, state: int) -> Options:
     return Options(ids, tables.block[states], tables.distance[states], tables.to_close[states])
 
 
-def _facts(tables: Tables, state: int) -> StateFacts:
+def table_facts(tables: Tables, state: int) -> StateFacts:
     blocks, distances, to_close, final = tables.lists
     return StateFacts(blocks[state], final[state], distances[state], to_close[state])

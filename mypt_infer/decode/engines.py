@@ -1,4 +1,8 @@
-"""TODO mypt_infer.decode.engines."""
+"""Picks the engine that reads the bodies of calls, by its name or by what it can hold.
+
+Input: a dialect, tools and a name. Output: an Engine. "table" holds everything in tables;
+"llguidance" reads the bodies of calls whose schemas no table can hold.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,12 @@ from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import NO_BLOCK
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables, build
 from mypt_infer.decode.engine import (
-    _LETTERS,
     Engine,
     Options,
     StateFacts,
     TableEngine,
-    _facts,
-    _options,
+    table_facts,
+    table_options,
 )
 from mypt_infer.decode.llguidance.grammar import EngineError, installed
 from mypt_infer.decode.llguidance.response import Response
@@ -31,6 +34,8 @@ from mypt_spec.episode import Event
 from mypt_spec.table import LISTS
 
 ENGINES = ("table", "llguidance", "auto")
+# Tables take a second for as many letters of values in lists; llguidance a tenth of that.
+_LETTERS = 20_000
 
 
 class LlguidanceEngine:
@@ -70,13 +75,13 @@ class LlguidanceEngine:
 
     def allow(self, state: int) -> Options:
         if state < self.tables.size:
-            return _options(self.tables, state)
+            return table_options(self.tables, state)
         offered = self.guided.offered(state)
         return self._inside(state, offered.ids, offered.least)
 
     def proved_options(self, state: int, *, proved: bool = True) -> Options:
         if state < self.tables.size:
-            return _options(self.tables, state)
+            return table_options(self.tables, state)
         if not proved:
             return self._inside(state, *self.guided.offered_ids(state))
         proved_ids = self.guided.proved(state)
@@ -111,16 +116,18 @@ class LlguidanceEngine:
         )
         if self.guided.beside(state) is None:
             return options
-        both = [np.concatenate(pair) for pair in zip(options, _options(tables, hole), strict=True)]
+        both = [
+            np.concatenate(pair) for pair in zip(options, table_options(tables, hole), strict=True)
+        ]
         return Options(*(part[np.argsort(both[0])] for part in both))
 
     def state_facts(self, state: int) -> StateFacts:
         if state < self.tables.size:
-            return _facts(self.tables, state)
+            return table_facts(self.tables, state)
         least, after = self.guided.minimum(state), self.guided.after(state)
         tables, hole = self.tables, self.guided.hole(state)
         if self.guided.beside(state) is not None:
-            return _facts(tables, hole)._replace(final=False)
+            return table_facts(tables, hole)._replace(final=False)
         return StateFacts(
             int(tables.block[hole]),
             False,

@@ -1,15 +1,12 @@
-"""TODO mypt_infer.generate.read_prompt."""
+"""Reads the prompt of a command or a server: a record, or serialised text, to token ids."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mypt_spec import Dialect, Finding
 from mypt_spec.encoder import encode_events
-
-if TYPE_CHECKING:
-    pass
 
 
 class CliError(ValueError):
@@ -21,10 +18,11 @@ def read_prompt(dialect: Dialect, text: str) -> list[int]:
 
     Raises CliError saying where the prompt is wrong.
     """
-    return _read(dialect, text)[0]
+    return read_prompt_and_tools(dialect, text)[0]
 
 
-def _read(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
+def read_prompt_and_tools(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
+    """Returns the ids of a prompt as `read_prompt` does, and the tools that its record declares."""
     from mypt_infer.decode.prompt import opening, prompt_ids
 
     if text.lstrip().startswith("{"):

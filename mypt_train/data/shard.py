@@ -1,4 +1,4 @@
-"""TODO mypt_train.data.shard."""
+"""Defines a shard of a prepared data set, as arrays, and the error of one that cannot be read."""
 
 from __future__ import annotations
 

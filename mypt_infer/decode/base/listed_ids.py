@@ -1,4 +1,4 @@
-"""TODO mypt_infer.decode.base.listed_ids."""
+"""Follows a list of calls while it is written, and the ids in it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,9 @@ from mypt_spec.bodies.json_body import ID
 
 # The most bytes of an id.
 LONGEST = 64
-
-
 _KEY = ID.encode()
-
-
 # The bytes of a state, with what the decoder knows of it, without ids.
-_STATE = 1500
-
-
+STATE_BYTES = 1500
 # Strings of a call: the first one is a key, and if this key is ID, the next one is the id.
 _ELSEWHERE, _FIRST, _NAMED = 0, 1, 2
 
@@ -108,7 +102,7 @@ def _escaped(text: bytes) -> bool:
     return (len(text) - len(text.rstrip(b"\\"))) % 2 == 1
 
 
-def _is_text(text: bytes) -> bool:
+def is_text(text: bytes) -> bool:
     """Returns whether the inside of a string ends after a whole character and a whole escape."""
     try:
         json.loads(b'"' + text + b'"')

@@ -16,7 +16,9 @@ from mypt_infer.decode.compile.token_table import FAR
 
 if TYPE_CHECKING:
     from mypt_infer.decode.compile.tables import Tables
-from mypt_infer.decode.compile.row_sets import _FEW
+
+# So many steps are looked at one by one; of more, arrays are quicker.
+_FEW = 64
 
 
 class FreeSets:

@@ -12,7 +12,7 @@ as long as a look at some thousand ids, whatever the size of the vocabulary.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,8 @@ from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.base.vocab import Ints
 from mypt_spec.memo import Memo
 
-if TYPE_CHECKING:
-    pass
-
 # The most rows and sets that are kept, and the bytes of each.
 _MOST_ROWS, _ROOM = 4096, 8 << 20
-# So many steps are looked at one by one; of more, arrays are quicker.
-_FEW = 64
 
 
 class Row(NamedTuple):
