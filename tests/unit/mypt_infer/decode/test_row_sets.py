@@ -8,7 +8,8 @@ import pytest
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.base.vocab import Ints
-from mypt_infer.decode.compile.row_sets import _FEW, RowSets
+from mypt_infer.decode.compile.free_sets import _FEW
+from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.limits import ENDLESS, UNBOUNDED, packed
 from tests.support.decoding import TOOLS
 
