@@ -132,19 +132,12 @@ class Reader:
         """
         if not self.table.literals.search(text):
             return [Part("text", text, at=at)]
-        events = list(lex(text, self.table))
+        openers, closers = self.table.openers, self.table.closers
+        forms = {(openers[kind].name, TEXT, closers[kind].name): kind for kind in kinds}
+        events, pos = list(lex(text, self.table)), 0
         parts: list[Part] = []
-        pos = 0
         while pos < len(events):
-            names = [e.terminal for e in events[pos : pos + 3]]
-            kind = next(
-                (
-                    k
-                    for k in kinds
-                    if names == [self.table.openers[k].name, TEXT, self.table.closers[k].name]
-                ),
-                "text",
-            )
+            kind = forms.get(tuple(e.terminal for e in events[pos : pos + 3]), "text")
             event = events[pos if kind == "text" else pos + 1]
             parts.append(Part(kind, event.text, event.attrs, Place(at.pointer, event.at.span)))
             pos += 1 if kind == "text" else 3
@@ -187,30 +180,17 @@ def spelled(parts: Iterable[Part], table: TokenTable) -> str:
 
     Raises ValueError when a text part holds a tag literal that would be read back as a part.
     """
-    out = []
+    out = ""
     for part in parts:
-        if part.kind == "text":
-            if _holds_block(part.text, table):
-                raise ValueError(
-                    f"no record can say this: {part.text[:80]!r} as text would be read back as a "
-                    "tag"
-                )
-            out.append(part.text)
-        else:
-            out.append(
-                table.openers[part.kind].spell(part.attrs)
-                + part.text
-                + table.closers[part.kind].spell(part.attrs)
-            )
-    return "".join(out)
-
-
-def _holds_block(text: str, table: TokenTable) -> bool:
-    """Returns whether a text spells two tags that differ, as those of a block do."""
-    return (
-        bool(table.literals.search(text))
-        and len({e.terminal for e in lex(text, table)} - {TEXT}) > 1
-    )
+        text = part.text
+        if part.kind != "text":
+            opener, closer = table.openers[part.kind], table.closers[part.kind]
+            text = f"{opener.spell(part.attrs)}{text}{closer.spell(part.attrs)}"
+        elif len({event.terminal for event in lex(text, table)} - {TEXT}) > 1:
+            message = f"{text[:80]!r} as text would be read back as a tag"
+            raise ValueError(f"no record can say this: {message}")
+        out += text
+    return out
 
 
 def call_of(part: Part) -> tuple[str, dict[str, Any]]:

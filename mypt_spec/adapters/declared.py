@@ -28,6 +28,7 @@ from typing import Any
 from mypt_spec.adapters.base import Adapter, Reader, other_names
 from mypt_spec.adapters.messages import SHAPE, Messages
 from mypt_spec.adapters.template_options import options_of
+from mypt_spec.adapters.tool_chat import CALL
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.json_body import calls_in
 from mypt_spec.episode import Episode, Message, Part
@@ -35,8 +36,6 @@ from mypt_spec.record_schema import (
     JSON,
     LANGUAGE,
     LIST,
-    NAME,
-    OBJECT,
     ROLE,
     STRING,
     Field,
@@ -220,14 +219,9 @@ class _File(TomlFile):
             roles[role.name], fields[role.name] = role, shape
             aliases |= dict.fromkeys(row.get("aliases", ()), role.name)
         top = {messages: Field(LIST), "language": Field(LANGUAGE, required=False)}
-        weighs = {r.name for r in roles.values() if self.table.openers[r.block].body_loss}
-        schema = RecordSchema(
-            top,
-            fields,
-            aliases=other_names(roles) | aliases,
-            messages=messages,
-            weighs=frozenset(weighs),
-        )
+        trained = (r.name for r in roles.values() if self.table.openers[r.block].body_loss)
+        aliases, weighs = other_names(roles) | aliases, frozenset(trained)
+        schema = RecordSchema(top, fields, aliases=aliases, messages=messages, weighs=weighs)
         return Declared(schema, tuple(roles.values()), begin)
 
     def mark(self, name: object, entry: str) -> None:
@@ -286,7 +280,7 @@ def _fields(keys: tuple[_Key, ...], optional: set[str]) -> dict[str, Field]:
     out: dict[str, Field] = {}
     for key in keys:
         if key.body in _CALLS:
-            out |= {_NAME: Field(NAME), _ARGUMENTS: Field(OBJECT)}
+            out |= CALL
         else:
             kind = JSON if key.body == "json" else STRING
             out[key.name] = Field(kind, required=key.name not in optional)

@@ -48,9 +48,8 @@ class GabGPT(Adapter):
             if message.role == "think":
                 think = {"think": message.text}
             elif message.role != "end":
-                messages.append(
-                    {"role": message.role, "content": message.text} | think | message.meta
-                )
+                content = {"role": message.role, "content": message.text}
+                messages.append(content | think | message.meta)
                 think = {}
         return {"messages": messages}
 

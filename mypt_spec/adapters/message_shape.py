@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mypt_spec.adapters.base import other_names
@@ -66,8 +66,7 @@ class ChatMessage:
 
 def shape_of(roles: frozenset[str], *, tools: bool, calls: bool, thoughts: bool) -> RecordSchema:
     """Returns the shape of the records of a dialect that has these roles."""
-    absent = {"tool_calls"} if not calls else set()
-    absent |= set() if thoughts else set(THOUGHTS)
+    absent = {*(() if calls else ("tool_calls",)), *(() if thoughts else THOUGHTS)}
     fields = {
         role: {key: spec for key, spec in keys.items() if key not in absent}
         for role, keys in _ROLES.items()
@@ -75,8 +74,7 @@ def shape_of(roles: frozenset[str], *, tools: bool, calls: bool, thoughts: bool)
     }
     aliases = other_names(roles) | (dict.fromkeys(RESULTS, "tool") if "tool" in roles else {})
     top = {"messages": Field(LIST)} | ({"tools": _LIST} if tools else {})
-    top[KEY] = Field(OBJECT, required=False)
-    top["language"] = Field(LANGUAGE, required=False)
+    top |= {KEY: Field(OBJECT, required=False), "language": Field(LANGUAGE, required=False)}
     return RecordSchema(top, fields, aliases=aliases)
 
 
@@ -91,8 +89,8 @@ def check_messages(
     cleaned = _without_nulls(record)
     checked, findings, _ = check_record(cleaned, schema)
     walk = _Walk(findings, quoted=True, verbatim=verbatim)
-    if isinstance(cleaned.get("tools") if isinstance(cleaned, dict) else None, list):
-        walk.tools(cleaned)
+    if isinstance(cleaned, dict) and isinstance(cleaned.get("tools"), list):
+        walk.tools(cleaned["tools"])
     if checked is None:
         return None, findings, ""
     messages = [walk.message(m, f"/messages/{i}") for i, m in enumerate(checked["messages"])]
@@ -116,15 +114,14 @@ def _without_nulls(record: Any) -> Any:
         except Fault:
             pass
     if isinstance(record.get("messages"), list):
-        record["messages"] = [_filled(message) for message in record["messages"]]
+        answers = ("assistant", "gpt", "model")
+        record["messages"] = [
+            _without(m, NULLABLE | ({"content"} if m.get(ROLE) in answers else set()))
+            if isinstance(m, dict)
+            else m
+            for m in record["messages"]
+        ]
     return record
-
-
-def _filled(message: Any) -> Any:
-    if not isinstance(message, dict):
-        return message
-    drop = NULLABLE | ({"content"} if message.get(ROLE) in ("assistant", "gpt", "model") else set())
-    return _without(message, drop)
 
 
 def _without(item: dict[str, Any], drop: Set[str]) -> dict[str, Any]:
@@ -138,13 +135,13 @@ def _without(item: dict[str, Any], drop: Set[str]) -> dict[str, Any]:
 class _Walk(Objects):
     """Goes through the messages of a record that fits the schema."""
 
-    def tools(self, record: dict[str, Any]) -> None:
+    def tools(self, tools: list[Any]) -> None:
         """Checks the definitions of tools, which stay as they are."""
-        if not record["tools"]:
+        if not tools:
             message = '"tools" is empty, and is left out'
             self.add("MYP125", message, "/tools", help="delete the key")
         names: set[str] = set()
-        for i, tool in enumerate(record["tools"]):
+        for i, tool in enumerate(tools):
             self.tool(tool, f"/tools/{i}", names)
 
     def message(self, message: dict[str, Any], at: str) -> ChatMessage:
@@ -153,18 +150,11 @@ class _Walk(Objects):
         for i, call in enumerate(message.get("tool_calls", ())):
             checked = self.call(call, f"{at}/tool_calls/{i}")
             calls += [] if checked is None else [checked]
-        content = message.get("content", "")
         if message[ROLE] == "assistant" and not {"content", "tool_calls", *THOUGHTS} & set(message):
             self.add("MYP102", 'the assistant message has no "content"', at)
-        return ChatMessage(
-            message[ROLE],
-            content,
-            self.thought(message, at),
-            tuple(calls),
-            message.get("tool_call_id", ""),
-            message.get("name", ""),
-            meta=metadata(message),
-        )
+        content, answers = message.get("content", ""), message.get("tool_call_id", "")
+        name, meta, thought = message.get("name", ""), metadata(message), self.thought(message, at)
+        return ChatMessage(message[ROLE], content, thought, (*calls,), answers, name, meta=meta)
 
     def thought(self, message: dict[str, Any], at: str) -> tuple[str, str] | None:
         """Returns (text, key) of a thought. Two keys may hold the same text."""
@@ -225,19 +215,4 @@ class _Walk(Objects):
         if message.name and message.name != called:
             problem = f'the result is of "{message.name}", its call is of "{called}"'
             self.add("MYP312", problem, f"{at}/name", keep=True, help=f'write "{called}"')
-        return ChatMessage(
-            "tool",
-            message.content,
-            answers=message.answers,
-            name=message.name,
-            called=called,
-            meta=message.meta,
-        )
-
-
-_ORDER = (ROLE, THOUGHTS[0], "content", "tool_calls")
-
-
-def ordered(message: dict[str, Any]) -> dict[str, Any]:
-    """Returns a message with its keys in their usual order."""
-    return {key: message[key] for key in _ORDER if key in message} | message
+        return replace(message, called=called)

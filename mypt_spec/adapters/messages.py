@@ -36,13 +36,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mypt_spec.adapters.base import Adapter, Reader
-from mypt_spec.adapters.message_shape import (
-    THOUGHTS,
-    ChatMessage,
-    check_messages,
-    ordered,
-    shape_of,
-)
+from mypt_spec.adapters.message_shape import THOUGHTS, ChatMessage, check_messages, shape_of
 from mypt_spec.adapters.objects import unsayable
 from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.template_options import KEY, TemplateOptions
@@ -85,6 +79,7 @@ _IDS, _NOTES = "call ids", "results"
 _MESSAGES = "messages"  # all this of each message, where one block has several
 _TOOLS = "tools"  # definitions of tools of which their text keeps less
 _CALLED = "role"  # of a message whose block another role has by itself
+_ORDER = (ROLE, THOUGHTS[0], "content", "tool_calls")  # of the keys of a message
 
 
 @dataclass(slots=True)
@@ -97,17 +92,6 @@ class _Block:
     parts: list[Part] = field(default_factory=list)
     attrs: Attrs = ()
     meta: dict[str, Any] = field(default_factory=dict)
-    name_at: Place | None = None
-
-
-@dataclass(slots=True)
-class _Piece:
-    """A piece of a record: its text, attributes, and places."""
-
-    kind: str
-    text: str
-    at: Place
-    attrs: Attrs = ()
     name_at: Place | None = None
 
 
@@ -259,7 +243,7 @@ class Messages(Adapter):
         block, other, first = self.options.block, self.options.system, messages[0]
         if first.role == block and not other:
             return messages
-        self._add(blocks, _Piece(block, head, reader.top(KEY)), "head", Place())
+        self._add(blocks, Part(block, head, at=reader.top(KEY)), "head", Place())
         if first.role != "system":
             return messages
         return [replace(first, role=other, meta=first.meta | {_CALLED: "system"}), *messages[1:]]
@@ -289,7 +273,7 @@ class Messages(Adapter):
             return
         tools, body, at = record["tools"], self._opener("tools").body, reader.top("tools")
         text = write_definitions(tools, body, reader.table.literals)
-        self._add(blocks, _Piece("tools", text, at), "head", Place())
+        self._add(blocks, Part("tools", text, at=at), "head", Place())
         if body not in LOSSY:
             return
         holder = next(b for b in blocks if any(part.at is at for part in b.parts))
@@ -300,58 +284,54 @@ class Messages(Adapter):
             hint = "nothing is to be done, unless the model must know it: then describe it in words"
             reader.findings.append(Finding("MYP360", message, *at, help=hint))
 
-    def _split(self, message: ChatMessage, i: int, reader: Reader, head: str) -> Iterator[_Piece]:
+    def _split(self, message: ChatMessage, i: int, reader: Reader, head: str) -> Iterator[Part]:
         """Yields the pieces of a message, in the order of its blocks, with `head` before its text.
 
-        Places count from where its own text begins.
+        The kind of each is that of the piece. Places count from where its own text begins.
         """
         at = reader.at(i, "content")
         if message.role in _HEADS:
             at = at._replace(span=(-len(head), len(message.content))) if head else at
-            yield _Piece(message.role, head + message.content, at)
+            yield Part(message.role, head + message.content, at=at)
             return
         if message.role == "tool":
             name = message.name or message.called
             attrs = self._attrs("result", name, message.answers)
             key = "tool_call_id" if "id" in self._patterns("result") else "name"
-            yield _Piece("result", message.content, at, attrs, reader.at(i, key))
+            yield Part("result", message.content, attrs, at, reader.at(i, key))
             return
         if message.thought is not None:
             text, key = message.thought
-            yield _Piece("thought", text, reader.at(i, key))
+            yield Part("thought", text, at=reader.at(i, key))
         if message.content or not message.calls:
             kind = "said" if message.calls and "said" in self.paths else "answer"
-            yield _Piece(kind, message.content, at)
-        yield from self._calls(message, i, reader)
+            yield Part(kind, message.content, at=at)
+        if message.calls:
+            yield from self._calls(message, i, reader)
 
-    def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[_Piece]:
-        literals = reader.table.literals
-        if self.listed and message.calls:
-            calls = [
-                Call(c["function"]["name"], c["function"]["arguments"], c.get("id", ""))
-                for c in message.calls
-            ]
-            text = list_text(calls, literals, self._opener("call").body)
-            yield _Piece("call", text, reader.at(i, "tool_calls"))
+    def _calls(self, message: ChatMessage, i: int, reader: Reader) -> Iterator[Part]:
+        literals, body = reader.table.literals, self._opener("call").body
+        functions = [(c["function"], c.get("id", "")) for c in message.calls]
+        calls = [Call(f["name"], f["arguments"], ident) for f, ident in functions]
+        if self.listed:
+            yield Part("call", list_text(calls, literals, body), at=reader.at(i, "tool_calls"))
             return
-        for n, call in enumerate(message.calls):
+        for n, (name, arguments, ident) in enumerate(calls):
             at = reader.at(i, f"tool_calls/{n}/function")
-            name, arguments = call["function"]["name"], call["function"]["arguments"]
-            body = self._opener("call").body
             text = (
                 canonical(arguments, literals)
                 if body == "arguments"
                 else call_text(name, arguments, literals, body)
             )
-            attrs = self._attrs("call", name, call.get("id", ""))
+            attrs = self._attrs("call", name, ident)
             values = at if body == "function" else Place(f"{at.pointer}/arguments")
-            yield _Piece("call", text, values, attrs, Place(f"{at.pointer}/name"))
+            yield Part("call", text, attrs, values, Place(f"{at.pointer}/name"))
 
     def _attrs(self, piece: str, name: str, ident: str) -> Attrs:
         values = {"name": name, "id": ident}
         return tuple((key, values[key]) for key in self._patterns(piece) if values[key])
 
-    def _add(self, blocks: list[_Block], piece: _Piece, source: object, at: Place) -> None:
+    def _add(self, blocks: list[_Block], piece: Part, source: object, at: Place) -> None:
         """Puts a piece into the block that it shares with the one before, or into a new one."""
         block, *inner = self.paths[piece.kind]
         heads = [b for b in blocks if b.role == block] if source == "head" else blocks[-1:]
@@ -361,7 +341,7 @@ class Messages(Adapter):
             before = source == "head" and block == self.paths.get("system", ("",))[0]
             blocks.insert(0 if before else len(blocks), open_)
         if inner:
-            open_.parts.append(Part(inner[0], piece.text, piece.attrs, piece.at, piece.name_at))
+            open_.parts.append(replace(piece, kind=inner[0]))
         else:
             open_.attrs, open_.name_at = piece.attrs, piece.name_at
             open_.parts += [Part("text", piece.text, (), piece.at)] if piece.text else []
@@ -450,7 +430,8 @@ class Messages(Adapter):
             raise ValueError("no record can say this: the tools are not before the last question")
         options = episode.meta.get(KEY, {})
         out = self.options.without_options(out, options, tools="tools" in top)
-        return {self.SCHEMA.messages: [ordered(m) for m in out]} | top
+        ordered = ({key: m[key] for key in _ORDER if key in m} | m for m in out)
+        return {self.SCHEMA.messages: [*ordered]} | top
 
     def _split_question(self, text: str) -> tuple[list[dict[str, Any]], str]:
         """Returns the definitions before a question, and the question."""
@@ -486,10 +467,9 @@ class Messages(Adapter):
         return read_definitions(text, body)
 
     def _result(self, part: Part, notes: dict[str, Any]) -> dict[str, Any]:
-        attrs = dict(part.attrs)
-        ids = {"tool_call_id": attrs["id"]} if "id" in attrs else {}
-        names = {"name": attrs["name"]} if "name" in attrs else {}
-        return ids | names | notes | {"content": part.text}
+        keys = {"id": "tool_call_id", "name": "name"}
+        names = {keys[key]: value for key, value in sorted(part.attrs) if key in keys}
+        return names | notes | {"content": part.text}
 
     def _say(
         self, message: dict[str, Any], piece: str, part: Part, ident: str, types: Types

@@ -21,11 +21,7 @@ class MyPT(Adapter):
     SCHEMA = tool_chat(
         "toolresult",
         system=Field(STRING, required=False, inline=("toolcall",)),
-        assistant={
-            "content": Field(STRING, inline=("cite",)),
-            "think": MAYBE,
-            "cite": MAYBE,
-        },
+        assistant={"content": Field(STRING, inline=("cite",)), "think": MAYBE, "cite": MAYBE},
         call=CALL | {"think": MAYBE},
         extra_roles={"assistant_context": {"content": TEXT}},
     )
@@ -38,9 +34,8 @@ class MyPT(Adapter):
         out = []
         if "system" in record:
             at = reader.top("system")
-            out.append(
-                Message("system", tuple(reader.inline(record["system"], at, "toolcall")), at=at)
-            )
+            parts = reader.inline(record["system"], at, "toolcall")
+            out.append(Message("system", tuple(parts), at=at))
         called: str | None = None
         for i, message in enumerate(record["messages"]):
             role = message["role"]
@@ -49,37 +44,29 @@ class MyPT(Adapter):
                 for key, kind in _NESTED.items()
                 if key in message
             ]
-            body = reader.at(i, "content")
+            at, body, name_at = (reader.at(i, key) for key in ("role", "content", "name"))
+            kind, name = role, message.get("name")
             if role == "assistant":
                 parts += reader.inline(message["content"], body, "cite")
                 if "cite" in message:
-                    parts += [
-                        Part("text", " ", at=body),
-                        Part("cite", message["cite"], at=reader.at(i, "cite")),
-                    ]
+                    cite = Part("cite", message["cite"], at=reader.at(i, "cite"))
+                    parts += [Part("text", " ", at=body), cite]
             elif role == "assistant_toolcall":
-                at, name_at = reader.at(i, "arguments"), reader.at(i, "name")
-                parts.append(
-                    reader.call("toolcall", message["name"], message["arguments"], at, name_at)
-                )
+                kind, values = "assistant", reader.at(i, "arguments")
+                parts.append(reader.call("toolcall", name, message["arguments"], values, name_at))
             elif role == "toolresult":
                 parts.append(reader.json(message["content"], body))
-                if called is not None and message["name"] != called:
-                    text = (
-                        f'the result is of "{message["name"]}", the call before it is of "{called}"'
-                    )
+                if called is not None and name != called:
+                    text = f'the result is of "{name}", the call before it is of "{called}"'
                     reader.findings.append(
-                        Finding(
-                            "MYP312", text, reader.at(i, "name").pointer, help=f'write "{called}"'
-                        )
+                        Finding("MYP312", text, *name_at, help=f'write "{called}"')
                     )
             else:
                 parts.append(Part("text", message["content"], at=body))
-            called = message["name"] if role == "assistant_toolcall" else None
-            kind = "assistant" if role == "assistant_toolcall" else role
-            out.append(Message(kind, tuple(parts), at=reader.at(i, "role"), meta=metadata(message)))
+            called = name if role == "assistant_toolcall" else None
+            out.append(Message(kind, tuple(parts), at=at, meta=metadata(message)))
             if role == "assistant":
-                out.append(Message("eot", at=reader.at(i, "role")))
+                out.append(Message("eot", at=at))
         return out
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
@@ -121,12 +108,7 @@ def _split_cite(parts: list[Part]) -> tuple[list[Part], dict[str, str]]:
     That is a cite at the end which one space separates from the text before it; any other stays
     inline.
     """
-    if (
-        len(parts) < 2
-        or parts[-1].kind != "cite"
-        or not parts[-2].text.endswith(" ")
-        or parts[-2].kind != "text"
-    ):
+    if [part.kind for part in parts[-2:]] != ["text", "cite"] or parts[-2].text[-1:] != " ":
         return parts, {}
     before = merge_text([*parts[:-2], Part("text", parts[-2].text[:-1])])
     if before[-1:] == (Part("text", ""),):

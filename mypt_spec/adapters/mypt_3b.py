@@ -37,30 +37,15 @@ class Phase3B(Adapter):
                 call = Part("toolcall", text, attrs, reader.at(i, "arguments"), name_at)
                 out.append(Message("assistant", (call,), at=at, meta=meta))
             elif message["role"] == "tool_result":
-                out.append(
-                    Message(
-                        "toolresult",
-                        (reader.json(message["content"], body),),
-                        attrs,
-                        at,
-                        meta,
-                        name_at,
-                    )
-                )
+                result = reader.json(message["content"], body)
+                out.append(Message("toolresult", (result,), attrs, at, meta, name_at))
             else:
                 if "context" in message:
                     place = reader.at(i, "context")
-                    out.append(
-                        Message("context", (Part("text", message["context"], at=place),), at=place)
-                    )
-                out.append(
-                    Message(
-                        message["role"],
-                        (Part("text", message["content"], at=body),),
-                        at=at,
-                        meta=meta,
-                    )
-                )
+                    context = Part("text", message["context"], at=place)
+                    out.append(Message("context", (context,), at=place))
+                text = Part("text", message["content"], at=body)
+                out.append(Message(message["role"], (text,), at=at, meta=meta))
         return out
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
@@ -85,11 +70,8 @@ def _write_message(message: Message) -> dict[str, Any]:
         name, arguments = dict(calls[0].attrs).get("name", ""), json.loads(calls[0].text)
         return {"role": "assistant_toolcall", "name": name, "arguments": arguments}
     if message.role == "toolresult":
-        return {
-            "role": "tool_result",
-            "name": dict(message.attrs).get("name", ""),
-            "content": json.loads(message.text),
-        }
+        name = dict(message.attrs).get("name", "")
+        return {"role": "tool_result", "name": name, "content": json.loads(message.text)}
     return {"role": message.role, "content": message.text}
 
 

@@ -20,6 +20,13 @@ from mypt_spec.rules.context import Context
 from mypt_spec.table import TokenTable
 
 TYPES = {STRING: str, OBJECT: dict, BOOLEAN: bool, LIST: list}
+# The keys of a function that a tool has, with their types, and whether they must be there.
+_FUNCTION = {
+    "name": (STRING, True),
+    "description": (STRING, False),
+    "parameters": (OBJECT, False),
+    "strict": (BOOLEAN, False),
+}
 
 
 @dataclass
@@ -55,23 +62,17 @@ class Objects:
             return None
         self.typed(call, at, "a call")
         if call.get("id") == "":
-            self.add(
-                "MYP127", "the id is empty", f"{at}/id", help="give it an id, or leave the key out"
-            )
+            hint = "give it an id, or leave the key out"
+            self.add("MYP127", "the id is empty", f"{at}/id", help=hint)
         function, at = dict(call["function"]), f"{at}/function"
         if isinstance(function.get("arguments"), str):
             function["arguments"] = self.unquoted(function["arguments"], f"{at}/arguments")
-        self.shape(
-            function,
-            {"name": (STRING, True), "arguments": (OBJECT, True)},
-            at,
-            "the function of the call",
-        )
+        fields = {"name": (STRING, True), "arguments": (OBJECT, True)}
+        self.shape(function, fields, at, "the function of the call")
         self.check_name(function, at)
-        return {k: call[k] for k in ("id",) if k in call} | {
-            "type": "function",
-            "function": {k: function[k] for k in ("name", "arguments") if k in function},
-        }
+        ids = {"id": call["id"]} if "id" in call else {}
+        function = {key: function[key] for key in fields if key in function}
+        return ids | {"type": "function", "function": function}
 
     def unquoted(self, text: str, at: str) -> Any:
         """Returns arguments that were written as a JSON string, as other formats have them."""
@@ -81,12 +82,11 @@ class Objects:
             return text
         if not isinstance(value, dict) or list(faults(value)):
             return text
-        if self.quoted:
-            return value
-        fix = Fix(
-            "write the object itself", True, patch=({"op": "replace", "path": at, "value": value},)
-        )
-        self.add("MYP110", '"arguments" is an object written as a string', at, keep=True, fix=fix)
+        if not self.quoted:
+            patch = ({"op": "replace", "path": at, "value": value},)
+            fix = Fix("write the object itself", True, patch=patch)
+            problem = '"arguments" is an object written as a string'
+            self.add("MYP110", problem, at, keep=True, fix=fix)
         return value
 
     def typed(self, value: dict[str, Any], at: str, noun: str) -> None:
@@ -104,41 +104,24 @@ class Objects:
         """Returns a definition, which may come with or without the "function" around it."""
         if not self.is_object(tool, at, "a tool"):
             return None
-        function: Any = tool
+        function, closed = tool, not self.verbatim
         if "function" in tool or "type" in tool:
-            if not self.shape(
-                tool,
-                {"type": (STRING, False), "function": (OBJECT, True)},
-                at,
-                "the tool",
-                closed=not self.verbatim,
-            ):
+            fields = {"type": (STRING, False), "function": (OBJECT, True)}
+            if not self.shape(tool, fields, at, "the tool", closed=closed):
                 return None
             self.typed(tool, at, "a tool")
             function, at = tool["function"], f"{at}/function"
-        fields = {
-            "name": (STRING, True),
-            "description": (STRING, False),
-            "parameters": (OBJECT, False),
-            "strict": (BOOLEAN, False),
-        }
-        if not self.shape(function, fields, at, "the function", closed=not self.verbatim):
+        if not self.shape(function, _FUNCTION, at, "the function", closed=closed):
             return None
         self.check_name(function, at)
         if function["name"] in names:
-            self.add(
-                "MYP126",
-                f'the tool "{function["name"]}" is defined twice',
-                f"{at}/name",
-                help="keep one definition",
-            )
+            problem = f'the tool "{function["name"]}" is defined twice'
+            self.add("MYP126", problem, f"{at}/name", help="keep one definition")
         names.add(function["name"])
         if "parameters" in function:
             self.schema(function["parameters"], f"{at}/parameters")
-        return {
-            "type": "function",
-            "function": {k: function[k] for k in FUNCTION_KEYS if k in function},
-        }
+        function = {key: function[key] for key in FUNCTION_KEYS if key in function}
+        return {"type": "function", "function": function}
 
     def schema(self, schema: Any, at: str) -> None:
         """Adds a finding where a value is no JSON Schema that can be checked."""
@@ -177,22 +160,12 @@ class Objects:
                 if required:
                     self.add("MYP102", f'{noun} has no "{key}"', at, keep=keep)
             elif not isinstance(value[key], TYPES[kind]):
-                self.add(
-                    "MYP104",
-                    f'"{key}" of {noun} must be {kind}, got {kind_of(value[key])}',
-                    f"{at}/{key}",
-                    keep=keep,
-                )
+                problem = f'"{key}" of {noun} must be {kind}, got {kind_of(value[key])}'
+                self.add("MYP104", problem, f"{at}/{key}", keep=keep)
         for key in [key_text(k) for k in value if k not in fields] if closed else ():
-            message = f'{noun} has an unknown key "{key}"; the model would never see it'
-            self.add(
-                "MYP103",
-                message,
-                f"{at}/{escape(key)}",
-                keep=keep,
-                on_key=True,
-                help=f"keys are {', '.join(fields)}",
-            )
+            problem = f'{noun} has an unknown key "{key}"; the model would never see it'
+            place, hint = f"{at}/{escape(key)}", f"keys are {', '.join(fields)}"
+            self.add("MYP103", problem, place, keep=keep, on_key=True, help=hint)
         return len(self.findings) == before
 
 

@@ -6,39 +6,17 @@ import json
 from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
+from mypt_spec.adapters.tool_chat import CALL, MAYBE
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.findings import Finding
-from mypt_spec.record_schema import (
-    ITEMS,
-    LANGUAGE,
-    LIST,
-    NAME,
-    OBJECT,
-    STRING,
-    Field,
-    RecordSchema,
-    metadata,
-)
+from mypt_spec.record_schema import ITEMS, LANGUAGE, LIST, STRING, Field, RecordSchema, metadata
 from mypt_spec.table import TokenTable
 
 _TEXT = {"content": Field(STRING)}
-_KINDS = {
-    "text": {"text": Field(STRING)},
-    "toolcall": {"name": Field(NAME), "arguments": Field(OBJECT)},
-    "toolresult": _TEXT,
-}
-_ITEMS = RecordSchema(
-    top={},
-    roles=_KINDS,
-    aliases={"tool_call": "toolcall", "tool_result": "toolresult"},
-    tag="type",
-    noun="item",
-    metadata=False,
-)
-_REPLY = {
-    "content": Field(STRING, required=False),
-    "contents": Field(ITEMS, required=False, items=_ITEMS),
-}
+_KINDS = {"text": {"text": Field(STRING)}, "toolcall": CALL, "toolresult": _TEXT}
+_ALIASES = {"tool_call": "toolcall", "tool_result": "toolresult"}
+_ITEMS = RecordSchema({}, _KINDS, aliases=_ALIASES, tag="type", noun="item", metadata=False)
+_REPLY = {"content": MAYBE, "contents": Field(ITEMS, required=False, items=_ITEMS)}
 
 
 # A list, because a role of a record may be any value, and not all can be in a set.
@@ -65,24 +43,12 @@ class Praxis(Adapter):
             if isinstance(message, dict) and message.get("role") in _ASSISTANT:
                 at, content_keys = f"/messages/{i}", {"content", "contents"} & set(message)
                 if not content_keys:
-                    findings.append(
-                        Finding(
-                            "MYP102",
-                            'the assistant message has neither "content" nor "contents"',
-                            at,
-                        )
-                    )
+                    text = 'the assistant message has neither "content" nor "contents"'
+                    findings.append(Finding("MYP102", text, at))
                 if len(content_keys) == 2:
                     text = 'an assistant message has "content" or "contents", not both'
-                    findings.append(
-                        Finding(
-                            "MYP334",
-                            text,
-                            f"{at}/contents",
-                            on_key=True,
-                            help="keep the one that is meant",
-                        )
-                    )
+                    hint, at = "keep the one that is meant", f"{at}/contents"
+                    findings.append(Finding("MYP334", text, at, on_key=True, help=hint))
                 checked = checked if len(content_keys) == 1 else None
         return checked, findings, lifted
 
@@ -96,11 +62,8 @@ class Praxis(Adapter):
                 parts.append(_part(item, reader.at(i, f"contents/{n}").pointer, reader))
             if "contents" in message and not parts:
                 parts = [Part("text", "", at=reader.at(i, "contents"))]
-            out.append(
-                Message(
-                    message["role"], tuple(parts), at=reader.at(i, "role"), meta=metadata(message)
-                )
-            )
+            at, meta = reader.at(i, "role"), metadata(message)
+            out.append(Message(message["role"], tuple(parts), at=at, meta=meta))
         return out
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
@@ -108,9 +71,7 @@ class Praxis(Adapter):
 
         An assistant message has `contents` only where there are calls or results.
         """
-        return {
-            "messages": [_write_message(message) | message.meta for message in episode.messages]
-        }
+        return {"messages": [_write_message(m) | m.meta for m in episode.messages]}
 
 
 def _part(item: dict[str, Any], at: str, reader: Reader) -> Part:
@@ -119,9 +80,8 @@ def _part(item: dict[str, Any], at: str, reader: Reader) -> Part:
     if item["type"] == "toolresult":
         return Part("tout", item["content"], at=Place(f"{at}/content"))
     if not item["text"]:
-        reader.findings.append(
-            Finding("MYP314", "an empty text says nothing and does not come back", f"{at}/text")
-        )
+        text = "an empty text says nothing and does not come back"
+        reader.findings.append(Finding("MYP314", text, f"{at}/text"))
     return Part("text", item["text"], at=Place(f"{at}/text"))
 
 
@@ -130,23 +90,17 @@ def _write_message(message: Message) -> dict[str, Any]:
         return {"role": "eos"}
     if all(part.kind == "text" for part in message.parts):
         return {"role": message.role, "content": message.text}
-    return {
-        "role": message.role,
-        "contents": [
-            _write_part(part) for part in message.parts if part.text or part.kind != "text"
-        ],
-    }
+    parts = [part for part in message.parts if part.text or part.kind != "text"]
+    return {"role": message.role, "contents": [_write_part(part) for part in parts]}
 
 
 def _write_part(part: Part) -> dict[str, Any]:
     if part.kind == "tin":
         call = json.loads(part.text)
         return {"type": "toolcall", "name": call["name"], "arguments": call["arguments"]}
-    return (
-        {"type": "text", "text": part.text}
-        if part.kind == "text"
-        else {"type": "toolresult", "content": part.text}
-    )
+    if part.kind == "text":
+        return {"type": "text", "text": part.text}
+    return {"type": "toolresult", "content": part.text}
 
 
 ADAPTER = Praxis()

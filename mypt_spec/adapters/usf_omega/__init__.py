@@ -12,9 +12,7 @@ from typing import Any
 from mypt_spec.adapters.base import Adapter, Reader
 from mypt_spec.adapters.splitter import Splitter, splitter
 from mypt_spec.adapters.usf_omega.flags import validate
-from mypt_spec.adapters.usf_omega.record import Answer, check, metadata
-from mypt_spec.adapters.usf_omega.shape import FLAGS, INSTRUCTIONS, RECORD
-from mypt_spec.bodies.strict_json import canonical
+from mypt_spec.adapters.usf_omega.record import FLAGS, INSTRUCTIONS, RECORD, Answer, check
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.findings import Finding
@@ -35,12 +33,8 @@ class UsfOmega(Adapter):
             out.append(_block("system", record["model_identity"], "/model_identity"))
         messages = record.get("messages", [])
         lines = [
-            {
-                "role": m["role"],
-                "content": m["content"],
-                "pointer": f"/messages/{i}/content",
-                "notes": notes(m),
-            }
+            {key: m[key] for key in ("role", "content")}
+            | {"pointer": f"/messages/{i}/content", "notes": notes(m)}
             for i, m in enumerate(messages)
             if m["role"] in INSTRUCTIONS
         ]
@@ -50,38 +44,23 @@ class UsfOmega(Adapter):
         if "tools" in record or "functions" in record:
             key = "tools" if "tools" in record else "functions"
             meta = {"key": key, "bare": record[f"{key} without wrapper"]}
-            out.append(
-                _block(
-                    "functions",
-                    write_namespace(record[key], reader.table.literals),
-                    f"/{key}",
-                    meta,
-                )
-            )
+            text = write_namespace(record[key], reader.table.literals)
+            out.append(_block("functions", text, f"/{key}", meta))
         for i, message in enumerate(messages):
-            at = f"/messages/{i}"
-            if message["role"] == "assistant":
-                out.append(answer(message["answer"], f"{at}/role", reader.table, notes(message)))
-            elif message["role"] == "tool":
-                ids = {"tool_call_id": "tool_call_id", "name": "tool_name"}
-                parts = [
+            at, role, meta = f"/messages/{i}", message["role"], notes(message)
+            if role == "assistant":
+                out.append(message["answer"].message(f"{at}/role", reader.table, meta))
+            elif role in ("user", "tool"):
+                kinds = {"tool_call_id": "tool_call_id", "name": "tool_name", "content": "text"}
+                parts = tuple(
                     Part(kind, message[key], at=Place(f"{at}/{key}"))
-                    for key, kind in ids.items()
+                    for key, kind in kinds.items()
                     if key in message
-                ]
-                parts.append(Part("text", message["content"], at=Place(f"{at}/content")))
-                out.append(
-                    Message("tool", tuple(parts), at=Place(f"{at}/role"), meta=notes(message))
                 )
-            elif message["role"] == "user":
-                out.append(
-                    _block(
-                        "user", message["content"], f"{at}/content", notes(message), f"{at}/role"
-                    )
-                )
+                out.append(Message(role, parts, at=Place(f"{at}/role"), meta=meta))
         if "answer" in record:
             last: Answer = record["answer"]
-            out.append(answer(last, last.pointer, reader.table, notes(record.get("chosen", {}))))
+            out.append(last.message(last.pointer, reader.table, notes(record.get("chosen", {}))))
         if out[-1].role == "assistant":
             out.append(Message("eos", at=out[-1].at))
         return out
@@ -98,35 +77,24 @@ class UsfOmega(Adapter):
                 messages += _instructions(message)
             elif message.role == "functions":
                 defined = read_namespace(message.text)
-                bare = message.meta.get("key") == "functions"
-                tools = (
-                    {"functions": [tool["function"] for tool in defined]}
-                    if bare
-                    else {"tools": defined}
-                )
+                tools = {"tools": defined}
+                if message.meta.get("key") == "functions":
+                    tools = {"functions": [tool["function"] for tool in defined]}
             elif message.role == "assistant":
                 messages.append(_assistant(message) | message.meta)
             elif message.role in ("user", "tool"):
-                ids = {
-                    p.kind.removeprefix("tool_") if p.kind == "tool_name" else p.kind: p.text
-                    for p in message.parts
-                    if p.kind != "text"
-                }
-                messages.append(
-                    {"role": message.role} | ids | {"content": message.text} | message.meta
-                )
+                ids = {p.kind: p.text for p in message.parts if p.kind != "text"}
+                ids |= {"name": ids.pop("tool_name")} if "tool_name" in ids else {}
+                content = {"content": message.text}
+                messages.append({"role": message.role} | ids | content | message.meta)
         flags = dict(episode.meta)
         if any(p.kind == "self_reflection" for m in episode.messages for p in m.parts):
             flags.setdefault("self_reflection_enabled", True)
         record["messages"] = messages
         if "rejected" in flags and messages and messages[-1]["role"] == "assistant":
             record["chosen"] = messages.pop()
-        return (
-            record
-            | {k: flags[k] for k in FLAGS[:1] if k in flags}
-            | tools
-            | {k: flags[k] for k in FLAGS if k in flags}
-        )
+        rejected = {k: flags[k] for k in FLAGS[:1] if k in flags}
+        return record | rejected | tools | {k: flags[k] for k in FLAGS if k in flags}
 
     def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
         """Returns a record in which each answer has one form, the findings, and ""."""
@@ -134,7 +102,7 @@ class UsfOmega(Adapter):
 
     def metadata(self, record: dict[str, Any]) -> dict[str, Any]:
         """Returns the flags and the metadata of a record."""
-        return metadata(record)
+        return {k: record[k] for k in FLAGS if k in record} | notes(record)
 
     def tools(self, episode: Episode) -> None:
         """Returns None: `flags` holds calls to the tools of a record."""
@@ -148,33 +116,15 @@ class UsfOmega(Adapter):
 
         Either is None where the record has none.
         """
-        other = (
-            record | {"chosen": record["rejected"], "rejected": record["chosen"]}
-            if "rejected" in record
-            else None
-        )
-        return other, record.get("label")
+        if "rejected" not in record:
+            return None, record.get("label")
+        exchanged = {"chosen": record["rejected"], "rejected": record["chosen"]}
+        return record | exchanged, record.get("label")
 
 
-def _block(
-    role: str, text: str, at: str, meta: dict[str, Any] | None = None, role_at: str = ""
-) -> Message:
-    return Message(
-        role, (Part("text", text, at=Place(at)),), at=Place(role_at or at), meta=meta or {}
-    )
-
-
-def answer(source: Answer, at: str, table: TokenTable, meta: dict[str, Any]) -> Message:
-    """Returns an assistant message; tool calls become their JSON."""
-    parts = [
-        Part(
-            kind,
-            value if isinstance(value, str) else canonical(value, table.literals),
-            at=Place(pointer),
-        )
-        for kind, value, pointer in source.parts
-    ]
-    return Message("assistant", tuple(parts), at=Place(at), meta=meta)
+def _block(role: str, text: str, at: str, meta: dict[str, Any] | None = None) -> Message:
+    place = Place(at)
+    return Message(role, (Part("text", text, at=place),), at=place, meta=meta or {})
 
 
 def _instructions(message: Message) -> list[dict[str, Any]]:
@@ -189,21 +139,14 @@ _KEYS = {"message": "content", "tool_calls": "tool_calls", "self_reflection": "s
 
 
 def _assistant(message: Message) -> dict[str, Any]:
-    """Returns an assistant message.
-
-    It has plain fields where their order is that of the parts, else `contents`.
-    """
+    """Returns an assistant message: with plain fields in the order of its parts, or `contents`."""
     kinds = [part.kind for part in message.parts]
     values = [json.loads(p.text) if p.kind == "tool_calls" else p.text for p in message.parts]
+    both = [*zip(kinds, values, strict=True)]
     if kinds == [kind for kind in _KEYS if kind in kinds]:
-        return {"role": "assistant"} | {
-            _KEYS[kind]: value for kind, value in zip(kinds, values, strict=True)
-        }
-    names = ["text" if kind == "message" else kind for kind in kinds]
-    return {
-        "role": "assistant",
-        "contents": [{"type": n, n: v} for n, v in zip(names, values, strict=True)],
-    }
+        return {"role": "assistant"} | {_KEYS[kind]: value for kind, value in both}
+    items = [("text" if kind == "message" else kind, value) for kind, value in both]
+    return {"role": "assistant", "contents": [{"type": kind, kind: v} for kind, v in items]}
 
 
 @splitter.register(UsfOmega)

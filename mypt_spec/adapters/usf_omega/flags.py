@@ -11,13 +11,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 from mypt_spec.adapters.usf_omega.record import answer_at
+from mypt_spec.adapters.waiting import twice
 from mypt_spec.bodies.json_body import read_body
 from mypt_spec.bodies.json_schema import Patience, SchemaError
-from mypt_spec.bodies.strict_json import canonical, faults
+from mypt_spec.bodies.strict_json import faults
 from mypt_spec.episode import Episode, Message, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.rules import Context, check_episode
@@ -63,11 +64,8 @@ def _relocated(findings: list[Finding], episode: Episode) -> Iterator[Finding]:
             start, end = finding.span
             at = min(bisect_right(starts, start), len(lines)) - 1
             line, first = lines[at], starts[at]
-            yield replace(
-                finding,
-                pointer=line["pointer"],
-                span=(start - first, min(end - first, len(line["content"]))),
-            )
+            span = start - first, min(end - first, len(line["content"]))
+            yield replace(finding, pointer=line["pointer"], span=span)
         else:
             yield finding
 
@@ -75,10 +73,8 @@ def _relocated(findings: list[Finding], episode: Episode) -> Iterator[Finding]:
 def _without_user(context: Context) -> Iterator[Finding]:
     talk = [m for m in context.episode.messages if m.role in ("user", "assistant", "tool")]
     if talk and talk[0].role == "assistant":
-        hint = "put the user's message before it"
-        yield Finding(
-            "MYP251", "the conversation begins with the assistant", *talk[0].at, help=hint
-        )
+        problem = "the conversation begins with the assistant"
+        yield Finding("MYP251", problem, *talk[0].at, help="put the user's message before it")
 
 
 def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
@@ -99,19 +95,12 @@ def _calls(context: Context, patience: Patience) -> Iterator[Finding]:
             continue
         groups = [_calls_of(part, context) for part in message.parts if part.kind == "tool_calls"]
         yield from _ids(groups)
-        for call, place in [call for group in groups for call in group]:
-            function = call["function"]
-            name, arguments = function["name"], function["arguments"]
+        for call, place in chain.from_iterable(groups):
+            function, at = call["function"], _inside(place, "/function/name")
+            name = function["name"]
             if declared and name not in declared:
-                yield Finding(
-                    "MYP313",
-                    f"the tool {name!r} is declared nowhere",
-                    *_inside(place, "/function/name"),
-                    help=hint,
-                )
-            yield from _arguments(
-                name, arguments, tools.get(name), _inside(place, "/function/arguments"), patience
-            )
+                yield Finding("MYP313", f"the tool {name!r} is declared nowhere", *at, help=hint)
+            yield from _arguments(function, tools.get(name), place, patience)
 
 
 def _inside(place: Place, pointer: str) -> Place:
@@ -120,14 +109,10 @@ def _inside(place: Place, pointer: str) -> Place:
 
 
 def _tools(context: Context) -> dict[str, dict[str, Any]]:
-    out = {}
-    for message in context.episode.messages:
-        if message.role == "functions":
-            for tool in (
-                read_body(message.text, "namespace", context.table.literals, Place()).value or []
-            ):
-                out[tool["function"]["name"]] = tool["function"]
-    return out
+    texts = [m.text for m in context.episode.messages if m.role == "functions"]
+    bodies = [read_body(text, "namespace", context.table.literals, Place()) for text in texts]
+    functions = [tool["function"] for body in bodies for tool in body.value or []]
+    return {function["name"]: function for function in functions}
 
 
 def _calls_of(part: Part, context: Context) -> list[Call]:
@@ -141,16 +126,10 @@ def _ids(groups: list[list[Call]]) -> Iterator[Finding]:
     for group in groups:
         for call, place in group:
             if "id" not in call and len(group) > 1:
-                yield Finding(
-                    "MYP350", "a call beside others has no id", *place, help='give it an "id"'
-                )
+                problem = "a call beside others has no id"
+                yield Finding("MYP350", problem, *place, help='give it an "id"')
             if call.get("id") in call_ids:
-                yield Finding(
-                    "MYP351",
-                    f"the id {call['id']!r} occurs twice in one message",
-                    *_inside(place, "/id"),
-                    help="give each call its own id",
-                )
+                yield twice(call["id"], _inside(place, "/id"))
             call_ids |= {call["id"]} if "id" in call else set()
 
 
@@ -161,7 +140,7 @@ def _results(
 
     Where no result follows, the grammar says whether one must.
     """
-    calls = [call for group in groups for call in group]
+    calls = [*chain.from_iterable(groups)]
     if not calls:
         return  # the grammar refuses results without a call
     waiting = {id(call): call for call in calls}
@@ -174,30 +153,21 @@ def _results(
             place, call_id = parts["tool_call_id"].at, parts["tool_call_id"].text
             match = by_id.get(call_id)
             if match is None:
-                yield Finding(
-                    "MYP310", f"no call before it has the id {call_id!r}", *place, help=hint
-                )
+                problem = f"no call before it has the id {call_id!r}"
+                yield Finding("MYP310", problem, *place, help=hint)
             elif id(match) not in waiting:
-                yield Finding(
-                    "MYP349",
-                    f"the call {call_id!r} has a result already",
-                    *place,
-                    help="one result a call",
-                )
+                problem = f"the call {call_id!r} has a result already"
+                yield Finding("MYP349", problem, *place, help="one result a call")
         elif len(waiting) == 1:
             match = next(iter(waiting.values()))
         elif waiting:
-            yield Finding(
-                "MYP352",
-                f"{len(waiting)} calls are open, and this result has no id",
-                *result.at,
-                help='give it the "tool_call_id" of its call',
-            )
+            problem = f"{len(waiting)} calls are open, and this result has no id"
+            hint = 'give it the "tool_call_id" of its call'
+            yield Finding("MYP352", problem, *result.at, help=hint)
             return
         else:
-            yield Finding(
-                "MYP310", "every call before it has its result", *result.at, help="delete it"
-            )
+            problem = "every call before it has its result"
+            yield Finding("MYP310", problem, *result.at, help="delete it")
         if match is not None:
             waiting.pop(id(match), None)
             name = match[0]["function"]["name"]
@@ -207,31 +177,25 @@ def _results(
     kinds = [part.kind for part in message.parts if part.kind != "self_reflection"]
     if results and kinds[-1:] == ["tool_calls"]:
         for call, place in [call for call in groups[-1] if id(call) in waiting]:
-            yield Finding(
-                "MYP311",
-                f"the call {call.get('id', call['function']['name'])!r} has no result",
-                *place,
-                help="put its result behind the others",
-            )
+            problem = f"the call {call.get('id', call['function']['name'])!r} has no result"
+            yield Finding("MYP311", problem, *place, help="put its result behind the others")
 
 
 def _arguments(
-    name: str, arguments: Any, tool: dict[str, Any] | None, place: Place, patience: Patience
+    function: dict[str, Any], tool: dict[str, Any] | None, call: Place, patience: Patience
 ) -> Iterator[Finding]:
     if tool is None or "parameters" not in tool or next(faults(tool), None) is not None:
         return
+    noun, place = f"the arguments of {tool['name']!r}", _inside(call, "/function/arguments")
     try:
-        misfits = patience.misfits(arguments, tool["parameters"])
+        misfits = patience.misfits(function["arguments"], tool["parameters"])
     except SchemaError as error:
         if error.in_use:  # any other fault was found in the definition itself
-            yield Finding("MYP128", f"the arguments of {name!r} cannot be checked: {error}", *place)
+            yield Finding("MYP128", f"{noun} cannot be checked: {error}", *place)
         return
     for pointer, message in misfits:
-        yield Finding(
-            "MYP353",
-            f"the arguments of {name!r} do not fit its parameters: {message}",
-            *_inside(place, pointer),
-        )
+        problem = f"{noun} do not fit its parameters: {message}"
+        yield Finding("MYP353", problem, *_inside(place, pointer))
 
 
 def _reasoning(context: Context) -> Iterator[Finding]:
@@ -239,32 +203,18 @@ def _reasoning(context: Context) -> Iterator[Finding]:
     budget = meta.get("thinking_budget")
     for part in [p for m in context.episode.messages for p in m.parts]:
         if part.kind == "self_reflection" and meta.get("self_reflection_enabled") is False:
-            hint = "delete it, or set the flag"
-            yield Finding(
-                "MYP347",
-                '"self_reflection_enabled" is false, and this is a self-reflection',
-                *part.at,
-                help=hint,
-            )
+            problem = '"self_reflection_enabled" is false, and this is a self-reflection'
+            yield Finding("MYP347", problem, *part.at, help="delete it, or set the flag")
         if part.kind != "reasoning":
             continue
         if meta.get("reasoning_effort") == "none":
-            yield Finding(
-                "MYP346",
-                'the effort is "none", which means no reasoning',
-                *part.at,
-                help="delete it, or state its effort",
-            )
+            problem = 'the effort is "none", which means no reasoning'
+            yield Finding("MYP346", problem, *part.at, help="delete it, or state its effort")
         if isinstance(budget, int) and not next(faults(part.text), None):
             length = len(context.tokenizer.encode(part.text))
             if length > budget:
-                hint = "shorten it, or raise the budget"
-                yield Finding(
-                    "MYP345",
-                    f"the reasoning has {length} tokens, the budget is {budget}",
-                    *part.at,
-                    help=hint,
-                )
+                problem = f"the reasoning has {length} tokens, the budget is {budget}"
+                yield Finding("MYP345", problem, *part.at, help="shorten it, or raise the budget")
 
 
 def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
@@ -290,15 +240,9 @@ def _rejected(context: Context) -> Iterator[Finding]:
     rejected = answer_at(raw, "/rejected")
     if rejected is None:
         return
-    literals = context.table.literals
-    parts = tuple(
-        Part(k, v if isinstance(v, str) else canonical(v, literals), at=Place(at))
-        for k, v, at in rejected.parts
-    )
-    messages[places[-1]] = Message("assistant", parts, at=Place(rejected.pointer))
+    messages[places[-1]] = rejected.message(rejected.pointer, context.table, {})
     other = Episode(context.episode.dialect, tuple(messages))
-    for finding in check_episode(
+    findings = check_episode(
         other, context.table, context.automaton, context.tokenizer, context.limits, validate
-    ):
-        if finding.pointer.startswith("/rejected"):
-            yield finding
+    )
+    yield from (finding for finding in findings if finding.pointer.startswith("/rejected"))

@@ -1,4 +1,4 @@
-"""Checks the shape of a USF Omega record, and brings it into one form for reading.
+"""States and checks the shape of a USF Omega record, and brings it into one form for reading.
 
 Input is any JSON value; output is a record in which each answer is an `Answer`, and tools are in
 their wrappers, with findings of family 1. Answers have several spellings and inner objects of
@@ -13,19 +13,60 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from mypt_spec.adapters.objects import Objects
-from mypt_spec.adapters.usf_omega.shape import (
-    ANSWER,
-    FLAGS,
-    FORMATS,
-    INSTRUCTIONS,
-    ITEMS,
-    LEVELS,
-    RECORD,
-)
-from mypt_spec.bodies.strict_json import escape, kind_of
+from mypt_spec.bodies.strict_json import canonical, escape, kind_of
+from mypt_spec.episode import Message, Part, Place
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.record_schema import BOOLEAN, OBJECT, STRING, check_record
-from mypt_spec.record_schema import metadata as notes
+from mypt_spec.record_schema import (
+    BOOLEAN,
+    INTEGER,
+    LANGUAGE,
+    LIST,
+    OBJECT,
+    STRING,
+    Field,
+    RecordSchema,
+    check_record,
+)
+from mypt_spec.table import TokenTable
+
+_TEXT = Field(STRING)
+_KINDS = (STRING, LIST, OBJECT, BOOLEAN, INTEGER, LANGUAGE)
+_MAYBE = {kind: Field(kind, required=False) for kind in _KINDS}
+ANSWER = {
+    "reasoning": _MAYBE[STRING],
+    "contents": _MAYBE[LIST],
+    "tool_calls": _MAYBE[LIST],
+    "self_reflection": _MAYBE[STRING],
+}
+# Not in the text: kept in an Episode's metadata, in this order in a canonical record.
+FLAGS = (
+    "rejected", "response_schema", "response_format", "json_mode", "search_enabled",
+    "citations_enabled",
+    "self_reflection_enabled", "reasoning_effort", "thinking_budget", "label",
+)  # fmt: skip
+RECORD = RecordSchema(
+    top={
+        "model_identity": _MAYBE[STRING], "messages": _MAYBE[LIST], "tools": _MAYBE[LIST],
+        "functions": _MAYBE[LIST],
+        "assistant": _MAYBE[STRING], **ANSWER, "chosen": _MAYBE[OBJECT], "rejected": _MAYBE[OBJECT],
+        "response_schema": _MAYBE[OBJECT], "response_format": _MAYBE[OBJECT],
+        "json_mode": _MAYBE[BOOLEAN],
+        "search_enabled": _MAYBE[BOOLEAN], "citations_enabled": _MAYBE[BOOLEAN],
+        "self_reflection_enabled": _MAYBE[BOOLEAN],
+        "reasoning_effort": _MAYBE[STRING], "thinking_budget": _MAYBE[INTEGER],
+        "label": _MAYBE[BOOLEAN], "language": _MAYBE[LANGUAGE],
+    },
+    roles={
+        "system": {"content": _TEXT}, "developer": {"content": _TEXT}, "user": {"content": _TEXT},
+        "assistant": {"content": _MAYBE[STRING], **ANSWER},
+        "tool": {"tool_call_id": _MAYBE[STRING], "name": _MAYBE[STRING], "content": _TEXT},
+    },
+    aliases={"function": "tool", "tool_result": "tool", "toolresult": "tool"},
+)  # fmt: skip
+INSTRUCTIONS = ("system", "developer")
+LEVELS = ("none", "minimal", "low", "medium", "high", "max")
+FORMATS = ("text", "json_object", "json_schema")
+ITEMS = {"reasoning": STRING, "text": STRING, "tool_calls": LIST, "self_reflection": STRING}
 
 
 class Answer(NamedTuple):
@@ -34,10 +75,13 @@ class Answer(NamedTuple):
     parts: tuple[tuple[str, Any, str], ...]
     pointer: str
 
-
-def metadata(record: dict[str, Any]) -> dict[str, Any]:
-    """Returns what an Episode keeps of a record besides its text."""
-    return {k: record[k] for k in FLAGS if k in record} | notes(record)
+    def message(self, at: str, table: TokenTable, meta: dict[str, Any]) -> Message:
+        """Returns the message of an Episode; tool calls become their JSON."""
+        parts = tuple(
+            Part(kind, v if isinstance(v, str) else canonical(v, table.literals), at=Place(pointer))
+            for kind, v, pointer in self.parts
+        )
+        return Message("assistant", parts, at=Place(at), meta=meta)
 
 
 def check(record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
@@ -71,32 +115,21 @@ class _Walk(Objects):
         for i, message in enumerate(messages):
             if isinstance(message, dict) and message.get("role") == "assistant":
                 at = f"/messages/{i}/"
-                messages[i] = message | {
-                    "answer": self.answer(message, f"{at}role", at.__add__),
-                }
+                messages[i] = message | {"answer": self.answer(message, f"{at}role", at.__add__)}
         if isinstance(raw_messages, list):
             work["messages"] = messages
         self.last(work, messages)
         self.instructions(messages)
         self.tools(work)
         self.flags(work)
-        answers = [
-            m["answer"]
-            for m in [*messages, work]
-            if isinstance(m, dict) and isinstance(m.get("answer"), Answer)
-        ]
-        reflections = [
-            pointer for a in answers for kind, _, pointer in a.parts if kind == "self_reflection"
-        ]
+        answers = [m.get("answer") for m in [*messages, work] if isinstance(m, dict)]
+        parts = [part for a in answers if isinstance(a, Answer) for part in a.parts]
+        reflections = [pointer for kind, _, pointer in parts if kind == "self_reflection"]
         if reflections and "self_reflection_enabled" not in work:
             patch = ({"op": "add", "path": "/self_reflection_enabled", "value": True},)
             fix = Fix('add "self_reflection_enabled": true', True, patch=patch)
-            self.add(
-                "MYP130",
-                '"self_reflection_enabled" is not set, and an answer reflects on itself',
-                reflections[0],
-                fix=fix,
-            )
+            problem = '"self_reflection_enabled" is not set, and an answer reflects on itself'
+            self.add("MYP130", problem, reflections[0], fix=fix)
 
     def last(self, work: dict[str, Any], messages: list[Any]) -> None:
         """Reads the answer that is outside of `messages`, if there is one."""
@@ -106,29 +139,15 @@ class _Walk(Objects):
             self.add("MYP102", 'the record has no "messages"', "", help='add "messages": [...]')
         if len(pair) == 1:
             other = "rejected" if pair == ["chosen"] else "chosen"
-            self.add(
-                "MYP102",
-                f'the record has "{pair[0]}" and no "{other}"',
-                "",
-                help="a preference has both",
-            )
+            problem = f'the record has "{pair[0]}" and no "{other}"'
+            self.add("MYP102", problem, "", help="a preference has both")
         if top and pair:
-            self.add(
-                "MYP123",
-                f'"{top[0]}" and "{pair[0]}" both end the conversation',
-                f"/{top[0]}",
-                on_key=True,
-                help="keep one of them",
-            )
+            problem = f'"{top[0]}" and "{pair[0]}" both end the conversation'
+            self.add("MYP123", problem, f"/{top[0]}", on_key=True, help="keep one of them")
         if top and any(isinstance(m, dict) and m.get("role") == "assistant" for m in messages):
+            problem = f'some answers stand in "messages", the last one in "{top[0]}"'
             hint = "put it into the messages, as the last one"
-            self.add(
-                "MYP120",
-                f'some answers stand in "messages", the last one in "{top[0]}"',
-                f"/{top[0]}",
-                on_key=True,
-                help=hint,
-            )
+            self.add("MYP120", problem, f"/{top[0]}", on_key=True, help=hint)
         if top:
             item = {"content" if key == "assistant" else key: work[key] for key in top}
             work["answer"] = self.answer(
@@ -154,63 +173,39 @@ class _Walk(Objects):
                 continue  # said of the whole record
             fix = finding.fix
             if fix is not None:
-                patch = tuple(
-                    op | {"path": f"/{key}{op['path'].removeprefix(base)}"} for op in fix.patch
-                )
-                fix = replace(fix, patch=patch)
-            self.findings.append(
-                replace(finding, pointer=f"/{key}{finding.pointer.removeprefix(base)}", fix=fix)
-            )
+                paths = [f"/{key}{operation['path'].removeprefix(base)}" for operation in fix.patch]
+                both = zip(fix.patch, paths, strict=True)
+                fix = replace(fix, patch=tuple(op | {"path": path} for op, path in both))
+            pointer = f"/{key}{finding.pointer.removeprefix(base)}"
+            self.findings.append(replace(finding, pointer=pointer, fix=fix))
         self.readable = self.readable and checked is not None
-        if (
-            isinstance(value.get("role"), str)
-            and value["role"] in RECORD.roles
-            and value["role"] != "assistant"
-        ):
-            self.add(
-                "MYP127",
-                f'"{key}" is a message of the {value["role"]}',
-                f"/{key}/role",
-                help='write "assistant"',
-            )
+        role = value.get("role")
+        if isinstance(role, str) and role in RECORD.roles and role != "assistant":
+            problem = f'"{key}" is a message of the {role}'
+            self.add("MYP127", problem, f"/{key}/role", help='write "assistant"')
         return self.answer(value, f"/{key}", lambda name: f"/{key}/{escape(name)}")
 
     def answer(self, item: dict[str, Any], pointer: str, at: Callable[[str], str]) -> Answer:
         parts: list[tuple[str, Any, str]] = []
         contents = item.get("contents")
         if isinstance(contents, list):
-            parts = [
-                part
-                for i, value in enumerate(contents)
-                for part in self.item(value, f"{at('contents')}/{i}")
-            ]
+            for i, value in enumerate(contents):
+                parts += self.item(value, f"{at('contents')}/{i}")
             for key in ("content", "tool_calls", "self_reflection"):
                 if key in item:
-                    self.add(
-                        "MYP334",
-                        f'"{at(key)[1:].split("/")[-1]}" stands beside "contents"',
-                        at(key),
-                        on_key=True,
-                        help="keep one of them",
-                    )
+                    problem = f'"{at(key)[1:].split("/")[-1]}" stands beside "contents"'
+                    self.add("MYP334", problem, at(key), on_key=True, help="keep one of them")
         else:
             if isinstance(item.get("content"), str):
                 parts.append(("message", item["content"], at("content")))
-            parts += (
-                self.calls(item["tool_calls"], at("tool_calls")) if "tool_calls" in item else []
-            )
+            parts += self.calls(item.get("tool_calls"), at("tool_calls"))
             if isinstance(item.get("self_reflection"), str):
                 parts.append(("self_reflection", item["self_reflection"], at("self_reflection")))
         if isinstance(item.get("reasoning"), str):
             if any(kind == "reasoning" for kind, _, _ in parts):
+                problem = 'the reasoning in "contents" is read, this is not'
                 hint = "merge it into the item, or delete it"
-                self.add(
-                    "MYP121",
-                    'the reasoning in "contents" is read, this is not',
-                    at("reasoning"),
-                    on_key=True,
-                    help=hint,
-                )
+                self.add("MYP121", problem, at("reasoning"), on_key=True, help=hint)
             else:
                 parts.insert(0, ("reasoning", item["reasoning"], at("reasoning")))
         return Answer(tuple(parts), pointer)
@@ -222,18 +217,12 @@ class _Walk(Objects):
             return []
         kind = value.get("type")
         if not isinstance(kind, str) or kind not in ITEMS:
-            if not self.shape(value, {"type": (STRING, True)}, at, "the item", closed=False):
-                return []
-            self.add(
-                "MYP127",
-                f'an item of contents has no type "{kind}"',
-                f"{at}/type",
-                help=f"types are {', '.join(ITEMS)}",
-            )
+            if self.shape(value, {"type": (STRING, True)}, at, "the item", closed=False):
+                problem, hint = f'an item of contents has no type "{kind}"', ", ".join(ITEMS)
+                self.add("MYP127", problem, f"{at}/type", help=f"types are {hint}")
             return []
-        if not self.shape(
-            value, {"type": (STRING, True), kind: (ITEMS[kind], True)}, at, f"the {kind} item"
-        ):
+        fields = {"type": (STRING, True), kind: (ITEMS[kind], True)}
+        if not self.shape(value, fields, at, f"the {kind} item"):
             return []
         if kind == "tool_calls":
             return self.calls(value[kind], f"{at}/{kind}")
@@ -241,43 +230,31 @@ class _Walk(Objects):
 
     def calls(self, value: Any, at: str) -> list[tuple[str, Any, str]]:
         if not isinstance(value, list):
-            return []  # said where its key was checked
+            return []  # said where its key was checked, if there is one
         if not value:
-            self.add(
-                "MYP125", "the list of calls is empty, and is left out", at, help="delete the key"
-            )
+            problem = "the list of calls is empty, and is left out"
+            self.add("MYP125", problem, at, help="delete the key")
             return []
         return [("tool_calls", [self.call(call, f"{at}/{i}") for i, call in enumerate(value)], at)]
 
     def instructions(self, messages: list[Any]) -> None:
         roles = [m.get("role") if isinstance(m, dict) else None for m in messages]
-        places = [i for i, role in enumerate(roles) if role in INSTRUCTIONS]
         first = next((i for i, role in enumerate(roles) if role not in INSTRUCTIONS), len(roles))
-        for i in places:
-            if i > first:
+        for i, role in enumerate(roles[first:], first):
+            if role in INSTRUCTIONS:
+                problem = f"this {role} message is read at the front, in the developer block"
                 hint = "move it before the first message of the conversation"
-                self.add(
-                    "MYP250",
-                    f"this {roles[i]} message is read at the front, in the developer block",
-                    f"/messages/{i}/role",
-                    help=hint,
-                )
+                self.add("MYP250", problem, f"/messages/{i}/role", help=hint)
 
     def tools(self, work: dict[str, Any]) -> None:
         keys = [key for key in ("tools", "functions") if isinstance(work.get(key), list)]
         if len(keys) == 2:
-            self.add(
-                "MYP124",
-                '"tools" and "functions" both define tools',
-                "/functions",
-                on_key=True,
-                help="keep one of them",
-            )
+            problem = '"tools" and "functions" both define tools'
+            self.add("MYP124", problem, "/functions", on_key=True, help="keep one of them")
         for key in keys:
             if not work[key]:
-                self.add(
-                    "MYP125", f'"{key}" is empty, and is left out', f"/{key}", help="delete the key"
-                )
+                problem = f'"{key}" is empty, and is left out'
+                self.add("MYP125", problem, f"/{key}", help="delete the key")
                 del work[key]
                 continue
             names: set[str] = set()
@@ -288,48 +265,25 @@ class _Walk(Objects):
     def flags(self, work: dict[str, Any]) -> None:
         effort, budget = work.get("reasoning_effort", "none"), work.get("thinking_budget", 0)
         if isinstance(effort, str) and effort not in LEVELS:
-            self.add(
-                "MYP127",
-                f'there is no effort "{effort}"',
-                "/reasoning_effort",
-                keep=True,
-                help=f"levels are {', '.join(LEVELS)}",
-            )
+            problem, hint = f'there is no effort "{effort}"', f"levels are {', '.join(LEVELS)}"
+            self.add("MYP127", problem, "/reasoning_effort", keep=True, help=hint)
         if isinstance(budget, int) and budget < 0:
-            self.add(
-                "MYP127",
-                "the budget is below zero",
-                "/thinking_budget",
-                keep=True,
-                help="write the greatest number of tokens",
-            )
+            problem, hint = "the budget is below zero", "write the greatest number of tokens"
+            self.add("MYP127", problem, "/thinking_budget", keep=True, help=hint)
         if isinstance(work.get("response_schema"), dict):
             self.schema(work["response_schema"], "/response_schema")
         form = work.get("response_format")
         if not isinstance(form, dict):
             return
-        fields = {
-            "type": (STRING, True),
-            "json_schema": (OBJECT, form.get("type") == "json_schema"),
-        }
-        if not self.shape(form, fields, "/response_format", "the response format", keep=True):
+        at, kind = "/response_format", form.get("type")
+        fields = {"type": (STRING, True), "json_schema": (OBJECT, kind == "json_schema")}
+        if not self.shape(form, fields, at, "the response format", keep=True):
             return
-        if form["type"] not in FORMATS:
-            self.add(
-                "MYP127",
-                f'there is no format "{form["type"]}"',
-                "/response_format/type",
-                keep=True,
-                help=f"formats are {', '.join(FORMATS)}",
-            )
-        inner = form.get("json_schema", {})
-        fields = {
-            "name": (STRING, False),
-            "description": (STRING, False),
-            "schema": (OBJECT, True),
-            "strict": (BOOLEAN, False),
-        }
-        if "json_schema" in form and self.shape(
-            inner, fields, "/response_format/json_schema", "the JSON schema", keep=True
-        ):
-            self.schema(inner["schema"], "/response_format/json_schema/schema")
+        if kind not in FORMATS:
+            problem, hint = f'there is no format "{kind}"', f"formats are {', '.join(FORMATS)}"
+            self.add("MYP127", problem, f"{at}/type", keep=True, help=hint)
+        inner, at = form.get("json_schema"), f"{at}/json_schema"
+        fields = dict.fromkeys(("name", "description"), (STRING, False))
+        fields |= {"schema": (OBJECT, True), "strict": (BOOLEAN, False)}
+        if inner is not None and self.shape(inner, fields, at, "the JSON schema", keep=True):
+            self.schema(inner["schema"], f"{at}/schema")
