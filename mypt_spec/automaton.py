@@ -82,9 +82,12 @@ class Automaton:
         """Returns `allowed`, and END where the episode may end."""
         return self.allowed(state) | {END} if state in self.accepts else self.allowed(state)
 
-    def run(self, terminals: Iterable[str]) -> int | None:
-        """Returns the state after all terminals, or None as soon as one is refused."""
-        state = self.start
+    def run(self, terminals: Iterable[str], start: int | None = None) -> int | None:
+        """Returns the state after all terminals, or None as soon as one is refused.
+
+        They begin in the state `start`, by default that of the automaton.
+        """
+        state = self.start if start is None else start
         for terminal in terminals:
             following = self.steps[state].get(terminal)
             if following is None:

@@ -133,10 +133,8 @@ class Dialect:
         record |= episode.meta
         back, findings = self.read(record)
         if back != episode:
-            raise ValueError(
-                "no record can hold this Episode: "
-                f"{findings[0].message if findings else 'it comes back as another'}"
-            )
+            why = findings[0].message if findings else "it comes back as another"
+            raise ValueError(f"no record can hold this Episode: {why}")
         return record
 
     def serialize(self, episode: Episode, *, layout: str = "compact") -> str:
@@ -167,16 +165,9 @@ class Dialect:
         Episode without errors is exactly one that `serialize` can write and the decoder can
         generate. Never raises.
         """
-        limits = limits or Limits(phase=phase)
-        return check_episode(
-            episode,
-            self.table,
-            self.automaton,
-            self.tokenizer,
-            limits,
-            self.adapter.validate,
-            self.adapter.tools,
-        )
+        limits, adapter = limits or Limits(phase=phase), self.adapter
+        objects = self.table, self.automaton, self.tokenizer
+        return check_episode(episode, *objects, limits, adapter.validate, adapter.tools)
 
     def check(
         self, record: object, *, limits: Limits | None = None
@@ -186,10 +177,8 @@ class Dialect:
         Never raises.
         """
         episode, findings = self.read(record)
-        return episode, findings if episode is None else [
-            *findings,
-            *self.validate(episode, limits=limits),
-        ]
+        findings += [] if episode is None else self.validate(episode, limits=limits)
+        return episode, findings
 
     @property
     def preferences(self) -> bool:
@@ -253,11 +242,10 @@ class Dialect:
         return ""
 
     def _encodable(self, episode: Episode, partial: bool, proved: bool = False) -> list[Event]:
-        events = (
-            list(events_of(episode.messages, self.table))
-            if proved
-            else legal_events(episode, self.table, self.automaton, complete=not partial)
-        )
+        if proved:
+            events = list(events_of(episode.messages, self.table))
+        else:
+            events = legal_events(episode, self.table, self.automaton, complete=not partial)
         # Where tags are ordinary text, content that spells one would come back as structure.
         if self.table.plain_tags or self.table.untagged or any(self.table.edges):
             prove(events, self.table, ids=True)
@@ -310,10 +298,7 @@ def load(
     GPT-2's, the file that `tokens.toml` names, or that of the path `vocabulary`, as for `dialect`.
     Raises SpecError, which names the file and what is wrong in it, and VocabularyError.
     """
-    bare = _bare(Path(path), adapter)
-    if vocabulary is None:
-        return _on_required(bare, Path(path))
-    return _on_vocabulary(bare, _vocabulary(vocabulary))
+    return _on(_vocabulary(vocabulary), _bare(Path(path), adapter), Path(path))
 
 
 def _bare(folder: Path, adapter: Adapter | None = None) -> Dialect:
@@ -403,7 +388,7 @@ def shaped(record: object, name: str) -> bool:
     Raises KeyError, which names the known dialects.
     """
     where = folder(name)
-    adapter = _loaded(name).adapter if (where / RECORDS).is_file() else _shipped(where)
+    adapter = dialect(name).adapter if (where / RECORDS).is_file() else _shipped(where)
     _, findings, _ = adapter.check(record)
     return not any(finding.severity == "error" for finding in findings)
 
@@ -413,16 +398,12 @@ def _compiled(name: str, grammar: str) -> Automaton | None:
 
     Extraction takes longer than linting a small file.
     """
-    path = _COMPILED / f"{name}.json"
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads((_COMPILED / f"{name}.json").read_bytes())
     except (OSError, ValueError):
         return None
-    return (
-        Automaton.from_dict(data)
-        if data.get("grammar_sha256") == _automaton.fingerprint(grammar)
-        else None
-    )
+    same = data.get("grammar_sha256") == _automaton.fingerprint(grammar)
+    return Automaton.from_dict(data) if same else None
 
 
 def _check_terminals(table: TokenTable, machine: Automaton, folder: Path) -> None:
@@ -469,18 +450,20 @@ def dialect(name: str | Path, *, vocabulary: str | Path | None = None) -> Dialec
     holds none, and VocabularyError for a file that is no such vocabulary.
     """
     name = str(name.absolute()) if isinstance(name, Path) else name
-    return _loaded(name) if vocabulary is None else _on(name, _vocabulary(vocabulary))
+    return _loaded(name, _vocabulary(vocabulary))
 
 
-def _vocabulary(path: str | Path) -> Vocabulary:
+def _vocabulary(path: str | Path | None) -> Vocabulary | None:
+    if path is None:
+        return None
     from mypt_spec.tokenizer.sources import read_vocabulary  # here: few ask for another vocabulary
 
     return read_vocabulary(path)
 
 
 @cache
-def _loaded(name: str) -> Dialect:
-    return _on_required(_bare_of(name), folder(name))
+def _loaded(name: str, vocabulary: Vocabulary | None) -> Dialect:
+    return _on(vocabulary, _bare_of(name), folder(name))
 
 
 @cache
@@ -492,21 +475,13 @@ def _bare_of(name: str) -> Dialect:
     return bare
 
 
-def _on_required(bare: Dialect, path: Path) -> Dialect:
-    """Returns a dialect on the vocabulary that its token table names, if that is a file."""
+def _on(vocabulary: Vocabulary | None, bare: Dialect, folder: Path) -> Dialect:
+    """Returns a dialect on a vocabulary, by default on the file that its token table names."""
     required = bare.table.required
-    if required is None or not required.file:
+    if vocabulary is None and required is not None and required.file:
+        vocabulary = _vocabulary(folder / required.file)
+    if vocabulary is None:
         return bare
-    return _on_vocabulary(bare, _vocabulary(path / required.file))
-
-
-@cache
-def _on(name: str, vocabulary: Vocabulary) -> Dialect:
-    return _on_vocabulary(_bare_of(name), vocabulary)
-
-
-def _on_vocabulary(bare: Dialect, vocabulary: Vocabulary) -> Dialect:
-    required = bare.table.required
     try:
         if required is not None:
             vocabulary = match_required(vocabulary, required)

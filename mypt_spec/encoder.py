@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mypt_spec.episode import Event, Message, blocks_of
@@ -64,11 +64,8 @@ class Mask:
         names = name.split("+")
         blocks = [n for n in names if n in ("model", "trl", "all-assistant")]
         if len(set(names)) < len(names) or len(blocks) > 1 or not set(names) <= set(MASKS):
-            choices = ", ".join(MASKS)
-            raise ValueError(
-                f'no mask {name!r}; masks are {choices}, and "last" and "no-think" may be added to '
-                "one, such as trl+last"
-            )
+            added = '"last" and "no-think" may be added to one, such as trl+last'
+            raise ValueError(f"no mask {name!r}; masks are {', '.join(MASKS)}, and {added}")
         return cls(blocks[0] if blocks else "model", "last" in names, "no-think" not in names)
 
     def __str__(self) -> str:
@@ -176,12 +173,7 @@ def _segments(
     for event, loss, blocks in _losses(events, table, mask):
         terminal = table.terminals.get(event.terminal)
         trail = tokenizer.encode(terminal.trail) if terminal is not None and terminal.trail else []
-        if table.glue:
-            event_ids = next(ids) + trail
-        elif terminal is None:
-            event_ids = tokenizer.encode(event.text)
-        else:
-            event_ids = tag_ids(event, table, tokenizer)
+        event_ids = next(ids) + trail if table.glue else tag_ids(event, table, tokenizer)
         yield Segment(event, event_ids, loss, blocks, len(trail) if mask.blocks == "model" else 0)
 
 
@@ -248,19 +240,13 @@ def _glued(
     for number, (event, loss) in enumerate(zip(events, losses, strict=True)):
         if loss != last:
             flush()
-        last, terminal = loss, table.terminals.get(event.terminal)
-        if terminal is None:
-            run.append((number, event.text))
-            continue
-        values = dict(event.attrs)
-        for piece in terminal.stem:
-            if piece.kind == "special":
+        last = loss
+        for piece in _pieces(event, table, tokenizer):
+            if isinstance(piece, list):
                 flush()
-                out[number].append(tokenizer.special[piece.value])
+                out[number] += piece
             else:
-                run.append(
-                    (number, values.get(piece.value, "") if piece.kind == "attr" else piece.value)
-                )
+                run.append((number, piece))
     flush()
     return out
 
@@ -294,9 +280,7 @@ def runs(
             terminal = table.terminals.get(segment.event.terminal)
             cut = len(segment.ids) - segment.trailing
             parts: list[str | list[int]] = [segment.ids[:cut]]
-            if terminal is None:
-                parts = [segment.event.text]
-            elif terminal.patterns:
+            if terminal is None or terminal.patterns:
                 parts = _pieces(segment.event, table, tokenizer)
             # White space after a tag may be encoded with the tag's last text.
             loss = -1 if len(parts) > 1 and terminal and terminal.trail else segment.loss
@@ -317,10 +301,7 @@ def runs(
 
     for number, (segment, now) in enumerate(zip(segments, usual, strict=True)):
         terminal = table.terminals.get(segment.event.terminal)
-        parts = (
-            [segment.event.text] if terminal is None else _pieces(segment.event, table, tokenizer)
-        )
-        for part in parts:
+        for part in _pieces(segment.event, table, tokenizer):
             if text and (now != last or isinstance(part, list)):
                 out.append(alone())
                 text, changes = "", []
@@ -339,11 +320,19 @@ def runs(
     return [*out, alone()] if text else out
 
 
-def _pieces(event: Event, table: TokenTable, tokenizer: Tokenizer) -> list[str | list[int]]:
-    """Returns the spelling of a tag without the white space after it: texts, and special ids."""
+def _pieces(
+    event: Event, table: TokenTable, tokenizer: Tokenizer, *, trail: bool = False
+) -> list[str | list[int]]:
+    """Returns what is encoded of an event: texts, and special ids.
+
+    Only with `trail`, white space is among it that the system writes after a tag.
+    """
+    terminal = table.terminals.get(event.terminal)
+    if terminal is None:
+        return [event.text]
     out: list[str | list[int]] = []
     values = dict(event.attrs)
-    for piece in table.terminals[event.terminal].stem:
+    for piece in terminal.spelling if trail else terminal.stem:
         if piece.kind == "special":
             out.append([tokenizer.special[piece.value]])
             continue
@@ -365,12 +354,7 @@ def run_ids(
     if table.glue:
         losses = [loss for _, loss, _ in _losses(events, table, MODEL, inside)]
         return _glued(events, losses, table, tokenizer)
-    return [
-        tag_ids(event, table, tokenizer, trail=False)
-        if event.terminal in table.terminals
-        else tokenizer.encode(event.text)
-        for event in events
-    ]
+    return [tag_ids(event, table, tokenizer, trail=False) for event in events]
 
 
 def _less(
@@ -386,10 +370,8 @@ def _less(
 def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
     """Returns the number of the event that opens the last turn; 0 if no event opens one."""
     if not table.turn_opener:
-        raise ValueError(
-            f'the mask "last" needs to know where a turn of {table.name} begins: set turn_opener '
-            "in [dialect] of its tokens.toml"
-        )
+        message = f'the mask "last" needs to know where a turn of {table.name} begins'
+        raise ValueError(f"{message}: set turn_opener in [dialect] of its tokens.toml")
     terminals = [table.terminals.get(event.terminal) for event in events]
     opened = [terminal.opens if terminal else "" for terminal in terminals] + [""]
     begin = 0
@@ -430,23 +412,13 @@ def encode_events(
 def tag_ids(
     event: Event, table: TokenTable, tokenizer: Tokenizer, *, trail: bool = True
 ) -> list[int]:
-    """Returns the ids of a tag: special pieces by id, the plain text between as ordinary tokens.
+    """Returns the ids of a tag or a text: special pieces by id, all else as ordinary tokens.
 
-    Without `trail`, white space is left out that the system writes after it.
+    Without `trail`, white space is left out that the system writes after a tag.
     """
-    out: list[int] = []
-    plain = ""
-    values = dict(event.attrs)
-    terminal = table.terminals[event.terminal]
-    for piece in terminal.spelling if trail else terminal.stem:
-        if piece.kind == "special":
-            if plain:
-                out += tokenizer.encode(plain)
-            out.append(tokenizer.special[piece.value])
-            plain = ""
-        else:
-            plain += values.get(piece.value, "") if piece.kind == "attr" else piece.value
-    return out + tokenizer.encode(plain) if plain else out
+    pieces = _pieces(event, table, tokenizer, trail=trail)
+    ids = (piece if isinstance(piece, list) else tokenizer.encode(piece) for piece in pieces)
+    return [*chain.from_iterable(ids)]
 
 
 def trail_ids(last: int | None, table: TokenTable, tokenizer: Tokenizer) -> list[int]:

@@ -123,11 +123,9 @@ def merge_text(parts: Iterable[Part]) -> tuple[Part, ...]:
     out: list[Part] = []
     for kind, group in groupby(parts, key=lambda part: part.kind):
         run = list(group)
-        out += (
-            [Part("text", "".join(p.text for p in run), at=run[0].at)]
-            if kind == "text" and len(run) > 1
-            else run
-        )
+        if kind == "text" and len(run) > 1:
+            run = [Part("text", "".join(p.text for p in run), at=run[0].at)]
+        out += run
     some = any(p.kind == "text" and p.text for p in out)
     return tuple(p for p in out if p.kind != "text" or p.text or not some)
 
@@ -146,19 +144,17 @@ def blocks_of(messages: Iterable[Message], table: TokenTable) -> Iterator[list[E
     items = list(messages)
     for message, following in zip_longest(items, items[1:]):
         mark = table.marks.get(message.role)
-        if mark is not None:
-            if message.parts:
-                raise ValueError(
-                    f"`{mark.shown}` is a mark and holds nothing, got {len(message.parts)} parts"
-                )
-            yield [Event(mark.name, mark.spell(message.attrs), message.at, message.attrs)]
-        else:
+        if mark is None:
             after = table.marks.get(following.role) if following is not None else None
             closed = after is None or message.role not in after.ends
-            events = _block(
-                message.role, message.attrs, message.parts, message.at, table, closed=closed
-            )
+            role, attrs = message.role, message.attrs
+            events = _block(role, attrs, message.parts, message.at, table, closed=closed)
             yield _joined(events, table) if table.followed else events
+            continue
+        if message.parts:
+            got = f"got {len(message.parts)} parts"
+            raise ValueError(f"`{mark.shown}` is a mark and holds nothing, {got}")
+        yield [Event(mark.name, mark.spell(message.attrs), message.at, message.attrs)]
 
 
 def _joined(events: list[Event], table: TokenTable) -> list[Event]:
@@ -184,10 +180,8 @@ def _block(
 ) -> list[Event]:
     opener = table.openers.get(kind)
     if opener is None:
-        raise ValueError(
-            f"{table.name} has no block or mark {kind!r}; it has "
-            f"{', '.join([*table.openers, *table.marks])}"
-        )
+        names = ", ".join([*table.openers, *table.marks])
+        raise ValueError(f"{table.name} has no block or mark {kind!r}; it has {names}")
     if table.leaders and parts:
         opener = table.leaders.get((kind, parts[0].kind), opener)
     out = [Event(opener.name, opener.spell(attrs), at, attrs)]
@@ -196,10 +190,8 @@ def _block(
     for part, after in zip_longest(parts, parts[1:]):
         if part.kind != "text":
             if closer is None:
-                raise ValueError(
-                    f"`{opener.shown}` ends where the next tag stands, so it holds no block "
-                    f"{part.kind!r}"
-                )
+                message = f"`{opener.shown}` ends where the next tag stands, so it holds no block"
+                raise ValueError(f"{message} {part.kind!r}")
             again = after is not None and after.kind == part.kind and table.openers[part.kind].again
             inner = (Part("text", part.text, (), part.at, part.name_at),)
             out += _block(part.kind, part.attrs, inner, part.at, table, closed=not again)

@@ -92,10 +92,8 @@ def beginnings(
     where the table does not say what begins a turn.
     """
     if not table.turn_opener:
-        raise ValueError(
-            f"the history per-turn needs to know where a turn of {table.name} begins: set "
-            "turn_opener in [dialect] of its tokens.toml"
-        )
+        message = f"the history per-turn needs to know where a turn of {table.name} begins"
+        raise ValueError(f"{message}: set turn_opener in [dialect] of its tokens.toml")
     messages = episode.messages
     starts = turn_starts(messages, table)
     end = len(messages)
@@ -118,13 +116,9 @@ def _steps(episode: Episode, table: TokenTable, automaton: Automaton) -> list[Ep
     """Returns an episode up to each call in its last turn, and all of it."""
     messages, out = episode.messages, list[Episode]()
     begin = done = max(turn_starts(messages, table), default=0)
-    ours = [by_model(message, table) for message in messages]
-    ends = [
-        i
-        for i in range(begin, len(messages) - 1)
-        if ours[i] and not ours[i + 1] and _ends(messages[: i + 1], table, automaton)
-    ]
-    for end in [*ends, len(messages) - 1]:
+    ours, last = [by_model(message, table) for message in messages], len(messages) - 1
+    calls = [i for i in range(begin, last) if ours[i] and not ours[i + 1]]
+    for end in [*(i for i in calls if _ends(messages[: i + 1], table, automaton)), last]:
         prefix = tuple(
             replace(m, meta=m.meta | {WEIGHT: 0}) if ours[i] and begin <= i < done else m
             for i, m in enumerate(messages[: end + 1])
@@ -141,10 +135,7 @@ def by_model(message: Message, table: TokenTable) -> bool:
 
 
 def _ends(messages: Iterable[Message], table: TokenTable, automaton: Automaton) -> bool:
-    state: int | None = automaton.start
-    for event in events_of(messages, table):
-        state = automaton.steps[state].get(event.terminal) if state is not None else None
-    return state in automaton.accepts
+    return automaton.run(e.terminal for e in events_of(messages, table)) in automaton.accepts
 
 
 def count_dropped(messages: Iterable[Message], table: TokenTable) -> tuple[int, int]:
@@ -158,19 +149,17 @@ def count_dropped(messages: Iterable[Message], table: TokenTable) -> tuple[int, 
 def check(table: TokenTable, automaton: Automaton) -> None:
     """Raises SpecError where a conversation without a block that history drops may be illegal."""
     for kind in table.history.drops:
-        opener, ends = table.openers[kind], {t.name for t in table.terminals.values()}
-        ends = {name for name in ends if kind in table.terminals[name].ends}
+        opener = table.openers[kind]
+        ends = {t.name for t in table.terminals.values() if kind in t.ends}
         for state, row in enumerate(automaton.steps):
             inside = [row[opener.name]] if opener.name in row else []
             for at in inside:
                 after = automaton.steps[at]
                 inside += [after["TEXT"]] if after.get("TEXT", at) not in inside else []
                 for name in ends & set(after):
-                    why = _lacks(after[name], state, table, automaton)
-                    if why:
-                        raise SpecError(
-                            f"[history]: the grammar needs {kind!r}: without it, {why} may not come"
-                        )
+                    if why := _lacks(after[name], state, table, automaton):
+                        message = f"the grammar needs {kind!r}: without it, {why} may not come"
+                        raise SpecError(f"[history]: {message}")
 
 
 def _lacks(after: int, before: int, table: TokenTable, automaton: Automaton) -> str:
@@ -179,10 +168,8 @@ def _lacks(after: int, before: int, table: TokenTable, automaton: Automaton) -> 
     for state, other in pairs:
         if state in automaton.accepts and other not in automaton.accepts:
             return "the end"
-        rows = (
-            {_plain(n, table): to for n, to in automaton.steps[s].items()} for s in (state, other)
-        )
-        here, there = rows
+        rows = (automaton.steps[state], automaton.steps[other])
+        here, there = ({_plain(name, table): to for name, to in row.items()} for row in rows)
         for name, to in here.items():
             if name not in there:
                 return name

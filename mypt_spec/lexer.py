@@ -37,6 +37,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
+from mypt_spec.bodies.strict_json import shortened
 from mypt_spec.episode import Attrs, Event, Place
 from mypt_spec.findings import Finding
 from mypt_spec.states import Stack, after_tag, before_tag
@@ -88,26 +89,16 @@ def lex_ids(
             raw = decode(numbers[start:at])
             chunk = raw.decode("utf-8", errors="replace")
             if "\ufffd" in chunk and chunk.encode() != raw:
-                findings.append(
-                    Finding(
-                        "MYP504",
-                        f"tokens {start}..{at} are not UTF-8: a character is cut in half",
-                        span=(start, at),
-                    )
-                )
+                message = f"tokens {start}..{at} are not UTF-8: a character is cut in half"
+                findings.append(Finding("MYP504", message, span=(start, at)))
         else:
             at += 1
             chunk = by_id.get(token, "")
             if not chunk:
                 tags = f"tags are {min(by_id)}-{max(by_id)}, " if by_id else ""
-                expected = f"{tags}ordinary text is {ordinary}"
-                findings.append(
-                    Finding(
-                        "MYP503",
-                        f"id {_abbreviated(ids[start])} means nothing in {table.name}: {expected}",
-                        span=(start, at),
-                    )
-                )
+                message = f"id {_abbreviated(ids[start])} means nothing in {table.name}: {tags}"
+                message += f"ordinary text is {ordinary}"
+                findings.append(Finding("MYP503", message, span=(start, at)))
                 continue
         chunks.append(chunk)
         offsets.append(length)
@@ -130,10 +121,9 @@ def _integer(item: object) -> int:
 
 def _abbreviated(item: object) -> str:
     try:
-        text = " ".join(str(item).split())
+        return shortened(" ".join(str(item).split()), 60)
     except ValueError:  # Python writes no integer of thousands of digits
         return f"(an {type(item).__name__} that is too large to show)"
-    return text if len(text) <= 60 else text[:60] + "…"
 
 
 def _same(start: int, end: int) -> tuple[int, int]:

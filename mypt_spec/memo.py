@@ -47,7 +47,7 @@ class Memo(Generic[_K, _V]):
     def keep(self, key: _K, value: _V, size: int = 0) -> _V:
         """Returns the value, and knows it from now on unless it is larger than the room."""
         if key in self.known:
-            self._forget(key)
+            self.forget(key)
         if size + self._each > self._room:
             return value
         while self.known and (
@@ -55,7 +55,7 @@ class Memo(Generic[_K, _V]):
             or self.size + size + self._each * (len(self.known) + 1) > self._room
         ):
             for old in list(islice(self.known, (len(self.known) + 1) // 2)):
-                self._forget(old)
+                self.forget(old)
         if size:
             self._sizes[key] = size
             self.size += size
@@ -64,15 +64,12 @@ class Memo(Generic[_K, _V]):
 
     def forget(self, key: _K) -> None:
         """Forgets one entry, if it is known."""
-        self._forget(key)
+        self.known.pop(key, None)
+        if self._sizes:
+            self.size -= self._sizes.pop(key, 0)
 
     def clear(self) -> None:
         """Forgets everything."""
         self.known.clear()
         self._sizes.clear()
         self.size = 0
-
-    def _forget(self, key: _K) -> None:
-        self.known.pop(key, None)
-        if self._sizes:
-            self.size -= self._sizes.pop(key, 0)

@@ -16,7 +16,7 @@ from mypt_spec.bodies.strict_json import faults
 from mypt_spec.bodies.untagged import with_tags
 from mypt_spec.damage.cut_tags import Cut, cuts, mended
 from mypt_spec.damage.near_miss import NearMiss, near_miss
-from mypt_spec.episode import Episode, Event, Message, Part, Place, top_level
+from mypt_spec.episode import Attrs, Episode, Event, Message, Part, Place, top_level
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.lexer import lex
 from mypt_spec.states import Stack, after_tag, before_tag
@@ -57,14 +57,13 @@ def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
         if event.at.span is None or not (event.spaced or event.other):
             continue
         code, fixed = "MYP230", "write the white space of the format"
-        message = (
-            f"`{event.text.strip()}` stands with other white space around it than the format writes"
-        )
+        how = "stands with other white space around it than the format writes"
         if event.other:
             code, fixed = "MYP233", "write the spelling of the format"
-            message = f"`{event.text.strip()}` is spelled in another way than the format writes it"
+            how = "is spelled in another way than the format writes it"
         fix = Fix(fixed, True, edits=((*event.at.span, event.text),)) if edits else None
-        out.append(Finding(code, message, "", event.at.span, help=f"write {event.text!r}", fix=fix))
+        message, hint = f"`{event.text.strip()}` {how}", f"write {event.text!r}"
+        out.append(Finding(code, message, "", event.at.span, help=hint, fix=fix))
     return out
 
 
@@ -88,33 +87,23 @@ def _with_cut_tags(
     remaining = [f for f in again.findings if f.span not in explained]
     if len(remaining) >= len(outcome.findings):
         return None
-    again.findings = sorted(
-        [*remaining, *(_name_cut(c) for c in cut_tags)], key=lambda f: (f.span or (0, 0), f.code)
-    )
+    again.findings = sorted([*remaining, *map(_name_cut, cut_tags)], key=_rank)
     return again
 
 
+def _rank(finding: Finding) -> tuple[tuple[int, int], str]:
+    return finding.span or (0, 0), finding.code
+
+
 def _name_cut(cut: Cut) -> Finding:
-    if cut.split:
-        fix = Fix(f"write `{cut.tag.shown}` in one piece", True, edits=((*cut.span, cut.spelling),))
-        message = (
-            f"`{cut.tag.shown}` is torn: the block around it was closed and opened again there"
-        )
-        return Finding(
-            "MYP802",
-            message,
-            "",
-            cut.span,
-            help="remove what is between, and write the tag in one piece",
-            fix=fix,
-        )
-    return Finding(
-        "MYP801",
-        f"`{cut.tag.shown}` is cut short",
-        "",
-        cut.span,
-        help=f"write `{cut.tag.shown}` in full",
-    )
+    tag = cut.tag.shown
+    if not cut.split:
+        hint = f"write `{tag}` in full"
+        return Finding("MYP801", f"`{tag}` is cut short", "", cut.span, help=hint)
+    fix = Fix(f"write `{tag}` in one piece", True, edits=((*cut.span, cut.spelling),))
+    message = f"`{tag}` is torn: the block around it was closed and opened again there"
+    hint = "remove what is between, and write the tag in one piece"
+    return Finding("MYP802", message, "", cut.span, help=hint, fix=fix)
 
 
 def _with_near_misses(
@@ -132,9 +121,8 @@ def _with_near_misses(
         while miss is not None:
             tag, first, last = _corrected(event.text, at, miss, table)
             if first > at:
-                spelled.append(
-                    Event(TEXT, event.text[at:first], Place("", (start + at, start + first)))
-                )
+                place = Place("", (start + at, start + first))
+                spelled.append(Event(TEXT, event.text[at:first], place))
             place = Place("", (start + miss.start, start + miss.end))
             spelled.append(tag._replace(at=place, spaced=False, other=False))
             message = f"`{miss.text}` is not a tag; did you mean `{miss.tag}`?"
@@ -142,15 +130,12 @@ def _with_near_misses(
             at = last
             miss = near_miss(event.text, table, at)
         if at < len(event.text):
-            spelled.append(
-                event._replace(
-                    text=event.text[at:], at=Place("", (start + at, start + len(event.text)))
-                )
-            )
+            place = Place("", (start + at, start + len(event.text)))
+            spelled.append(event._replace(text=event.text[at:], at=place))
     again = Run(table, automaton).check(spelled)
     if len(again.findings) >= len(outcome.findings):
         return outcome
-    again.findings = sorted(again.findings + findings, key=lambda f: (f.span or (0, 0), f.code))
+    again.findings = sorted(again.findings + findings, key=_rank)
     return again
 
 
@@ -168,11 +153,10 @@ def _corrected(text: str, at: int, miss: NearMiss, table: TokenTable) -> tuple[E
 
 def build(outcome: Outcome, table: TokenTable) -> tuple[Episode | None, list[Finding]]:
     """Returns the Episode of accepted events with its JSON bodies; None when there is an error."""
-    findings = list(outcome.findings)
-    if any(f.severity == "error" for f in findings):
-        return None, findings
-    messages, body_findings = messages_of(outcome.events, table)
-    findings += body_findings
+    findings, messages = list(outcome.findings), list[Message]()
+    if not any(f.severity == "error" for f in findings):
+        messages, body_findings = messages_of(outcome.events, table)
+        findings += body_findings
     if any(f.severity == "error" for f in findings):
         return None, findings
     return Episode(table.name, tuple(messages)), findings
@@ -212,9 +196,9 @@ def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
         terminal = table.terminals.get(events[pos].terminal)
         if terminal is None:
             continue
-        if not before_tag(stack, table, terminal) or not (
-            stack := after_tag(stack, terminal, table)
-        ):
+        around = before_tag(stack, table, terminal)
+        stack = after_tag(stack, terminal, table)
+        if not (around and stack):
             return pos
     return len(events)
 
@@ -233,12 +217,10 @@ def _parts(
             continue
         opener = table.terminals[event.terminal]
         end = _end_of(events, pos, table)
-        body = "".join(e.text for e in events[pos + 1 : end])
-        span = _join(events[pos + 1 : end], event)
-        text = Event(TEXT, body, span)
-        part = _part(
-            opener.opens, "text" if quotes else opener.body, text, event.attrs, table, findings
-        )
+        inner = events[pos + 1 : end]
+        text = Event(TEXT, "".join(e.text for e in inner), _join(inner, event))
+        body = "text" if quotes else opener.body
+        part = _part(opener.opens, body, text, event.attrs, table, findings)
         parts.append(replace(part, name_at=event.at) if event.attrs else part)
         closed = end < len(events) and opener.opens in table.terminals[events[end].terminal].ends
         pos = end + closed
@@ -246,12 +228,7 @@ def _parts(
 
 
 def _part(
-    kind: str,
-    body: str,
-    event: Event,
-    attrs: tuple[tuple[str, str], ...],
-    table: TokenTable,
-    findings: list[Finding],
+    kind: str, body: str, event: Event, attrs: Attrs, table: TokenTable, findings: list[Finding]
 ) -> Part:
     text = event.text
     if body != "text":
@@ -277,25 +254,12 @@ def _gaps(text: str, outcome: Outcome, table: TokenTable) -> list[Finding]:
     spans = [g.at.span or (0, 0) for g in outcome.gaps]
     joints = len(top_level(outcome.events, table)) - 1
     inner = spans[0][0] > 0 and spans[-1][1] < len(text)
-    if (
-        inner
-        and len(spans) == joints
-        and any({g.text for g in outcome.gaps} == {s} for s in table.layouts.values())
-    ):
+    uniform = any({g.text for g in outcome.gaps} == {s} for s in table.layouts.values())
+    if inner and len(spans) == joints and uniform:
         return []
     odd = next((g for g in outcome.gaps if g.text not in table.layouts.values()), outcome.gaps[0])
     fix = Fix("write the compact layout", True, edits=tuple((*span, "") for span in spans))
-    message = (
-        "white space between blocks means nothing and does not come back: this is not a layout of "
-        "the format"
-    )
-    return [
-        Finding(
-            "MYP224",
-            message,
-            odd.at.pointer,
-            odd.at.span,
-            help=f"layouts: {', '.join(table.layouts)}",
-            fix=fix,
-        )
-    ]
+    message = "white space between blocks means nothing and does not come back: "
+    message += "this is not a layout of the format"
+    hint = f"layouts: {', '.join(table.layouts)}"
+    return [Finding("MYP224", message, *odd.at, help=hint, fix=fix)]

@@ -46,6 +46,7 @@ from mypt_spec.bodies.strict_json import (
     key_text,
     kind_of,
     loads,
+    with_article,
 )
 from mypt_spec.extra_keys import is_metadata, noted
 from mypt_spec.findings import Finding, Fix
@@ -57,6 +58,10 @@ NUMBER = "number"  # 0 or more
 _PYTHON = {
     STRING: str, NAME: str, OBJECT: dict, LIST: list, LANGUAGE: str, ITEMS: list, BOOLEAN: bool,
     INTEGER: int,
+}  # fmt: skip
+_SAMPLES = {
+    STRING: '"..."', NAME: '"..."', OBJECT: "{...}", LIST: "[...]", ITEMS: "[...]",
+    LANGUAGE: '"en"', BOOLEAN: "true", INTEGER: "1",
 }  # fmt: skip
 _PLAIN = (STRING, NAME, OBJECT, LIST)  # a value of the right type needs no further check
 _BCP47 = re.compile(
@@ -157,46 +162,28 @@ def check_record(
     loss. `lifted` is the top-level key whose text was the first message, "" where there was none.
     The record itself stays as it is. Implements "Records" of each grammar/*/SPEC.md.
     """
-    findings = [
-        Finding(
-            f.code,
-            f.message,
-            f.pointer,
-            None if f.offset is None else (f.offset, f.offset + 1),
-            help=HELP.get(f.code, ""),
-            on_key=f.code == "MYP004",
-        )
-        for f in faults(record)
-    ]
+    checker = _Checker(schema, [])
+    findings, key = checker.findings, schema.messages
+    for f in faults(record):
+        span = None if f.offset is None else (f.offset, f.offset + 1)
+        hint, on_key = HELP.get(f.code, ""), f.code == "MYP004"
+        checker.add(f.code, f.message, f.pointer, span=span, help=hint, on_key=on_key)
     if not isinstance(record, dict):
         message = f"the record is {a_kind_of(record)}, expected an object"
-        return (
-            None,
-            [
-                *findings,
-                Finding("MYP101", message, help='one conversation a line: {"messages": [...]}'),
-            ],
-            "",
-        )
+        checker.add("MYP101", message, "", help='one conversation a line: {"messages": [...]}')
+        return None, findings, ""
     record = dict(record)
-    checker = _Checker(schema, findings)
     checker.lift(record)
     readable = checker.keys(record, schema.top, "", "the record")
-    messages = record.get(schema.messages)
+    messages = record.get(key)
     if isinstance(messages, list):
         if not messages:
-            checker.add(
-                "MYP107",
-                "the conversation has no messages",
-                f"/{schema.messages}",
-                help="delete the line, or write what was said",
-            )
-        checked = [
-            checker.message(m, f"/{schema.messages}/{i + bool(checker.lifted)}")
-            for i, m in enumerate(messages)
-        ]
+            hint = "delete the line, or write what was said"
+            checker.add("MYP107", "the conversation has no messages", f"/{key}", help=hint)
+        first = int(bool(checker.lifted))
+        checked = [checker.message(m, f"/{key}/{i}") for i, m in enumerate(messages, first)]
         readable = readable and all(m is not None for m in checked)
-        record[schema.messages] = checked
+        record[key] = checked
     if not readable or any(f.code in _UNREADABLE for f in findings):
         return None, findings, ""
     return record, findings, checker.lifted
@@ -222,20 +209,11 @@ class _Checker:
         if key is None or key in record or extra or not isinstance(text, str):
             return
         base = f"/{self.schema.messages}/0"
-        fix = Fix(
-            f'move it to the top-level "{key}"',
-            True,
-            patch=(
-                {"op": "remove", "path": base},
-                {"op": "add", "path": f"/{key}", "value": text},
-            ),
-        )
-        self.add(
-            "MYP108",
-            f'the {key} prompt stands among the messages; its place is the top-level "{key}"',
-            f"{base}/{tag}",
-            fix=fix,
-        )
+        add = {"op": "add", "path": f"/{key}", "value": text}
+        patch = ({"op": "remove", "path": base}, add)
+        fix = Fix(f'move it to the top-level "{key}"', True, patch=patch)
+        problem = f'the {key} prompt stands among the messages; its place is the top-level "{key}"'
+        self.add("MYP108", problem, f"{base}/{tag}", fix=fix)
         record[key] = text
         record[self.schema.messages] = messages[1:]
         self.lifted = key
@@ -246,66 +224,47 @@ class _Checker:
         for key, spec in fields.items():
             if key not in item:
                 if spec.required:
-                    self.add(
-                        "MYP102",
-                        f'{noun} has no "{key}"',
-                        at,
-                        help=f'add "{key}": {_sample(spec.kind)}',
-                    )
+                    hint = f'add "{key}": {_SAMPLES.get(spec.kind, "...")}'
+                    self.add("MYP102", f'{noun} has no "{key}"', at, help=hint)
                     readable = False
                 continue
             value, expected = item[key], _PYTHON.get(spec.kind)
             if value.__class__ is expected and spec.kind in _PLAIN:
                 continue
             readable = self.value(item, key, spec, f"{at}/{escape(key)}", noun) and readable
-        for key in [
-            k
-            for k in item
-            if k not in fields
-            and not (at and k == self.schema.tag)
-            and not (self.schema.metadata and key_text(k).startswith("_"))
-        ]:
+        for key in [k for k in item if k not in fields and not (at and k == self.schema.tag)]:
             name = key_text(key)
-            self.unknown(name, fields, item, at, noun)
-            del item[key]
+            if not (self.schema.metadata and name.startswith("_")):
+                self.unknown(name, fields, item, at, noun)
+                del item[key]
         return readable
 
     def value(self, item: dict[str, Any], key: str, spec: Field, at: str, noun: str) -> bool:
         """Checks the value of a key. Returns whether it can be read."""
         value = item[key]
         if spec.kind == NUMBER:
-            return self.number(value, key, at, noun)
+            wrong = wrong_weight(value)
+            if wrong:
+                self.add("MYP104", f'"{key}" of {noun} {wrong}', at, help=WEIGHT_HELP)
+            return not wrong
         expected = _PYTHON.get(spec.kind)
-        if expected is None or (
-            isinstance(value, expected) and (expected is not int or not isinstance(value, bool))
-        ):
+        fits = expected is None or isinstance(value, expected)
+        if fits and not (expected is int and isinstance(value, bool)):
             if spec.items is not None:
                 inner = _Checker(spec.items, self.findings)
                 item[key] = [inner.message(v, f"{at}/{i}") for i, v in enumerate(value)]
                 return all(v is not None for v in item[key])
             if spec.kind == LANGUAGE and not is_language(value):
-                self.add(
-                    "MYP111",
-                    f"{value!r} is not a language tag (BCP 47)",
-                    at,
-                    help='write a tag such as "en", "de" or "pt-BR"',
-                )
+                problem = f"{value!r} is not a language tag (BCP 47)"
+                self.add("MYP111", problem, at, help='write a tag such as "en", "de" or "pt-BR"')
             return True
         if spec.kind == OBJECT and isinstance(value, str):
             return self.unquote(item, key, spec, at, noun)
-        kind = STRING if expected is str else LIST if expected is list else spec.kind
-        hint = f"give it {_a(kind)}" if value is not None or spec.required else "leave the key out"
-        self.add(
-            "MYP104", f'"{key}" of {noun} must be {_a(kind)}, got {kind_of(value)}', at, help=hint
-        )
+        kind = with_article(STRING if expected is str else LIST if expected is list else spec.kind)
+        hint = f"give it {kind}" if value is not None or spec.required else "leave the key out"
+        problem = f'"{key}" of {noun} must be {kind}, got {kind_of(value)}'
+        self.add("MYP104", problem, at, help=hint)
         return False
-
-    def number(self, value: Any, key: str, at: str, noun: str) -> bool:
-        """Checks a number, which is 0 or more."""
-        wrong = wrong_weight(value)
-        if wrong:
-            self.add("MYP104", f'"{key}" of {noun} {wrong}', at, help=WEIGHT_HELP)
-        return not wrong
 
     def unquote(self, item: dict[str, Any], key: str, spec: Field, at: str, noun: str) -> bool:
         """Reads an object that was written as a JSON string, as in OpenAI's records."""
@@ -315,13 +274,11 @@ class _Checker:
         except Fault:
             fine = False
         if not fine:
-            self.add(
-                "MYP104", f'"{key}" must be an object, got a string that is not a JSON object', at
-            )
+            problem = f'"{key}" must be an object, got a string that is not a JSON object'
+            self.add("MYP104", problem, at)
             return False
-        fix = Fix(
-            "write the object itself", True, patch=({"op": "replace", "path": at, "value": value},)
-        )
+        patch = ({"op": "replace", "path": at, "value": value},)
+        fix = Fix("write the object itself", True, patch=patch)
         self.add("MYP110", f'"{key}" is an object written as a string', at, fix=fix)
         item[key] = value
         return self.value(item, key, spec, at, noun)
@@ -336,37 +293,26 @@ class _Checker:
             return
         keep = ', or begin its name with "_" to keep it as metadata' if self.schema.metadata else ""
         hint = f'did you mean "{close}"?' if close else _ELSEWHERE.get(key) or f"remove it{keep}"
-        self.add(
-            "MYP103",
-            f'{noun} has an unknown key "{key}"; the model would never see it',
-            place,
-            on_key=True,
-            help=hint,
-        )
+        problem = f'{noun} has an unknown key "{key}"; the model would never see it'
+        self.add("MYP103", problem, place, on_key=True, help=hint)
 
     def message(self, message: Any, at: str) -> dict[str, Any] | None:
         """Returns a message, or an item, with safe repairs made; None where it cannot be read."""
         noun, tag = self.schema.noun, self.schema.tag
         if not isinstance(message, dict):
-            self.add("MYP104", f"{_a(noun)} must be an object, got {kind_of(message)}", at)
+            problem = f"{with_article(noun)} must be an object, got {kind_of(message)}"
+            self.add("MYP104", problem, at)
             return None
         if tag not in message:
-            self.add(
-                "MYP102",
-                f'the {noun} has no "{tag}"',
-                at,
-                help=f"{tag}s are {', '.join(self.schema.roles)}",
-            )
+            hint = f"{tag}s are {', '.join(self.schema.roles)}"
+            self.add("MYP102", f'the {noun} has no "{tag}"', at, help=hint)
             return None
         message = dict(message)
         role = self.role(message, at)
         if role is None:
             return None
-        return (
-            message
-            if self.keys(message, self.schema.roles[role], at, f"the {role} {noun}")
-            else None
-        )
+        readable = self.keys(message, self.schema.roles[role], at, f"the {role} {noun}")
+        return message if readable else None
 
     def role(self, message: dict[str, Any], at: str) -> str | None:
         """Returns the role of a message, and writes it there if it had another name.
@@ -374,36 +320,28 @@ class _Checker:
         None where it has none that the schema knows.
         """
         tag, noun = self.schema.tag, self.schema.noun
-        role = message[tag]
+        role, at = message[tag], f"{at}/{tag}"
         if not isinstance(role, str):
-            self.add("MYP104", f'"{tag}" must be a string, got {kind_of(role)}', f"{at}/{tag}")
+            self.add("MYP104", f'"{tag}" must be a string, got {kind_of(role)}', at)
             return None
         if role in self.schema.roles:
             return role
-        names = ", ".join(self.schema.roles)
         target = self.schema.aliases.get(role)
         if target is not None:
-            fix = Fix(
-                f'write "{target}"',
-                True,
-                patch=({"op": "replace", "path": f"{at}/{tag}", "value": target},),
-            )
+            patch = ({"op": "replace", "path": at, "value": target},)
             problem = f'{tag} "{role}" should be "{target}" in this format'
-            self.add("MYP109", problem, f"{at}/{tag}", fix=fix)
+            self.add("MYP109", problem, at, fix=Fix(f'write "{target}"', True, patch=patch))
             message[tag] = target
             return target
         if role in self.schema.lifted:
-            hint = (
-                f'it is the top-level "{self.schema.lifted[role]}", once; merge this text into it'
-            )
-            problem = f'"{role}" is not a role of a message here'
-            self.add("MYP108", problem, f"{at}/{tag}", help=hint)
+            key = self.schema.lifted[role]
+            hint = f'it is the top-level "{key}", once; merge this text into it'
+            self.add("MYP108", f'"{role}" is not a role of a message here', at, help=hint)
             return None
         close = _close_match(role, tuple(self.schema.roles))
+        names = ", ".join(self.schema.roles)
         hint = f'did you mean "{close}"?' if close else f"{tag}s are {names}"
-        self.add(
-            "MYP105", f'unknown {tag} "{role}"; the {noun} would be lost', f"{at}/{tag}", help=hint
-        )
+        self.add("MYP105", f'unknown {tag} "{role}"; the {noun} would be lost', at, help=hint)
         return None
 
 
@@ -420,24 +358,6 @@ def _close_match(word: str, words: tuple[str, ...]) -> str:
 @lru_cache(maxsize=1000)  # the same mistake is made on many lines
 def _closest(word: str, words: tuple[str, ...]) -> str:
     return next(iter(get_close_matches(word, words, n=1, cutoff=0.7)), "")
-
-
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-
-
-def _sample(kind: str) -> str:
-    samples = {
-        STRING: '"..."',
-        NAME: '"..."',
-        OBJECT: "{...}",
-        LIST: "[...]",
-        ITEMS: "[...]",
-        LANGUAGE: '"en"',
-        BOOLEAN: "true",
-        INTEGER: "1",
-    }
-    return samples.get(kind, "...")
 
 
 def metadata(item: dict[str, Any]) -> dict[str, Any]:

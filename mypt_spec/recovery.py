@@ -25,7 +25,7 @@ but leaves `</myPT_assistant>` to be explained:
 >>> d = mypt_spec.dialect("mypt")
 >>> events = d.lex("<myPT_system>S</myPT_system><myPT_user>Hi"
 ...                "<myPT_assistant>Yo</myPT_assistant><myPT_eot>")
->>> cheapest_repair(events, 5, 7, "user", d.table, d.automaton, spaces=True).inserts
+>>> RepairSearch(events, 5, 7, "user", d.table, d.automaton, spaces=True).cheapest().inserts
 [(5, 'USER_CLOSE')]
 """
 
@@ -79,26 +79,13 @@ _Node = tuple[int, int, int]
 _Edge = tuple[float, _Node, _Edits]
 
 
-def cheapest_repair(
-    events: Sequence[Event],
-    at: int,
-    state: int,
-    inside: str,
-    table: TokenTable,
-    automaton: Automaton,
-    *,
-    spaces: bool,
-) -> Repair:
-    """Returns the cheapest repair for event `at`, refused in `state` inside of block `inside`.
-
-    `inside` is "" between blocks. With `spaces`, white space between blocks means nothing. When no
-    repair is cheap enough, the event is deleted; at the end of the events nothing is done.
-    """
-    return _Search(events, at, state, inside, table, automaton, spaces).best()
-
-
 @dataclass(frozen=True, slots=True)
-class _Search:
+class RepairSearch:
+    """A search for the repair of event `at`, refused in `state` inside of block `inside`.
+
+    `inside` is "" between blocks. With `spaces`, white space between blocks means nothing.
+    """
+
     events: Sequence[Event]
     at: int
     state: int
@@ -107,7 +94,11 @@ class _Search:
     automaton: Automaton
     spaces: bool
 
-    def best(self) -> Repair:
+    def cheapest(self) -> Repair:
+        """Returns the cheapest repair.
+
+        When none is cheap enough, the event is deleted; at the end of the events nothing is done.
+        """
         last = len(self.events)
         end = _closing(self.events, self.at, self.table)
         goal = min(last, max(self.at + HORIZON, (end or self.at) + HORIZON // 2))
@@ -126,13 +117,8 @@ class _Search:
                 if cost + extra <= MAX_COST and following not in done:
                     # Edits after the first event that is read belong to a later fault, which gets
                     # its own search.
-                    item = (
-                        cost + extra,
-                        next(order),
-                        following,
-                        edits if shut else edits + edit,
-                        shut or not edit,
-                    )
+                    after = edits if shut else edits + edit
+                    item = cost + extra, next(order), following, after, shut or not edit
                     heappush(queue, item)
         return Repair(deletes={self.at}) if self.at < last else Repair()
 
@@ -160,24 +146,21 @@ class _Search:
     def _inserts(self, state: int, pos: int, pending: int) -> Iterator[_Edge]:
         for name, following in self.automaton.steps[state].items():
             terminal = self.table.terminals.get(name)
-            price = (
-                _TEXT
-                if terminal is None
-                else _CLOSER
-                if terminal.closes
-                else _OPENER
-                if terminal.opens
-                else _MARK
-            )
             edit = ("insert", pos, name)
+            if terminal is None:
+                yield _TEXT, (following, pos, pending), (edit,)
+                continue
+            price = _CLOSER if terminal.closes else _OPENER if terminal.opens else _MARK
             yield price, (following, pos, pending), (edit,)
-            if terminal is not None and terminal.opens in self.table.closers:
+            if terminal.opens in self.table.closers:
                 block = [name, TEXT, self.table.closers[terminal.opens].name]
-                after = self._walk(state, block)
+                after = self.automaton.run(block, state)
                 if after is not None:
                     yield _BLOCK, (after, pos, pending), tuple(("insert", pos, n) for n in block)
-            if terminal is not None and terminal.closes and pending < 0:
-                stray = _stray_closer(self.events, pos, terminal, self.table)
+            if terminal.closes and pending < 0:
+                # One that comes before its block opens again becomes stray.
+                openers = {self.table.openers[kind].name for kind in terminal.ends}
+                stray = _first(self.events, pos, pos, terminal.name, openers)
                 if stray is not None:
                     yield _UNWRAP, (following, pos, stray), (edit, ("delete", stray, ""))
 
@@ -192,29 +175,17 @@ class _Search:
         end = _closing(self.events, pos, table)
         if end is None or end >= goal or pending >= 0:
             return
-        yield (
-            _SKIP + _SKIPPED * (end + 1 - pos),
-            (state, end + 1, -1),
-            tuple(("delete", p, "") for p in range(pos, end + 1)),
-        )
+        block = range(pos, end + 1)
+        skipped = tuple(("delete", p, "") for p in block)
+        yield _SKIP + _SKIPPED * len(block), (state, end + 1, -1), skipped
         yield _UNWRAP, (state, pos + 1, end), (("delete", pos, ""), ("delete", end, ""))
         if pos == self.at and self.inside in table.closers:
             closer, opener = table.closers[self.inside].name, table.openers[self.inside].name
-            after = self._walk(
-                state, [closer, *(e.terminal for e in self.events[pos : end + 1]), opener]
-            )
+            names = [closer, *(self.events[p].terminal for p in block), opener]
+            after = self.automaton.run(names, state)
             if after is not None:
-                yield (
-                    _HOIST,
-                    (after, end + 1, -1),
-                    (("insert", pos, closer), ("insert", end + 1, opener)),
-                )
-
-    def _walk(self, state: int, names: list[str]) -> int | None:
-        here: int | None = state
-        for name in names:
-            here = None if here is None else self.automaton.steps[here].get(name)
-        return here
+                edits = (("insert", pos, closer), ("insert", end + 1, opener))
+                yield _HOIST, (after, end + 1, -1), edits
 
 
 def _commit(edits: _Edits) -> Repair:
@@ -236,29 +207,18 @@ def _closing(events: Sequence[Event], at: int, table: TokenTable) -> int | None:
     if at >= len(events):
         return None
     terminal = table.terminals.get(events[at].terminal)
-    closer = table.closers.get(terminal.opens) if terminal is not None and terminal.opens else None
+    closer = table.closers.get(terminal.opens) if terminal is not None else None
     if terminal is None or closer is None:
         return None
-    for pos in range(at + 1, min(len(events), at + BLOCK_REACH)):
-        if events[pos].terminal == closer.name:
+    return _first(events, at, at + 1, closer.name, {terminal.name})
+
+
+def _first(events: Sequence[Event], at: int, start: int, name: str, but: set[str]) -> int | None:
+    """Returns where a terminal comes first from `start` on, near `at` and before those of `but`."""
+    for pos in range(start, min(len(events), at + BLOCK_REACH)):
+        if events[pos].terminal == name:
             return pos
-        if events[pos].terminal == terminal.name:
-            return None
-    return None
-
-
-def _stray_closer(
-    events: Sequence[Event], at: int, closer: Terminal, table: TokenTable
-) -> int | None:
-    """Returns where `closer` comes again before its block opens again, if near.
-
-    If `closer` is inserted before that, the one found there becomes stray.
-    """
-    openers = {table.openers[kind].name for kind in closer.ends}
-    for pos in range(at, min(len(events), at + BLOCK_REACH)):
-        if events[pos].terminal == closer.name:
-            return pos
-        if events[pos].terminal in openers:
+        if events[pos].terminal in but:
             return None
     return None
 

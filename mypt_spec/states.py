@@ -113,11 +113,11 @@ def split_states(automaton: Automaton, table: TokenTable) -> Automaton:
 def _check_blocks(stack: Stack, name: str, table: TokenTable) -> None:
     """Raises SpecError for a terminal that the grammar takes where it has no meaning."""
     tag = table.terminals.get(name)
-    if tag is None:
-        if not stack:
-            text = 'takes text where no block is open: a terminal before it needs "opens"'
-            raise SpecError(f"{TEXT}: the grammar {text}, or the tag after it is not a closing tag")
+    if tag is None and stack:
         return
+    if tag is None:
+        text = 'takes text where no block is open: a terminal before it needs "opens"'
+        raise SpecError(f"{TEXT}: the grammar {text}, or the tag after it is not a closing tag")
     around = before_tag(stack, table, tag)
     if tag.closes and not {*around[-1:]} & {*tag.ends}:
         inside = f"inside {around[-1]!r}" if around else "where no block is open"
@@ -143,17 +143,15 @@ def model_writes(automaton: Automaton, table: TokenTable) -> dict[int, frozenset
 
     These are its tags, and text in its blocks; in a block of the system it may write nothing.
     """
+
+    def writes(name: str, stack: Stack) -> bool:
+        if name == TEXT:
+            return bool(stack) and model_writes_in(stack, table)
+        tag = table.terminals[name]
+        return tag.by_model and model_writes_in(before_tag(stack, table, tag), table)
+
     return {
-        state: frozenset(
-            name
-            for name in automaton.steps[state]
-            if (
-                bool(stack) and model_writes_in(stack, table)
-                if name == TEXT
-                else table.terminals[name].by_model
-                and model_writes_in(before_tag(stack, table, table.terminals[name]), table)
-            )
-        )
+        state: frozenset(name for name in automaton.steps[state] if writes(name, stack))
         for state, stack in open_blocks(automaton, table).items()
     }
 
@@ -249,10 +247,7 @@ def turns(
     result = "" if opener is None else opener.name
     states: list[int | None] = [automaton.start]
     for terminals in messages:
-        state = states[-1]
-        for name in terminals:
-            state = automaton.steps[state].get(name) if state is not None else None
-        states.append(state)
+        states.append(None if states[-1] is None else automaton.run(terminals, states[-1]))
     follows = [None if state is None else frozenset(automaton.steps[state]) for state in states]
     ends = [
         i

@@ -36,9 +36,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mypt_spec.automaton import Automaton
+from mypt_spec.bodies.strict_json import shortened
 from mypt_spec.episode import Event, Place
 from mypt_spec.findings import RULES, Finding, Fix
-from mypt_spec.recovery import Repair, cheapest_repair
+from mypt_spec.recovery import Repair, RepairSearch
 from mypt_spec.states import after_tag, before_tag, open_blocks
 from mypt_spec.table import END, STRAY, TEXT, Mistake, TokenTable
 
@@ -115,18 +116,14 @@ class Run:
                 self.out.findings.append(harmless)
                 at += 1
             elif errors >= MAX_FAULTS:
-                message = (
-                    f"{MAX_FAULTS} misplaced tags in one episode; the rest of it was not checked"
-                )
-                self.out.findings.append(
-                    Finding("MYP299", message, event.at.pointer, event.at.span)
-                )
+                message = f"{MAX_FAULTS} misplaced tags in one episode"
+                message += "; the rest of it was not checked"
+                self.out.findings.append(Finding("MYP299", message, *event.at))
                 break
             else:
-                table, machine = self.table, self.automaton
-                repair = cheapest_repair(
-                    events, at, self.out.state, self.inside, table, machine, spaces=self.spaces
-                )
+                state, table, machine = self.out.state, self.table, self.automaton
+                search = RepairSearch(events, at, state, self.inside, table, machine, self.spaces)
+                repair = search.cheapest()
                 errors += 1
                 if at < len(events) or self.out.events or not self.out.findings:
                     self.out.findings.append(self._name(event, repair))
@@ -166,25 +163,14 @@ class Run:
             return None
         expected = self.automaton.expected(self.out.state)
         row = mistake_of(event, expected, self.inside, self.last, self.table)
-        if (
-            row is None
-            or RULES[row.code].severity == "error"
-            or events[at + 1].terminal not in expected
-        ):
+        harmless = row is not None and RULES[row.code].severity != "error"
+        if row is None or not harmless or events[at + 1].terminal not in expected:
             return None
         fix = None
         if not event.at.pointer and event.at.span is not None:
             fix = Fix("delete it", True, edits=((*event.at.span, ""),))
         message = _sentence(event, self.inside, self.last, self.table)
-        return Finding(
-            row.code,
-            message,
-            event.at.pointer,
-            event.at.span,
-            self.table.describe(expected),
-            row.help,
-            fix,
-        )
+        return Finding(row.code, message, *event.at, self.table.describe(expected), row.help, fix)
 
     def _advance(self, event: Event) -> None:
         self.out.state = self.automaton.steps[self.out.state][event.terminal]
@@ -200,20 +186,12 @@ class Run:
         self.open = after_tag(self.open, terminal, self.table)
 
     def _name(self, event: Event, repair: Repair) -> Finding:
-        expected = self.automaton.expected(self.out.state)
-        words = self.table.describe(expected)
-        code, message, hint = name_refusal(
-            event, expected, self.inside, self.last, repair, self.table
-        )
+        expected, inside, table = self.automaton.expected(self.out.state), self.inside, self.table
+        code, message, hint = name_refusal(event, expected, inside, self.last, repair, table)
         at = event.at
-        if (
-            code == "MYP214"
-            and self.inside
-            and self.inside not in self.table.closers
-            and self.out.events
-        ):
+        if code == "MYP214" and inside and inside not in table.closers and self.out.events:
             at = self.out.events[-1].at  # no closing tag to point to: the tag that opens it
-        return Finding(code, message, at.pointer, at.span, words, hint)
+        return Finding(code, message, *at, table.describe(expected), hint)
 
 
 def mistake_of(
@@ -252,16 +230,10 @@ def name_refusal(
     blocks ("" at the start, None if unknown), and `repair` what was found for it.
     """
     if event.terminal == STRAY:
-        tags = [
-            t.shown
-            for t in table.terminals.values()
-            if t.opens and t.spelling[0].value == event.text
-        ]
-        return (
-            "MYP240",
-            f"`{event.text}` alone is not a tag",
-            f"tags that begin with it: {', '.join(tags)}" if tags else "delete it",
-        )
+        openers = [t for t in table.terminals.values() if t.opens]
+        tags = ", ".join(t.shown for t in openers if t.spelling[0].value == event.text)
+        hint = f"tags that begin with it: {tags}" if tags else "delete it"
+        return "MYP240", f"`{event.text}` alone is not a tag", hint
     terminal = table.terminals.get(event.terminal)
     message = _sentence(event, inside, last, table)
     around = table.closers.get(inside)
@@ -271,49 +243,32 @@ def name_refusal(
             if row is not None and row.expected:
                 return row.code, message, row.help
             missing = "text" if TEXT in expected else "complete content"
-            return (
-                "MYP214",
-                f"`{table.openers[inside].shown}` holds no {missing}",
-                "give it content, or delete the block",
-            )
+            message = f"`{table.openers[inside].shown}` holds no {missing}"
+            return "MYP214", message, "give it content, or delete the block"
         if around is not None and repair.adds(around):
             return "MYP211", _unclosed(event, inside, table), f"write `{around.shown}` before it"
-        intended = next(iter(repair.replaces.values()), "")
-        hint = (
-            f"did you mean `{table.terminals[intended].shown}`?"
-            if intended
-            else "delete it, or open its block before"
-        )
-        if intended and table.terminals[intended].shown == terminal.shown:
-            hint = f"this block ends with {table.terminals[intended].spell()!r}, line ends and all"
+        intended = table.terminals.get(next(iter(repair.replaces.values()), ""))
+        hint = "delete it, or open its block before"
+        if intended is not None:
+            hint = f"did you mean `{intended.shown}`?"
+            if intended.shown == terminal.shown:
+                hint = f"this block ends with {intended.spell()!r}, line ends and all"
         return "MYP212", f"`{terminal.shown}` closes nothing here", hint
     if inside and around is None and expected == {TEXT}:
-        return (
-            "MYP214",
-            f"`{table.openers[inside].shown}` holds no text",
-            "give it content, or delete it",
-        )
+        message = f"`{table.openers[inside].shown}` holds no text"
+        return "MYP214", message, "give it content, or delete it"
     row = mistake_of(event, expected, inside, last, table, lesser=False)
     if row is not None:
         return row.code, message, row.help
     if around is not None and (event.terminal == END or repair.adds(around)):
-        return (
-            "MYP211",
-            _unclosed(event, inside, table),
-            f"write `{around.shown}` where the block ends",
-        )
+        hint = f"write `{around.shown}` where the block ends"
+        return "MYP211", _unclosed(event, inside, table), hint
     return "MYP220", message, ""
 
 
 def _unclosed(event: Event, inside: str, table: TokenTable) -> str:
-    terminal = table.terminals.get(event.terminal)
-    where = (
-        f"`{terminal.shown}` comes"
-        if terminal
-        else "the text ends"
-        if event.terminal == END
-        else "text comes"
-    )
+    words = {END: "the text ends", TEXT: "text comes"}
+    where = words.get(event.terminal) or f"`{table.terminals[event.terminal].shown}` comes"
     return f"`{table.openers[inside].shown}` is still open where {where}"
 
 
@@ -327,8 +282,7 @@ def _sentence(event: Event, inside: str, last: str | None, table: TokenTable) ->
     if event.terminal == END:
         return f"the conversation ends {after}" if inside or last else "the conversation is empty"
     if event.terminal == TEXT:
-        excerpt = event.text if len(event.text) <= 40 else event.text[:40] + "…"
-        return f"text {after}: {excerpt!r}"
+        return f"text {after}: {shortened(event.text, 40)!r}"
     terminal = table.terminals[event.terminal]
     verb = "opens" if terminal.opens else "stands"
     return f"`{terminal.shown}` {verb} {after}"
@@ -336,11 +290,5 @@ def _sentence(event: Event, inside: str, last: str | None, table: TokenTable) ->
 
 def _end_place(events: Sequence[Event]) -> Place:
     """Returns where to report a missing rest: the end of the text, or a record's last message."""
-    if not events:
-        return Place("", None)
-    place = events[-1].at
-    return (
-        Place(place.pointer, (place.span[1], place.span[1]))
-        if place.span and not place.pointer
-        else place
-    )
+    place = events[-1].at if events else Place()
+    return Place("", (place.span[1],) * 2) if place.span and not place.pointer else place

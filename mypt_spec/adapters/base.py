@@ -133,11 +133,11 @@ class Reader:
         if not self.table.literals.search(text):
             return [Part("text", text, at=at)]
         openers, closers = self.table.openers, self.table.closers
-        forms = {(openers[kind].name, TEXT, closers[kind].name): kind for kind in kinds}
+        forms = {f"{openers[kind].name} {TEXT} {closers[kind].name}": kind for kind in kinds}
         events, pos = list(lex(text, self.table)), 0
         parts: list[Part] = []
         while pos < len(events):
-            kind = forms.get(tuple(e.terminal for e in events[pos : pos + 3]), "text")
+            kind = forms.get(" ".join(e.terminal for e in events[pos : pos + 3]), "text")
             event = events[pos if kind == "text" else pos + 1]
             parts.append(Part(kind, event.text, event.attrs, Place(at.pointer, event.at.span)))
             pos += 1 if kind == "text" else 3

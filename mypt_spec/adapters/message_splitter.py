@@ -111,16 +111,10 @@ class _Call(Struct, gc=False):
     type: Literal["function"] | UnsetType | None = UNSET
 
 
-class System(Struct, gc=False, tag_field="role", tag="system"):
-    content: str
-
-
-class Developer(Struct, gc=False, tag_field="role", tag="developer"):
-    content: str
-
-
-class User(Struct, gc=False, tag_field="role", tag="user"):
-    content: str
+User, System, Developer = (
+    msgspec.defstruct(tag.title(), [("content", str)], gc=False, tag_field="role", tag=tag)
+    for tag in ("user", "system", "developer")
+)
 
 
 class Result(Struct, gc=False, tag_field="role", tag="tool"):
@@ -204,13 +198,10 @@ class MessageSplitter(Splitter):
         self.user, self.answer, self.result, *_ = types.kinds
         self.roles: dict[Any, str] = {kind: str(kind.__struct_config__.tag) for kind in types.kinds}
         # What reads metadata, and keys that are null, of messages and of records.
+        fields = {kind: msgspec.structs.fields(kind) for kind in types.kinds}
         self.getters = {
-            kind: [
-                attrgetter(field.name)
-                for field in msgspec.structs.fields(kind)
-                if field.encode_name != field.name
-            ]
-            for kind in types.kinds
+            kind: [attrgetter(field.name) for field in some if field.encode_name != field.name]
+            for kind, some in fields.items()
         }
         self.of_record = [attrgetter(name) for name, *_ in types.fields]
         self.decode, self.decode_plain = types.decode, _types((), ()).decode
@@ -221,20 +212,13 @@ class MessageSplitter(Splitter):
             record = msgspec.json.decode(raw)
             messages = record["messages"]
             items = dict.fromkeys(key for item in (record, *messages) for key in item)
-            nulls = dict.fromkeys(
-                key
-                for message in messages
-                for key, value in message.items()
-                if value is None and key in NULLABLE
-            )
+            pairs = (pair for message in messages for pair in message.items())
+            nulls = dict.fromkeys(k for k, value in pairs if value is None and k in NULLABLE)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return False
         before = len(self.learnt), len(self.nulls)
-        self.learnt += [
-            key
-            for key in items
-            if key[:1] == "_" and key != self.opt_out and key not in self.learnt
-        ][: _MOST - len(self.learnt)]
+        new = [k for k in items if k[:1] == "_" and k not in (self.opt_out, *self.learnt)]
+        self.learnt += new[: _MOST - len(self.learnt)]
         self.nulls += [key for key in nulls if key not in self.nulls]
         if before == (len(self.learnt), len(self.nulls)):
             return False
@@ -263,11 +247,8 @@ class MessageSplitter(Splitter):
                     tools = bytes(record.tools)
                 if record.chat_template_kwargs is not _ABSENT:
                     options = bytes(record.chat_template_kwargs)
-                skeleton: list[Any] = [
-                    tools if tools is None else tools == _NULL,
-                    options,
-                    record.language,
-                ]
+                null = tools if tools is None else tools == _NULL
+                skeleton: list[Any] = [null, options, record.language]
                 notes = self._notes(record) if learnt else _NONE
                 # What is made for each line takes time: there are lists only where there are calls.
                 values = quoted = names = _NONE
@@ -470,15 +451,14 @@ def _trained(message: dict[str, Any]) -> dict[str, Any]:
 
 def _bare(message: dict[str, Any]) -> dict[str, Any]:
     """Returns a message without arguments whose strings are counted with the values of a line."""
-    if not message.get("tool_calls"):
-        return message
-    calls = [
+    calls = message.get("tool_calls") or []
+    bare = [
         call | {"function": call["function"] | {"arguments": 0}}
         if call["function"]["arguments"].__class__ is dict
         else call
-        for call in message["tool_calls"]
+        for call in calls
     ]
-    return message | {"tool_calls": calls}
+    return message | {"tool_calls": bare} if bare else message
 
 
 def _unquoted(text: str) -> Any:

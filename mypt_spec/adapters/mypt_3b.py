@@ -44,8 +44,8 @@ class Phase3B(Adapter):
                     place = reader.at(i, "context")
                     context = Part("text", message["context"], at=place)
                     out.append(Message("context", (context,), at=place))
-                text = Part("text", message["content"], at=body)
-                out.append(Message(message["role"], (text,), at=at, meta=meta))
+                content = Part("text", message["content"], at=body)
+                out.append(Message(message["role"], (content,), at=at, meta=meta))
         return out
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from mypt_spec.bodies.strict_json import (
     faults,
     kind_of,
     loads,
+    shortened,
 )
 from mypt_spec.bodies.tagged import TaggedFault, Types, read_tagged, typed, types_of, write_tagged
 from mypt_spec.episode import Attrs, Message, Part, Place
@@ -44,12 +45,11 @@ _FUNCTION = '{"name": ..., "arguments": {...}}'
 _HELP = {
     "call": "write one JSON object, the name first",
     "arguments": "write the arguments as one JSON object",
-    "function": 'write {"name": ..., "arguments": {...}}',
+    "function": f"write {_FUNCTION}",
     "parameters": 'write {"name": ..., "parameters": {...}}',
     "tagged": "write `<function=name>`, `<parameter=key>`, the value and `</parameter>` of each "
     "argument, and `</function>`, each on a line of its own",
-    "calls": 'write an array of {"type": "function", "function": {"name": ..., "arguments": '
-    "{...}}}",
+    "calls": f'write an array of {{"type": "function", "function": {_FUNCTION}}}',
     "functions": 'write an array of {"name": ..., "arguments": {...}, "id": ...}',
     "json": "write one JSON value; a string in quotes",
     "namespace": "write them as the specification does: type name = (_: {...}) => any;",
@@ -255,12 +255,9 @@ def read_body(
     try:
         value = loads(text)
     except Fault as fault:
-        code = "MYP304" if fault.code == "MYP001" else fault.code
-        return Body(
-            None,
-            None,
-            [_at(code, f"the {noun} is {fault.message}", at, fault.offset, hint=_HELP[kind])],
-        )
+        code, message = fault.code, f"the {noun} is {fault.message}"
+        code = "MYP304" if code == "MYP001" else code
+        return Body(None, None, [_at(code, message, at, fault.offset, hint=_HELP[kind])])
     findings = [_fault(f, kind, at) for f in faults(value)]
     if kind == "parameters" and isinstance(value, dict) and value.get("type") == "function":
         value = {key: part for key, part in value.items() if key != "type"}  # Meta writes it
@@ -329,26 +326,17 @@ def _read_definitions(text: str, kind: str, literals: re.Pattern[str], at: Place
         message = f"not definitions of functions: {error}"
         return Body(None, None, [_at("MYP340", message, at, error.offset, hint=_HELP[kind])])
     clean = write_definitions(value, kind, literals)
-    return Body(
-        clean,
-        value,
-        []
-        if clean == text
-        else [_fixable("MYP341", "the definitions are not in canonical form", at, clean)],
-    )
+    if clean == text:
+        return Body(clean, value, [])
+    message = "the definitions are not in canonical form"
+    return Body(clean, value, [_fixable("MYP341", message, at, clean)])
 
 
 def _calls(value: Any, kind: str, at: Place) -> tuple[Any, list[Finding]]:
     """Returns an array of calls with its keys in order, and findings. `id` may be left out."""
     if not isinstance(value, list) or not value:
-        return value, [
-            _at(
-                "MYP354",
-                f"the tool calls are {kind_of(value) if value != [] else 'none'}, expected an "
-                "array",
-                at,
-            )
-        ]
+        got = kind_of(value) if value != [] else "none"
+        return value, [_at("MYP354", f"the tool calls are {got}, expected an array", at)]
     out, findings = [], []
     for i, item in enumerate(value):
         function = _function_of(item, kind)
@@ -362,21 +350,18 @@ def _calls(value: Any, kind: str, at: Place) -> tuple[Any, list[Finding]]:
         outer = {ID, "type", "function"} if function is not item else {ID, NAME, ARGUMENTS}
         strange = sorted({*item} - outer)
         strange += sorted({*function} - {NAME, ARGUMENTS}) if function is not item else []
+        ident, code, message = item.get(ID, "_"), "MYP354", ""
         if not isinstance(name, str) or not name:
-            findings.append(_at("MYP306", f'call {i} has no "name"', at))
+            code, message = "MYP306", f'call {i} has no "name"'
         elif not isinstance(arguments, dict):
-            findings.append(_at("MYP354", f'the "arguments" of call {i} must be an object', at))
-        elif (
-            item.get("type", "function") != "function"
-            or not isinstance(item.get("id", ""), str)
-            or item.get("id") == ""
-        ):
-            findings.append(_at("MYP354", f'call {i} has an "id" or "type" that is none', at))
-        elif kind == "functions" and not IDENT.fullmatch(item.get(ID, "_")):
+            message = f'the "arguments" of call {i} must be an object'
+        elif item.get("type", "function") != "function" or not isinstance(ident, str) or not ident:
+            message = f'call {i} has an "id" or "type" that is none'
+        elif kind == "functions" and not IDENT.fullmatch(ident):
             message = f'the "id" of call {i} has other characters than letters, digits, _ and -'
-            findings.append(_at("MYP354", message, at))
         elif strange:
-            findings.append(_at("MYP354", f"call {i} has an unknown key {strange[0]!r}", at))
+            message = f"call {i} has an unknown key {strange[0]!r}"
+        findings += [_at(code, message, at)] if message else []
         out.append(_listed(Call(name, arguments, item.get(ID, "")), kind))
     return out, findings
 
@@ -395,36 +380,20 @@ def _call_faults(value: Any, kind: str, at: Place, name_at: Place) -> list[Findi
         return []
     if not isinstance(value.get(NAME), str) or not value[NAME]:
         got = kind_of(value[NAME]) if NAME in value and value[NAME] != "" else "nothing"
-        return [
-            _at("MYP306", f'the tool call has no "name": expected a string, got {got}', name_at)
-        ]
-    return _function_faults(value, at, KEYS[kind]) if kind in KEYS else []
-
-
-def _function_faults(value: dict[str, Any], at: Place, key: str) -> list[Finding]:
-    findings = []
+        message = f'the tool call has no "name": expected a string, got {got}'
+        return [_at("MYP306", message, name_at)]
+    if kind not in KEYS:
+        return []
+    key, findings = KEYS[kind], []
     if not isinstance(value.get(key), dict):
         got = kind_of(value[key]) if key in value else "nothing"
+        message = f'the tool call has no "{key}": expected an object, got {got}'
         hint = f'write {{}} where there are none: "{key}": {{}}'
-        findings.append(
-            _at(
-                "MYP332",
-                f'the tool call has no "{key}": expected an object, got {got}',
-                at,
-                hint=hint,
-            )
-        )
+        findings.append(_at("MYP332", message, at, hint=hint))
     extra = [k for k in value if k not in (NAME, key)]
     if extra:
-        hint = f'arguments stand inside "{key}"'
-        findings.append(
-            _at(
-                "MYP333",
-                f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{key}"',
-                at,
-                hint=hint,
-            )
-        )
+        message = f'the tool call has a key {extra[0]!r} beside "{NAME}" and "{key}"'
+        findings.append(_at("MYP333", message, at, hint=f'arguments stand inside "{key}"'))
     return findings
 
 
@@ -442,8 +411,4 @@ def _fixable(code: str, message: str, at: Place, clean: str) -> Finding:
     fix = None
     if not at.pointer and at.span is not None:
         fix = Fix("write it as canonical JSON", True, edits=((*at.span, clean),))
-    return Finding(code, message, at.pointer, at.span, help=f"write {_shorten(clean)}", fix=fix)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 80 else text[:80] + "…"
+    return Finding(code, message, *at, help=f"write {shortened(clean, 80)}", fix=fix)

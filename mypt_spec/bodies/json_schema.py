@@ -22,8 +22,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from mypt_spec.bodies.misfit_texts import misfit_texts, shortened
-from mypt_spec.bodies.strict_json import value_at
+from mypt_spec.bodies.misfit_texts import misfit_texts
+from mypt_spec.bodies.strict_json import shortened, value_at
 
 MAX_MISFITS = 5  # named for one value
 _STEPS = 50_000_000  # of the library, for one check: at most a second or so

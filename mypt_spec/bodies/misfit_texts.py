@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mypt_spec.bodies.strict_json import escape
+from mypt_spec.bodies.strict_json import escape, shortened
 
 # By the keyword; {0} is the value, {1} what the keyword says. _FEW where that is 0 or 1.
 _TEXTS = {
@@ -59,11 +59,6 @@ def misfit_texts(errors: Iterable[Any], value: Any, schema: Any) -> Iterator[tup
             continue
         for text in _texts(error, item, wanted):
             yield pointer, shortened(text)
-
-
-def shortened(text: str, most: int = 200) -> str:
-    """Returns a text, or the beginning of a long one."""
-    return text if len(text) <= most else text[:most] + "…"
 
 
 def _texts(error: Any, item: Any, wanted: Any) -> Iterator[str]:

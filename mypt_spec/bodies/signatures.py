@@ -70,10 +70,9 @@ def _typed(schema: Any, pad: str) -> str:
         return "any"
     choices, kind = schema.get("oneOf"), schema.get("type")
     if isinstance(choices, list):
-        return "".join(
-            f"\n{pad} | {_nullable(choice, pad + '   ')}{_after(choice, inner=True)}"
-            for choice in choices
-        )
+        inner = pad + "   "
+        texts = (f"{_nullable(c, inner)}{_after(c, inner=True)}" for c in choices)
+        return "".join(f"\n{pad} | {text}" for text in texts)
     kinds = [k for k in kind if isinstance(k, str)] if isinstance(kind, list) else []
     if kinds:
         return " | ".join("number" if k == "integer" else k for k in kinds)
@@ -122,10 +121,8 @@ def _properties(schema: dict[str, Any], pad: str) -> str:
     needed = {name for name in names if isinstance(name, str)} if isinstance(names, list) else ()
     if not isinstance(fields, dict):
         return ""
-    return "".join(
-        _property(f"{name}{'' if name in needed else '?'}:", field, pad)
-        for name, field in fields.items()
-    )
+    rows = ((f"{name}{'' if name in needed else '?'}:", field) for name, field in fields.items())
+    return "".join(_property(name, field, pad) for name, field in rows)
 
 
 def _property(name: str, field: Any, pad: str) -> str:

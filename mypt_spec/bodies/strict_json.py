@@ -96,9 +96,8 @@ def loads(text: str) -> Any:
     try:
         return _decoder.decode(text)
     except json.JSONDecodeError as error:
-        raise Fault(
-            "MYP001", f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.pos
-        ) from None
+        message = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        raise Fault("MYP001", message, error.pos) from None
 
 
 def strict_value(text: str, at: int) -> Any:
@@ -169,33 +168,20 @@ def faults(value: Any) -> Iterator[Fault]:
         elif isinstance(item, str):
             match = _SURROGATE.search(item)
             if match:
-                yield Fault(
-                    "MYP006",
-                    f"lone surrogate U+{ord(match[0]):04X}: no UTF-8 can hold it",
-                    match.start(),
-                    pointer_to(node),
-                )
+                message = f"lone surrogate U+{ord(match[0]):04X}: no UTF-8 can hold it"
+                yield Fault("MYP006", message, match.start(), pointer_to(node))
         elif isinstance(item, dict):
             if getattr(item, "duplicate", None) is not None:
                 key = item.duplicate  # type: ignore[attr-defined]
-                yield Fault(
-                    "MYP004",
-                    f"duplicate key {key!r}; only the last value would be read",
-                    pointer=pointer_to((node, key)),
-                )
+                message = f"duplicate key {key!r}; only the last value would be read"
+                yield Fault("MYP004", message, pointer=pointer_to((node, key)))
             for key in item if not _ascii(item) else ():
                 if not isinstance(key, str):
-                    yield Fault(
-                        "MYP104",
-                        f"a key is {type(key).__name__}; JSON keys are strings",
-                        pointer=pointer_to(node),
-                    )
+                    message = f"a key is {type(key).__name__}; JSON keys are strings"
+                    yield Fault("MYP104", message, pointer=pointer_to(node))
                 elif _SURROGATE.search(key):
-                    yield Fault(
-                        "MYP006",
-                        f"lone surrogate in key {key!r}: no UTF-8 can hold it",
-                        pointer=pointer_to((node, key)),
-                    )
+                    message = f"lone surrogate in key {key!r}: no UTF-8 can hold it"
+                    yield Fault("MYP006", message, pointer=pointer_to((node, key)))
             if depth < MAX_DEPTH and _sound(item.values()):
                 continue
             stack += [
@@ -212,22 +198,15 @@ def faults(value: Any) -> Iterator[Fault]:
         elif isinstance(item, float):
             if not math.isfinite(item):
                 number = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
-                yield Fault(
-                    "MYP005",
-                    f"{number} is not a JSON number (or one too large to read)",
-                    pointer=pointer_to(node),
-                )
+                message = f"{number} is not a JSON number (or one too large to read)"
+                yield Fault("MYP005", message, pointer=pointer_to(node))
         elif isinstance(item, int):
             if not -_TOO_LARGE < item < _TOO_LARGE:
-                yield Fault(
-                    "MYP005",
-                    f"an integer of more than {_DIGITS} digits: too large to read",
-                    pointer=pointer_to(node),
-                )
+                message = f"an integer of more than {_DIGITS} digits: too large to read"
+                yield Fault("MYP005", message, pointer=pointer_to(node))
         elif item is not None:
-            yield Fault(
-                "MYP104", f"{type(item).__name__} is not a JSON value", pointer=pointer_to(node)
-            )
+            message = f"{type(item).__name__} is not a JSON value"
+            yield Fault("MYP104", message, pointer=pointer_to(node))
 
 
 def _ascii(keys: Iterable[Any]) -> bool:
@@ -298,10 +277,20 @@ def indented(value: Any, literals: re.Pattern[str]) -> str:
     return literals.sub(lambda m: f"\\u{ord(m[0][0]):04x}{m[0][1:]}", text)
 
 
+def shortened(text: str, most: int = 200) -> str:
+    """Returns a text, or the beginning of a long one."""
+    return text if len(text) <= most else text[:most] + "…"
+
+
 def a_kind_of(value: Any) -> str:
     """Returns the JSON type of a value with its article, for messages."""
     kind = kind_of(value)
-    return kind if kind == "null" else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+    return kind if kind == "null" else with_article(kind)
+
+
+def with_article(noun: str) -> str:
+    """Returns a noun with "a" or "an" before it."""
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 # JSON types by the class of a value; a subclass of dict is an object, too.

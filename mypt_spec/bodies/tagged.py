@@ -29,7 +29,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from mypt_spec.bodies.strict_json import Fault, a_kind_of, canonical, escape, faults, kind_of, loads
+from mypt_spec.bodies.strict_json import (
+    Fault,
+    a_kind_of,
+    canonical,
+    escape,
+    faults,
+    kind_of,
+    loads,
+    shortened,
+)
 from mypt_spec.findings import Finding
 
 # What is before a name, after it, and at the end.
@@ -153,9 +162,8 @@ def value_of(text: str, kinds: frozenset[str] = KINDS) -> Any:
 def _fits(value: Any, kinds: frozenset[str]) -> bool:
     kind = kind_of(value)
     exact = isinstance(value, float) and value.is_integer()
-    return (
-        kind in kinds or (kind == "integer" and "number" in kinds) or (exact and "integer" in kinds)
-    )
+    also = (kind == "integer" and "number" in kinds) or (exact and "integer" in kinds)
+    return kind in kinds or also
 
 
 def _spaced(text: str) -> bool:
@@ -188,9 +196,9 @@ def call_findings(
     """
     name, arguments = function["name"], function["arguments"]
     out = []
-    names = [(name, FUNCTION, f"{pointer}/name")]
     at = {key: f"{pointer}/arguments/{escape(key)}" for key in arguments}
-    for word, tag, place in [*names, *((key, ARGUMENT, at[key]) for key in arguments)]:
+    names = [(name, FUNCTION, f"{pointer}/name"), *((k, ARGUMENT, at[k]) for k in arguments)]
+    for word, tag, place in names:
         if not NAMES.fullmatch(word):
             message = f"{word!r} cannot be the name in `{tag[0]}...>`"
             out.append(Finding("MYP320", message, place, on_key=tag is ARGUMENT))
@@ -201,18 +209,12 @@ def call_findings(
             message = f"`{match[0]}` in the text of the argument {key!r}"
             out.append(Finding("MYP301", message, at[key], match.span(), help=_UNSAYABLE))
         elif not _same(value, back[key]):
-            message = (
-                f"the argument {key!r} is {a_kind_of(value)}, and its text is read as "
-                f"{a_kind_of(back[key])}: {_short(back[key])}"
-            )
+            text = shortened(json.dumps(back[key], ensure_ascii=False), 40)
+            message = f"the argument {key!r} is {a_kind_of(value)}, and its text is read as "
+            message += f"{a_kind_of(back[key])}: {text}"
             hint = f"declare {name!r} with the type of {key!r}, or write a value of that type"
             out.append(Finding("MYP362", message, at[key], help=hint))
     return out
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 40 else text[:40] + "…"
 
 
 def _same(one: Any, other: Any) -> bool:

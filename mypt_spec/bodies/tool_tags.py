@@ -56,11 +56,8 @@ def _function(function: Mapping[str, Any], literals: re.Pattern[str]) -> str:
             out += "\n</parameter>"
         out += _other_keys(parameters, ("type", "properties"), literals)
     out += "\n</parameters>"
-    return (
-        out
-        + _other_keys(function, ("type", "name", "description", "parameters"), literals)
-        + "\n</function>"
-    )
+    out += _other_keys(function, ("type", "name", "description", "parameters"), literals)
+    return f"{out}\n</function>"
 
 
 def _other_keys(item: Mapping[str, Any], but: tuple[str, ...], literals: re.Pattern[str]) -> str:

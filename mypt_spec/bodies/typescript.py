@@ -87,9 +87,7 @@ class _Writer:
         return isinstance(text, str) and text != "" and self.literals.search(text) is None
 
     def lines(self, text: str, pad: str) -> str:
-        return "".join(
-            f"{pad}// {line}".rstrip(" " if not line else "") + "\n" for line in text.split("\n")
-        )
+        return "".join(f"{pad}//{' ' * bool(line)}{line}\n" for line in text.split("\n"))
 
     def function(self, function: dict[str, Any]) -> str:
         others = {k: function[k] for k in FUNCTION_KEYS if k in function and k != "name"}
@@ -228,10 +226,8 @@ class _Reader(Scanner):
         self.take(";")
         fine = isinstance(others, dict) and isinstance(out.get("parameters", {}), dict)
         if not fine or not all(isinstance(v, kinds.get(k, ())) for k, v in others.items()):
-            raise DefinitionsError(
-                "a function has a name, a description, parameters that are a schema, and strict",
-                start,
-            )
+            parts = "a name, a description, parameters that are a schema, and strict"
+            raise DefinitionsError(f"a function has {parts}", start)
         out |= others
         return {k: out[k] for k in FUNCTION_KEYS if k in out}
 

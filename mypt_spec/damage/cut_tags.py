@@ -88,13 +88,10 @@ def cuts(events: Sequence[Event], table: TokenTable, automaton: Automaton) -> li
         closer = table.closers.get(stack[1])
         if closer is None or closer not in table.plain_tags:
             continue
-        cut = None
-        if event.terminal == TEXT:
-            cut = _in_text(events, i, stack[0], closer, needed, table)
-        elif event.terminal == closer.name:
-            cut = _behind(events, i, stack[0], closer, needed, table)
-        if cut is not None:
-            out.append(cut)
+        then, find = needed.get(closer.name, ""), _in_text if event.terminal == TEXT else _behind
+        if event.terminal in (TEXT, closer.name):
+            cut = find(events, i, stack[0], closer, then, table)
+            out += [] if cut is None else [cut]
     return out
 
 
@@ -144,21 +141,13 @@ def _needed(table: TokenTable, automaton: Automaton) -> dict[str, str]:
     for row in automaton.steps:
         for name, following in row.items():
             after.setdefault(name, set()).update(automaton.expected(following))
+    openers = {t.name for t in table.terminals.values() if t.opens}
     one = {name: next(iter(names)) for name, names in after.items() if len(names) == 1}
-    return {
-        name: behind
-        for name, behind in one.items()
-        if behind in table.terminals and table.terminals[behind].opens
-    }
+    return {name: behind for name, behind in one.items() if behind in openers}
 
 
 def _in_text(
-    events: Sequence[Event],
-    i: int,
-    outer: str,
-    closer: Terminal,
-    needed: dict[str, str],
-    table: TokenTable,
+    events: Sequence[Event], i: int, outer: str, closer: Terminal, needed: str, table: TokenTable
 ) -> Cut | None:
     """Returns the cut tag at the end of a block's content; `events[i]` is that text."""
     if i + 1 < len(events) and events[i + 1].terminal == closer.name:
@@ -176,30 +165,24 @@ def _in_text(
             return _cut(events, i, i + 3, head, behind[len(tag) - len(begun) :], closer, split=True)
         if third.terminal == closer.name and not begun:
             return _cut(events, i, i + 3, head, "", closer, split=True)
-        if begun and third.terminal == needed.get(closer.name):
+        if begun and third.terminal == needed:
             return _cut(events, i, i + 2, head, "", closer, split=True)
     if begun:
         return _cut(events, i, i, head, "", closer)
-    ended = next(
-        (tag[n:] for n in range(1, len(tag) - _SHORTEST + 1) if text_end.endswith(tag[n:])), ""
-    )
+    ends = (tag[n:] for n in range(1, len(tag) - _SHORTEST + 1))
+    ended = next((end for end in ends if text_end.endswith(end)), "")
     return _cut(events, i, i, text_end[: -len(ended)], "", closer) if ended else None
 
 
 def _behind(
-    events: Sequence[Event],
-    i: int,
-    outer: str,
-    closer: Terminal,
-    needed: dict[str, str],
-    table: TokenTable,
+    events: Sequence[Event], i: int, outer: str, closer: Terminal, needed: str, table: TokenTable
 ) -> Cut | None:
     """Returns the cut where a header was put in after the tag `events[i]`.
 
     The block that must follow the tag comes after the header, perhaps with the rest of the tag
     again before it.
     """
-    if closer.name not in needed or not _header(events, i + 1, outer, table):
+    if not needed or not _header(events, i + 1, outer, table):
         return None
     last = i + 2
     if last + 1 < len(events) and events[last + 1].terminal == TEXT:
@@ -207,11 +190,10 @@ def _behind(
         again = events[last].text.strip()
         if not again or not closer.shown.endswith(again):
             return None
-    if last + 1 >= len(events) or events[last + 1].terminal != needed[closer.name]:
+    if last + 1 >= len(events) or events[last + 1].terminal != needed:
         return None
-    return Cut(
-        i, last, "", "", closer, events[i].text, True, (_span(events[i])[0], _span(events[last])[1])
-    )
+    span = _span(events[i])[0], _span(events[last])[1]
+    return Cut(i, last, "", "", closer, events[i].text, True, span)
 
 
 def _header(events: Sequence[Event], i: int, outer: str, table: TokenTable) -> bool:
@@ -219,9 +201,7 @@ def _header(events: Sequence[Event], i: int, outer: str, table: TokenTable) -> b
     if i + 1 >= len(events):
         return False
     first, second = (table.terminals.get(e.terminal) for e in events[i : i + 2])
-    return (
-        first is not None and second is not None and outer in first.ends and second.opens == outer
-    )
+    return bool(first and second and outer in first.ends and second.opens == outer)
 
 
 def _cut(
@@ -303,12 +283,9 @@ def pieces(tags: tuple[str, ...]) -> Pieces:
     """
     complete = [t for t in tags if t.startswith("<") and t.endswith(">")]
     closing = [t for t in complete if t.startswith("</")]
+    anywhere = (*(t[:-1] for t in complete), *(t[1:] for t in closing))
     last = {t[:n] for t in complete for n in range(_SHORTEST, len(t) - 1)}
-    return Pieces(
-        (*(t[:-1] for t in complete), *(t[1:] for t in closing)),
-        tuple(t[2:] for t in closing),
-        tuple(sorted(last)),
-    )
+    return Pieces(anywhere, tuple(t[2:] for t in closing), tuple(sorted(last)))
 
 
 @lru_cache(maxsize=32)
@@ -324,6 +301,5 @@ def fragments(tags: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
         begun.append(f"(?P<t{i}>{'|'.join(ways)})")
         if tag.startswith("</"):
             ended.append(rf"(?P<t{i}>(?<![<\w]){re.escape(tag[1:])}|\A{re.escape(tag[2:])})")
-    return re.compile(f"<(?:{'|'.join(begun)})" if begun else r"(?!)"), re.compile(
-        "|".join(ended) or r"(?!)"
-    )
+    beginnings = re.compile(f"<(?:{'|'.join(begun)})" if begun else r"(?!)")
+    return beginnings, re.compile("|".join(ended) or r"(?!)")

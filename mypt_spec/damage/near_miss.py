@@ -72,9 +72,8 @@ def _candidates(tags: tuple[str, ...], attributes: bool = False) -> re.Pattern[s
     shortest = min((len(_letters(t)) for t in tags), default=2) - 2
     first = "".join(re.escape(c) for c in sorted({t[0] for t in tags} or {"<"}))
     plain = rf"[{first}] ?[/|\\]?\|? ?[\w.-][\w. -]{{{max(0, shortest)},{_MAX}}}[/|]?[>\]]"
-    return re.compile(
-        rf"{plain}|< ?[\w.-]{{1,{_MAX}}}[ =][^<>\n]{{0,{_MAX}}}>" if attributes else plain
-    )
+    with_values = rf"|< ?[\w.-]{{1,{_MAX}}}[ =][^<>\n]{{0,{_MAX}}}>" if attributes else ""
+    return re.compile(plain + with_values)
 
 
 @lru_cache(maxsize=4096)
@@ -85,27 +84,23 @@ def _closest_tag(text: str, tags: tuple[str, ...]) -> str:
     for tag, theirs in letters.items():
         if mine == theirs and theirs:
             return tag
-    close = get_close_matches(
-        mine, [t for t in letters.values() if len(t) >= _SHORT or bars], n=1, cutoff=_CUTOFF
-    )
+    some = [theirs for theirs in letters.values() if len(theirs) >= _SHORT or bars]
+    close = get_close_matches(mine, some, n=1, cutoff=_CUTOFF)
     return next((t for t, theirs in letters.items() if close and theirs == close[0]), "")
 
 
 @lru_cache(maxsize=32)
 def _letters_of(tags: tuple[str, ...], closing: bool, bars: bool) -> dict[str, str]:
-    letters = {t: _letters(t) for t in tags if t.startswith(("</", "[/")) == closing}
-    return {
-        t: theirs for t, theirs in letters.items() if len(theirs) >= _SHORT or ("|" in t) == bars
-    }
+    rows = {t: _letters(t) for t in tags if t.startswith(("</", "[/")) == closing}
+    return {t: row for t, row in rows.items() if len(row) >= _SHORT or ("|" in t) == bars}
 
 
 @lru_cache(maxsize=4096)
 def _attributed(text: str, tags: tuple[str, ...]) -> str:
     """Returns the tag with attributes whose first word is almost that of `text`."""
     words = {_letters(t.split()[0]): t for t in tags}
-    close = get_close_matches(
-        _letters(re.split(r"(?<=\w)[ =>]", text)[0]), words, n=1, cutoff=_CUTOFF
-    )
+    first = _letters(re.split(r"(?<=\w)[ =>]", text)[0])
+    close = get_close_matches(first, words, n=1, cutoff=_CUTOFF)
     return words[close[0]] if close and not text.startswith("</") else ""
 
 

@@ -24,12 +24,9 @@ def _schemas(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Returns the schemas that an answer must fit, by their pointers in the record."""
     form = _form(options)
     outer = form.get("json_schema") if form.get("type") == "json_schema" else None
-    schemas = {
-        "/response_schema": options.get("response_schema"),
-        "/response_format/json_schema/schema": outer.get("schema")
-        if isinstance(outer, dict)
-        else None,
-    }
+    schemas = {"/response_schema": options.get("response_schema")}
+    if isinstance(outer, dict):
+        schemas["/response_format/json_schema/schema"] = outer.get("schema")
     return {pointer: schema for pointer, schema in schemas.items() if isinstance(schema, dict)}
 
 

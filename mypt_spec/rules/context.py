@@ -91,15 +91,9 @@ class Context:
         state = self.before.get(at)
         if state is not None and TEXT in self.automaton.steps[state]:
             return state
-        stacks = open_blocks(self.automaton, self.table)
-        return next(
-            (
-                s
-                for s, stack in stacks.items()
-                if stack == inside and TEXT in self.automaton.steps[s]
-            ),
-            None,
-        )
+        stacks = open_blocks(self.automaton, self.table).items()
+        alike = (s for s, stack in stacks if stack == inside)
+        return next((s for s in alike if TEXT in self.automaton.steps[s]), None)
 
     @property
     def is_prompt(self) -> bool:
@@ -107,13 +101,9 @@ class Context:
         if not self.table.prompts or not self.events:
             return False
         last = self.table.terminals.get(self.events[-1].terminal)
-        state = self.automaton.run(e.terminal for e in self.events)
-        return (
-            last is not None
-            and not last.by_model
-            and state is not None
-            and self.automaton.accepting(state)
-        )
+        if last is None or last.by_model:
+            return False
+        return self.automaton.run(e.terminal for e in self.events) in self.automaton.accepts
 
     @cached_property
     def inner_tags(self) -> tuple[str, ...]:

@@ -50,10 +50,8 @@ def misfit_arguments(context: Context) -> Iterator[Finding]:
             misfits = patience.misfits(call.arguments, schema)
         except SchemaError:
             continue  # the check of definitions says so
-        misfits += [
-            (f"/{escape(key)}", f"it has no parameter {key!r}")
-            for key in undeclared(call.arguments, schema)
-        ]
+        for key in undeclared(call.arguments, schema):
+            misfits.append((f"/{escape(key)}", f"it has no parameter {key!r}"))
         for pointer, message in misfits:
             place = at._replace(pointer=at.pointer + pointer, span=None) if at.pointer else at
             text = f"the arguments of {call.name!r} do not fit: {message}"

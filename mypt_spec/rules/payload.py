@@ -31,7 +31,7 @@ from mypt_spec.episode import Attrs, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
 from mypt_spec.recovery import Repair
-from mypt_spec.rules.context import Context, TextRun
+from mypt_spec.rules.context import Context, TextRun, ToolSchema
 from mypt_spec.rules.declared import misfit_arguments, undeclared_calls
 from mypt_spec.rules.registry import check
 from mypt_spec.serializer import misread
@@ -40,6 +40,7 @@ from mypt_spec.validator import mistake_of, name_refusal
 
 _LONG = 400  # code points of a body whose result is kept
 _BLANK = "write what belongs there, or leave the field or the message out"
+_SPELLS = "content must not spell tags: remove it, or write it differently"
 
 
 @lru_cache(maxsize=1000)
@@ -75,8 +76,7 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
     if other is not None:
         event, actual = other
         message = f"the text and the tag beside it would be read as {actual.text[:60]!r}"
-        hint = "content must not spell tags: remove it, or write it differently"
-        yield Finding("MYP301", message, event.at.pointer, event.at.span, help=hint)
+        yield Finding("MYP301", message, *event.at, help=_SPELLS)
 
 
 def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
@@ -90,9 +90,8 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
         if event.terminal == TEXT:
             continue
         terminal = table.terminals.get(event.terminal)
-        paid = (
-            next((kind for kind in terminal.ends if owed[kind]), "") if terminal is not None else ""
-        )
+        ends = terminal.ends if terminal is not None else ()
+        paid = next((kind for kind in ends if owed[kind]), "")
         if paid:
             owed[paid] -= 1
             continue
@@ -101,26 +100,18 @@ def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
         start, end = event.at.span or (0, 0)
         text = run.event.text[start:end]
         if terminal is not None and terminal.spaced:  # the white space around it is the content's
-            start, end = (
-                start + len(text) - len(text.lstrip()),
-                end - len(text) + len(text.rstrip()),
-            )
+            end -= len(text) - len(text.rstrip())
+            start += len(text) - len(text.lstrip())
         expected = run.expected(context.automaton, after_text=start > 0)
         at = run.event.at._replace(span=_span(run, start, end))
-        code, message, hint = name_refusal(
-            event._replace(at=at), expected, run.inside, "", Repair(), table
-        )
+        code, message, hint = name_refusal(event, expected, run.inside, "", Repair(), table)
         row = mistake_of(event, expected, run.inside, "", table, lesser=False)
         fits = row is not None and row.terminal == event.terminal and code[3] == "2"
         if event.terminal in expected or not fits:  # no misplacement's name fits this very tag
             written = event.text if terminal is None else text if event.other else terminal.shown
-            code = "MYP301"
             message = f"`{written}` in the content of `{table.openers[run.inside].shown}`"
-            hint, expected = (
-                "content must not spell tags: remove it, or write it differently",
-                frozenset(),
-            )
-        yield Finding(code, message, at.pointer, at.span, table.describe(expected), hint)
+            code, hint, expected = "MYP301", _SPELLS, frozenset()
+        yield Finding(code, message, *at, table.describe(expected), hint)
 
 
 @check("MYP302")
@@ -154,19 +145,12 @@ def _spelled(
     message = f"`{match[0]}` in a JSON string of `{context.table.openers[run.inside].shown}`"
     hint = "it is written with a \\u escape, so it is text and no tag; make sure that this is meant"
     place = run.event.at
-    if place.pointer:
-        span = None if key else match.span()
-        name_at = run.event.name_at if node == (None, NAME) else None
-        yield Finding(
-            "MYP302",
-            message,
-            name_at.pointer if name_at else place.pointer + pointer,
-            span,
-            help=hint,
-            on_key=key,
-        )
-    else:
-        yield Finding("MYP302", message, "", place.span, help=hint)
+    if not place.pointer:
+        yield Finding("MYP302", message, *place, help=hint)
+        return
+    name_at = run.event.name_at if node == (None, NAME) else None
+    where, span = name_at.pointer if name_at else place.pointer + pointer, match.span()
+    yield Finding("MYP302", message, where, None if key else span, help=hint, on_key=key)
 
 
 def _argument_node(node: Node, body: str) -> Node:
@@ -187,50 +171,36 @@ def near_miss_tag(context: Context) -> Iterator[Finding]:
             continue
         miss = near_miss(run.event.text, context.table)
         while miss is not None:
-            span = _span(run, miss.start, miss.end)
+            at = run.event.at._replace(span=_span(run, miss.start, miss.end))
             message = f"`{miss.text}` is not a tag; did you mean `{miss.tag}`?"
-            yield Finding(
-                "MYP303",
-                message,
-                run.event.at.pointer,
-                span,
-                help="correct the spelling, or remove it",
-            )
+            yield Finding("MYP303", message, *at, help="correct the spelling, or remove it")
             miss = near_miss(run.event.text, context.table, miss.end)
 
 
 @check("MYP304")
 def body_not_json(context: Context) -> Iterator[Finding]:
     """Finds tool calls and results that are not legal or not canonical."""
-    for run in context.texts:
-        if run.body != "text":
-            event = run.event
-            if len(event.text) > _LONG or not _faultless(
-                event.text, run.body, context.table.literals
-            ):
-                yield from read_body(
-                    event.text, run.body, context.table.literals, event.at, event.name_at
-                ).findings
+    literals = context.table.literals
+    for event, body in [(run.event, run.body) for run in context.texts if run.body != "text"]:
+        if len(event.text) > _LONG or not _faultless(event.text, body, literals):
+            yield from read_body(event.text, body, literals, event.at, event.name_at).findings
 
 
 @check("MYP312")
 def result_name_mismatch(context: Context) -> Iterator[Finding]:
     """Finds tool results that have another name than the call before them."""
-    name_called: str | None = None
+    openers, name_called = context.table.openers, ""
     before = False  # whether the message before holds calls; the results of several have an order
     for message in context.episode.messages:
         name = dict(message.attrs).get(NAME) if message.attrs else None
-        calls = [called(part, message, context.table) for part in message.parts]
-        calls = [
-            p for p in calls if p.kind != "text" and context.table.openers[p.kind].body in CALLS
-        ]
+        parts = (called(part, message, context.table) for part in message.parts)
+        calls = [p for p in parts if p.kind != "text" and openers[p.kind].body in CALLS]
         if not calls and name_called and name and name != name_called:
             text = f'the result is of "{name}", the call before it is of "{name_called}"'
-            yield Finding(
-                "MYP312", text, *(message.name_at or message.at), help=f'write "{name_called}"'
-            )
-        several = bool(calls) and before and context.table.openers[message.role].body in CALLS
-        name_called = dict(calls[-1].attrs).get(NAME) if calls and not several else None
+            at = message.name_at or message.at
+            yield Finding("MYP312", text, *at, help=f'write "{name_called}"')
+        several = bool(calls) and before and openers[message.role].body in CALLS
+        name_called = dict(calls[-1].attrs).get(NAME, "") if calls and not several else ""
         before = bool(calls)
 
 
@@ -249,23 +219,13 @@ def blank_content(context: Context) -> Iterator[Finding]:
             continue
         text = message.text
         calls = any(p.kind != "text" and openers[p.kind].body in CALLS for p in message.parts)
+        blocks = [(p.kind, p.at) for p in message.parts if p.kind != "text" and p.text.isspace()]
         if text.isspace() and message.role in openers and not calls:
             place = next(p.at for p in message.parts if p.kind == "text")
-            yield Finding(
-                "MYP314",
-                f"`{openers[message.role].shown}` holds only white space",
-                place.pointer,
-                place.span,
-                help=_BLANK,
-            )
-        for part in message.parts:
-            if part.kind != "text" and part.text.isspace():
-                yield Finding(
-                    "MYP314",
-                    f"`{openers[part.kind].shown}` holds only white space",
-                    *part.at,
-                    help=_BLANK,
-                )
+            blocks.insert(0, (message.role, place))
+        for kind, place in blocks:
+            problem = f"`{openers[kind].shown}` holds only white space"
+            yield Finding("MYP314", problem, *place, help=_BLANK)
 
 
 @check("MYP320")
@@ -277,10 +237,9 @@ def attribute_value(context: Context) -> Iterator[Finding]:
         if message.attrs or tags[message.role].patterns:
             yield from _attributes(tags[message.role], message.attrs, message.name_at or message.at)
         for part in message.parts:
-            if part.kind != "text" and (part.attrs or table.openers[part.kind].patterns):
-                yield from _attributes(
-                    table.openers[part.kind], part.attrs, part.name_at or part.at
-                )
+            opener = table.openers.get(part.kind)
+            if opener is not None and (part.attrs or opener.patterns):
+                yield from _attributes(opener, part.attrs, part.name_at or part.at)
 
 
 def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding]:
@@ -290,10 +249,9 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
         if value is None:
             yield Finding("MYP320", f"`{terminal.shown}` has no {key}", *at)
         elif not re.fullmatch(pattern, value):
+            problem = f"{value!r} cannot be the {key} of `{terminal.shown}`"
             hint = "leave out quotes, angle brackets and line ends" if value else f"give it a {key}"
-            yield Finding(
-                "MYP320", f"{value!r} cannot be the {key} of `{terminal.shown}`", *at, help=hint
-            )
+            yield Finding("MYP320", problem, *at, help=hint)
     for key in remaining:
         yield Finding("MYP320", f"`{terminal.shown}` has no place for the attribute {key!r}", *at)
 
@@ -305,7 +263,7 @@ def text_not_composed(context: Context) -> Iterator[Finding]:
         if not is_normalized("NFC", run.event.text):
             message = "the text is not in NFC: the model's own tokenizer makes other ids of it"
             hint = "normalise texts to NFC where they are made"
-            yield Finding("MYP369", message, run.event.at.pointer, run.event.at.span, help=hint)
+            yield Finding("MYP369", message, *run.event.at, help=hint)
 
 
 @check("MYP368")
@@ -336,46 +294,21 @@ def result_misfit(context: Context) -> Iterator[Finding]:
     if not schemas:
         return
     patience, latest = Patience(), ""
-    types = context.types
     for message in context.episode.messages:
         opener = context.table.openers.get(message.role)
-        if (
-            opener is not None
-            and opener.body == "json"
-            and (name := dict(message.attrs).get(NAME) or latest) in schemas
-        ):
+        name = dict(message.attrs).get(NAME) or latest
+        if opener is not None and opener.body == "json" and name in schemas:
             place = next((p.at for p in message.parts), message.at)
-            yield from _misfit(
-                "MYP356",
-                f"the result of {name!r}",
-                message.text,
-                schemas[name].result,
-                place,
-                patience,
-            )
+            yield from _misfit(schemas[name], "result", message.text, place, patience)
         for part in message.parts if opener is not None and not opener.quotes else ():
             part = called(part, message, context.table)
             body = context.table.openers[part.kind].body if part.kind != "text" else ""
             if body in CALLS:
-                latest, arguments = _call(part, body, types)
+                latest, arguments = _call(part, body, context.types)
                 if latest in schemas:
-                    yield from _misfit(
-                        "MYP353",
-                        f"the arguments of {latest!r}",
-                        arguments,
-                        schemas[latest].arguments,
-                        part.at,
-                        patience,
-                    )
+                    yield from _misfit(schemas[latest], "arguments", arguments, part.at, patience)
             elif body == "json" and latest in schemas:
-                yield from _misfit(
-                    "MYP356",
-                    f"the result of {latest!r}",
-                    part.text,
-                    schemas[latest].result,
-                    part.at,
-                    patience,
-                )
+                yield from _misfit(schemas[latest], "result", part.text, part.at, patience)
 
 
 def _call(part: Part, body: str, types: Types) -> tuple[str, Any]:
@@ -395,10 +328,15 @@ def _call(part: Part, body: str, types: Types) -> tuple[str, Any]:
 
 
 def _misfit(
-    code: str, noun: str, value: Any, schema: str, place: Place, patience: Patience
+    tool: ToolSchema, part: str, value: Any, place: Place, patience: Patience
 ) -> Iterator[Finding]:
+    """Yields findings about the "result" or the "arguments" of a tool."""
+    schema, code, verb = tool.result, "MYP356", "does"
+    if part == "arguments":
+        schema, code, verb = tool.arguments, "MYP353", "do"
     if not schema:
         return
+    noun = f"the {part} of {tool.name!r}"
     try:
         instance = json.loads(value) if isinstance(value, str) else value
         misfits = patience.misfits(instance, json.loads(schema))
@@ -408,10 +346,4 @@ def _misfit(
         return
     for pointer, message in misfits:
         at = place._replace(pointer=place.pointer + pointer, span=None) if place.pointer else place
-        yield Finding(
-            code,
-            f"{noun} do not fit: {message}"
-            if code == "MYP353"
-            else f"{noun} does not fit: {message}",
-            *at,
-        )
+        yield Finding(code, f"{noun} {verb} not fit: {message}", *at)

@@ -70,9 +70,8 @@ def _mistake(
     fields: dict[str, Any] = {"code": row["code"]}
     try:
         fields |= {key: names[row[key]] for key in ("terminal", "expected") if key in row}
-        fields |= {
-            key: tuple(kinds[p] for p in row[key]) for key in ("inside", "after") if key in row
-        }
+        lists = {key: row[key] for key in ("inside", "after") if key in row}
+        fields |= {key: tuple(kinds[p] for p in pieces) for key, pieces in lists.items()}
         fields["help"] = _WORD.sub(lambda match: words[match[1]], row["help"])
     except KeyError:
         return None

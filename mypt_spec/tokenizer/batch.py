@@ -93,13 +93,9 @@ def engine(base: tiktoken.Encoding, between: int, pattern: str) -> Engine:
 
     `between` is the id of `BETWEEN`, which no other token has; `pattern` is one of `SCHEMES`.
     """
-    if (
-        SCHEMES[pattern]
-        and importlib.util.find_spec("gigatoken") is not None
-        and (base.name == GPT2 or _joined(base))
-    ):
-        return _Giga(base, between, pattern)
-    return _Simple(base, between, pattern)
+    installed = SCHEMES[pattern] and importlib.util.find_spec("gigatoken") is not None
+    giga = installed and (base.name == GPT2 or _joined(base))
+    return (_Giga if giga else _Simple)(base, between, pattern)
 
 
 def _joined(base: tiktoken.Encoding) -> bool:
@@ -122,15 +118,8 @@ def _joined(base: tiktoken.Encoding) -> bool:
 _LOOKING, _PLAIN = r"|\s+(?!\S)|\s+", r"|\s"
 _PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s"
 _LONG_RUN = re.compile(r"\s\s\s|\s\s\Z")
-_WIDE_SPACES = (
-    0xE19A80,
-    0xE2819F,
-    0xE38080,
-    *range(0xE28080, 0xE2808B),
-    0xE280A8,
-    0xE280A9,
-    0xE280AF,
-)
+_SPACES = (0xE19A80, 0xE2819F, 0xE38080, 0xE280A8, 0xE280A9, 0xE280AF)
+_WIDE_SPACES = (*_SPACES, *range(0xE28080, 0xE2808B))
 
 
 class _Simple:
@@ -141,13 +130,12 @@ class _Simple:
     def __init__(self, base: tiktoken.Encoding, between: int, pattern: str) -> None:
         import tiktoken
 
-        special = {BETWEEN: between}
         plain = pattern.removesuffix(_LOOKING) + _PLAIN
         self.encoding = tiktoken.Encoding(
             f"{base.name}-simple",
             pat_str=_PATTERN if pattern == GPT2_PATTERN else plain,
             mergeable_ranks=base._mergeable_ranks,
-            special_tokens=special,
+            special_tokens={BETWEEN: between},
         )
 
     def encode(self, joined: str) -> npt.NDArray[np.uint32]:

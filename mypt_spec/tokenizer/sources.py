@@ -37,9 +37,8 @@ def read_vocabulary(path: str | Path) -> Vocabulary:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise VocabularyError(
-            f"{file}: cannot be read: {error.strerror or error}; {_EXPECTED}"
-        ) from None
+        why = error.strerror or error
+        raise VocabularyError(f"{file}: cannot be read: {why}; {_EXPECTED}") from None
     digest = hashlib.sha256(data).hexdigest()
     if digest not in _cache:
         _cache[digest] = _parse(data, str(file))
@@ -65,9 +64,8 @@ def _file(path: Path) -> Path:
 def _parse(data: bytes, path: str) -> Vocabulary:
     if data.lstrip()[:1] != b"{":
         if b"\0" in data[:1000]:
-            raise VocabularyError(
-                f"{path}: is not text; SentencePiece's models are not read; {_EXPECTED}"
-            )
+            why = "is not text; SentencePiece's models are not read"
+            raise VocabularyError(f"{path}: {why}; {_EXPECTED}")
         return from_ranks(data, path)
     try:
         content = json.loads(data)

@@ -52,11 +52,10 @@ def gpt2_merges() -> list[str]:
         data = zlib.decompress(_PACKED.read_bytes(), wbits=31)
     except (OSError, zlib.error) as error:
         raise VocabularyError(f"cannot read {_PACKED}: {error}; {_HELP}") from None
-    digest = hashlib.sha256(data).hexdigest()
-    if digest != FILES["vocab.bpe"]:
-        raise VocabularyError(
-            f"{_PACKED} was altered (SHA-256 {digest}, expected {FILES['vocab.bpe']}); {_HELP}"
-        )
+    digest, expected = hashlib.sha256(data).hexdigest(), FILES["vocab.bpe"]
+    if digest != expected:
+        digests = f"SHA-256 {digest}, expected {expected}"
+        raise VocabularyError(f"{_PACKED} was altered ({digests}); {_HELP}")
     return data.decode().splitlines()[1:]
 
 
@@ -92,11 +91,9 @@ def gpt2() -> tiktoken.Encoding:
 BASES = {"gpt2": gpt2}
 
 
-def _absent(table: TokenTable) -> tiktoken.Encoding:
-    kind = table.required.kind if table.required is not None else ""
-    raise VocabularyError(
-        f"{table.name} has ids only on a vocabulary ({kind}): name one, with --vocab for instance"
-    )
+def _absent(name: str, kind: str) -> tiktoken.Encoding:
+    hint = "name one, with --vocab for instance"
+    raise VocabularyError(f"{name} has ids only on a vocabulary ({kind}): {hint}")
 
 
 class Tokenizer:
@@ -112,16 +109,15 @@ class Tokenizer:
         self.special = dict(table.special)
         self.vocab_size = table.vocab_size
         self.ordinary, self.pad = table.ordinary, table.pad
-        if vocabulary is None:
-            self.files = dict(FILES) if table.required is None else {}
-            absent = partial(_absent, table)
-            base = BASES[table.base_vocabulary] if table.required is None else absent
-            self._text = Bpe(base, (GPT2_PATTERN,))
-            self.lacks = b""
-        else:
-            self.files = {vocabulary.file: vocabulary.sha256}
-            self.lacks = vocabulary.lacks
+        self.files, self.lacks = dict(FILES), b""
+        if vocabulary is not None:
+            self.files, self.lacks = {vocabulary.file: vocabulary.sha256}, vocabulary.lacks
             self._text = Bpe(partial(encoding, vocabulary), vocabulary.patterns)
+        elif table.required is not None:
+            self.files, absent = {}, partial(_absent, table.name, table.required.kind)
+            self._text = Bpe(absent, (GPT2_PATTERN,))
+        else:
+            self._text = Bpe(BASES[table.base_vocabulary], (GPT2_PATTERN,))
         self._by_id = {i: s.encode() for s, i in self.special.items()}
         self._lengths: dict[int, int] = {}
 
@@ -139,10 +135,8 @@ class Tokenizer:
         """Returns the places of characters that have no token; most vocabularies have all."""
         if not self.lacks or not set(self.lacks).intersection(text.encode("utf-8", "ignore")):
             return []
-        lacks = frozenset(self.lacks)
-        return [
-            at for at, char in enumerate(text) if lacks.intersection(char.encode("utf-8", "ignore"))
-        ]
+        lacks, chars = frozenset(self.lacks), (char.encode("utf-8", "ignore") for char in text)
+        return [at for at, char in enumerate(chars) if lacks.intersection(char)]
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces into which a text is cut before each is encoded by itself.
@@ -228,10 +222,8 @@ class Tokenizer:
                 run.append(i)
                 continue
             if i not in self._by_id:
-                raise ValueError(
-                    f"id {i} means nothing: ordinary ids are {self.ordinary}, tags "
-                    f"{sorted(self._by_id)}"
-                )
+                known = f"ordinary ids are {self.ordinary}, tags {sorted(self._by_id)}"
+                raise ValueError(f"id {i} means nothing: {known}")
             out += [self._text.decode_bytes(run), self._by_id[i]]
             run = []
         out.append(self._text.decode_bytes(run))

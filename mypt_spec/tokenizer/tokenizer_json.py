@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -70,9 +71,8 @@ def _patterns(content: dict[str, Any]) -> tuple[str, ...]:
             raise ValueError(f"its model has {key} = {content['model'][key]!r}; {_NEEDS}")
     for step in _steps(content.get("normalizer"), "normalizers"):
         if step.get("type") != "NFC":
-            raise ValueError(
-                f"it normalises text with {step.get('type')}; {_NEEDS}, of text as it is"
-            )
+            how = f"it normalises text with {step.get('type')}"
+            raise ValueError(f"{how}; {_NEEDS}, of text as it is")
     steps = _steps(content.get("pre_tokenizer"), "pretokenizers")
     if not steps or steps[-1].get("type") != "ByteLevel":
         names = ", ".join(str(step.get("type")) for step in steps) or "nothing"
@@ -115,9 +115,7 @@ def _ranks(content: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]
         for token, i in content["model"]["vocab"].items()
         if token not in special and all(letter in bytes_of for letter in token)
     }
-    merges = [
-        tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in content["model"]["merges"]
-    ]
+    merges = [tuple(m.split(" ") if isinstance(m, str) else m) for m in content["model"]["merges"]]
     order = {pair: i for i, pair in enumerate(merges)}
     merges_of: defaultdict[str, list[int]] = defaultdict(list)
     for i, (left, right) in enumerate(merges):
@@ -129,18 +127,17 @@ def _ranks(content: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]
         if len(token) == 1:
             continue
         ways = merges_of[token]
-        at = ways[0] if len(ways) == ways[-1] - ways[0] + 1 else _last_merge(token, order)
+        several = len(ways) < ways[-1] - ways[0] + 1
+        at = _joined(token, lambda *pair: order.get(pair))[1] if several else ways[0]
         if at < last:
-            raise ValueError(
-                f"the merge of {token!r} comes before that of {before!r}, whose id is lower; only "
-                "merges in the order of ids are read"
-            )
+            order_of = f"the merge of {token!r} comes before that of {before!r}, whose id is lower"
+            raise ValueError(f"{order_of}; only merges in the order of ids are read")
         last, before = at, token
     if ignore:
         # The library takes a whole piece that is a token without joining it. So does tiktoken,
         # which would also join it inside of other pieces if it could.
         for token in spelled.keys() - out.keys():
-            if len(_by_ids(token, spelled)) > 1:
+            if len(_joined(token, lambda a, b: spelled.get(a + b))[0]) > 1:
                 out[token] = spelled[token]
     return {bytes(bytes_of[letter] for letter in token): i for token, i in out.items()}
 
@@ -166,22 +163,19 @@ def _library(content: dict[str, Any], kind: Any) -> Any:
         raise ValueError(f"the library tokenizers cannot read it: {error}") from None
 
 
-def _last_merge(token: str, order: dict[Any, int]) -> int:
-    """Returns the number of the merge that is the last to make a token of its letters."""
-    parts, at = list(token), -1
-    while pairs := [(order[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in order]:
-        at, where = min(pairs)
-        parts[where : where + 2] = [parts[where] + parts[where + 1]]
-    return at
+def _joined(token: str, rank: Callable[[str, str], int | None]) -> tuple[list[str], int]:
+    """Returns what becomes of the letters of a token where the lowest rank is joined first.
 
-
-def _by_ids(token: str, ids: dict[str, int]) -> list[str]:
-    """Returns what becomes of the letters of a token where the lowest id is joined first."""
-    parts = list(token)
-    while pairs := [(ids[a + b], i) for i, (a, b) in enumerate(pairwise(parts)) if a + b in ids]:
-        _, where = min(pairs)
+    Also returns the last rank that was joined, -1 for none.
+    """
+    parts, last = list(token), -1
+    while True:
+        ranks = ((rank(*pair), i) for i, pair in enumerate(pairwise(parts)))
+        last_pair = min(((r, i) for r, i in ranks if r is not None), default=None)
+        if last_pair is None:
+            return parts, last
+        last, where = last_pair
         parts[where : where + 2] = [parts[where] + parts[where + 1]]
-    return parts
 
 
 def _try(content: dict[str, Any], vocabulary: Vocabulary, added: list[str]) -> None:

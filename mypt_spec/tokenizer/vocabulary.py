@@ -33,7 +33,9 @@ GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s
 VERSION = "mypt_vocabulary"
 # Bytes without a token are those of characters that a vocabulary was not made for; never of these.
 _NEEDED = frozenset([*b"\t\n", *range(0x20, 0x7F)])
+_NO_TOKEN = "has no token for the byte {:#04x} ({} of 256 bytes lack)"
 _SHAPE = "expected lines of a token in base64 and its rank, as tiktoken writes them"
+Patterns = tuple[str, ...]
 
 
 class VocabularyError(RuntimeError):
@@ -57,7 +59,7 @@ class Vocabulary:
     data: bytes
     file: str
     special: dict[str, int]
-    patterns: tuple[str, ...]
+    patterns: Patterns
     ids: IdSet
     unfit: Mapping[str, str] = field(default_factory=dict)
     composed: bool = False
@@ -81,9 +83,7 @@ def from_ranks(data: bytes, path: str) -> Vocabulary:
     return _vocabulary(FILE, data, _ranks(data, path), {}, (GPT2_PATTERN,))
 
 
-def from_tokens(
-    ranks: dict[bytes, int], special: dict[str, int], patterns: tuple[str, ...]
-) -> Vocabulary:
+def from_tokens(ranks: dict[bytes, int], special: dict[str, int], patterns: Patterns) -> Vocabulary:
     """Returns the vocabulary of these tokens; equal ones have equal bytes.
 
     Raises ValueError for a vocabulary that has no token for a letter of ASCII.
@@ -112,10 +112,8 @@ def match_required(vocabulary: Vocabulary, required: RequiredVocabulary) -> Voca
         patterns = (required.pattern,) if required.pattern else vocabulary.patterns
         vocabulary = from_tokens(vocabulary.ranks, dict(required.special), patterns)
     if required.sha256 not in ("", vocabulary.sha256):
-        raise ValueError(
-            f"the vocabulary is another one: SHA-256 {vocabulary.sha256}, [vocabulary] in "
-            f"tokens.toml says {required.sha256}"
-        )
+        says = f"[vocabulary] in tokens.toml says {required.sha256}"
+        raise ValueError(f"the vocabulary is another one: SHA-256 {vocabulary.sha256}, {says}")
     return vocabulary
 
 
@@ -132,10 +130,8 @@ def from_json_file(data: bytes, content: dict[str, Any], path: str) -> Vocabular
             for first, tokens in content["tokens"]
             for i, token in enumerate(tokens)
         }
-        patterns = tuple(map(str, content["patterns"]))
-        again = from_tokens(
-            ranks, {str(tag): int(i) for tag, i in content["special"].items()}, patterns
-        )
+        special = {str(tag): int(i) for tag, i in content["special"].items()}
+        again = from_tokens(ranks, special, tuple(map(str, content["patterns"])))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise VocabularyError(f"{path}: is not a complete vocabulary: {error!r}") from None
     if again.data != data:
@@ -144,17 +140,11 @@ def from_json_file(data: bytes, content: dict[str, Any], path: str) -> Vocabular
 
 
 def _vocabulary(
-    file: str,
-    data: bytes,
-    ranks: dict[bytes, int],
-    special: dict[str, int],
-    patterns: tuple[str, ...],
+    file: str, data: bytes, ranks: dict[bytes, int], special: dict[str, int], patterns: Patterns
 ) -> Vocabulary:
     lacks = _lacking(ranks)
     if _NEEDED.intersection(lacks):
-        raise ValueError(
-            f"has no token for the byte {lacks[0]:#04x} ({len(lacks)} of 256 bytes lack)"
-        )
+        raise ValueError(_NO_TOKEN.format(lacks[0], len(lacks)))
     ids = IdSet.from_ids(ranks.values())
     twice = [tag for tag, i in special.items() if i in ids]
     if len(ids) != len(ranks) or twice or len(set(special.values())) != len(special):
@@ -185,19 +175,13 @@ def _ranks(data: bytes, path: str) -> dict[bytes, int]:
         except (ValueError, binascii.Error):
             raise VocabularyError(f"{path}:{number}: {_SHAPE}") from None
         if not token or token in out or rank != len(out):
-            message = (
-                f"rank {rank} stands where {len(out)} is expected"
-                if token and token not in out
-                else "the token is empty, or occurs twice"
-            )
-            raise VocabularyError(
-                f"{path}:{number}: {message}; ranks count from 0, in order, and every token has one"
-            )
+            message = f"rank {rank} stands where {len(out)} is expected"
+            if not token or token in out:
+                message = "the token is empty, or occurs twice"
+            rule = "ranks count from 0, in order, and every token has one"
+            raise VocabularyError(f"{path}:{number}: {message}; {rule}")
         out[token] = rank
     lacks = _lacking(out)
     if lacks:
-        raise VocabularyError(
-            f"{path}: has no token for the byte {lacks[0]:#04x} ({len(lacks)} of 256 bytes lack); "
-            f"{_SHAPE}"
-        )
+        raise VocabularyError(f"{path}: {_NO_TOKEN.format(lacks[0], len(lacks))}; {_SHAPE}")
     return out
