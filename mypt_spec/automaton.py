@@ -59,10 +59,7 @@ class Automaton:
         return range(len(self.steps))
 
     def allowed(self, state: int) -> frozenset[str]:
-        """Returns the names of the terminals that may come next, TEXT included.
-
-        The set is empty only where nothing may follow.
-        """
+        """Returns the terminals that may come next, TEXT included; none where nothing may."""
         return frozenset(self.steps[state])
 
     def step(self, state: int, terminal: str) -> int:
@@ -83,10 +80,7 @@ class Automaton:
         return self.allowed(state) | {END} if state in self.accepts else self.allowed(state)
 
     def run(self, terminals: Iterable[str], start: int | None = None) -> int | None:
-        """Returns the state after all terminals, or None as soon as one is refused.
-
-        They begin in the state `start`, by default that of the automaton.
-        """
+        """Returns the state after all terminals, None if one is refused; begins in `start`."""
         state = self.start if start is None else start
         for terminal in terminals:
             following = self.steps[state].get(terminal)

@@ -70,10 +70,7 @@ def spacing(outcome: Outcome, *, edits: bool = False) -> list[Finding]:
 def _with_cut_tags(
     events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton
 ) -> Outcome | None:
-    """Reads cut tags as the tags they were meant to be, and names each.
-
-    Returns None if that explains none of the findings.
-    """
+    """Reads cut tags as the tags they were meant to be; None if that explains no finding."""
     cut_tags = cuts(events, table, automaton)
     if not cut_tags:
         return None
@@ -109,10 +106,7 @@ def _name_cut(cut: Cut) -> Finding:
 def _with_near_misses(
     events: list[Event], outcome: Outcome, table: TokenTable, automaton: Automaton
 ) -> Outcome:
-    """Reads misspelt tags as the tags they were meant to be, and names each.
-
-    Returns the outcome as it was if that explains none of the findings.
-    """
+    """Reads misspelt tags as the tags they were meant to be, if that explains a finding."""
     spelled: list[Event] = []
     findings = []
     for event in events:
@@ -187,10 +181,7 @@ def messages_of(events: Sequence[Event], table: TokenTable) -> tuple[list[Messag
 
 
 def _end_of(events: Sequence[Event], at: int, table: TokenTable) -> int:
-    """Returns where the block that opens at `at` ends.
-
-    That is at its closing tag, or, if it has none, where the next block begins.
-    """
+    """Returns where the block that opens at `at` ends: at its tag, or where the next one begins."""
     stack: Stack = (table.terminals[events[at].terminal].opens,)
     for pos in range(at + 1, len(events)):
         terminal = table.terminals.get(events[pos].terminal)

@@ -286,7 +286,6 @@ class _Checker:
     def unknown(
         self, key: str, fields: dict[str, Field], item: dict[str, Any], at: str, noun: str
     ) -> None:
-        """Reports a key of an object that the schema does not have."""
         close, place = _close_match(key, tuple(fields)), f"{at}/{escape(key)}"
         if not at and self.schema.metadata and is_metadata(item, key, close, telling=True):
             self.findings += noted(key, place)
@@ -315,10 +314,7 @@ class _Checker:
         return message if readable else None
 
     def role(self, message: dict[str, Any], at: str) -> str | None:
-        """Returns the role of a message, and writes it there if it had another name.
-
-        None where it has none that the schema knows.
-        """
+        """Returns a known role of a message, writing it there if it had another name; else None."""
         tag, noun = self.schema.tag, self.schema.noun
         role, at = message[tag], f"{at}/{tag}"
         if not isinstance(role, str):

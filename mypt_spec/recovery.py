@@ -95,10 +95,7 @@ class RepairSearch:
     spaces: bool
 
     def cheapest(self) -> Repair:
-        """Returns the cheapest repair.
-
-        When none is cheap enough, the event is deleted; at the end of the events nothing is done.
-        """
+        """Returns the cheapest repair; where none is cheap enough, it deletes the event, if any."""
         last = len(self.events)
         end = _closing(self.events, self.at, self.table)
         goal = min(last, max(self.at + HORIZON, (end or self.at) + HORIZON // 2))

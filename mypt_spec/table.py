@@ -211,10 +211,7 @@ class Terminal:
     def spell(
         self, attrs: tuple[tuple[str, str], ...] = (), special: dict[str, str] | None = None
     ) -> str:
-        """Returns the spelling; an attribute without a value is empty.
-
-        `special` replaces the spelling of single-id tags.
-        """
+        """Returns the spelling, absent attributes empty; `special` replaces single-id tags."""
         if not attrs and special is None:
             return self.bare
         values = dict(attrs)
@@ -378,10 +375,7 @@ class TokenTable:
         return frozenset({*self.joined, *self.after_text})
 
     def join(self, name: str, last: str) -> str:
-        """Returns the terminal that is written for `name` after the terminal or text `last`.
-
-        `last` is "" at the beginning.
-        """
+        """Returns the terminal written for `name` after `last`, a terminal, TEXT or ""."""
         if last == TEXT and name in self.after_text:
             return self.after_text[name].name
         if name not in self.joined or not last:
@@ -429,10 +423,7 @@ class TokenTable:
         return {name: i for i, name in enumerate([TEXT, *names, END])}
 
     def describe(self, names: frozenset[str] | set[str]) -> tuple[str, ...]:
-        """Returns the spellings of a set of terminals in a fixed order.
-
-        TEXT is "text" and END is "the end".
-        """
+        """Returns the spellings of terminals in a fixed order; TEXT is "text", END is "the end"."""
         words = {TEXT: "text", END: "the end"}
         return tuple(
             words[n] if n in words else self.terminals[n].shown
@@ -518,10 +509,7 @@ class TokenTable:
 
     @cached_property
     def sentinels(self) -> dict[str, str]:
-        """Maps each special tag to a lone surrogate that replaces its id where ids are lexed.
-
-        No legal text holds a lone surrogate.
-        """
+        """Maps each special tag to a lone surrogate, which no legal text has, for lexing ids."""
         return {spelling: chr(0xD800 + i) for i, spelling in enumerate(self.special)}
 
     @cached_property
@@ -571,10 +559,7 @@ def text_at(pieces: Iterable[Piece]) -> str:
 
 
 def _overlaps(forms: list[list[Piece]], way: int) -> list[str]:
-    """Returns texts with which a spelling begins that goes on as another one begins.
-
-    `way` is -1 where spellings are reversed.
-    """
+    """Returns texts that begin a spelling and go on as another; `way` is -1 for reversed ones."""
     texts = [
         "".join(p.value[::way] for p in itertools.takewhile(lambda p: p.kind != "attr", form))
         for form in forms

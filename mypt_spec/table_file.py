@@ -60,10 +60,7 @@ _OPTIONS = (
 
 
 def grammar_root() -> Path:
-    """Returns the folder of grammar folders.
-
-    It is inside the package where that is installed, and next to it in a checkout.
-    """
+    """Returns the folder of grammar folders: inside an installed package, or next to it."""
     inside = _PACKAGE / "grammar"
     return inside if inside.is_dir() else _PACKAGE.parent / "grammar"
 
@@ -158,10 +155,7 @@ def _faults(schema: dict[str, Any], value: Any, entry: str, key: str, defs: Any)
 
 
 def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
-    """Returns the token table in a TOML text. Raises SpecError, which names the wrong entry.
-
-    `where` is the name of the file for messages.
-    """
+    """Returns the token table in a TOML text. Raises SpecError, which names `where` and the entry."""
     file = TomlFile(where)
     data, need = file.read(source, "tokens"), file.need
     head: dict[str, Any] = {"title": data["dialect"]["name"], "doc": "", "base_vocabulary": "gpt2"}
@@ -343,7 +337,6 @@ def _declared_ids(
 def _mistakes(
     rows: list[dict[str, Any]], terminals: dict[str, Terminal], need: Need
 ) -> tuple[Mistake, ...]:
-    """Returns the names for what the grammar refuses."""
     kinds = {"", *(t.opens or t.name.lower() for t in terminals.values() if t.mark or not t.closes)}
     out = []
     for row in rows:
@@ -361,7 +354,6 @@ def _mistakes(
 def _history(
     raw: dict[str, Any] | None, terminals: dict[str, Terminal], head: dict[str, Any], need: Need
 ) -> History:
-    """Returns what `[history]` says."""
     if raw is None:
         return History()
     entry, drops, empty = "[history]", raw["drops"], raw.get("empty", "")

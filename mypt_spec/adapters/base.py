@@ -43,10 +43,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
-        """Returns the messages of a record as `check` returns it.
-
-        Faults go to `reader.findings`.
-        """
+        """Returns the messages of a record as `check` returns it; faults go to `reader.findings`."""
 
     @abstractmethod
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
@@ -194,10 +191,7 @@ def spelled(parts: Iterable[Part], table: TokenTable) -> str:
 
 
 def call_of(part: Part) -> tuple[str, dict[str, Any]]:
-    """Returns name and arguments of a part that holds a "call".
-
-    Raises ValueError for a body that is none.
-    """
+    """Returns name and arguments of a "call" in a part. Raises ValueError for any other body."""
     value = json.loads(part.text)
     if not isinstance(value, dict) or not isinstance(value.get(NAME), str):
         raise ValueError(f"not a tool call: {part.text[:80]!r}")

@@ -125,10 +125,7 @@ class Declared(Adapter):
         return out
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
-        """Returns the canonical record of an Episode.
-
-        Raises ValueError for a block that belongs to no role.
-        """
+        """Returns the canonical record of an Episode. Raises ValueError for a block of no role."""
         written: list[dict[str, Any]] = []
         waiting: dict[str, str] = {}
         for message in episode.messages:
@@ -204,7 +201,6 @@ class _File(TomlFile):
         self.table, self.automaton = table, automaton
 
     def adapter(self, source: str) -> Adapter:
-        """Returns the adapter. Raises SpecError."""
         data = self.read(source, "records")
         if data.get("shape") == SHAPE:
             return _messages(data, self.table, self.need)
@@ -257,10 +253,7 @@ class _File(TomlFile):
         return openers[kind]
 
     def key(self, name: str, kind: str, block: str, entry: str, *, alone: str) -> _Key:
-        """Returns what a key of a message becomes; `alone` is its place if it is not inside.
-
-        Raises SpecError.
-        """
+        """Returns what a key becomes; `alone` is its place if not inside. Raises SpecError."""
         if name == _CONTENT:
             return _Key(name, block, self.table.openers[block].body, "inside")
         opener = self.block(kind, entry)

@@ -145,7 +145,6 @@ class _Walk(Objects):
             self.tool(tool, f"/tools/{i}", names)
 
     def message(self, message: dict[str, Any], at: str) -> ChatMessage:
-        """Returns what a message says."""
         calls: list[dict[str, Any]] = []
         for i, call in enumerate(message.get("tool_calls", ())):
             checked = self.call(call, f"{at}/tool_calls/{i}")

@@ -470,7 +470,6 @@ def _unquoted(text: str) -> Any:
 
 
 def _add_texts(message: Any, add: _Add, free: _Add) -> None:
-    """Adds the texts of an answer."""
     texts = message.reasoning_content, message.thinking, message.reasoning, message.content
     if sum(map(bool, texts[:3])) > 1:
         raise WholeRecord  # thoughts are compared

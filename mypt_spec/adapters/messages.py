@@ -474,7 +474,6 @@ class Messages(Adapter):
     def _say(
         self, message: dict[str, Any], piece: str, part: Part, ident: str, types: Types
     ) -> None:
-        """Adds what a part says to a message of an assistant."""
         if piece == "thought":
             message[THOUGHTS[0]] = part.text
         elif piece == "call":

@@ -47,10 +47,7 @@ class Objects:
     def add(
         self, code: str, message: str, pointer: str, *, keep: bool = False, **fields: Any
     ) -> None:
-        """Adds a finding.
-
-        An error makes the record unreadable, unless its Episode can `keep` the fault.
-        """
+        """Adds a finding; an error makes the record unreadable unless its Episode can `keep` it."""
         finding = Finding(code, message, pointer, **fields)
         self.findings.append(finding)
         self.readable = self.readable and (keep or finding.severity != "error")

@@ -33,10 +33,7 @@ class Praxis(Adapter):
     )
 
     def check(self, record: Any) -> tuple[dict[str, Any] | None, list[Finding], str]:
-        """Checks a record by SCHEMA, and that each assistant message has one of its two keys.
-
-        Returns as `check_record` does.
-        """
+        """Checks as `check_record` does, and that each assistant message has one of two keys."""
         checked, findings, lifted = super().check(record)
         messages = record.get("messages") if isinstance(record, dict) else None
         for i, message in enumerate(messages if isinstance(messages, list) else []):
@@ -67,10 +64,7 @@ class Praxis(Adapter):
         return out
 
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:
-        """Returns the canonical record of an Episode.
-
-        An assistant message has `contents` only where there are calls or results.
-        """
+        """Returns the canonical record of an Episode; `contents` are only for calls and results."""
         return {"messages": [_write_message(m) | m.meta for m in episode.messages]}
 
 

@@ -91,10 +91,7 @@ class Splitter:
         raise NotImplementedError
 
     def learn(self, raw: bytes) -> bool:
-        """Counts the strings of keys like those of this line from now on, where it can.
-
-        Returns whether any keys were new.
-        """
+        """Counts strings of keys like this line's from now on. Returns whether any were new."""
         return False
 
     def tools_text(self, tools: Any) -> str:
@@ -102,10 +99,7 @@ class Splitter:
         raise NotImplementedError
 
     def tools_come_back(self, tools: Any, text: str, *, whole: bool) -> bool:
-        """Returns whether the text that `tools_text` returns of tools can be read.
-
-        With `whole`, whether all that they say is in it, too.
-        """
+        """Returns whether a text of tools can be read; with `whole`, whether it says it all."""
         return False
 
 

@@ -144,10 +144,7 @@ def _literal(value: Any) -> str:
 
 
 def options_of(source: Mapping[str, Any], blocks: Mapping[str, Any], need: Need) -> TemplateOptions:
-    """Returns the options that a `records.toml` declares; `blocks` are its pieces.
-
-    `need` raises SpecError for an entry that is wrong.
-    """
+    """Returns the options of a `records.toml` with the pieces `blocks`; `need` raises SpecError."""
     head = source.get("options", {})
     for key, piece in head.items():
         fine = piece in blocks

@@ -125,7 +125,6 @@ def twice(ident: str | None, at: Place) -> Finding:
 
 
 def _placed_calls(part: Part, body: str) -> list[_PlacedCall]:
-    """Returns the calls in a part."""
     try:
         calls = calls_in(value_in(part.text, body), body, part.attrs)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

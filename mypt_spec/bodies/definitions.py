@@ -45,9 +45,7 @@ def write_indented(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> st
 
 
 def read_indented(text: str, literals: re.Pattern[str]) -> tuple[list[dict[str, Any]], str]:
-    """Returns the definitions with which a text begins, as `write_indented` writes them, and the
-    rest.
-    """
+    """Returns (definitions, rest) of a text that begins as `write_indented` writes them."""
     out: list[dict[str, Any]] = []
     while text.startswith("{"):
         end = text.find("\n}" + _APART) + len("\n}")

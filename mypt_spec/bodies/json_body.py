@@ -155,10 +155,7 @@ def calls_of(messages: Iterable[Message], table: TokenTable) -> Iterator[Call]:
 
 
 def declared_types(messages: Iterable[Message], table: TokenTable) -> Types:
-    """Returns the types of the arguments of the tools that messages define, where calls need them.
-
-    Definitions that cannot be read say nothing.
-    """
+    """Returns the types of arguments of readable tools in messages, where calls need them."""
     return types_of(definitions_in(messages, table)) if table.tagged else NO_TYPES
 
 
@@ -185,10 +182,7 @@ def usual_ids(table: TokenTable) -> re.Pattern[str] | None:
 def canonical_calls(
     messages: list[Message], table: TokenTable
 ) -> tuple[list[Message], list[Finding]]:
-    """Returns messages with the arguments that other messages say the types of in canonical form.
-
-    Also returns findings about those that were not.
-    """
+    """Returns messages with typed arguments in canonical form, and findings about the others."""
     if not table.tagged:
         return messages, []
     types, findings, out = declared_types(messages, table), list[Finding](), list[Message]()

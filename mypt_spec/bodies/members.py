@@ -20,10 +20,7 @@ _Place = tuple[int, _Key | None]  # where a value begins, and the span of its ke
 
 
 class Member(NamedTuple):
-    """A value `text[start:end]`, and the span of its key.
-
-    Of a key that occurs twice, `key` is the second occurrence.
-    """
+    """A value `text[start:end]`, and the span of its key, of the second one if it occurs twice."""
 
     start: int
     end: int
@@ -31,10 +28,7 @@ class Member(NamedTuple):
 
 
 class Members:
-    """The places of one line that is valid JSON.
-
-    `unique`: it is known to be, and no key occurs twice.
-    """
+    """The places of one line of valid JSON; `unique`: it is known to be, without repeated keys."""
 
     def __init__(self, text: str, *, unique: bool = False) -> None:
         self.text, self.unique = text, unique

@@ -58,7 +58,6 @@ def _map_of(kind: Any) -> Any:
 
 @cache
 def _schema() -> Any:
-    """Returns the type of plain schemas."""
     number: Any = _Integer | _Float
     count: Any = _Count
     fields: dict[str, Any] = {
@@ -91,10 +90,7 @@ def parts() -> dict[str, Any]:
 
 
 def struct(name: str, fields: dict[str, Any], needed: tuple[str, ...] = (), **options: Any) -> Any:
-    """Returns the type of objects with these keys and no others; only some are `needed`.
-
-    `options` are options of msgspec.
-    """
+    """Returns the type of objects with only these keys, some `needed`; `options` are msgspec's."""
     members: list[Any] = [
         (key, kind) if key in needed else (key, kind | UnsetType, UNSET)
         for key, kind in fields.items()
@@ -103,10 +99,7 @@ def struct(name: str, fields: dict[str, Any], needed: tuple[str, ...] = (), **op
 
 
 def decoders(name: Any, description: Any, parameters: Any) -> Decoders:
-    """Returns a decoder for lists of wrapped definitions, and one for those without a wrapper.
-
-    The arguments are the types of what a function has.
-    """
+    """Returns decoders of lists of definitions, wrapped and bare, by the types of their fields."""
     fields = {"name": name, "description": description, "parameters": parameters, "strict": bool}
     bare = struct("Function", fields, ("name",))
     wrapped = struct("Tool", {"function": bare, "type": Literal["function"]}, ("function",))

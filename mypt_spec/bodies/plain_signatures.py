@@ -45,7 +45,6 @@ SIGNS = frozenset('// _=():>;{}[]|,?.+-"\n0123456789abcdefghijklmnopqrstuvwxyz')
 
 @cache
 def _decoders() -> Decoders:
-    """Returns decoders of lists of such definitions."""
     common: dict[str, Any] = {"title": _Line, "description": str}
     words: dict[str, Any] = {"enum": list[_Choice], "default": _Line, "format": str}
     numbers = dict.fromkeys(_NUMBERS, _Number)
@@ -76,10 +75,7 @@ def _tagged(kind: str, fields: dict[str, Any], needed: tuple[str, ...] = ()) -> 
 
 
 def signed_tools(raw: bytes) -> Definitions | None:
-    """Returns definitions as `plain_tools` does; None for any others.
-
-    Their text can be read back if `readable` says so.
-    """
+    """Returns definitions as `plain_tools` does, which may be `readable`; None for any others."""
     return decoded(raw, _decoders())
 
 

@@ -197,7 +197,6 @@ class _Reader(Scanner):
         return out
 
     def default(self, text: str, schema: dict[str, Any], *, inner: bool = False) -> Any:
-        """Returns the default of a schema in a comment."""
         if "enum" in schema and not inner:
             return text
         if text[:1] == text[-1:] == '"' and len(text) > 1 and "enum" not in schema:

@@ -101,10 +101,7 @@ def loads(text: str) -> Any:
 
 
 def strict_value(text: str, at: int) -> Any:
-    """Returns the value of a strict JSON text, which begins at an offset of another text.
-
-    Raises DefinitionsError.
-    """
+    """Returns the value of strict JSON at an offset of another text. Raises DefinitionsError."""
     try:
         value = loads(text)
     except Fault as fault:
@@ -156,10 +153,7 @@ def pointer_to(node: Node) -> str:
 
 
 def faults(value: Any) -> Iterator[Fault]:
-    """Yields all that strict JSON does not have in a parsed value, each with its RFC 6901 pointer.
-
-    Takes any Python value, and never raises.
-    """
+    """Yields what strict JSON lacks in any Python value, with RFC 6901 pointers. Never raises."""
     stack: list[tuple[Any, Node, int]] = [(value, None, 0)]
     while stack:
         item, node, depth = stack.pop()

@@ -101,10 +101,7 @@ def nestings(table: TokenTable, automaton: Automaton) -> set[tuple[str, ...]]:
 
 
 def inner_tags(table: TokenTable, automaton: Automaton) -> tuple[str, ...]:
-    """Returns the tags of plain text inside of blocks, which a stop inside a block can cut.
-
-    Tags with attributes are left out.
-    """
+    """Returns plain-text tags in blocks, which a stop there can cut; none with attributes."""
     if not table.plain_tags:
         return ()
     kinds = sorted({inner for _, inner in nestings(table, automaton)})

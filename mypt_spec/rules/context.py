@@ -84,10 +84,7 @@ class Context:
         return "\n".join([run.event.text for run in self.texts if run.body in UNESCAPED])
 
     def _state(self, at: int, inside: tuple[str, ...]) -> int | None:
-        """Returns the state before a text run.
-
-        In skipped events, it is a state in which the same blocks are open.
-        """
+        """Returns the state before a text run; in skipped events, one with the same blocks open."""
         state = self.before.get(at)
         if state is not None and TEXT in self.automaton.steps[state]:
             return state
@@ -143,10 +140,7 @@ class TextRun:
     state: int | None
 
     def expected(self, automaton: Automaton, *, after_text: bool) -> frozenset[str]:
-        """Returns what may come at the run's start, or after some of it with `after_text`.
-
-        TEXT if that is unknown.
-        """
+        """Returns what may come at the run's start, or `after_text`; TEXT if that is unknown."""
         state = self.state
         if state is not None and after_text:
             state = automaton.steps[state].get(TEXT)

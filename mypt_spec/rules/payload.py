@@ -80,10 +80,7 @@ def tag_in_content(context: Context) -> Iterator[Finding]:
 
 
 def _tags(run: TextRun, context: Context) -> Iterator[Finding]:
-    """Yields a finding for each block or stray tag.
-
-    A closing tag belongs to the finding of its opening tag.
-    """
+    """Yields a finding for each block or stray tag; a closing tag belongs to its opening tag."""
     table = context.table
     owed: Counter[str] = Counter()  # blocks whose closing tag is still to come, by kind
     for event in lex(run.event.text, table):

@@ -54,10 +54,7 @@ _met = Counter[str]()  # characters that were to be encoded, by the name of the 
 
 
 class Engine(Protocol):
-    """Encodes joined texts, each as if it were alone.
-
-    `library` is the package that does it.
-    """
+    """Encodes joined texts, each as if it were alone, with the package `library`."""
 
     library: str
 

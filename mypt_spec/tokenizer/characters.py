@@ -54,10 +54,7 @@ class Characters:
         self.verdicts[:128] = 1
 
     def odd(self, text: str) -> str:
-        """Returns the characters of a text that the two do not cut alike.
-
-        Raises ValueError for a lone surrogate.
-        """
+        """Returns characters that the two cut otherwise. Raises ValueError for a lone surrogate."""
         codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
         verdicts = self.verdicts[codes]
         if verdicts.all() and verdicts.max() == 1:

@@ -72,10 +72,7 @@ def gpt2_ranks() -> dict[bytes, int]:
 
 @cache
 def gpt2() -> tiktoken.Encoding:
-    """Returns the GPT-2 encoding, loaded once.
-
-    Ordinary ids are 0-50255; 50256 is <|endoftext|>, which no dialect uses.
-    """
+    """Returns the GPT-2 encoding: text is 0-50255; no dialect uses 50256, <|endoftext|>."""
     import tiktoken
     from tiktoken_ext.openai_public import r50k_pat_str
 

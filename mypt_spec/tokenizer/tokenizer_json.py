@@ -105,10 +105,7 @@ def _pattern(step: dict[str, Any]) -> str:
 
 
 def _ranks(content: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]:
-    """Returns the ids of the tokens that text can have.
-
-    Raises ValueError where the merges do not come in the order of ids.
-    """
+    """Returns the ids of tokens of text. Raises ValueError for merges in another order than ids."""
     bytes_of = {letter: byte for byte, letter in enumerate(gpt2_letters())}
     spelled = {
         token: i
@@ -164,10 +161,7 @@ def _library(content: dict[str, Any], kind: Any) -> Any:
 
 
 def _joined(token: str, rank: Callable[[str, str], int | None]) -> tuple[list[str], int]:
-    """Returns what becomes of the letters of a token where the lowest rank is joined first.
-
-    Also returns the last rank that was joined, -1 for none.
-    """
+    """Returns what becomes of letters if the lowest rank is joined first, and the last rank."""
     parts, last = list(token), -1
     while True:
         ranks = ((rank(*pair), i) for i, pair in enumerate(pairwise(parts)))

@@ -76,10 +76,7 @@ class Vocabulary:
 
 
 def from_ranks(data: bytes, path: str) -> Vocabulary:
-    """Returns the vocabulary of the bytes of a file of ranks.
-
-    Raises VocabularyError, which names the line that is wrong.
-    """
+    """Returns the vocabulary of a file of ranks. Raises VocabularyError, which names the line."""
     return _vocabulary(FILE, data, _ranks(data, path), {}, (GPT2_PATTERN,))
 
 
@@ -104,10 +101,7 @@ def from_tokens(ranks: dict[bytes, int], special: dict[str, int], patterns: Patt
 
 
 def match_required(vocabulary: Vocabulary, required: RequiredVocabulary) -> Vocabulary:
-    """Returns the vocabulary with what a token table says of ranks.
-
-    Raises ValueError for another vocabulary than the table is made for.
-    """
+    """Returns the vocabulary with what a table says of ranks. Raises ValueError for another one."""
     if vocabulary.file == FILE and (required.pattern or required.special):
         patterns = (required.pattern,) if required.pattern else vocabulary.patterns
         vocabulary = from_tokens(vocabulary.ranks, dict(required.special), patterns)
@@ -118,10 +112,7 @@ def match_required(vocabulary: Vocabulary, required: RequiredVocabulary) -> Voca
 
 
 def from_json_file(data: bytes, content: dict[str, Any], path: str) -> Vocabulary:
-    """Returns the vocabulary of the bytes that `from_tokens` gave to one; `content` is their JSON.
-
-    Raises VocabularyError.
-    """
+    """Returns the vocabulary of a JSON copy, whose JSON is `content`. Raises VocabularyError."""
     try:
         if content[VERSION] != 1:
             raise ValueError(f"is of version {content[VERSION]}, expected 1")

@@ -112,10 +112,7 @@ class UsfOmega(Adapter):
         return validate(context, findings)
 
     def preference(self, record: dict[str, Any]) -> tuple[dict[str, Any] | None, bool | None]:
-        """Returns the record with the rejected answer in place of the chosen one, and its label.
-
-        Either is None where the record has none.
-        """
+        """Returns (the record with its answers exchanged, its label); None for what it lacks."""
         if "rejected" not in record:
             return None, record.get("label")
         exchanged = {"chosen": record["rejected"], "rejected": record["chosen"]}

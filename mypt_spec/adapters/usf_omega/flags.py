@@ -136,10 +136,7 @@ def _ids(groups: list[list[Call]]) -> Iterator[Finding]:
 def _results(
     message: Message, groups: list[list[Call]], results: list[Message]
 ) -> Iterator[Finding]:
-    """Compares results with the calls of the message before them.
-
-    Where no result follows, the grammar says whether one must.
-    """
+    """Compares results with the calls before them; whether any must follow, the grammar says."""
     calls = [*chain.from_iterable(groups)]
     if not calls:
         return  # the grammar refuses results without a call
@@ -229,10 +226,7 @@ def _answer(context: Context, patience: Patience) -> Iterator[Finding]:
 
 
 def _rejected(context: Context) -> Iterator[Finding]:
-    """Yields findings about a rejected answer, which must be as legal as the chosen one.
-
-    Flags say nothing about it.
-    """
+    """Yields findings about a rejected answer, which must be legal; flags say nothing about it."""
     raw, messages = context.episode.meta.get("rejected"), list(context.episode.messages)
     places = [i for i, m in enumerate(messages) if m.role == "assistant"]
     if not isinstance(raw, dict) or not places:

@@ -211,7 +211,6 @@ class _Walk(Objects):
         return Answer(tuple(parts), pointer)
 
     def item(self, value: Any, at: str) -> list[tuple[str, Any, str]]:
-        """Returns the parts of an item of `contents`."""
         if not isinstance(value, dict):
             self.add("MYP104", f"an item of contents must be an object, got {kind_of(value)}", at)
             return []

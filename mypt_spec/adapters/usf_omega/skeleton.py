@@ -168,7 +168,6 @@ class _Walk:
         return out
 
     def number_of(self, name: str) -> int:
-        """Returns the number of an id or a name."""
         if name.__class__ is not str:
             raise WholeRecord
         if name not in self.ids:
@@ -177,7 +176,6 @@ class _Walk:
         return self.ids[name]
 
     def call(self, call: dict[str, Any]) -> list[Any]:
-        """Returns the rest of a call."""
         function = call["function"]
         name, arguments = function["name"], function["arguments"]
         if name not in self.frees:
