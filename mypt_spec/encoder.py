@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mypt_spec.episode import Event, Message, blocks_of
@@ -416,9 +416,12 @@ def tag_ids(
 
     Without `trail`, white space is left out that the system writes after a tag.
     """
-    pieces = _pieces(event, table, tokenizer, trail=trail)
-    ids = (piece if isinstance(piece, list) else tokenizer.encode(piece) for piece in pieces)
-    return [*chain.from_iterable(ids)]
+    if event.terminal not in table.terminals:
+        return tokenizer.encode(event.text)
+    ids: list[int] = []
+    for piece in _pieces(event, table, tokenizer, trail=trail):
+        ids += piece if isinstance(piece, list) else tokenizer.encode(piece)
+    return ids
 
 
 def trail_ids(last: int | None, table: TokenTable, tokenizer: Tokenizer) -> list[int]:

@@ -155,7 +155,7 @@ def _faults(schema: dict[str, Any], value: Any, entry: str, key: str, defs: Any)
 
 
 def load_table(source: str, *, where: str = "tokens.toml") -> TokenTable:
-    """Returns the token table in a TOML text. Raises SpecError, which names `where` and the entry."""
+    """Returns the token table in a TOML text. Raises SpecError: the file `where`, and the entry."""
     file = TomlFile(where)
     data, need = file.read(source, "tokens"), file.need
     head: dict[str, Any] = {"title": data["dialect"]["name"], "doc": "", "base_vocabulary": "gpt2"}

@@ -43,7 +43,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def read(self, record: dict[str, Any], reader: Reader) -> list[Message]:
-        """Returns the messages of a record as `check` returns it; faults go to `reader.findings`."""
+        """Returns the messages of a checked record; faults go to `reader.findings`."""
 
     @abstractmethod
     def write(self, episode: Episode, table: TokenTable) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class MyPT(Adapter):
                 for key, kind in _NESTED.items()
                 if key in message
             ]
-            at, body, name_at = (reader.at(i, key) for key in ("role", "content", "name"))
+            at, body = reader.at(i, "role"), reader.at(i, "content")
             kind, name = role, message.get("name")
             if role == "assistant":
                 parts += reader.inline(message["content"], body, "cite")
@@ -53,14 +53,14 @@ class MyPT(Adapter):
                     parts += [Part("text", " ", at=body), cite]
             elif role == "assistant_toolcall":
                 kind, values = "assistant", reader.at(i, "arguments")
+                name_at = reader.at(i, "name")
                 parts.append(reader.call("toolcall", name, message["arguments"], values, name_at))
             elif role == "toolresult":
                 parts.append(reader.json(message["content"], body))
                 if called is not None and name != called:
                     text = f'the result is of "{name}", the call before it is of "{called}"'
-                    reader.findings.append(
-                        Finding("MYP312", text, *name_at, help=f'write "{called}"')
-                    )
+                    name_at, hint = reader.at(i, "name"), f'write "{called}"'
+                    reader.findings.append(Finding("MYP312", text, *name_at, help=hint))
             else:
                 parts.append(Part("text", message["content"], at=body))
             called = name if role == "assistant_toolcall" else None
