@@ -91,10 +91,8 @@ class Automaton:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the table as JSON values; `from_dict` reads it back."""
-        return {
-            "steps": [dict(sorted(s.items())) for s in self.steps],
-            "accepts": sorted(self.accepts),
-        }
+        steps = [dict(sorted(row.items())) for row in self.steps]
+        return {"steps": steps, "accepts": sorted(self.accepts)}
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Automaton:
@@ -244,11 +242,9 @@ def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
             key = tuple(following.parser_state.state_stack)
             if key not in numbers:
                 if len(numbers) >= limit or len(key) > MAX_DEPTH:
-                    raise SpecError(
-                        f"the grammar does not close after {len(numbers)} parser stacks: some rule "
-                        "nests inside itself without "
-                        "bound; write the nesting out to a fixed depth"
-                    )
+                    why = "some rule nests inside itself without bound"
+                    stacks = f"the grammar does not close after {len(numbers)} parser stacks"
+                    raise SpecError(f"{stacks}: {why}; write the nesting out to a fixed depth")
                 numbers[key] = len(numbers)
                 steps.append({})
                 queue.append(following)

@@ -32,10 +32,8 @@ class Fix:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the fix as JSON values, with the keys that ruff uses where it has them."""
-        out: dict[str, Any] = {
-            "message": self.title,
-            "applicability": "safe" if self.safe else "unsafe",
-        }
+        applicability = "safe" if self.safe else "unsafe"
+        out: dict[str, Any] = {"message": self.title, "applicability": applicability}
         if self.patch:
             out["patch"] = list(self.patch)
         if self.edits:

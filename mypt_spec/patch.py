@@ -37,10 +37,8 @@ def _edit(text: Any, edits: tuple[tuple[int, int, str], ...]) -> str:
     at = 0
     for start, end, new in sorted(edits):
         if not at <= start <= end <= len(text):
-            raise ValueError(
-                f"an edit of {start}..{end} does not fit: it overlaps another, or lies outside the "
-                "text"
-            )
+            why = "it overlaps another, or lies outside the text"
+            raise ValueError(f"an edit of {start}..{end} does not fit: {why}")
         out += [text[at:start], new]
         at = end
     return "".join([*out, text[at:]])

@@ -34,9 +34,8 @@ def legal_events(
     if outcome.findings:
         first = outcome.findings[0]
         where = f" at {first.pointer}" if first.pointer else ""
-        raise ValueError(
-            f"{first.code} {first.message}{where}; expected {' or '.join(first.expected)}"
-        )
+        expected = " or ".join(first.expected)
+        raise ValueError(f"{first.code} {first.message}{where}; expected {expected}")
     return events
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_spec.adapters.base import CHAT_ROLES, Adapter, Reader
+from mypt_spec.adapters.tool_chat import MAYBE, TEXT
 from mypt_spec.episode import Episode, Message, Part, Place
-from mypt_spec.record_schema import LANGUAGE, LIST, STRING, Field, RecordSchema, metadata
+from mypt_spec.record_schema import LANGUAGE, LIST, Field, RecordSchema, metadata
 from mypt_spec.table import TokenTable
 
 
@@ -15,10 +16,7 @@ class GabGPT(Adapter):
 
     SCHEMA = RecordSchema(
         top={"messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
-        roles={
-            "user": {"content": Field(STRING)},
-            "assistant": {"content": Field(STRING), "think": Field(STRING, required=False)},
-        },
+        roles={"user": {"content": TEXT}, "assistant": {"content": TEXT, "think": MAYBE}},
         aliases=CHAT_ROLES,
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 from mypt_spec.adapters.base import other_names
 from mypt_spec.adapters.objects import Objects
 from mypt_spec.adapters.template_options import KEY
+from mypt_spec.adapters.tool_chat import MAYBE, TEXT
 from mypt_spec.adapters.waiting import ANY, WaitingById, twice
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 from mypt_spec.episode import Place
@@ -24,7 +25,6 @@ from mypt_spec.record_schema import (
     LIST,
     OBJECT,
     ROLE,
-    STRING,
     Field,
     RecordSchema,
     check_record,
@@ -32,13 +32,11 @@ from mypt_spec.record_schema import (
 )
 
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # the first that has text is read
-_TEXT, _MAYBE, _LIST = Field(STRING), Field(STRING, required=False), Field(LIST, required=False)
+_LIST = Field(LIST, required=False)
 _ROLES = {
-    "system": {"content": _TEXT},
-    "developer": {"content": _TEXT},
-    "user": {"content": _TEXT},
-    "assistant": {"content": _MAYBE, **dict.fromkeys(THOUGHTS, _MAYBE), "tool_calls": _LIST},
-    "tool": {"content": _TEXT, "tool_call_id": _MAYBE, "name": _MAYBE},
+    **{role: {"content": TEXT} for role in ("system", "developer", "user")},
+    "assistant": {"content": MAYBE, **dict.fromkeys(THOUGHTS, MAYBE), "tool_calls": _LIST},
+    "tool": {"content": TEXT, "tool_call_id": MAYBE, "name": MAYBE},
 }
 RESULTS = ("function", "tool_result", "toolresult")  # what people call a result
 # Keys of a message that are read as if they were not there where they are null.

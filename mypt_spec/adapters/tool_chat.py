@@ -25,12 +25,9 @@ def tool_chat(
     `system` is the field of the system prompt, `assistant` and `call` are the keys of these two
     messages, and `extra_roles` are the roles that only this dialect has.
     """
+    aliases = {name: result for name in _RESULTS if name != result}
     return RecordSchema(
-        top={
-            "system": system,
-            "messages": Field(LIST),
-            "language": Field(LANGUAGE, required=False),
-        },
+        {"system": system, "messages": Field(LIST), "language": Field(LANGUAGE, required=False)},
         roles={
             "user": {"content": TEXT, "context": MAYBE},
             "assistant": assistant,
@@ -38,11 +35,7 @@ def tool_chat(
             result: {"name": Field(NAME), "content": Field(JSON)},
             **extra_roles,
         },
-        aliases={
-            **CHAT_ROLES,
-            "toolcall": "assistant_toolcall",
-            **{name: result for name in _RESULTS if name != result},
-        },
+        aliases=CHAT_ROLES | {"toolcall": "assistant_toolcall"} | aliases,
         lifted={"system": "system"},
         folded={"user_context": _CONTEXT, "context": _CONTEXT},
         weighs=frozenset({"assistant", "assistant_toolcall"}),
