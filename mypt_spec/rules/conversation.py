@@ -1,6 +1,6 @@
 """Families 2, 4, 5 and 8: checks a conversation for what the grammar takes and a user may not want.
 
-That are prompts, what the curriculum has not introduced yet, episodes that train nothing or are too
+It finds prompts, what the curriculum has not introduced yet, episodes that train nothing or are too
 long, and tags of plain text that a stop cut short. Most of families 2 and 8 is found by
 validator.py and the parser.
 """
@@ -29,9 +29,11 @@ def prompt_only(context: Context) -> Iterator[Finding]:
 def tag_of_later_phase(context: Context) -> Iterator[Finding]:
     """Finds tags that belong to a later phase than the one given."""
     phase = context.limits.phase
-    for event in context.events if phase is not None else ():
+    if phase is None:
+        return
+    for event in context.events:
         terminal = context.table.terminals.get(event.terminal)
-        if terminal is not None and terminal.phase > (phase or 0) and not terminal.closes:
+        if terminal is not None and terminal.phase > phase and not terminal.closes:
             later = f"phase {terminal.phase}"
             message = f"`{terminal.shown}` belongs to {later}, this is phase {phase}"
             hint = f"move the episode to {later}, or lint with --phase {terminal.phase}"
