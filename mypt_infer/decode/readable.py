@@ -6,11 +6,10 @@ engine. A list comes from many servers; here is decided what one bad tool means 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mypt_infer.decode.base.schemas import SchemaWarning, has_free_object, plain_tools, widened
+from mypt_infer.decode.base.schemas import has_free_object, plain_tools, warn_of, widened
 from mypt_infer.decode.base.tools import Declaration, SchemaFault, ToolSpec, declare
 from mypt_infer.decode.engine import Engine
 from mypt_infer.decode.engines import engine_of
@@ -76,13 +75,7 @@ def readable(
                 raise
             skipped.append(Skipped(fault.tool, str(fault)))
             specs, plain = specs[:at] + specs[at + 1 :], plain[:at] + plain[at + 1 :]
-    if ignored:
-        warnings.warn(
-            f"read as nothing in the schemas of tools: {', '.join(ignored)}; JSON Schema defines "
-            "no such keyword, and a member that no value fits is never written",
-            SchemaWarning,
-            stacklevel=3,
-        )
+    warn_of(ignored, "the schemas of tools")
     return Readable(specs, engine_found, tuple(skipped))
 
 
@@ -93,13 +86,12 @@ def _reader_to_the_letter(tools: Iterable[ToolSpec], engine: str) -> str:
     """
     free = next((tool for tool in tools if has_free_object(tool.schema)), None)
     if free is not None and engine == "table":
-        raise SchemaFault(
-            free.name,
-            "",
+        problem = (
             'with additional_properties="schema" it takes members that it does not name, which '
             'tables cannot hold: use the engine "auto" or "llguidance", or say '
-            '"additionalProperties": false in each object of its schema',
+            '"additionalProperties": false in each object of its schema'
         )
+        raise SchemaFault(free.name, "", problem)
     return "llguidance" if free is not None and engine == "auto" else engine
 
 

@@ -12,10 +12,12 @@ keyword that JSON Schema does not define says nothing of a value, so it must not
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
+from mypt_spec.bodies.strict_json import a_kind_of
 
 TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 # What JSON Schema defines, and what has no effect on which values fit.
@@ -54,6 +56,17 @@ _STRICT = "{} would be read as nothing; remove it, or read this without strict"
 
 class SchemaWarning(UserWarning):
     """Keywords of declared tools were read as nothing."""
+
+
+def warn_of(ignored: Sequence[str], place: str) -> None:
+    """Warns the caller of a caller of keywords that were read as nothing, if there are any."""
+    if ignored:
+        warnings.warn(
+            f"read as nothing in {place}: {', '.join(ignored)}; JSON Schema defines no such "
+            "keyword, and a member that no value fits is never written",
+            SchemaWarning,
+            stacklevel=4,
+        )
 
 
 def plain_tools(
@@ -121,7 +134,7 @@ class _Reader:
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, Mapping):
-            raise self.fault(at, f"expected a schema, an object; got {_kind(schema)}")
+            raise self.fault(at, f"expected a schema, an object; got {a_kind_of(schema)}")
         if depth > _MOST_NESTED:
             raise self.fault(at, f"nested more than {_MOST_NESTED} deep")
         out: dict[str, Any] = {}
@@ -152,7 +165,7 @@ class _Reader:
         None for what are no members.
         """
         if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
-            raise self.fault(at, f"expected an object of schemas, got {_kind(value)}")
+            raise self.fault(at, f"expected an object of schemas, got {a_kind_of(value)}")
         out = {}
         for key, part in value.items():
             try:
@@ -168,11 +181,8 @@ class _Reader:
         """Returns the value of a keyword that holds no schema. Raises SchemaFault for a bad one."""
         if word == "required":
             if not isinstance(value, list | tuple) or not all(isinstance(k, str) for k in value):
-                raise self.fault(
-                    at,
-                    f"expected a list of names of arguments, got {_short(value)}; it is beside "
-                    '"properties", not inside one of them',
-                )
+                problem = f"expected a list of names of arguments, got {_short(value)}; it is "
+                raise self.fault(at, f'{problem}beside "properties", not inside one of them')
             return list(dict.fromkeys(value))
         if word == "type":
             kinds = value if isinstance(value, list) else [value]
@@ -182,9 +192,9 @@ class _Reader:
                 if kind not in TYPES:
                     raise self.fault(at, f"{kind!r} is not a type; known are {', '.join(TYPES)}")
         elif word in _MANY:
-            raise self.fault(at, f"expected a list of schemas, got {_kind(value)}")
+            raise self.fault(at, f"expected a list of schemas, got {a_kind_of(value)}")
         elif word == "$ref" and not isinstance(value, str):
-            raise self.fault(at, f"expected a reference, a string; got {_kind(value)}")
+            raise self.fault(at, f"expected a reference, a string; got {a_kind_of(value)}")
         elif word.startswith(("min", "max", "exclusive", "multiple")) and (
             isinstance(value, bool) or not isinstance(value, int | float)
         ):
@@ -205,11 +215,8 @@ class _Reader:
         fit = [v for v in values if not beside or self.fits(v, beside, at)]
         if not fit:
             others = ", ".join(map(repr, beside))
-            raise _NoValue(
-                self.tool,
-                f"{at}/{word}",
-                f"no value fits what is beside it ({others}): {_short(values[0])} does not",
-            )
+            problem = f"no value fits what is beside it ({others}): {_short(values[0])} does not"
+            raise _NoValue(self.tool, f"{at}/{word}", problem)
         shared_parts = {w: schema[w] for w in _NAMED[:2] if w in schema}
         return {**shared_parts, **({"const": fit[0]} if word == "const" else {"enum": fit})}
 
@@ -295,12 +302,6 @@ def _referenced(schema: Any) -> tuple[set[str], frozenset[str]]:
         elif isinstance(part, list):
             queue += part
     return referenced - _KNOWN, anchors
-
-
-def _kind(value: Any) -> str:
-    from mypt_spec.bodies.strict_json import a_kind_of
-
-    return a_kind_of(value)
 
 
 def _short(value: Any) -> str:

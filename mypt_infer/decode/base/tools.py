@@ -77,11 +77,8 @@ def declare(tools: Iterable[Declaration]) -> tuple[ToolSpec, ...]:
 def _from_schema(declaration: Mapping[str, Any]) -> ToolSpec:
     function = declaration.get("function", declaration)
     if not isinstance(function, Mapping) or declaration.get("type", "function") != "function":
-        raise SchemaFault(
-            str(declaration.get("name", "?")),
-            "",
-            'expected {"type": "function", "function": {"name": ..., "parameters": {...}}}',
-        )
+        problem = 'expected {"type": "function", "function": {"name": ..., "parameters": {...}}}'
+        raise SchemaFault(str(declaration.get("name", "?")), "", problem)
     name = function.get("name")
     if not isinstance(name, str) or not name:
         raise SchemaFault(repr(name), "/name", "a tool needs a name, a string that is not empty")
@@ -90,40 +87,31 @@ def _from_schema(declaration: Mapping[str, Any]) -> ToolSpec:
     if any(other != schema for other in schemas.values()):
         raise SchemaFault(name, "", f"{' and '.join(schemas)} differ: keep one of them")
     if not isinstance(schema, Mapping):
-        raise SchemaFault(
-            name, f"/{where}", f"expected a JSON Schema of an object, got {type(schema).__name__}"
-        )
+        problem = f"expected a JSON Schema of an object, got {type(schema).__name__}"
+        raise SchemaFault(name, f"/{where}", problem)
     return ToolSpec(name, schema, str(function.get("description") or ""))
 
 
 def _from_function(function: Any) -> ToolSpec:
     name = getattr(function, "__name__", None)
     if not callable(function) or name is None:
-        raise SchemaFault(
-            repr(function), "", "expected a JSON schema, a ToolSpec, or a function with type hints"
-        )
+        problem = "expected a JSON schema, a ToolSpec, or a function with type hints"
+        raise SchemaFault(repr(function), "", problem)
     hints = get_type_hints(function)
     properties: dict[str, Any] = {}
     required = []
     for key, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind in (
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-            parameter.POSITIONAL_ONLY,
-        ):
-            raise SchemaFault(
-                name,
-                f"/{key}",
-                "arguments are passed by name: no *args, **kwargs or positional-only parameters",
-            )
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            problem = "no *args, **kwargs or positional-only parameters"
+            raise SchemaFault(name, f"/{key}", f"arguments are passed by name: {problem}")
         if key not in hints:
             raise SchemaFault(name, f"/{key}", "needs a type hint")
         properties[key] = _of_hint(hints[key], name, key)
         if parameter.default is parameter.empty:
             required.append(key)
-    schema: dict[str, Any] = {"type": "object", "properties": properties} | (
-        {"required": required} if required else {}
-    )
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
     return ToolSpec(name, schema, inspect.getdoc(function) or "")
 
 
@@ -139,8 +127,5 @@ def _of_hint(hint: Any, tool: str, key: str) -> dict[str, Any]:
         parts = [_of_hint(a, tool, key) for a in arguments]
         if all(set(p) == {"type"} and isinstance(p["type"], str) for p in parts):
             return {"type": [p["type"] for p in parts]}
-    raise SchemaFault(
-        tool,
-        f"/{key}",
-        f"the type hint {hint!r} has no schema here; give the tool as a JSON schema",
-    )
+    problem = f"the type hint {hint!r} has no schema here; give the tool as a JSON schema"
+    raise SchemaFault(tool, f"/{key}", problem)

@@ -13,16 +13,10 @@ from typing import Any
 from mypt_infer.decode.base.schemas import plain
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 
-_BOUNDS = {"minLength", "minimum", "maximum"}
 _KNOWN = {
-    "type",
-    "enum",
-    "const",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
-} | _BOUNDS
+    "additionalProperties", "const", "enum", "items", "maximum", "minLength", "minimum",
+    "properties", "required", "type",
+}  # fmt: skip
 # No engine reads these.
 _NOWHERE = {
     "contains", "dependencies", "dependentRequired", "dependentSchemas", "else", "if",
@@ -46,39 +40,26 @@ def _check(schema: Any, tool: str, at: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise SchemaFault(tool, at, f"nested more than {MAX_DEPTH} deep")
     if not isinstance(schema, Mapping):
-        raise SchemaFault(
-            tool,
-            at,
-            f"{json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__} is not a "
-            "schema that a table can hold",
-        )
+        kind = json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__
+        raise SchemaFault(tool, at, f"{kind} is not a schema that a table can hold")
     for word in schema:
         if word not in _KNOWN:
             other = "does not support it either" if word in _NOWHERE else "supports it"
-            raise SchemaFault(
-                tool,
-                f"{at}/{word}",
-                f'the keyword {word!r} is not supported by tables; the engine "llguidance" {other}',
-            )
+            problem = f"the keyword {word!r} is not supported by tables"
+            raise SchemaFault(tool, f"{at}/{word}", f'{problem}; the engine "llguidance" {other}')
     if "const" in schema or "enum" in schema:
         return
     if "type" not in schema:
-        raise SchemaFault(
-            tool,
-            at,
-            'no "type": any value would fit, which tables cannot hold; the engine "llguidance" can',
-        )
+        problem = 'no "type": any value would fit, which tables cannot hold'
+        raise SchemaFault(tool, at, f'{problem}; the engine "llguidance" can')
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     if {"integer", "number"} <= set(kinds):
         raise SchemaFault(tool, f"{at}/type", '"number" holds "integer": name one of them')
     _check_bounds(schema, kinds, tool, at)
     if "array" in kinds:
         if "items" not in schema:
-            raise SchemaFault(
-                tool,
-                f"{at}/items",
-                'an array needs "items" here; the engine "llguidance" can do without',
-            )
+            problem = 'an array needs "items" here; the engine "llguidance" can do without'
+            raise SchemaFault(tool, f"{at}/items", problem)
         _check(schema["items"], tool, f"{at}/items", depth + 1)
     if "object" in kinds:
         _check_object(schema, tool, at, depth)
@@ -90,12 +71,8 @@ def _check_bounds(schema: Mapping[str, Any], kinds: list[str], tool: str, at: st
     Tables hold strings that are not empty, and whole numbers of a small range.
     """
     if "minLength" in schema and not ("string" in kinds and schema["minLength"] in (0, 1)):
-        raise SchemaFault(
-            tool,
-            f"{at}/minLength",
-            f"{schema['minLength']!r} is not supported by tables, only 0 and 1 for strings; the "
-            'engine "llguidance" supports it',
-        )
+        problem = f"{schema['minLength']!r} is not supported by tables, only 0 and 1 for strings; "
+        raise SchemaFault(tool, f"{at}/minLength", f'{problem}the engine "llguidance" supports it')
     if not {"minimum", "maximum"} & set(schema) or from_one_byte(schema, kinds):
         return
     low, high = schema.get("minimum"), schema.get("maximum")
@@ -123,9 +100,8 @@ def _check_object(schema: Mapping[str, Any], tool: str, at: str, depth: int) -> 
     properties, required = schema.get("properties", {}), schema.get("required", [])
     for key in required:
         if key not in properties:
-            raise SchemaFault(
-                tool, f"{at}/required", f"{key!r} is required, but no property says what it is"
-            )
+            problem = f"{key!r} is required, but no property says what it is"
+            raise SchemaFault(tool, f"{at}/required", problem)
     for key, value in properties.items():
         if value is False and key not in required:
             continue  # never written

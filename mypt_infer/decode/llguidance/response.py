@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_infer.decode.base.schemas import SchemaWarning, plain_schema
+from mypt_infer.decode.base.schemas import plain_schema, warn_of
 
 _ONE_LINE = {"\n": "\\n", "\r": "\\r"}
 _HEAD = '%llguidance {"no_forcing": true}\n'
@@ -58,14 +57,8 @@ class Response:
             raise ResponseError("a response is a regex, a schema or a lark grammar: name one")
         if self.schema is not None:
             grammar = f"{_HEAD}start: %json {json.dumps(self.plain, ensure_ascii=False)}"
-            if ignored := plain_schema("response", self.schema, strict=self.strict)[1]:
-                warnings.warn(
-                    f"read as nothing in the schema of the response: {', '.join(ignored)}; JSON "
-                    "Schema defines no such keyword, and a member that no value fits is never "
-                    "written",
-                    SchemaWarning,
-                    stacklevel=3,
-                )
+            _, ignored = plain_schema("response", self.schema, strict=self.strict)
+            warn_of(ignored, "the schema of the response")
         elif not isinstance(text := getattr(self, fields[0]), str):
             raise ResponseError(f"{fields[0]} is a text, got {type(text).__name__}")
         else:
