@@ -24,6 +24,7 @@ The model chooses `<|assistant|>`, " Yo" and `<|end|>`, and anything after what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +87,11 @@ def draft_tree(
     for node, (parent, token) in enumerate(zip(parents, ids, strict=True)):
         if not -1 <= parent < node:
             raise ValueError(f"node {node} has parent {parent}, which does not come before it")
-        states.append(_after(decoder, state if parent < 0 else states[parent], int(token)))
+        before, after = state if parent < 0 else states[parent], None
+        if before is not None:
+            with suppress(ValueError):
+                after = decoder.next(before, int(token))
+        states.append(after)
     rows = [state, *states]
     going = sorted({s for s in rows if s is not None and not decoder.final(s)})
     filled = np.zeros((len(going) + 1, -(-decoder.tables.vocabulary // 32)), dtype="<i4")
@@ -94,12 +99,3 @@ def draft_tree(
     row_of = {s: row for row, s in enumerate(going, 1)}
     bitmask = filled[[0 if s is None else row_of.get(s, 0) for s in rows]]
     return DraftTree(tuple(map(int, parents)), tuple(map(int, ids)), tuple(states), bitmask)
-
-
-def _after(decoder: Decoder, state: int | None, token: int) -> int | None:
-    if state is None:
-        return None
-    try:
-        return decoder.next(state, token)
-    except ValueError:
-        return None

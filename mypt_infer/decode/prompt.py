@@ -205,11 +205,8 @@ def _cuts(dialect: Dialect, ids: Sequence[int]) -> list[_Begin]:
         begin = at
         while at < len(ids) and ids[at] in tokenizer.ordinary:
             at += 1
-        decoder, run, length = (
-            codecs.getincrementaldecoder("utf-8")("surrogateescape"),
-            [],
-            len(text),
-        )
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        run, length = [], len(text)
         for i in range(begin, at):
             starts[length] = i if not decoder.getstate()[0] else -1
             run.append(decoder.decode(tokenizer.decode_bytes([ids[i]])))

@@ -48,11 +48,9 @@ class Ids(NamedTuple):
         if self.string is not None:
             if byte == b'"' and not _escaped(self.string):
                 return self._after_string(self.string)
-            return self._replace(
-                string=self.string + byte
-                if self.depth == 2
-                else byte * (byte == b"\\" and not self.string)
-            )
+            if self.depth == 2:
+                return self._replace(string=self.string + byte)
+            return self._replace(string=byte * (byte == b"\\" and not self.string))
         if byte == b'"':
             return self._replace(string=b"")
         if byte in b"[{":
