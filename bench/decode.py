@@ -291,7 +291,7 @@ def patterned(rounds: int) -> None:
         made = Decoder("mypt", [{"name": "t", "parameters": parameters}], engine="llguidance")
         body = made.dialect.tokenizer.encode('{"name": "t", "a": "some words and more')
         state = made.run(made.start(prompt("mypt")), [50261, 50267, *body])
-        works[name] = lambda made=made, state=state: made.engine.guided._offer(machine(state))  # type: ignore[misc]
+        works[name] = lambda made=made, state=state: made.engine._offer(machine(state))  # type: ignore[misc]
     times = interleaved(works, max(5, rounds // 3))
     print(
         "an allow set of the engine llguidance: "

@@ -9,9 +9,9 @@ from mypt_infer.decode.base.allow import AllowSet, BudgetError, ForgottenState, 
 from mypt_infer.decode.base.schemas import SchemaWarning
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec, declare
 from mypt_infer.decode.batch import BatchDecoder
-from mypt_infer.decode.compiled_tools import CompiledTools, SavedToolsError
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.draft_tree import DraftTree, draft_tree
+from mypt_infer.decode.engines import CompiledTools, SavedToolsError
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.decode.prompt import PromptError
 from mypt_infer.decode.readable import Skipped

@@ -73,12 +73,8 @@ class BatchDecoder:
 
     def bias(self, states: Sequence[int] | States) -> npt.NDArray[np.float32]:
         """Returns 0 for allowed ids and -inf for others, to add to logits: (rows, vocabulary)."""
-        self._check(len(states), "states")
-        if len(self.groups) == 1:
-            return self.decoders[0].bias(states)
-        out = np.empty((len(states), self.decoders[0].tables.vocabulary), dtype=np.float32)
-        for decoder, rows in self.groups:
-            out[rows] = decoder.bias([int(states[row]) for row in rows])
+        out = np.zeros((len(states), self.decoders[0].tables.vocabulary), dtype=np.float32)
+        self.apply(out, states)
         return out
 
     def bitmask(self, states: Sequence[int] | States) -> npt.NDArray[np.int32]:
@@ -92,9 +88,6 @@ class BatchDecoder:
     def apply(self, logits: npt.NDArray[np.floating], states: Sequence[int] | States) -> None:
         """Sets the logits of refused ids to -inf, in place; shape (rows, vocabulary)."""
         self._check(len(states), "states")
-        if len(self.groups) == 1:
-            self.decoders[0].apply(logits, states)
-            return
         for decoder, rows in self.groups:
             decoder.apply(logits, [int(states[row]) for row in rows], rows=rows)
 

@@ -41,7 +41,7 @@ from mypt_spec.episode import Event, Place
 from mypt_spec.table import IDS_LAST, LISTS, TEXT
 
 
-class Distinct:
+class Distinct(Engine):
     """Wraps an engine, and refuses ids that are empty or occur twice."""
 
     tables_only = False
@@ -49,14 +49,14 @@ class Distinct:
     def __init__(self, engine: Engine, dialect: Dialect) -> None:
         self.engine, self.dialect, self.tables = engine, dialect, engine.tables
         self._last = call_ends(dialect)[0] in IDS_LAST
-        self.words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary).tokens
+        words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
+        self.words, self._texts = words.tokens, words.texts
         self._size = self.tables.size
         self._places = Numbered[tuple[int, Ids], tuple[int, Ids]](self._size)
         engine.on_forgetting(self._forget)
         engine.hold_used(self._used)
         self._lock = threading.RLock()
         self._id_of = {word: i for i, word in enumerate(self.words) if word}
-        self._ordinary = np.array([bool(word) for word in self.words])
         self._quoted = np.array([b'"' in w for w in self.words])
         self._crossing = np.array([b"}" in w and b"," in w for w in self.words])
 
@@ -116,9 +116,6 @@ class Distinct:
         inner, ids = self._split(state)
         return self._distinct(inner, ids, self.engine.allow(inner))
 
-    def free(self, state: int) -> None:
-        return None
-
     def proved_options(self, state: int, *, proved: bool = True) -> Options:
         inner, ids = self._split(state)
         return self._distinct(inner, ids, self.engine.proved_options(inner, proved=proved))
@@ -138,12 +135,9 @@ class Distinct:
             after = ids.read(self.words[int(options.ids[at])])
             keep[at] = after is not None
             extra[at] = after.detour if after is not None else 0
-        return Options(
-            options.ids[keep],
-            options.block[keep],
-            (options.distance + extra)[keep],
-            (options.to_close + extra)[keep],
-        )
+        ids_, block, distance, to_close = options
+        parts = (ids_, block, distance + extra, to_close + extra)
+        return Options(*(part[keep] for part in parts))
 
     def _doubtful(self, ids: Ids, tokens: Ints) -> npt.NDArray[np.bool_]:
         """Returns which tokens have to be read byte by byte.
@@ -151,14 +145,12 @@ class Distinct:
         These are the tokens that may end an id, spell one of `seen`, or lead to where an id has to
         come.
         """
-        within = tokens < len(self.words)
-        at = np.where(within, tokens, 0)
-        ordinary = within & self._ordinary[at]
+        at = np.where(tokens < len(self.words), tokens, 0)
         which = self._crossing[at] if ids.depth > 2 else np.full(len(at), ids.depth >= 0)
         if ids.inside is not None:
             endings = [s[len(ids.inside) :] for s in ids.seen if s.startswith(ids.inside)]
             which = self._quoted[at] | np.isin(tokens, [self._id_of.get(r, -1) for r in endings])
-        out: npt.NDArray[np.bool_] = ordinary & which
+        out: npt.NDArray[np.bool_] = self._texts[tokens] & which
         return out
 
     def _goes_on(self, ids: Ids, tokens: Ints) -> npt.NDArray[np.bool_]:

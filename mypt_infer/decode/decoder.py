@@ -35,8 +35,8 @@ from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.free_sets import FreeSets
 from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
-from mypt_infer.decode.compiled_tools import CompiledTools
 from mypt_infer.decode.engine import Engine, StateFacts
+from mypt_infer.decode.engines import CompiledTools
 from mypt_infer.decode.limits import (
     BLOCK_BITS,
     BUDGET_BITS,
@@ -49,7 +49,6 @@ from mypt_infer.decode.limits import (
     forbidden_kinds,
     needs_of,
     packed,
-    step_memos,
     unpacked,
 )  # fmt: skip
 from mypt_infer.decode.llguidance.response import Response
@@ -61,12 +60,15 @@ from mypt_spec.memo import Memo
 
 # The number of allow sets that are kept.
 _REMEMBERED = 4096
-# The most bytes of these, in each of two memos.
+# The most bytes of these, and of steps, in each memo.
 _ROOM = 16 << 20
 # After so many refusals for a budget in one state, only ids with a proven ending are allowed.
 _TRIED = 8
 # So many classes are gathered one by one; of more, all ids are looked at, which takes 50 us.
 _FEW_CLASSES = 64
+# The most steps that are kept, and the bytes that one takes in a dict (Python's integers and its
+# slot). Keys are numbers, not pairs: of a dict of tuples, the collector of garbage looks at each.
+_JUMPS, _JUMP = 1 << 16, 176
 # More bits than an id of any vocabulary needs.
 _ID_BITS = 20
 
@@ -126,15 +128,10 @@ class Decoder:
                 self.dialect, forbidden_blocks, calls=bool(declarations)
             )
             self.tools, self.engine, self.skipped = readable(
-                self.dialect,
-                declarations,
-                engine,
-                self.forbidden_blocks,
-                strict=strict,
-                skip_unreadable=skip_unreadable,
-                response=response,
+                self.dialect, declarations, engine, self.forbidden_blocks,
+                strict=strict, skip_unreadable=skip_unreadable, response=response,
                 additional_properties=additional_properties,
-            )
+            )  # fmt: skip
         self.response = response
         self.tables: Tables = self.engine.tables
         self._limits = max_think_tokens, max_toolcall_tokens
@@ -150,7 +147,8 @@ class Decoder:
         # Of the machine's states, how many ids were refused there that had been allowed.
         self.refusals: dict[int, int] = {}
         self._one_way = OneWay(self.dialect, self.engine)
-        self._steps, self._jumps = step_memos()
+        # Of a state without budgets and a token, the state after it.
+        self._jumps = Memo[int, int](_JUMPS, room=_ROOM, each=_JUMP)
         self._caps, self._size = self.caps.tolist(), self.tables.size
         self._block, self._distance, self._to_close, self._final = self.tables.lists
         # What is known of the engine's own states: StateFacts as plain tuples of numbers, at which
@@ -175,7 +173,7 @@ class Decoder:
     @property
     def nbytes(self) -> int:
         """Returns the bytes of the tables, and of what is kept of states now, about."""
-        memos = (self._sets, self._free, self._steps, self._jumps)
+        memos = (self._sets, self._free, self._jumps)
         return self.engine.nbytes + self._one_way.nbytes + sum(memo.nbytes for memo in memos)
 
     # Beginning.
@@ -192,7 +190,7 @@ class Decoder:
         """
         names = frozenset([*(t.name for t in self.tools), *called])
         state = start_state(
-            self.dialect, self.tables, names, self.ids_of(prompt), step=self._step,
+            self.dialect, self.tables, names, self.ids_of(prompt), step=self.engine.next,
             begin=self.engine.begin, final=lambda machine: self._facts_of(machine).final,
         )  # fmt: skip
         return self.at(state, max_new_tokens=max_new_tokens)
@@ -205,11 +203,9 @@ class Decoder:
 
     def at(self, machine: int, *, max_new_tokens: int | None = None) -> int:
         """Returns a state of the machine with fresh budgets."""
-        remaining = (
-            ENDLESS
-            if max_new_tokens is None
-            else count_of(max_new_tokens, "max_new_tokens", ENDLESS - 1)
-        )
+        remaining = ENDLESS
+        if max_new_tokens is not None:
+            remaining = count_of(max_new_tokens, "max_new_tokens", ENDLESS - 1)
         block, _, least, _ = self._facts_of(machine)
         if remaining < least:
             raise BudgetError(
@@ -249,31 +245,14 @@ class Decoder:
         return self._free.keep(machine, (*needs_of(self.engine, machine), free_set), free_set.size)
 
     def allow_each(self, states: Sequence[int] | States) -> list[AllowSet]:
-        """Returns the allow set of each state. States that are new are looked at together."""
+        """Returns the allow set of each state."""
         each = states.tolist() if isinstance(states, np.ndarray) else states
-        known_needs, allow = self._free.known, self.allow
-        out: list[AllowSet] = []  # `list[AllowSet]()` would take as long as ten rows
-        for state in each:
-            free = known_needs.get(state >> BUDGET_BITS)
-            if free is None:
-                break
-            fits = state >> BLOCK_BITS & ENDLESS > free[0] and state & UNBOUNDED > free[1]
-            out.append(free[2] if fits else allow(state))
-        else:
-            return out
-        new = {state >> BUDGET_BITS for state in each}.difference(known_needs)
-        for machine, needs in self._unbudgeted.of_structure(new):
-            self._free.keep(machine, needs, needs[2].size)
-        return list(map(allow, each))
+        return list(map(self.allow, each))
 
     def ids(self, state: int) -> Ints:
         """Returns the allowed ids, sorted, int32."""
-        allow_set = self.allow(state)
-        return (
-            np.flatnonzero(self.allowed(state)).astype(np.int32)
-            if allow_set.only is None
-            else allow_set.only
-        )
+        only = self.allow(state).only
+        return np.flatnonzero(self.allowed(state)).astype(np.int32) if only is None else only
 
     def allowed(self, state: int) -> npt.NDArray[np.bool_]:
         """Returns whether each id may come next: bool, shape (vocabulary,)."""
@@ -325,11 +304,10 @@ class Decoder:
         """
         out: list[int] = []
         while not self.final(state):
-            for token in (
-                self._one_way.ids(state >> BUDGET_BITS, [*before, *out])
-                if before is not None
-                else ()
-            ):
+            only_way: list[int] = []
+            if before is not None:
+                only_way = self._one_way.ids(state >> BUDGET_BITS, [*before, *out])
+            for token in only_way:
                 try:
                     state = self.next(state, token)
                 except ValueError:  # the budget is too small for these tokens
@@ -361,24 +339,17 @@ class Decoder:
             least = self._distance[there] if there < self._size else self._facts_of(there).distance
             if least <= budget:
                 return jump ^ (ENDLESS ^ budget) << BLOCK_BITS
-        machine, remaining, inside = (
-            state >> BUDGET_BITS,
-            state >> BLOCK_BITS & ENDLESS,
-            state & UNBOUNDED,
-        )
+        machine, remaining, inside = unpacked(state)
         before = self.allow(state) if machine >= self._size and remaining else None
         begun = self._open(machine)  # known before the step: states may be forgotten in it
-        then = self._steps.known.get(machine << _ID_BITS | token) or self._step(machine, token)
+        then = self.engine.next(machine, token)
         if then == DEAD_STATE or remaining < 1:
             self._refuse(state, token, before)
             raise ValueError(f"id {token} is not allowed in state {state}")
         budget = remaining if remaining == ENDLESS else remaining - 1
         if then < self._size:  # a tuple of facts would take longer than all else
-            block, distance, to_close = (
-                self._block[then],
-                self._distance[then],
-                self._to_close[then],
-            )
+            block, distance = self._block[then], self._distance[then]
+            to_close = self._to_close[then]
         else:
             block, _, distance, to_close = self._facts_of(then)
         if block == NO_BLOCK:
@@ -463,19 +434,10 @@ class Decoder:
             self.refusals[state >> BUDGET_BITS] = self.refusals.get(state >> BUDGET_BITS, 0) + 1
             raise Refused(f"no ending was found that fits after id {token} in state {state}")
 
-    def _step(self, machine: int, token: int) -> int:
-        """Returns the engine's next state, and keeps it if tables do not say it as fast."""
-        then = self.engine.next(machine, token)
-        if then != DEAD_STATE and not self.engine.tables_only:
-            self._steps.keep(machine << _ID_BITS | token, then)
-        return then
-
     def _open(self, machine: int) -> int:
-        """Returns the budget that counts in a state."""
         return self._block[machine] if machine < self._size else self._facts_of(machine).block
 
     def _facts_of(self, machine: int) -> StateFacts:
-        """Returns what is known of a state."""
         if machine < self._size:
             return self.engine.state_facts(machine)
         facts = self._facts.get(machine)
@@ -501,7 +463,7 @@ class Decoder:
             self._facts.pop(machine, None)
             self.refusals.pop(machine, None)
             self._free.forget(machine)
-        for memo in (self._steps, self._jumps, self._sets, self._too_long):
+        for memo in (self._jumps, self._sets, self._too_long):
             memo.clear()
 
     def step(
@@ -553,23 +515,20 @@ class Decoder:
     def _allowed_classes(self, machine: int, remaining: int, inside: int) -> npt.NDArray[np.bool_]:
         tables = self.tables
         states = tables.following(machine)
-        places = tables.block[states], tables.distance[states], tables.to_close[states]
         alive: npt.NDArray[np.bool_] = states != DEAD_STATE
-        return alive & self._fits(machine, remaining, inside, *places)
+        return alive & self._fits(machine, remaining, inside, *tables.facts(states))
 
     def _fits(
         self, machine: int, remaining: int, inside: int, block: Ints, distance: Ints, to_close: Ints
     ) -> npt.NDArray[np.bool_]:
         """Returns whether the budgets of a state are enough for each state after it."""
         budget = remaining if remaining == ENDLESS else remaining - 1
-        within = (
-            self.caps[block]
-            if self._open(machine) == NO_BLOCK
-            else np.int64(inside if inside == UNBOUNDED else inside - 1)
-        )
-        ok: npt.NDArray[np.bool_] = (distance <= budget) & (
-            (block == NO_BLOCK) | (to_close <= within)
-        )
+        within: npt.NDArray[np.int64] | int = inside if inside == UNBOUNDED else inside - 1
+        if self._open(machine) == NO_BLOCK:
+            within = self.caps[block]
+        ok: npt.NDArray[np.bool_] = block == NO_BLOCK
+        ok |= to_close <= within
+        ok &= distance <= budget
         return ok
 
     def _allowed_ids(self, machine: int, remaining: int, inside: int) -> Ints:
@@ -585,20 +544,14 @@ class Decoder:
 
     def _make(self, machine: int, remaining: int, inside: int) -> AllowSet:
         if machine >= self._size:
-            ids = self._allowed_ids(machine, remaining, inside)
-            if len(ids) * 2 <= self.tables.vocabulary:
-                return AllowSet(len(ids), ids, None)
-            refused = np.ones(self.tables.vocabulary, bool)
-            refused[ids] = False
-            return AllowSet(len(ids), None, np.flatnonzero(refused).astype(np.int32))
+            return AllowSet.of_flags(self.allowed(packed(machine, remaining, inside)))
         tables = self.tables
         if not tables.frame[machine]:
             ids, states = tables.listed(machine)
-            places = tables.block[states], tables.distance[states], tables.to_close[states]
-            ids = ids[self._fits(machine, remaining, inside, *places)]
+            ids = ids[self._fits(machine, remaining, inside, *tables.facts(states))]
             return AllowSet(len(ids), ids, None)
         ok = self._allowed_classes(machine, remaining, inside)
-        count = int((self._bounds[1:] - self._bounds[:-1])[ok].sum())
+        count = int(np.diff(self._bounds)[ok].sum())
         if count * 2 > self.tables.vocabulary:
             return AllowSet(count, None, self._members(~ok))
         return AllowSet(count, self._members(ok), None)

@@ -6,7 +6,7 @@ An engine answers for the next state and for what may follow; `engines` picks on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,27 +41,30 @@ class Options(NamedTuple):
     to_close: Ints
 
 
-class Engine(Protocol):
-    """What the decoder asks.
+class Engine:
+    """Says what the decoder asks; this engine answers from tables alone.
 
     States below `tables.size` are those of the tables; all others are the engine's.
     `tables_only`: there are no others.
     """
 
-    tables_only: bool
+    tables_only = True
 
-    @property
-    def tables(self) -> Tables: ...
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
 
     @property
     def nbytes(self) -> int:
         """Returns the bytes of the tables, and of what is kept of states now, about."""
+        return self.tables.nbytes
 
     def next(self, state: int, token: int) -> int:
         """Returns the state after a token, 0 if it is refused."""
+        return self.tables.next(state, token)
 
     def begin(self, state: int, events: Sequence[Event]) -> int:
         """Returns the state after a prompt whose events lead the tables to `state`."""
+        return state
 
     def allow(self, state: int) -> Options:
         """Returns what may follow a state, if budgets are ignored.
@@ -69,27 +72,33 @@ class Engine(Protocol):
         Where the engine proves an id only when it is taken, the distances of the others are those
         that it assumes, and `next` may yet refuse an id; it is not allowed again.
         """
+        return table_options(self.tables, state)
 
     def free(self, state: int) -> tuple[int, int, AllowSet] | None:
         """Returns (left, block_left, allow_set): `allow` while more than these tokens remain.
 
         In all and in the block. None where only `allow` says it.
         """
+        return None
 
     def proved_options(self, state: int, *, proved: bool = True) -> Options:
         """Returns those of `allow` whose distances are proved, for budgets that are nearly used.
 
         Without `proved` also those of which nothing is known, as if they came no nearer to the end.
         """
+        return table_options(self.tables, state)
 
     def is_certain(self, state: int) -> bool:
         """Returns whether `next` takes all that `allow` has, if budgets are ignored."""
+        return True
 
     def state_facts(self, state: int) -> StateFacts:
         """Returns what is known of a state."""
+        return table_facts(self.tables, state)
 
     def inner(self, state: int) -> int | None:
         """Returns the state of the tables in which at least the same bytes follow; None if none."""
+        return state
 
     def forced_bytes(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
         """Returns the bytes that must follow a state for which `inner` knows none; b"" if any.
@@ -97,6 +106,7 @@ class Engine(Protocol):
         With them come those that may follow these, if they are few. With `beside`, tags may follow
         in place of the text.
         """
+        return b"", b""
 
     def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
         """Calls a method with the engine's states whenever it forgets some."""
@@ -106,46 +116,6 @@ class Engine(Protocol):
 
     def only(self, tool: int) -> Tables:
         """Returns the tables with this tool alone, if distances depend on the tool."""
-
-
-class TableEngine:
-    """Answers from the tables alone."""
-
-    def __init__(self, tables: Tables) -> None:
-        self.tables, self.tables_only = tables, True
-        self.next, self.nbytes = tables.next, tables.nbytes
-
-    def begin(self, state: int, events: Sequence[Event]) -> int:
-        return state
-
-    def allow(self, state: int) -> Options:
-        return table_options(self.tables, state)
-
-    def proved_options(self, state: int, *, proved: bool = True) -> Options:
-        return table_options(self.tables, state)
-
-    def free(self, state: int) -> None:
-        return None
-
-    def is_certain(self, state: int) -> bool:
-        return True
-
-    def state_facts(self, state: int) -> StateFacts:
-        return table_facts(self.tables, state)
-
-    def inner(self, state: int) -> int | None:
-        return state
-
-    def forced_bytes(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
-        return b"", b""
-
-    def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
-        """Does nothing: tables forget no state."""
-
-    def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
-        """Does nothing: tables forget no state."""
-
-    def only(self, tool: int) -> Tables:
         return self.tables
 
 
@@ -156,7 +126,7 @@ def table_options(tables: Tables, state: int) -> Options:
         states = following[ids]
     else:
         ids, states = tables.listed(state)
-    return Options(ids, tables.block[states], tables.distance[states], tables.to_close[states])
+    return Options(ids, *tables.facts(states))
 
 
 def table_facts(tables: Tables, state: int) -> StateFacts:

@@ -1,4 +1,4 @@
-"""Checks the options of a decoder: blocks that are forbidden, and budgets of blocks; bounds memos.
+"""Checks the options of a decoder: blocks that are forbidden, and budgets of blocks.
 
 Input: options as a caller has them, tables and tools. Output: options as the decoder needs them, or
 an error that says what would do.
@@ -21,7 +21,6 @@ from mypt_infer.decode.engine import Engine
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event
-from mypt_spec.memo import Memo
 
 # A state is its machine's, and the tokens left in all and in the open block, in so many bits.
 _LEFT_BITS, BLOCK_BITS = 20, 18
@@ -29,28 +28,15 @@ ENDLESS = (1 << _LEFT_BITS) - 1  # no budget
 UNBOUNDED = (1 << BLOCK_BITS) - 1  # no budget for the open block
 BUDGET_BITS = _LEFT_BITS + BLOCK_BITS
 NO_BUDGETS = (1 << BUDGET_BITS) - 1
-# The most steps of a decoder that are kept, the bytes that one takes in a dict (Python's integers
-# and its slot), and the most bytes of each memo. Keys are numbers, not pairs: of a dict of tuples,
-# the collector of garbage looks at each.
-STEPS, STEP, STEP_ROOM = 1 << 16, 176, 16 << 20
 
 
 def packed(machine: int, remaining: int, inside: int) -> int:
-    """Returns a state of the decoder."""
     return machine << BUDGET_BITS | remaining << BLOCK_BITS | inside
 
 
 def unpacked(state: int) -> tuple[int, int, int]:
     """Returns (machine, left, inside) of a state of the decoder."""
     return state >> BUDGET_BITS, state >> BLOCK_BITS & ENDLESS, state & UNBOUNDED
-
-
-def step_memos() -> tuple[Memo[int, int], Memo[int, int]]:
-    """Returns the memos of a decoder: of steps of the machine, and of steps of whole states."""
-    return (
-        Memo[int, int](STEPS, room=STEP_ROOM, each=STEP),
-        Memo[int, int](STEPS, room=STEP_ROOM, each=STEP),
-    )
 
 
 def forbidden_kinds(dialect: Dialect, kinds: Iterable[str], *, calls: bool) -> frozenset[str]:
@@ -109,7 +95,7 @@ def caps_of(
         for i, tool in enumerate(tools):
             alone = engine.only(i)
             others = (alone.owner != i) & (alone.owner >= 0)
-            closing = alone.measure(alone.outside, avoided=others)
+            closing = alone.measure(alone.outside, others)
             for state in entries:
                 if closing[state] < FAR:
                     least = int(closing[state])
@@ -126,11 +112,7 @@ def needs_of(engine: Engine, machine: int) -> tuple[int, int]:
     else:
         states = tables.following(machine) if tables.frame[machine] else tables.listed(machine)[1]
         states = states[states != DEAD_STATE]
-        block, distance, to_close = (
-            tables.block[states],
-            tables.distance[states],
-            tables.to_close[states],
-        )
+        block, distance, to_close = tables.facts(states)
     closing = to_close[block != NO_BLOCK] if inside else to_close[:0]
     return int(distance.max(initial=0)), int(closing.max(initial=0))
 

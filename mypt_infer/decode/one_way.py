@@ -59,7 +59,6 @@ class OneWay:
 
     @property
     def nbytes(self) -> int:
-        """Returns the bytes of what is kept of states, about."""
         return self._ways.nbytes + self._spelled.nbytes
 
     def ids(self, machine: int, before: Sequence[int], *, beside: bool = False) -> list[int]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from mypt_cli import atomic
 from mypt_infer.decode.base.tools import ToolSpec
 from mypt_infer.decode.compile.tables import Edges, Frame, Tables
-from mypt_infer.decode.compiled_tools import CompiledTools, SavedToolsError
+from mypt_infer.decode.engines import CompiledTools, SavedToolsError
 from mypt_spec import Dialect, __version__
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 FORMAT = 1
 _ARRAYS = ("classes", "after", "exits", "row", "base", "frame", "final", "block", "owner")
 _EDGES = ("first", "token", "then")
+_NOUNS = {
+    "format": "format of files", "version": "version of this package", "fingerprint": "grammar",
+}  # fmt: skip
 
 
 def save_tools(decoder: Decoder, path: str | Path) -> None:
@@ -96,17 +99,11 @@ def _kind(dialect: Dialect) -> dict[str, Any]:
 
 
 def _check(path: str | Path, head: dict[str, Any], dialect: Dialect) -> None:
-    expected = _kind(dialect)
-    for word, noun in (
-        ("format", "format of files"),
-        ("version", "version of this package"),
-        ("dialect", "dialect"),
-        ("vocabulary", "vocabulary"),
-        ("fingerprint", "grammar"),
-    ):
-        if head[word] != expected[word]:
+    for word, expected in _kind(dialect).items():
+        if head[word] != expected:
             raise SavedToolsError(
-                f"{path} is of another {noun} ({head[word]}, here {expected[word]}): save it again"
+                f"{path} is of another {_NOUNS.get(word, word)} ({head[word]}, here {expected}): "
+                "save it again"
             )
 
 
@@ -120,14 +117,11 @@ def _read(
     size = int(head["size"])
     parts: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
     tables = Tables(
-        size,
-        int(head["ids"]),
+        size, int(head["ids"]), frames=frames, **parts,
         edges=Edges(*(arrays[f"edges_{name}"] for name in _EDGES)),
         start={int(state): int(at) for state, at in head["start"]},
-        frames=frames,
         spine=(arrays["spine_0"], arrays["spine_1"], arrays["spine_2"]),
-        **parts,
-    )
+    )  # fmt: skip
     for name in ("distance", "to_close"):
         vars(tables)[name] = arrays[name]
     by_state = ("row", "base", "frame", "final", "block", "owner", "distance", "to_close")

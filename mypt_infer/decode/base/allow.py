@@ -77,7 +77,6 @@ class Holders:
 
     @property
     def states(self) -> list[int]:
-        """Returns the states that are held."""
         holders = [held() for held in self._refs]
         return [s for h in holders if h is not None for s in tuple(h.states) if s is not None]
 
@@ -92,6 +91,14 @@ class AllowSet:
     count: int
     only: Ints | None
     refused: Ints | None
+
+    @classmethod
+    def of_flags(cls, flags: npt.NDArray[np.bool_]) -> AllowSet:
+        """Returns the ids whose flags are set; `flags` has one for each id of the vocabulary."""
+        count = int(np.count_nonzero(flags))
+        if 2 * count <= len(flags):
+            return cls(count, np.flatnonzero(flags).astype(np.int32), None)
+        return cls(count, None, np.flatnonzero(~flags).astype(np.int32))
 
     @property
     def listed(self) -> Ints:
@@ -195,8 +202,6 @@ def places_of(rows: Sequence[int], sets: Sequence[AllowSet]) -> tuple[Places, Pl
 
 def _runs(rows: Sequence[int]) -> list[tuple[int, int]]:
     """Returns (first, end) of each run of numbers that follow each other."""
-    if not rows:
-        return []
     ends = [i for i in range(1, len(rows)) if rows[i] != rows[i - 1] + 1]
     pairs = zip([0, *ends], [*ends, len(rows)], strict=True)
     return [(rows[i], rows[j - 1] + 1) for i, j in pairs]

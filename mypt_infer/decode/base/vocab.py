@@ -6,9 +6,10 @@ Both forms exist so that automata run over all 50,256 tokens at once.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,24 @@ ROOM = 256 << 20
 _TOKEN = 100
 
 
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+_K = TypeVar("_K", bound=Hashable)
+_S = TypeVar("_S", bound=_Sized)
+
+
+def entry_of(memo: Memo[_K, _S], key: _K, make: Callable[[], _S]) -> _S:
+    """Returns the entry of a key; it is made, and kept with its `nbytes`, if it is not known."""
+    entry = memo.known.get(key)
+    if entry is None:
+        entry = make()
+        memo.keep(key, entry, entry.nbytes)
+    return entry
+
+
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """The tokens of text. `tokens[i]` are the bytes of id i, none where i is no text.
@@ -35,7 +54,6 @@ class Vocabulary:
 
     @property
     def nbytes(self) -> int:
-        """Returns the bytes that it takes, about."""
         return sum(map(len, self.tokens)) + _TOKEN * len(self.tokens)
 
     @cached_property
@@ -189,18 +207,13 @@ _vocabularies = Memo[str, Vocabulary](16, room=ROOM)
 
 
 def vocabulary(tokenizer: Tokenizer, base: str) -> Vocabulary:
-    """Returns the vocabulary of a tokenizer, read once for each base encoding.
+    """Returns the vocabulary of a tokenizer, read once for each base encoding, named `base`."""
 
-    `base` names the base encoding.
-    """
-    key = f"{base}/{tokenizer.vocab_size}"
-    entry = _vocabularies.known.get(key)
-    if entry is None:
+    def read() -> Vocabulary:
         tokenizer.encode("")  # raises where there is no vocabulary
         texts = [b""] * tokenizer.ordinary.ranges[-1].stop
         for i in tokenizer.ordinary:
             texts[i] = tokenizer.decode_bytes([i])
-        tokens = tuple(texts)
-        built = Vocabulary(tokens, tokenizer.vocab_size)
-        entry = _vocabularies.keep(key, built, built.nbytes)
-    return entry
+        return Vocabulary(tuple(texts), tokenizer.vocab_size)
+
+    return entry_of(_vocabularies, f"{base}/{tokenizer.vocab_size}", read)

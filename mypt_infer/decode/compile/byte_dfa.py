@@ -26,12 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.base.vocab import entry_of
 from mypt_spec.bodies.json_body import IDENT
 from mypt_spec.memo import Memo
 
@@ -88,7 +89,6 @@ class ByteDfa:
 
     @property
     def nbytes(self) -> int:
-        """Returns the bytes that it takes, about."""
         return self.step.nbytes + 300 * self.states
 
     def run(self, data: bytes, state: int = 0) -> int:
@@ -224,14 +224,8 @@ def _without_last(
         rows.append(row)
     states = [text_state.state for text_state in queue]
     ends = [not (begun[text_state.state] or text_state.spaced is not None) for text_state in queue]
-    return ByteDfa(
-        leaf.name,
-        np.array(rows),
-        leaf.exits,
-        leaf.whole[states] & ends,
-        leaf.fresh[states],
-        tuple(leaf.leads[state] for state in states),
-    )
+    whole, leads = leaf.whole[states] & ends, tuple(leaf.leads[state] for state in states)
+    return ByteDfa(leaf.name, np.array(rows), leaf.exits, whole, leaf.fresh[states], leads)
 
 
 def _spaced(text_state: _TextState, begun: list[bool], byte: int) -> bytes | None:
@@ -264,9 +258,7 @@ _HAS_SHORT = {0x0A, 0x0D, 0x09, 0x0C, 0x08}
 QUOTE = ord('"')
 
 
-# The bytes of the automata of strings that are kept.
-_ROOM = 8 << 20
-_strings = Memo[tuple[str, ...], ByteDfa](16, room=_ROOM)
+_strings = Memo[tuple[str, ...], ByteDfa](16, room=8 << 20)
 
 
 def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
@@ -274,11 +266,7 @@ def string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
 
     The only exit is the closing quote. DEL is refused: llguidance would escape it.
     """
-    leaf = _strings.known.get(forbidden)
-    if leaf is None:
-        leaf = _string_dfa(forbidden)
-        _strings.keep(forbidden, leaf, leaf.nbytes)
-    return leaf
+    return entry_of(_strings, forbidden, partial(_string_dfa, forbidden))
 
 
 def _string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
@@ -300,26 +288,20 @@ def _string_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     for byte in _SHORT:
         step[names_of_states["esc"], byte] = states[()]
     step[names_of_states["esc"], ord("u")] = names_of_states["u"]
-    for at, digit, then in (
-        ("u", "0", "u0"),
-        ("u0", "0", "u00"),
-        ("u00", "0", "u000"),
-        ("u00", "1", "u001"),
-    ):
-        step[names_of_states[at], ord(digit)] = names_of_states[then]
+    for at, digit in (("u", "0"), ("u0", "0"), ("u00", "0"), ("u00", "1")):
+        step[names_of_states[at], ord(digit)] = names_of_states[at + digit]
     for high, at in ((0x00, "u000"), (0x10, "u001")):
         for low in range(16):
             if high + low not in _HAS_SHORT:
                 step[names_of_states[at], ord(f"{low:x}")] = states[()]
-    size = len(step)
-    return ByteDfa(
-        "string",
-        step,
-        (("byte", QUOTE),),
-        np.zeros(size, bool),
-        np.zeros(size, bool),
-        (frozenset(),) * size,
-    )
+    return _closed("string", step, bytes([QUOTE]))
+
+
+def _closed(name: str, step: npt.NDArray[np.int32], ends: bytes) -> ByteDfa:
+    """Returns an automaton that no tag ends, only the bytes `ends`."""
+    none = np.zeros(len(step), bool)
+    exits: tuple[Symbol, ...] = tuple(("byte", b) for b in ends)
+    return ByteDfa(name, step, exits, none, none, (frozenset(),) * len(step))
 
 
 @lru_cache(maxsize=1)
@@ -328,8 +310,7 @@ def ident_dfa() -> ByteDfa:
     step = np.full((2, 256), DEAD, dtype=np.int32)
     step[:, [b for b in range(128) if IDENT.fullmatch(chr(b))]] = 1
     step[1, QUOTE] = -2
-    none = np.zeros(2, bool)
-    return ByteDfa("ident", step, (("byte", QUOTE),), none, none, (frozenset(),) * 2)
+    return _closed("ident", step, bytes([QUOTE]))
 
 
 # The digits that a float keeps: each number with at most as many is canonical as it is written.
@@ -434,8 +415,4 @@ def number_dfa(*, fraction: bool, ends: bytes = _AFTER_NUMBER) -> ByteDfa:
             step[i, byte] = order.index(then) if then in alive else DEAD
         if state.complete:
             step[i, list(ends)] = -2 - np.arange(len(ends))
-    none = np.zeros(len(order), bool)
-    exits: tuple[Symbol, ...] = tuple(("byte", b) for b in ends)
-    return ByteDfa(
-        "number" if fraction else "integer", step, exits, none, none, (frozenset(),) * len(order)
-    )
+    return _closed("number" if fraction else "integer", step, ends)

@@ -31,7 +31,7 @@ A tool with a required and an optional argument:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
@@ -43,19 +43,12 @@ from mypt_infer.decode.compile.byte_dfa import (
     number_dfa,
     string_dfa,
 )
-from mypt_infer.decode.compile.nfa import CALLING, PART, Node, Place, chain, spelled
+from mypt_infer.decode.compile.nfa import ANY, CALLING, HOLE, PART, Node, Place, chain, spelled
 from mypt_infer.decode.compile.table_schemas import check_schema, from_one_byte
-from mypt_infer.decode.compile.tagged_arguments import (
-    END,
-    ENDS,
-    REST,
-    check_names,
-    value_dfa,
-    way_of,
-)
+from mypt_infer.decode.compile.tagged_arguments import END, ENDS, REST, value_dfa, way_of
 from mypt_spec.bodies.json_body import ID, TAGGED, Call, call_text, list_text, written, written_key
 from mypt_spec.bodies.strict_json import canonical
-from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, TAGS, with_tags
+from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, NAMES, TAGS, with_tags
 from mypt_spec.table import IDS_LAST, LISTS
 
 _NO_ARGUMENTS = "{}"
@@ -79,10 +72,10 @@ class Part(NamedTuple):
 class Bodies:
     """Builds the bodies of one kind of call for some tools.
 
-    `kind` is a kind of body that holds calls, as `tokens.toml` names it.
-    `literals` finds tags, which JSON strings escape; `forbidden` are the spellings that no string
-    may contain. Raises SchemaFault for a tool that calls of this kind cannot name, or that tables
-    cannot hold. With `leave_out`, `rest_of_call` builds the rest of each call, an edge (PART, i).
+    `kind` is a kind of body that holds calls, as `tokens.toml` names it. `literals` finds tags,
+    which JSON strings escape; `forbidden` are the spellings that no string may contain. Raises
+    SchemaFault for a tool that calls of this kind cannot name, or that tables cannot hold. With
+    `parts`, the rest of each call is appended there, and left out: the edge (PART, i) is its place.
     """
 
     def __init__(
@@ -91,9 +84,9 @@ class Bodies:
         tools: Sequence[ToolSpec],
         literals: re.Pattern[str],
         forbidden: Sequence[str],
-        leave_out: Callable[[Bodies, Part], int] | None = None,
+        parts: list[tuple[Bodies, Part]] | None = None,
     ) -> None:
-        self.leave_out = leave_out
+        self.parts = parts
         self.kind, self.tools, self.literals, self.forbidden = kind, tools, literals, forbidden
         self.string, self.whole, self.fraction, *others = call_leaves(kind, forbidden)
         if kind == TAGGED:
@@ -134,9 +127,8 @@ class Bodies:
             before, after = self._around(tool.name)
             calls.append(self._call(i, ", " + before[len(OPENED) :], after[: -len(CLOSED)], again))
         self.owner = -1
-        inside = Node(
-            {self.string.exits[0]: (self._either(calls), 0)}, leaf=self.string, block=CALLING
-        )
+        ends: dict[Symbol, Place] = {self.string.exits[0]: (self._either(calls), 0)}
+        inside = Node(ends, leaf=self.string, block=CALLING)
         first = self._text(f'{{"{ID}": "', inside)
         again.also = [self._text(CLOSED, then), self._text(", ", first)]
         return self._text("[", first)
@@ -161,9 +153,10 @@ class Bodies:
         self.owner = index
         # With a brace before them the arguments are an object in the body; else a name comes first.
         part = Part(index, not before.endswith("{"), after)
-        if self.leave_out is None:
+        if self.parts is None:
             return self._text(before, self.rest_of_call(part, then))
-        stub = Node({(PART, self.leave_out(self, part)): (then, 0)}, block=CALLING, owner=index)
+        stub = Node({(PART, len(self.parts)): (then, 0)}, block=CALLING, owner=index)
+        self.parts.append((self, part))
         return self._text(before, stub)
 
     def rest_of_call(self, part: Part, then: Node) -> Node:
@@ -263,20 +256,17 @@ class Bodies:
 
     def _typed(self, kind: str, schema: dict[str, Any], then: Node) -> Node:
         if kind == "string":
-            inside = Node(
-                {self.string.exits[0]: (then, 0)}, leaf=self.string, block=CALLING, owner=self.owner
-            )
-            return self._text(
-                '"', self._begun(self.string, inside) if schema.get("minLength") else inside
-            )
-        if kind in ("integer", "number") and from_one_byte(schema, [kind]):
-            return self._number(self._numbers(kind), then, schema["minimum"])
-        if kind == "integer" and "minimum" in schema:
-            return self._either(
-                [self._text(str(n), then) for n in range(schema["minimum"], schema["maximum"] + 1)]
-            )
+            ends: dict[Symbol, Place] = {self.string.exits[0]: (then, 0)}
+            inside = Node(ends, leaf=self.string, block=CALLING, owner=self.owner)
+            if schema.get("minLength"):
+                inside = self._begun(self.string, inside)
+            return self._text('"', inside)
         if kind in ("integer", "number"):
-            return self._number(self._numbers(kind), then)
+            low = schema["minimum"] if from_one_byte(schema, [kind]) else None
+            if kind == "integer" and "minimum" in schema and low is None:
+                numbers = range(schema["minimum"], schema["maximum"] + 1)
+                return self._either([self._text(str(n), then) for n in numbers])
+            return self._number(self.fraction if kind == "number" else self.whole, then, low)
         if kind == "boolean":
             return self._either([self._text("true", then), self._text("false", then)])
         if kind == "null":
@@ -293,9 +283,6 @@ class Bodies:
         closing = self._text("}", then)
         return self._text("{", self._members(properties, required, closing, comma=False))
 
-    def _numbers(self, kind: str) -> ByteDfa:
-        return self.fraction if kind == "number" else self.whole
-
     def _number(self, leaf: ByteDfa, then: Node, low: int | None = None) -> Node:
         """Returns the start of a number, up to `then`; it is at least `low`, 0 or 1.
 
@@ -303,9 +290,8 @@ class Bodies:
         """
         inside = Node(also=[then], leaf=leaf, block=CALLING, owner=self.owner)
         # From 1 on, it is read as if a digit were before it: then no exponent can make it small.
-        return self._begun(
-            leaf, inside, _DIGITS[low] if low is not None else None, b"1" * (low or 0)
-        )
+        first_of = _DIGITS[low] if low is not None else None
+        return self._begun(leaf, inside, first_of, b"1" * (low or 0))
 
     def _begun(
         self, leaf: ByteDfa, inside: Node, first_of: bytes | None = None, before: bytes = b""
@@ -320,6 +306,16 @@ class Bodies:
             if q >= 0 and (first_of is None or b in first_of)
         }
         return Node(first, block=CALLING, owner=self.owner)
+
+
+class Holes:
+    """Makes a hole of each body, which another engine reads: what `Bodies` does otherwise."""
+
+    def any_tool(self, then: Node) -> Node:
+        return Node({(HOLE, ANY): (then, 0)}, block=CALLING)
+
+    def one(self, index: int, then: Node) -> Node:
+        return Node({(HOLE, index + 1): (then, 0)}, block=CALLING, owner=index)
 
 
 def around(kind: str, name: str, literals: re.Pattern[str]) -> tuple[str, str]:
@@ -352,7 +348,10 @@ def check_named(tool: ToolSpec, kind: str, literals: re.Pattern[str]) -> None:
     if literals.search(tool.name):
         raise SchemaFault(tool.name, "", "the name spells a tag of the format")
     if kind == TAGGED:
-        check_names(tool)
+        names = {"": tool.name} | {f"/properties/{key}": key for key in tool.properties}
+        for at, name in names.items():
+            if not NAMES.fullmatch(name):
+                raise SchemaFault(tool.name, at, "no tag can hold the name")
 
 
 def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
@@ -373,11 +372,8 @@ def call_leaves(kind: str, forbidden: Sequence[str]) -> list[ByteDfa]:
 
 def check_arguments(tool: ToolSpec, literals: re.Pattern[str], forbidden: Sequence[str]) -> None:
     """Raises SchemaFault for a schema whose arguments tables cannot write between tags."""
-    check_schema(
-        ToolSpec(
-            tool.name, {**tool.schema, "properties": {k: {"const": 0} for k in tool.properties}}
-        )
-    )
+    properties = {key: {"const": 0} for key in tool.properties}
+    check_schema(ToolSpec(tool.name, {**tool.schema, "properties": properties}))
     for key, part in tool.properties.items():
         if part is False and key not in tool.required:
             continue  # never written

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -56,34 +55,6 @@ class FreeSets:
             close = tables.to_close
             inside = max(close[stay].max(initial=0), close[leave[is_open]].max(initial=0))
         return least, int(inside), allow_set
-
-    def of_structure(
-        self, states: Collection[int]
-    ) -> Iterator[tuple[int, tuple[int, int, AllowSet]]]:
-        """Yields a state and its `free`, for many states at once; of one state, nothing.
-
-        Only for states of the tables, in blocks where no content is, and where none of the steps
-        is refused.
-        """
-        tables, edges = self.tables, self.tables.edges
-        sources = np.array([s for s in states if s < tables.size], dtype=np.intp)
-        if len(sources) < 2:
-            return
-        sources = sources[(tables.frame[sources] == 0) & (tables.block[sources] != NO_BLOCK)]
-        sources = sources[edges.first[sources] < edges.first[sources + 1]]
-        if not len(sources):
-            return
-        begin = edges.first[sources]
-        count = edges.first[sources + 1] - begin
-        starts = np.cumsum(count) - count
-        then = edges.then[np.repeat(begin - starts, count) + np.arange(count.sum())]
-        least = np.maximum.reduceat(tables.distance[then], starts)
-        inside = np.maximum.reduceat(tables.to_close[then], starts)
-        columns = (sources, least, inside, begin, count)
-        for state, most, closing, first, many in zip(*(c.tolist() for c in columns), strict=True):
-            if most < FAR:
-                ids = edges.token[first : first + many]
-                yield state, (most, closing, AllowSet(many, ids, None))
 
     @cached_property
     def _entered(self) -> Ints:

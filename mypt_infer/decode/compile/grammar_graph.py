@@ -30,12 +30,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from mypt_infer.decode.base.tools import ToolSpec
-from mypt_infer.decode.base.vocab import ROOM
+from mypt_infer.decode.base.vocab import ROOM, entry_of
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
-from mypt_infer.decode.compile.call_graph import Bodies
+from mypt_infer.decode.compile.call_graph import Bodies, Holes, Part
 from mypt_infer.decode.compile.nfa import (
     CALLING,
     HOLE,
@@ -72,6 +71,13 @@ class _Head:
     text: str
     tail: tuple[tuple[str, str], ...]
 
+    def symbol(self, *, first: bool) -> Symbol:
+        """Returns how a leaf of texts is left by the tag; `first`: it follows an empty text."""
+        kind = "id" if self.token >= 0 else "tag"
+        if self.lead or first:
+            kind = " ".join(["first"] * first + ["led"] * bool(self.lead))
+        return kind, self.token if self.token >= 0 else self.text
+
 
 @dataclass(frozen=True, eq=False)
 class GrammarDfa:
@@ -88,33 +94,6 @@ class GrammarDfa:
     answers: frozenset[int] = frozenset()
 
 
-class BodyGraph(Protocol):
-    """The graph of the bodies of calls, as an engine makes it."""
-
-    def any_tool(self, then: Node) -> Node:
-        """Returns the start of a call of any of the tools, up to `then`."""
-
-    def one(self, index: int, then: Node) -> Node:
-        """Returns the start of a call of one tool, up to `then`."""
-
-
-class MakeBodies(Protocol):
-    """Makes a BodyGraph for one kind of body and some tools.
-
-    JSON escapes what `literals` finds; no string may contain a spelling of `forbidden`.
-    """
-
-    __name__: str
-
-    def __call__(
-        self,
-        kind: str,
-        tools: Sequence[ToolSpec],
-        literals: re.Pattern[str],
-        forbidden: Sequence[str],
-    ) -> BodyGraph: ...
-
-
 # Leaves of texts by the dialect's fingerprint.
 _texts = Memo[str, ByteDfa](16, room=ROOM)
 
@@ -122,28 +101,25 @@ _texts = Memo[str, ByteDfa](16, room=ROOM)
 class GrammarGraph:
     """Builds the graph of a dialect with some tools.
 
-    `bodies` makes the graphs of calls. `forbidden_blocks` are kinds of block that the model may not
-    open. With `response`, the text of the answer is a hole (RESPONSE) that another engine fills:
-    each state of the grammar has a node before the answer's text and one after it (`said`). Before,
-    no turn may end but with a call; after, no more text of the answer may be written.
+    `forbidden_blocks` are kinds of block that the model may not open. With `holes`, the bodies of
+    calls are holes that another engine fills; `parts`: see `Bodies`. With `response`, the text of
+    the answer is a hole (RESPONSE): each state of the grammar has a node before the answer's text
+    and one after it (`answered`). Before, no turn may end but with a call; after, no more text of
+    the answer may be written.
     """
 
     def __init__(
         self,
         dialect: Dialect,
         tools: Sequence[ToolSpec],
-        bodies: MakeBodies = Bodies,
         forbidden_blocks: frozenset[str] = frozenset(),
         *,
+        holes: bool = False,
         response: bool = False,
+        parts: list[tuple[Bodies, Part]] | None = None,
     ) -> None:
-        self.response = response
-        self.dialect, self.tools, self.bodies, self.forbidden_blocks = (
-            dialect,
-            tools,
-            bodies,
-            forbidden_blocks,
-        )
+        self.dialect, self.tools, self.forbidden_blocks = dialect, tools, forbidden_blocks
+        self.holes, self.response, self.parts = holes, response, parts
         self.table, self.machine = dialect.table, dialect.automaton
         self.stacks = open_blocks(self.machine, self.table)
         self.writable = model_writes(self.machine, self.table)
@@ -153,11 +129,7 @@ class GrammarGraph:
         self.begun = {*inner, *self.table.attributed}
         self.heads = {name: self._head(t) for name, t in self.table.terminals.items()}
         self.forbidden = forbidden_texts(dialect)
-        leaf = _texts.known.get(dialect.fingerprint)
-        if leaf is None:
-            built = self._text_leaf()
-            leaf = _texts.keep(dialect.fingerprint, built, built.step.nbytes)
-        self.text = leaf
+        self.text = entry_of(_texts, dialect.fingerprint, self._text_leaf)
         self.nodes: dict[tuple[int, bool, bool], Node] = {}
         self.after: dict[tuple[int, str, int, bool], Node] = {}
         # The states directly after a tag of the model.
@@ -172,10 +144,8 @@ class GrammarGraph:
             g for g in outside if self._tags(g) or self._writes_text(g) or self._hands_over(g)
         ]
         if any(self._speakable(g) and g not in states for g in outside):
-            raise ValueError(
-                f"no turn can be ended without {' and '.join(sorted(self.forbidden_blocks))}, "
-                "which is forbidden"
-            )
+            blocks = " and ".join(sorted(self.forbidden_blocks))
+            raise ValueError(f"no turn can be ended without {blocks}, which is forbidden")
         dfa = determinize([self._node(g) for g in states])
         answers = frozenset(g for g in states if self.response and self._answers(g))
         return GrammarDfa(dfa, dict(zip(states, dfa.starts, strict=True)), self.text, answers)
@@ -190,11 +160,8 @@ class GrammarGraph:
 
     def _tags(self, state: int) -> list[str]:
         """Returns the tags that the model may write in a state; none opens a forbidden block."""
-        return [
-            n
-            for n in self._speakable(state)
-            if self.table.terminals[n].opens not in self.forbidden_blocks
-        ]
+        terminals, forbidden = self.table.terminals, self.forbidden_blocks
+        return [n for n in self._speakable(state) if terminals[n].opens not in forbidden]
 
     def _speakable(self, state: int) -> list[str]:
         return [
@@ -228,10 +195,10 @@ class GrammarGraph:
 
     def _ends(self, state: int, *, answered: bool) -> bool:
         """Returns whether generation may end in a state, with the answer `answered` or not."""
-        pending = (
-            self.response and not answered and not awaits_result(state, self.machine, self.table)
-        )
-        return self._hands_over(state) and not pending
+        pending = self.response and not answered
+        if pending and not awaits_result(state, self.machine, self.table):
+            return False
+        return self._hands_over(state)
 
     def _block(self, state: int) -> int:
         kind = self.stacks[state][-1] if self.stacks[state] else ""
@@ -245,9 +212,8 @@ class GrammarGraph:
         """Returns the node of a grammar state; without `text`, only tags may follow it."""
         key = (state, text, answered)
         if key not in self.nodes:
-            node = self.nodes[key] = Node(
-                block=self._block(state), final=self._ends(state, answered=answered)
-            )
+            final = self._ends(state, answered=answered)
+            node = self.nodes[key] = Node(block=self._block(state), final=final)
             bound = self.response and self._answers(state)
             if text and self._writes_text(state) and not bound:
                 self._with_text(node, state, answered=answered)
@@ -274,18 +240,8 @@ class GrammarGraph:
         node.leaf = self.text
         for before, at in ((True, state), (False, following)):
             for name in self._tags(at):
-                head = self.heads[name]
-                kind = (
-                    ("first led" if before else "led")
-                    if head.lead
-                    else "first"
-                    if before
-                    else ("id" if head.token >= 0 else "tag")
-                )
-                node.edges[kind, head.token if head.token >= 0 else head.text] = (
-                    self._after_head(at, name, answered=answered),
-                    0,
-                )
+                then = self._after_head(at, name, answered=answered)
+                node.edges[self.heads[name].symbol(first=before)] = then, 0
 
     def _after_head(self, state: int, name: str, *, answered: bool) -> Node:
         """Returns the node after the head of a tag: the tag's tail, then what follows the tag."""
@@ -302,25 +258,27 @@ class GrammarGraph:
     ) -> Node:
         if terminal.body not in _CALLED or not terminal.opens:
             if any(kind == "attr" for kind, _ in head.tail):
-                raise ValueError(
-                    f"{self.table.name}: nothing says which attributes a model may write in "
-                    f"`{terminal.shown}`"
-                )
+                problem = f"nothing says which attributes a model may write in `{terminal.shown}`"
+                raise ValueError(f"{self.table.name}: {problem}")
             return chain(self._tag_end(head), self._node(then, answered=answered), block=block)
         after = self._node(self.machine.steps[then][TEXT], text=False, answered=answered)
-        bodies = self.bodies(terminal.body, self.tools, self.table.literals, self.forbidden)
+        kind, literals = terminal.body, self.table.literals
+        bodies: Bodies | Holes = Holes()
+        if not self.holes:
+            bodies = Bodies(kind, self.tools, literals, self.forbidden, self.parts)
         attrs = [value for kind, value in head.tail if kind == "attr"]
         for attr in attrs:
             if attr != "name":
-                raise ValueError(
-                    f"{self.table.name}: nothing says which {attr!r} a model may write in "
-                    f"`{terminal.shown}`"
-                )
+                problem = f"nothing says which {attr!r} a model may write in `{terminal.shown}`"
+                raise ValueError(f"{self.table.name}: {problem}")
         if not attrs:
             return chain(self._tag_end(head), bodies.any_tool(after), block=block)
         ways = []
         for i, tool in enumerate(self.tools):
-            _check_name(tool, terminal)
+            pattern = terminal.patterns["name"]
+            if not re.fullmatch(pattern, tool.name):
+                problem = f"`{terminal.shown}` takes names that match {pattern}"
+                raise ValueError(f"tool {tool.name!r}: {problem}")
             symbols = self._tag_end(head, tool.name)
             ways.append(chain(symbols, bodies.one(i, after), block=block, owner=i))
         return Node(also=ways, block=block)
@@ -338,12 +296,8 @@ class GrammarGraph:
         if self._is_begun(terminal):
             begun = self._beginning(text)
             text, pieces = begun, [Piece("text", text.removeprefix(begun)), *pieces]
-        return _Head(
-            lead,
-            token,
-            text,
-            tuple((p.kind if p.kind != "space" else "text", p.value) for p in pieces),
-        )
+        tail = tuple((p.kind if p.kind != "space" else "text", p.value) for p in pieces)
+        return _Head(lead, token, text, tail)
 
     def _tag_end(self, head: _Head, name: str = "") -> list[Symbol]:
         """Returns the symbols of a tag after its head; `name` is the value of its attribute."""
@@ -367,15 +321,12 @@ class GrammarGraph:
         led_tags = {h.text: h.lead for h in mine if h.token < 0 and h.lead}
         led_ids = {h.token: h.lead for h in mine if h.token >= 0 and h.lead}
         begun = [self.heads[n].text for n, t in self.table.terminals.items() if self._is_begun(t)]
-        edge_pieces = self.pieces
+        spellings = {*self.forbidden, *self.pieces.anywhere, *begun}
+        shortest = [s for s in spellings if not any(o in s and o != s for o in spellings)]
         return text_dfa(
-            _shortest([*self.forbidden, *edge_pieces.anywhere, *begun]),
-            tags,
-            led_tags,
-            led_ids,
-            never_first=edge_pieces.first,
-            never_last=edge_pieces.last,
-        )
+            sorted(shortest), tags, led_tags, led_ids,
+            never_first=self.pieces.first, never_last=self.pieces.last,
+        )  # fmt: skip
 
     def _is_begun(self, terminal: Terminal) -> bool:
         return terminal.shown in self.begun and terminal in self.table.plain_tags
@@ -391,10 +342,6 @@ class GrammarGraph:
             return tag
         ways = (word[0][:n] for n in range(1, word.end()))
         return next((way for way in ways if near_miss(way + ">", self.table)), word[0])
-
-
-def _shortest(spellings: Sequence[str]) -> list[str]:
-    return sorted({s for s in spellings if not any(o in s and o != s for o in spellings)})
 
 
 def kinds_of(dialect: Dialect, block: int) -> list[str]:
@@ -441,9 +388,3 @@ def _core(terminal: Terminal) -> list[str]:
         if piece.kind == "text":
             out.append(piece.value)
     return out
-
-
-def _check_name(tool: ToolSpec, terminal: Terminal) -> None:
-    pattern = terminal.patterns["name"]
-    if not re.fullmatch(pattern, tool.name):
-        raise ValueError(f"tool {tool.name!r}: `{terminal.shown}` takes names that match {pattern}")

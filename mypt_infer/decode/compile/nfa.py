@@ -34,8 +34,8 @@ NO_BLOCK, THINKING, CALLING = 0, 1, 2
 HOLE = "hole"
 # (PART, i) is the only edge of a node after which part i of the graph was left out.
 PART = "part"
-# The number of the hole for the text of an answer.
-RESPONSE = -1
+# The hole for the text of an answer, and that of a call of any tool; one of tool i has hole i + 1.
+RESPONSE, ANY = -1, 0
 
 
 # The most states of a graph: it takes about a tenth of a millisecond to make one.

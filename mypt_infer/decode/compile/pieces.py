@@ -18,22 +18,21 @@ break may be one token: the piece keeps that the break is left to be read.
 from __future__ import annotations
 
 import gc
-import re
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from mypt_infer.decode.base.tools import ToolSpec
-from mypt_infer.decode.base.vocab import Ints, Trie
+from mypt_infer.decode.base.vocab import Ints, Trie, entry_of
 from mypt_infer.decode.base.work import step
-from mypt_infer.decode.compile.byte_dfa import Symbol
+from mypt_infer.decode.compile.byte_dfa import DEAD as NO_STATE
+from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol
 from mypt_infer.decode.compile.call_graph import Bodies, Part
 from mypt_infer.decode.compile.nfa import PART, Dfa, NfaError, Node, determinize
-from mypt_infer.decode.compile.packed_dfa import PackedDfa, pack
 from mypt_infer.decode.compile.token_classes import TokenClasses
 from mypt_spec.memo import Memo
 
@@ -45,6 +44,73 @@ OUT, DEAD = -1, -2
 _ENDS: Symbol = ("out", 0)
 # The bytes of a piece beside its arrays, about, and of all pieces that are kept.
 _PIECE, _ROOM = 4000, 48 << 20
+# No leaf, or no edge.
+_NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class PackedDfa:
+    """A deterministic graph as numbers, whose first node is `start`; it reads what its Dfa reads.
+
+    A graph has thousands of nodes with edges, and is kept for the next list that has the tool. As
+    objects, they made each full collection of garbage some ten milliseconds longer.
+
+    Of each node: `leaf`, the number of its leaf, or -1; `first`, its first edge (up to that of the
+    next node). Of each edge: `code`, sorted within a node (a byte, or from 256 on another symbol),
+    and `node` and `state`, where it leads. `exits` has the codes of the exits of each of `leaves`,
+    -1 for one that no node has an edge for.
+    """
+
+    start: int
+    leaves: tuple[ByteDfa, ...]
+    exits: tuple[tuple[int, ...], ...]
+    leaf: array[int]
+    first: array[int]
+    code: array[int]
+    node: array[int]
+    state: array[int]
+
+    def __len__(self) -> int:
+        return len(self.leaf)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.leaf, self.first, self.code, self.node, self.state)
+        return sum(len(part) * part.itemsize for part in arrays) + 8 * sum(map(len, self.exits))
+
+    def leads(self, node: int) -> bytes | None:
+        if self.leaf[node] != _NONE:
+            return None
+        codes = self.code[self.first[node] : self.first[node + 1]]
+        return bytes(code for code in codes if code < 256)
+
+    def step(self, place: tuple[int, int], byte: int) -> tuple[int, int] | None:
+        node, code, leaf = place[0], byte, self.leaf[place[0]]
+        if leaf != _NONE:
+            then = int(self.leaves[leaf].step[place[1], byte])
+            if then >= 0:
+                return node, then
+            if then == NO_STATE:
+                return None
+            code = self.exits[leaf][-2 - then]
+        end = self.first[node + 1]
+        at = bisect_left(self.code, code, self.first[node], end)
+        return (self.node[at], self.state[at]) if at < end and self.code[at] == code else None
+
+
+def pack(dfa: Dfa) -> PackedDfa:
+    codes: dict[Symbol, int] = {("byte", byte): byte for byte in range(256)}
+    leaves: dict[ByteDfa, int] = {}
+    leaf, first, edges = array("i"), array("i", [0]), list[tuple[int, int, int]]()
+    for node in dfa.nodes:
+        leaf.append(_NONE if node.leaf is None else leaves.setdefault(node.leaf, len(leaves)))
+        edges += sorted(
+            (codes.setdefault(symbol, len(codes)), *then) for symbol, then in node.edges.items()
+        )
+        first.append(len(edges))
+    exits = tuple(tuple(codes.get(symbol, _NONE) for symbol in one.exits) for one in leaves)
+    code, node_, state = (array("i", [edge[i] for edge in edges]) for i in range(3))
+    return PackedDfa(dfa.starts[0], tuple(leaves), exits, leaf, first, code, node_, state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +124,6 @@ class Piece:
     - `source`, `token`, `then`: all steps of states without a leaf, sorted; of `crossing`, (state,
       node of the tree), the tokens below are left to be read. `spine`: sources and targets, each
       pair once.
-    - `away`: by name and place in the grammar, tokens from each state to a goal, less those from
-      OUT. `tables` measures them in a whole, and checks them in each other whole.
     """
 
     dfa: PackedDfa
@@ -77,72 +141,32 @@ class Piece:
     then: Ints
     crossing: tuple[tuple[int, int], ...]
     spine: Ints
-    away: dict[tuple[str, int], Ints] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
-        """Returns the bytes that it takes, about."""
         arrays = [v for v in vars(self).values() if isinstance(v, np.ndarray)]
         frames = 100 * (len(self.frames) + len(self.beyond) + len(self.crossing))
-        # Two distances of each state are measured later.
-        return _PIECE + self.dfa.nbytes + sum(v.nbytes for v in arrays) + frames + 8 * self.size
-
-
-class Parts:
-    """Makes bodies of calls whose arguments are left out, and keeps what was left out.
-
-    `of[i]` is the bodies and the part of the edge (PART, i).
-    """
-
-    def __init__(self) -> None:
-        self.of: list[tuple[Bodies, Part]] = []
-
-    def bodies(
-        self,
-        kind: str,
-        tools: Sequence[ToolSpec],
-        literals: re.Pattern[str],
-        forbidden: Sequence[str],
-    ) -> Bodies:
-        """Makes Bodies, as `MakeBodies` does."""
-        return Bodies(kind, tools, literals, forbidden, self._leave_out)
-
-    def _leave_out(self, bodies: Bodies, part: Part) -> int:
-        self.of.append((bodies, part))
-        return len(self.of) - 1
-
-
-class Graph(Protocol):
-    """What `tokens_from` asks of a graph."""
-
-    def leads(self, node: int) -> bytes | None:
-        """Returns the bytes that lead on from a node of structure; None where a leaf reads."""
-
-    def step(self, place: Spot, byte: int) -> Spot | None:
-        """Returns the place after one byte, or None if the byte is refused."""
+        return _PIECE + self.dfa.nbytes + sum(v.nbytes for v in arrays) + frames
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A piece in a whole: the number of its first node, and the place after it.
-
-    `owner` is the tool, `nth` counts the tool's pieces.
-    """
+    """A piece of the tool `owner` in a whole: its first node, and the place after it."""
 
     piece: Piece
     node: int
     then: Spot
     owner: int
-    nth: int
 
 
 class PieceGraph:
-    """A graph with pieces in the places of its edges (PART, i). Is a `Graph`.
+    """A graph with pieces in the places of its edges (PART, i).
 
-    Its `count` nodes are those of the graph, its `own_count`, then those of each piece.
+    Its `count` nodes are those of the graph, its `own_count`, then those of each piece. `pieces`
+    have the tools that they are of.
     """
 
-    def __init__(self, dfa: Dfa, pieces: Sequence[Piece], parts: Sequence[Part]) -> None:
+    def __init__(self, dfa: Dfa, pieces: Sequence[tuple[Piece, int]]) -> None:
         self.dfa, self.own_count, self.count = dfa, len(dfa.nodes), len(dfa.nodes)
         self._first: dict[int, Spot] = {}
         placed: list[tuple[Piece, int, Spot, int]] = []
@@ -152,17 +176,12 @@ class PieceGraph:
                     continue
                 if len(node.edges) > 1 or node.leaf is not None or node.final:
                     raise NfaError("a name and arguments can occur at the same place")
-                piece, part = pieces[int(symbol[1])], parts[int(symbol[1])]
+                piece, owner = pieces[int(symbol[1])]
                 self._first[i] = self.count + piece.dfa.start, 0
-                placed.append((piece, self.count, then, part.tool))
+                placed.append((piece, self.count, then, owner))
                 self.count += len(piece.dfa)
-        counts: dict[int, int] = {}
-        placements: list[Placed] = []
-        for piece, at, then, owner in placed:
-            nth = counts[owner] = counts.get(owner, -1) + 1
-            placements.append(Placed(piece, at, self._real(then), owner, nth))
-        self.placed = tuple(placements)
-        self._bases = [p.node for p in placements]
+        self.placed = [Placed(p, at, self._real(then), owner) for p, at, then, owner in placed]
+        self._bases = [p.node for p in self.placed]
 
     def left_out(self, node: int) -> bool:
         """Returns whether a node only holds the place of a piece."""
@@ -174,14 +193,12 @@ class PieceGraph:
         return None if spot is None else self._real(spot)
 
     def leads(self, node: int) -> bytes | None:
-        """Returns the bytes that lead on from a node of structure; None where a leaf reads."""
         if node < self.own_count:
             return self.dfa.leads(node)
         here = self._placed_at(node)
         return here.piece.dfa.leads(node - here.node)
 
     def step(self, place: Spot, byte: int) -> Spot | None:
-        """Returns the place after one byte, or None if the byte is refused."""
         if place[0] < self.own_count:
             then = self.dfa.step(place, byte)
             return None if then is None else self._real(then)
@@ -192,7 +209,6 @@ class PieceGraph:
         return here.then if then[0] == here.piece.out else (then[0] + here.node, then[1])
 
     def walk(self, place: Spot | None, data: bytes) -> Spot | None:
-        """Returns the place after some bytes, or None if one is refused."""
         for byte in data:
             if place is None:
                 return None
@@ -213,12 +229,12 @@ def piece_of(fingerprint: str, bodies: Bodies, part: Part, leaves: TokenClasses)
     """Returns the piece of a tool's arguments in a dialect; it is compiled once."""
     tool = bodies.tools[part.tool]
     key = (fingerprint, repr((bodies.kind, tool.schema, part.comma, part.after)))
-    piece = _pieces.known.get(key)
-    if piece is None:
+
+    def compile_piece() -> Piece:
         with _uncollected():
-            piece = _compiled(bodies, part, leaves)
-        _pieces.keep(key, piece, piece.nbytes)
-    return piece
+            return _compiled(bodies, part, leaves)
+
+    return entry_of(_pieces, key, compile_piece)
 
 
 @contextmanager
@@ -314,12 +330,9 @@ class TokenReads(NamedTuple):
     unread: list[Trie]
 
     def add(self, other: TokenReads) -> None:
-        """Adds what was read from another place."""
-        if other.tokens:
-            self.tokens.extend(other.tokens)
-            self.then.extend(other.then)
-        if other.unread:
-            self.unread.extend(other.unread)
+        self.tokens.extend(other.tokens)
+        self.then.extend(other.then)
+        self.unread.extend(other.unread)
 
 
 # What was read of subtrees from places.
@@ -327,7 +340,12 @@ Reads = dict[tuple[int, Spot], TokenReads]
 
 
 def tokens_from(
-    graph: Graph, tree: Trie, place: Spot, state: Callable[[Spot], int], cache: Reads, out: int = -1
+    graph: Dfa | PieceGraph,
+    tree: Trie,
+    place: Spot,
+    state: Callable[[Spot], int],
+    cache: Reads,
+    out: int = -1,
 ) -> TokenReads:
     """Returns the tokens of a subtree that can be read from a place, each with the state after it.
 

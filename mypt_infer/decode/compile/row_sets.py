@@ -54,7 +54,6 @@ class RowSets:
         self._sets = Memo[tuple[int, bytes], AllowSet](_MOST_ROWS, room=_ROOM)
 
     def row(self, number: int) -> Row:
-        """Returns what all ids do in a row."""
         row = self._rows.known.get(number)
         if row is None:
             row = self._read_row(number)

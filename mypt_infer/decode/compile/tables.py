@@ -34,15 +34,10 @@ import numpy.typing as npt
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.base.vocab import Ints, Trie
-from mypt_infer.decode.compile.call_graph import Bodies
-from mypt_infer.decode.compile.grammar_graph import (
-    GrammarDfa,
-    GrammarGraph,
-    MakeBodies,
-    names_in_tags,
-)
+from mypt_infer.decode.compile.call_graph import Bodies, Part
+from mypt_infer.decode.compile.grammar_graph import GrammarDfa, GrammarGraph, names_in_tags
 from mypt_infer.decode.compile.nfa import CALLING, HOLE, NO_BLOCK, NfaError, TooLarge
-from mypt_infer.decode.compile.pieces import OUT, Parts, PieceGraph, Reads, piece_of, tokens_from
+from mypt_infer.decode.compile.pieces import OUT, Piece, PieceGraph, Reads, piece_of, tokens_from
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
 from mypt_infer.decode.compile.token_table import FAR
@@ -69,7 +64,6 @@ class Frame:
 
     @property
     def columns(self) -> slice:
-        """Returns the columns of the leaf's exits."""
         return slice(self.column, self.column + self.away.shape[1])
 
 
@@ -121,7 +115,6 @@ class Tables:
     spine: tuple[Ints, Ints, Ints]
     holes: dict[int, tuple[int, int]] = field(default_factory=dict)
     answers: frozenset[int] = frozenset()
-    unfilled: Tables | None = None  # the same tables before `with_holes`
     shared: RowSets | None = None  # of all tables of the dialect
 
     @cached_property
@@ -179,6 +172,9 @@ class Tables:
         edges = [self.edges.first, self.edges.token, self.edges.then]
         return tuple(a.data for a in [*classes, self.exits, self.frame, self.distance, *edges])
 
+    def facts(self, states: Ints) -> tuple[Ints, Ints, Ints]:
+        return self.block[states], self.distance[states], self.to_close[states]
+
     def alive(self, state: int) -> bool:
         """Returns whether a legal ending can be reached from a state."""
         return bool(self.distance[state] < FAR)
@@ -186,13 +182,12 @@ class Tables:
     @cached_property
     def distance(self) -> Ints:
         """Returns the least number of tokens from each state to a legal ending."""
-        return self.measure(self.final, above=self.unfilled.distance if self.unfilled else None)
+        return self.measure(self.final)
 
     @cached_property
     def to_close(self) -> Ints:
         """Returns the least number of tokens from each state to the end of its block."""
-        above = self.unfilled.to_close if self.unfilled else None
-        return self.measure(self.outside, above=above)
+        return self.measure(self.outside)
 
     @property
     def outside(self) -> npt.NDArray[np.bool_]:
@@ -202,72 +197,41 @@ class Tables:
         return outside
 
     def measure(
-        self,
-        goal: npt.NDArray[np.bool_],
-        *,
-        avoided: npt.NDArray[np.bool_] | None = None,
-        above: Ints | None = None,
+        self, goal: npt.NDArray[np.bool_], avoided: npt.NDArray[np.bool_] | None = None
     ) -> Ints:
         """Returns the least number of tokens from each state to a goal; FAR where there is no way.
 
-        No way leads through a state of `avoided`. `above` are upper bounds of the result,
-        measured before some distances shrank: leaves whose exits kept theirs are skipped.
+        No way leads through a state of `avoided`. Frames of one leaf are counted together, and only
+        those whose exits have come nearer.
         """
-        distances = np.where(goal, 0, FAR).astype(np.int32) if above is None else above.copy()
+        distances = np.where(goal, 0, FAR).astype(np.int32)
         avoided = np.zeros(self.size, bool) if avoided is None else avoided
         distances[avoided] = FAR
         source, target, cost = self.spine
-        counted = (
-            {}
-            if above is None
-            else {i: above[self.exits[i + 1, f.columns]] for i, f in enumerate(self.frames)}
-        )
+        by_leaf: dict[int, list[tuple[Frame, Ints]]] = {}
+        for frame, exits in zip(self.frames, self.exits[1:], strict=True):
+            by_leaf.setdefault(id(frame.away), []).append((frame, exits[frame.columns]))
+        leaves = []
+        for frames in by_leaf.values():
+            ends, away = np.array([exits for _, exits in frames]), frames[0][0].away
+            states = np.array([[frame.first] for frame, _ in frames]) + np.arange(len(away))
+            leaves.append((states, ends, away, np.full(ends.shape, FAR, dtype=np.int32)))
         while True:
             before = distances.copy()
             np.minimum.at(distances, source, np.minimum(before[target] + cost, FAR))
-            for i, frame in enumerate(self.frames):
-                beyond = before[self.exits[i + 1, frame.columns]]
-                if i not in counted or (counted[i] != beyond).any():
-                    counted[i] = beyond
-                    inner = distances[frame.first : frame.first + len(frame.away)]
-                    np.minimum(inner, (frame.away + beyond).min(axis=1, initial=FAR), out=inner)
+            for states, ends, away, previous in leaves:
+                beyond = before[ends]
+                nearer = np.flatnonzero((beyond != previous).any(axis=1))
+                if not len(nearer):
+                    continue
+                previous[:] = beyond
+                inner, beyond = states[nearer], beyond[nearer]
+                open_exits = np.flatnonzero((beyond < FAR).any(axis=0))
+                least = (away[:, open_exits] + beyond[:, None, open_exits]).min(axis=2, initial=FAR)
+                distances[inner] = np.minimum(distances[inner], least)
             distances[avoided] = FAR
             if (distances == before).all():
                 return distances
-
-    def measure_short(
-        self, goal: npt.NDArray[np.bool_], inner: int, away: Ints, ends: Ints
-    ) -> Ints | None:
-        """Returns what `measure` does, in less time, if a guess holds; else None.
-
-        The guess: from a state `inner` + i it takes `away[i]` tokens more than from `ends[i]`.
-        """
-        distances = np.where(goal, 0, FAR).astype(np.int32)
-        source, target, cost = self.spine
-        is_inner = source < inner
-        inner_steps = source[is_inner], target[is_inner], cost[is_inner]
-        outer = sum(frame.first < inner for frame in self.frames)
-        while True:
-            before = distances.copy()
-            distances[inner:] = np.minimum(away + before[ends], FAR)
-            self._relax(distances, before, inner_steps, outer)
-            if (distances == before).all():
-                break
-        # Each state is one token more away than the best state after it: no other numbers are so.
-        checked = np.where(goal, 0, FAR).astype(np.int32)
-        self._relax(checked, distances, self.spine, len(self.frames))
-        return distances if (checked == distances).all() else None
-
-    def _relax(
-        self, distances: Ints, before: Ints, spine: tuple[Ints, Ints, Ints], frames: int
-    ) -> None:
-        """Lowers `distances` to one step more than `before`, along a spine and the first frames."""
-        source, target, cost = spine
-        np.minimum.at(distances, source, np.minimum(before[target] + cost, FAR))
-        for i, frame in enumerate(self.frames[:frames]):
-            beyond = before[self.exits[i + 1, frame.columns]]
-            inner = distances[frame.first : frame.first + len(frame.away)]
-            np.minimum(inner, (frame.away + beyond).min(axis=1, initial=FAR), out=inner)
 
     def with_holes(self, least: Mapping[int, int] | Sequence[int]) -> Tables:
         """Returns these tables with holes filled: body i takes at least `least[i]` tokens."""
@@ -275,7 +239,7 @@ class Tables:
         cost = cost.copy()
         for state, (body, _) in self.holes.items():
             cost[source == state] = least[body]
-        out = replace(self, spine=(source, target, cost), unfilled=self.unfilled or self)
+        out = replace(self, spine=(source, target, cost))
         vars(out)["members"] = self.members  # the classes are the same
         return out
 
@@ -309,40 +273,40 @@ _built = Memo[tuple[str, str], Tables](32, room=_ROOM)
 def build(
     dialect: Dialect,
     tools: Sequence[ToolSpec],
-    bodies: MakeBodies = Bodies,
     forbidden_blocks: frozenset[str] = frozenset(),
     *,
+    holes: bool = False,
     response: bool = False,
 ) -> Tables:
     """Returns the tables of a dialect and some tools; no block of `forbidden_blocks` may open.
 
     Keeps the tables built last, and of each tool what does not depend on the others. Raises
-    SchemaFault for tools that tables cannot hold. `bodies` makes the graphs of calls; those of
-    another engine hold nothing of the tools but their names, and these only where a tag has them.
-    With `response`, the answer's text is a hole.
+    SchemaFault for tools that tables cannot hold. With `holes`, each body of a call is a hole: then
+    the tables hold nothing of the tools but their names, and these only where a tag has them. With
+    `response`, the answer's text is a hole.
     """
     tool_key: object = [(t.name, t.schema) for t in tools]
-    if bodies is not Bodies:
+    if holes:
         tool_key = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
-    options = repr((sorted(forbidden_blocks), response))
-    key = (dialect.fingerprint, repr((bodies.__name__, tool_key, options)))
+    key = (dialect.fingerprint, repr((holes, tool_key, sorted(forbidden_blocks), response)))
     entry = _built.known.get(key)
     if entry is None:
-        parts = Parts()
-        try:
-            entry = _tables(
-                dialect,
-                tools,
-                parts.bodies if bodies is Bodies else bodies,
-                forbidden_blocks,
-                parts,
-                response,
-                options,
+
+        def tables_with(parts: list[tuple[Bodies, Part]] | None) -> Tables:
+            graph = GrammarGraph(
+                dialect, tools, forbidden_blocks, holes=holes, response=response, parts=parts
             )
+            grammar = graph.build()
+            leaves = token_classes(dialect, grammar.text)
+            pieces = [(piece_of(dialect.fingerprint, *p, leaves), p[1].tool) for p in parts or ()]
+            return tables_of(grammar, leaves, pieces)
+
+        try:
+            entry = tables_with([])
         except NfaError:  # where a call goes on is not told by its name alone
-            if bodies is not Bodies:
+            if holes:
                 raise
-            entry = _tables(dialect, tools, Bodies, forbidden_blocks, Parts(), response, options)
+            entry = tables_with(None)
         except TooLarge as error:
             name = max(tools, key=lambda tool: len(repr(tool.schema))).name
             raise SchemaFault(
@@ -352,34 +316,11 @@ def build(
     return entry
 
 
-def _tables(
-    dialect: Dialect,
-    tools: Sequence[ToolSpec],
-    bodies: MakeBodies,
-    forbidden_blocks: frozenset[str],
-    parts: Parts,
-    response: bool,
-    options: str,
+def tables_of(
+    grammar: GrammarDfa, leaves: TokenClasses, pieces: Sequence[tuple[Piece, int]] = ()
 ) -> Tables:
-    grammar = GrammarGraph(dialect, tools, bodies, forbidden_blocks, response=response).build()
-    leaves = token_classes(dialect, grammar.text)
-    pieces = [piece_of(dialect.fingerprint, *part, leaves) for part in parts.of]
-    builder = _Builder(grammar, leaves, PieceGraph(grammar.dfa, pieces, [p for _, p in parts.of]))
-    built = builder.tables()
-    new = {
-        p.owner for p in builder.graph.placed if (f"distance {options}", p.nth) not in p.piece.away
-    }
-    if len(new) <= len(tools) // 8:  # else it is quicker to measure all
-        for tool in new:
-            build(dialect, [tools[tool]], Bodies, forbidden_blocks, response=response)
-    for name, goal in (("distance", built.final), ("to_close", built.outside)):
-        vars(built)[name] = builder.measure(built, f"{name} {options}", goal)
-    return built
-
-
-def tables_of(grammar: GrammarDfa, leaves: TokenClasses) -> Tables:
-    """Returns the tables of a graph."""
-    return _Builder(grammar, leaves, PieceGraph(grammar.dfa, (), ())).tables()
+    """Returns the tables of a graph; `pieces` are those that it has left out, and their tools."""
+    return _Builder(grammar, leaves, PieceGraph(grammar.dfa, pieces)).tables()
 
 
 class _Builder:
@@ -393,7 +334,6 @@ class _Builder:
             leaf = self.dfa.nodes[i].leaf
             first[i] = at
             at += 1 if leaf is None else leaf.states
-        self.inner = at  # the first state of a piece
         self.offsets: list[int] = []
         for placed in graph.placed:
             self.offsets.append(at)
@@ -426,7 +366,11 @@ class _Builder:
                 frames.append(Frame(first, 1 + leaves.first_exit[name], leaves.rows[name].away))
                 row[first:last] = leaves.first_row[name] + np.arange(node.leaf.states)
                 base[first:last], frame[first:last] = first, len(frames)
-                exits.append(self._exits(i, name)[None])
+                columns = np.zeros((1, 1 + len(leaves.exits)), dtype=np.int32)
+                for j, (symbol, tail) in enumerate(leaves.rows[name].exits, frames[-1].column):
+                    place = self.graph.walk(self.graph.edge(i, symbol), tail)
+                    columns[0, j] = self._state(place)
+                exits.append(columns)
                 continue
             for symbol in node.edges:
                 then = self._state(self.graph.edge(i, symbol))
@@ -503,35 +447,6 @@ class _Builder:
         after[: len(columns), columns.shape[1] :] = columns[:, classes[used_ids]]
         classes[used_ids] = np.arange(len(used_ids)) + columns.shape[1]
         return classes, after
-
-    def _exits(self, node: int, leaf: str) -> Ints:
-        """Returns the states after a leaf's exits; 0 where the node has no edge for an exit."""
-        out = np.zeros(1 + len(self.leaves.exits), dtype=np.int32)
-        first = 1 + self.leaves.first_exit[leaf]
-        for i, (symbol, tail) in enumerate(self.leaves.rows[leaf].exits):
-            out[first + i] = self._state(self.graph.walk(self.graph.edge(node, symbol), tail))
-        return out
-
-    def measure(self, tables: Tables, name: str, goal: npt.NDArray[np.bool_]) -> Ints:
-        """Returns what `Tables.measure` does; the pieces keep what they are away from their ends.
-
-        What was measured in another whole need not hold in this one, so it is checked.
-        """
-        keys = [(name, placed.nth) for placed in self.graph.placed]
-        placed = list(zip(self.graph.placed, self.offsets, keys, strict=True))
-        distances = None
-        if placed and all(key in p.piece.away for p, _, key in placed):
-            away = np.concatenate([p.piece.away[key] for p, _, key in placed])
-            ends = np.repeat(
-                [self._state(p.then) for p, _, _ in placed], [p.piece.size for p, _, _ in placed]
-            )
-            distances = tables.measure_short(goal, self.inner, away, ends)
-        if distances is None:
-            distances = tables.measure(goal)
-            for p, at, key in placed:
-                inner, end = distances[at : at + p.piece.size], distances[self._state(p.then)]
-                p.piece.away[key] = np.where(inner < FAR, inner - end, FAR).astype(np.int32)
-        return distances
 
 
 def _placed(codes: Ints, at: int, out: int) -> Ints:

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
+from mypt_infer.decode.base.tools import SchemaFault
+from mypt_infer.decode.base.vocab import entry_of
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, Symbol, text_dfa
-from mypt_spec.bodies.tagged import ARGUMENT, NAMES, STRING, TAGS, kinds_in, value_of, value_text
+from mypt_spec.bodies.tagged import ARGUMENT, STRING, TAGS, kinds_in, value_of, value_text
 from mypt_spec.memo import Memo
 
 WHERE = "calls with tags for their arguments are for tables alone"
@@ -38,27 +39,17 @@ class Way(NamedTuple):
     schemas: tuple[dict[str, Any], ...] = ()
 
 
-# The bytes of the automata that are kept.
 _values = Memo[tuple[str, ...], ByteDfa](16, room=8 << 20)
 
 
 def value_dfa(forbidden: tuple[str, ...]) -> ByteDfa:
     """Returns the automaton of texts between tags, which spell none of these, nor of the tags."""
-    dfa = _values.known.get(forbidden)
-    if dfa is None:
+
+    def build() -> ByteDfa:
         leaf = text_dfa([END, *forbidden, *TAGS], [END], {}, {}, name="value")
-        dfa = replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
-        _values.keep(forbidden, dfa, dfa.nbytes)
-    return dfa
+        return replace(leaf, whole=np.zeros(leaf.states, dtype=bool))
 
-
-def check_names(tool: ToolSpec) -> None:
-    """Raises SchemaFault for a name of a tool or an argument that no tag can hold."""
-    if not NAMES.fullmatch(tool.name):
-        raise SchemaFault(tool.name, "", "no tag can hold the name")
-    for key in tool.properties:
-        if not NAMES.fullmatch(key):
-            raise SchemaFault(tool.name, f"/properties/{key}", "no tag can hold the name")
+    return entry_of(_values, forbidden, build)
 
 
 def way_of(
@@ -68,9 +59,9 @@ def way_of(
 
     `literals` matches the dialect's tags, and no text may spell one of `forbidden`.
     """
-    if schema is True or not isinstance(schema, Mapping):
-        if schema is True:
-            return Way(free=True)
+    if schema is True:
+        return Way(free=True)
+    if not isinstance(schema, Mapping):
         raise SchemaFault(tool, at, f"no value fits; {WHERE}")
     kinds = kinds_in(schema, schema)
     if "enum" in schema or "const" in schema:

@@ -7,11 +7,11 @@ each token: 266 in place of 50,304 in dialect gabgpt. Computed once for each pro
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from mypt_infer.decode.base.vocab import ROOM, Ints, Vocabulary, vocabulary
+from mypt_infer.decode.base.vocab import ROOM, Ints, Vocabulary, entry_of, vocabulary
 from mypt_infer.decode.compile.byte_dfa import ByteDfa, ident_dfa
 from mypt_infer.decode.compile.call_graph import call_leaves
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
@@ -44,7 +44,6 @@ class TokenClasses:
 
     @property
     def nbytes(self) -> int:
-        """Returns the bytes of its own arrays."""
         rows = sum(r.kinds.nbytes + r.after.nbytes + r.away.nbytes for r in self.rows.values())
         return self.columns.nbytes + self.classes.nbytes + rows
 
@@ -59,29 +58,29 @@ _leaf_sets = Memo[str, TokenClasses](16, room=ROOM)
 
 def token_classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
     """Returns the classes of a dialect. `text` is its leaf of texts."""
-    entry = _leaf_sets.known.get(dialect.fingerprint)
-    if entry is None:
-        words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
-        bodies = {t.body for t in dialect.table.terminals.values()}
-        leaves = [text, *call_leaves(TAGGED if TAGGED in bodies else "", forbidden_texts(dialect))]
-        if any(t.body in IDS_LAST for t in dialect.table.terminals.values()):
-            leaves.append(ident_dfa())
-        ids = list(dialect.table.special.values())
-        rows = {leaf.name: leaf_rows(leaf, words, ids) for leaf in leaves}
-        exits: list[Exit] = []
-        parts, first_row, first_exit, at = [], {}, {}, 0
-        for name, row in rows.items():
-            first_row[name], first_exit[name] = at, len(exits)
-            parts.append(np.where(row.after < -1, row.after - len(exits), row.after))
-            exits += row.exits
-            at += row.leaf.states
-        # Tokens of the same kind in each leaf are one class, and so are kinds that do the same.
-        kinds, which = np.unique(
-            np.stack([row.kinds for row in rows.values()]), axis=1, return_inverse=True
-        )
-        table = np.concatenate([part[:, k] for part, k in zip(parts, kinds, strict=True)])
-        classes, columns = same_columns(table)
-        classes = classes[which.ravel()]
-        built = TokenClasses(words, columns, classes, tuple(exits), first_row, rows, first_exit)
-        entry = _leaf_sets.keep(dialect.fingerprint, built, built.nbytes)
-    return entry
+    return entry_of(_leaf_sets, dialect.fingerprint, partial(_classes, dialect, text))
+
+
+def _classes(dialect: Dialect, text: ByteDfa) -> TokenClasses:
+    words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
+    bodies = {t.body for t in dialect.table.terminals.values()}
+    leaves = [text, *call_leaves(TAGGED if TAGGED in bodies else "", forbidden_texts(dialect))]
+    if not bodies.isdisjoint(IDS_LAST):
+        leaves.append(ident_dfa())
+    ids = list(dialect.table.special.values())
+    rows = {leaf.name: leaf_rows(leaf, words, ids) for leaf in leaves}
+    exits: list[Exit] = []
+    parts, first_row, first_exit, at = [], {}, {}, 0
+    for name, row in rows.items():
+        first_row[name], first_exit[name] = at, len(exits)
+        parts.append(np.where(row.after < -1, row.after - len(exits), row.after))
+        exits += row.exits
+        at += row.leaf.states
+    # Tokens of the same kind in each leaf are one class, and so are kinds that do the same.
+    kinds, which = np.unique(
+        np.stack([row.kinds for row in rows.values()]), axis=1, return_inverse=True
+    )
+    table = np.concatenate([part[:, k] for part, k in zip(parts, kinds, strict=True)])
+    classes, columns = same_columns(table)
+    classes = classes[which.ravel()]
+    return TokenClasses(words, columns, classes, tuple(exits), first_row, rows, first_exit)

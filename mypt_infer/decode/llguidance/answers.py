@@ -8,22 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mypt_infer.decode.base.vocab import ROOM
-from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
+from mypt_infer.decode.base.vocab import ROOM, entry_of
+from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.completion import Search
-from mypt_infer.decode.llguidance.grammar import ALL, doubted, has_named_members, patterned, words
-from mypt_infer.decode.llguidance.ground import Ground, ground, memo, pending
-from mypt_infer.decode.llguidance.minimal_value import (
-    Hints,
-    Unclear,
-    minimal_value,
-    most_of_a_part,
-)
+from mypt_infer.decode.llguidance.grammar import ALL, Rule, matcher_of, rule_of
+from mypt_infer.decode.llguidance.ground import Ground, ground, pending
+from mypt_infer.decode.llguidance.minimal_value import Hints, Unclear, minimal_value
 from mypt_infer.decode.llguidance.response import GUIDANCE, Response, ResponseError
 from mypt_infer.decode.llguidance.texts import texts
 from mypt_spec import Dialect
@@ -40,19 +34,14 @@ _SPARE = 6
 class Answer(NamedTuple):
     """A response, prepared.
 
-    `ending` is a text that fits, as tokens. `closed`: no member of a JSON object can be written
-    twice. `json`: the text is JSON. `bound`, `spare`, `doubted`: see `Place`.
+    `ending` is a text that fits, as tokens. `json`: the text is JSON.
     """
 
     ground: Ground
     first: Any
     ending: tuple[int, ...]
-    closed: bool
     json: bool
-    bound: frozenset[str]
-    spare: int
-    doubted: frozenset[str]
-    hints: Hints
+    rule: Rule
 
 
 def answer(dialect: Dialect, response: Response, avoided: Collection[int]) -> Answer:
@@ -63,23 +52,21 @@ def answer(dialect: Dialect, response: Response, avoided: Collection[int]) -> An
     """
     end = call_ends(dialect)[1]
     schema = response.plain if response.kind == "schema" else None
-    first, shared = matcher_of(dialect, end, response), text_ground(dialect, end, json=bool(schema))
-    spell = partial(_spelled, dialect)
+    first = matcher_of(dialect, end, response.grammar)
+    if first.is_error():
+        raise ResponseError(f"the {response.kind} of the response: {_reason(first.get_error())}")
+    shared = text_ground(dialect, end, json=schema is not None)
+
+    def spell(value: Any) -> bytes:
+        return canonical(value, dialect.table.literals).encode()
+
     hints = Hints([schema], spell, lambda value: len(shared.search.tokens(spell(value))))
     ending = _ending(dialect, shared, first, schema, end, avoided, hints)
-    return Answer(
-        shared,
-        first,
-        tuple(ending),
-        schema is None or has_named_members(schema),
-        schema is not None,
-        ALL if schema is None else patterned(schema),
-        _SPARE if schema is None else most_of_a_part(schema) + _SPARE,
-        ALL
-        if schema is None
-        else doubted(schema, shared.pending.avoided, forbidden_texts(dialect)),
-        hints,
-    )
+    rule = Rule(ALL, True, _SPARE, hints, ALL)
+    if schema is not None:
+        rule = rule_of(schema, hints, shared.pending.avoided, dialect)
+        rule = rule._replace(spare=rule.spare + _SPARE)
+    return Answer(shared, first, tuple(ending), schema is not None, rule)
 
 
 _grounds = Memo[tuple[str, bool], Ground](16, room=ROOM)
@@ -87,35 +74,19 @@ _grounds = Memo[tuple[str, bool], Ground](16, room=ROOM)
 
 def text_ground(dialect: Dialect, end: int, *, json: bool) -> Ground:
     """Returns what all answers of a dialect share, made once; `json`: those that are JSON."""
-    key = (dialect.fingerprint, json)
-    entry = _grounds.known.get(key)
-    if entry is None:
+
+    def build() -> Ground:
         shared, companion = ground(dialect), texts(dialect)
-        search = Search(companion, shared.search.vocabulary, shared.bitmask, end=end, json=json)
+        words, bitmask = shared.search.vocabulary, shared.search.bitmask
+        search = Search(companion, words, bitmask, end=end, json=json)
         plain = companion.run(companion.first, [search.id_of[ord("{")]])
-        begun = pending(companion, search, np.flatnonzero(companion.tables.frame).tolist(), plain)
-        built = shared._replace(
-            lexemes=companion, search=search, fixes=companion.rests, accepted=memo(), pending=begun,
-            settling={},
-        )  # fmt: skip
-        entry = _grounds.keep(key, built, built.nbytes)
-    return entry
+        states = np.flatnonzero(companion.tables.frame).tolist()
+        single, whole = sorted(words.of_byte.values()), np.flatnonzero(companion.ends).tolist()
+        fixes = companion.fixes(states, whole, single)
+        begun = pending(companion, search, states, plain)
+        return Ground(companion, search, shared.characters, shared.opens, fixes, begun)
 
-
-def matcher_of(dialect: Dialect, end: int, response: Response) -> Any:
-    """Returns llguidance's matcher of a response, which the id `end` follows.
-
-    Raises ResponseError if llguidance cannot read it.
-    """
-    tokenizer = words(dialect, end)
-    import llguidance
-
-    matcher = llguidance.LLMatcher(
-        tokenizer, llguidance.grammar_from("lark", response.grammar), log_level=0
-    )
-    if matcher.is_error():
-        raise ResponseError(f"the {response.kind} of the response: {_reason(matcher.get_error())}")
-    return matcher
+    return entry_of(_grounds, (dialect.fingerprint, json), build)
 
 
 def _reason(error: str) -> str:
@@ -147,9 +118,8 @@ def _ending(
     fits: list[list[int]] = []
     if schema is not None:
         plain = {word: value for word, value in schema.items() if word != GUIDANCE}
-        size = lambda value: len(search.tokens(_spelled(dialect, value)))  # noqa: E731
         with suppress(Unclear, UnicodeEncodeError):
-            fits = fit(search.tokens(_spelled(dialect, minimal_value(plain, size))))
+            fits = fit(search.tokens(hints.spell(minimal_value(plain, hints.size))))
     if not fits:
         searched = search.ending(first, shared.lexemes.first, most=_MOST, hints=hints)
         fits = fit(searched.tokens) if searched.tokens else []
@@ -177,7 +147,3 @@ def _other_firsts(search: Search, tokens: list[int], words: tuple[bytes, ...]) -
         tree = below
         out += [[token, *search.tokens(text[at + 1 :])] for token in tree.ids]
     return out
-
-
-def _spelled(dialect: Dialect, value: Any) -> bytes:
-    return canonical(value, dialect.table.literals).encode()

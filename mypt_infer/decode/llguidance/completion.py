@@ -35,7 +35,7 @@ import numpy.typing as npt
 from mypt_infer.decode.base.vocab import Ints, Vocabulary
 from mypt_infer.decode.base.work import step
 from mypt_infer.decode.compile.tables import DEAD_STATE
-from mypt_infer.decode.llguidance.lexer import Companion, Lexemes
+from mypt_infer.decode.llguidance.lexer import Companion
 from mypt_infer.decode.llguidance.minimal_value import Hints
 
 # The most places that a search for the ending after an id looks at, some 40 us each.
@@ -133,6 +133,7 @@ class Search:
     ) -> None:
         self.end, self.json = end, json or end is None
         self.lexemes, self.vocabulary, self.bitmask = lexemes, vocabulary, bitmask
+        self.tokens = vocabulary.fewest
         ids = dict.fromkeys(range(256), vocabulary.nowhere) | vocabulary.of_byte
         self.id_of = ids
         self.inside, self.outside = (
@@ -156,8 +157,8 @@ class Search:
         """Returns an ending, looking at no more than `most` places.
 
         `state` is the companion's. The matcher is left as it is. `begun` is the body so far.
-        `known` is an ending of the place before: where a
-        value is over, what it has after one is tried.
+        `known` is an ending of the place before: where a value is over, what it has after one is
+        tried.
         """
         tails = [[self.id_of[b] for b in tail] for tail in rests(known)] if self.json else []
         read_place = partial(self._read, begun=begun, hints=hints, tails=tails)
@@ -243,17 +244,9 @@ class Search:
             at, text, before = self.lexemes.run(at, tokens), text + forced_text, 0
         recent = text[-_RECENT:]
         new = possible & ~before if before else possible
-        if not self.json:
-            options.sort(
-                key=lambda way: (
-                    not self._closes(here, way),
-                    not new >> way[2] & 1,
-                    recent.count(way[2]),
-                )
-            )
-        elif open_end:
+        if not self.json or open_end:
             options.sort(key=lambda way: (not new >> way[2] & 1, recent.count(way[2])))
-            if not before:
+            if not self.json or not before:
                 options.sort(key=lambda way: not self._closes(here, way))
         elif not inside and not possible & _CLOSING:
             options.sort(key=lambda way: recent.count(way[2]) if 0x30 <= way[2] <= 0x39 else 0)
@@ -329,10 +322,6 @@ class Search:
             entry = self._orders[at, inside] = order, ways
         return entry
 
-    def tokens(self, text: bytes) -> list[int]:
-        """Returns a text in as few tokens as possible."""
-        return self.vocabulary.fewest(text)
-
 
 def rests(ending: bytes) -> list[bytes]:
     """Returns what an ending of JSON has after a value or a member: the first few such ends of it.
@@ -349,26 +338,3 @@ def rests(ending: bytes) -> list[bytes]:
         if len(endings) == _TAILS:
             break
     return endings
-
-
-def fixes(lexemes: Lexemes, search: Search) -> dict[int, list[int]]:
-    """Returns, for each state within a character or an escape, the fewest tokens that complete it.
-
-    All tokens are single bytes. States at a whole character are not in the result.
-    """
-    quote = search.id_of[_QUOTE]
-    closes = {
-        s for s in lexemes.strings if lexemes.next(s, quote) not in (*lexemes.strings, DEAD_STATE)
-    }
-    out: dict[int, list[int]] = {s: [] for s in closes}
-    while unfinished := [s for s in lexemes.strings if s not in out]:
-        steps = {
-            s: (t, then)
-            for s in unfinished
-            for t in search.inside.tolist()
-            if (then := lexemes.next(s, t)) in out
-        }
-        if not steps:
-            break
-        out |= {s: [t, *out[then]] for s, (t, then) in steps.items()}
-    return {s: fix for s, fix in out.items() if fix}

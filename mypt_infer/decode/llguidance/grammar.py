@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -17,45 +17,23 @@ import numpy as np
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.base.vocab import ROOM, vocabulary
 from mypt_infer.decode.compile.call_graph import CLOSED, around
-from mypt_infer.decode.compile.nfa import CALLING, HOLE, Node
+from mypt_infer.decode.compile.grammar_graph import forbidden_texts
+from mypt_infer.decode.llguidance.minimal_value import Hints, most_of_a_part
 from mypt_infer.decode.llguidance.pattern_text import avoids
+from mypt_infer.decode.llguidance.response import GUIDANCE, SPACING
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID, IDENT, NAME, written, written_key
 from mypt_spec.memo import Memo
 from mypt_spec.table import IDS_LAST, LISTS
 
-# The hole of a call of any tool; a call of tool i has hole i + 1.
-ANY = 0
 # The keys that patterns bind, where they may bind anything.
 ALL = frozenset([""])
-_SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _CHOOSING = ("$ref", "allOf", "anyOf", "oneOf")
 _COUNTING = ("patternProperties", "minProperties", "maxProperties")
 
 
 class EngineError(ValueError):
     """An engine is unknown or not installed."""
-
-
-class HoleBodies:
-    """Makes a hole for each body, which another engine reads. It is a BodyGraph."""
-
-    def __init__(
-        self,
-        kind: str,
-        tools: Sequence[ToolSpec],
-        literals: re.Pattern[str],
-        forbidden: Sequence[str],
-    ) -> None:
-        """Takes the arguments of MakeBodies; holes need none of them."""
-
-    def any_tool(self, then: Node) -> Node:
-        """Returns the hole of a call of any of the tools, up to `then`."""
-        return Node({(HOLE, ANY): (then, 0)}, block=CALLING)
-
-    def one(self, index: int, then: Node) -> Node:
-        """Returns the hole of a call of one tool, up to `then`."""
-        return Node({(HOLE, index + 1): (then, 0)}, block=CALLING, owner=index)
 
 
 def patterned(schema: Any, harmless: Callable[[str], bool] | None = None) -> frozenset[str]:
@@ -144,16 +122,38 @@ def has_named_members(schema: Any) -> bool:
     if "const" in schema or "enum" in schema:
         return True
     kinds = schema.get("type", "object")
-    if (
-        "$ref" in schema
-        or "patternProperties" in schema
-        or ("object" in kinds and schema.get("additionalProperties") is not False)
-    ):
+    if "object" in kinds and schema.get("additionalProperties") is not False:
+        return False
+    if "$ref" in schema or "patternProperties" in schema:
         return False
     if "array" in kinds and "items" not in schema and "prefixItems" not in schema:
         return False
     parts = [v for w in _MAPS for v in dict(schema.get(w, {})).values()]
     return all(map(has_named_members, [*parts, *(schema[w] for w in _WITHIN if w in schema)]))
+
+
+class Rule(NamedTuple):
+    """What binds the values of a body: the arguments of a tool, or a response.
+
+    `bound`: the keys of members that patterns bind. `closed`: all members are named. `spare`: about
+    the most tokens by which an id makes the ending longer. `hints`: what searches try first.
+    `doubted`: the keys of members in which what may follow can lead to a forbidden text. `begins`:
+    the first bytes of calls of the tool, in a list those after the id.
+    """
+
+    bound: frozenset[str]
+    closed: bool
+    spare: int
+    hints: Hints | None = None
+    doubted: frozenset[str] = frozenset()
+    begins: bytes = b""
+
+
+def rule_of(schema: Any, hints: Hints, avoided: str, dialect: Dialect, begins: bytes = b"") -> Rule:
+    """Returns what a schema says of its values; `avoided`: see `doubted`."""
+    bound, closed, spare = patterned(schema), has_named_members(schema), most_of_a_part(schema)
+    harm = doubted(schema, avoided, forbidden_texts(dialect))
+    return Rule(bound, closed, spare, hints, harm, begins)
 
 
 _DATA = ("const", "enum", "default", "examples")
@@ -175,25 +175,18 @@ def schema_of(tool: ToolSpec, kind: str) -> dict[str, Any]:
     if unknown := [k for k in schema.get("required", ()) if k not in described]:
         more = schema.get("additionalProperties", {})
         schema["properties"] = described | dict.fromkeys(unknown, {} if more is True else more)
-    if not any(
-        word in schema for word in (*_CHOOSING, "patternProperties", "additionalProperties")
-    ):
+    if not {*_CHOOSING, "patternProperties", "additionalProperties"}.intersection(schema):
         schema["additionalProperties"] = False
     if kind == "call":
         for word in (*_CHOOSING, *_COUNTING):
             if word in schema:
-                raise SchemaFault(
-                    tool.name,
-                    f"/{word}",
-                    f"{word!r} cannot be at the top: a call has its name among its arguments; "
-                    "use it in a property",
-                )
+                problem = "cannot be at the top: a call has its name among its arguments"
+                problem = f"{word!r} {problem}; use it in a property"
+                raise SchemaFault(tool.name, f"/{word}", problem)
         if any(key != written_key(key) for key in described):
             schema = _renamed(schema)
-        schema["properties"] = {
-            NAME: {"const": tool.name},
-            **written(schema.get("properties", {})),
-        }
+        arguments = written(schema.get("properties", {}))
+        schema["properties"] = {NAME: {"const": tool.name}, **arguments}
         schema["required"] = [NAME, *map(written_key, schema.get("required", ()))]
     return schema
 
@@ -232,7 +225,7 @@ def grammar(kind: str, tools: Sequence[ToolSpec], literals: re.Pattern[str]) -> 
         ways.append(_row(before, i, after))
         rules.append(
             f"arguments_{i}: %json "
-            + json.dumps({**schema_of(tool, kind), "x-guidance": _SPACING}, ensure_ascii=False)
+            + json.dumps({**schema_of(tool, kind), GUIDANCE: SPACING}, ensure_ascii=False)
         )
     start = " | ".join(ways)
     if kind in IDS_LAST:
@@ -268,11 +261,8 @@ class _Words:
         self.special_token_ids = np.flatnonzero(~known.texts).tolist()
 
     def __call__(self, text: str | bytes) -> list[int]:
-        return list(
-            self.tokenizer.encode(
-                text if isinstance(text, str) else text.decode("utf-8", "replace")
-            )
-        )
+        text = text if isinstance(text, str) else text.decode("utf-8", "replace")
+        return list(self.tokenizer.encode(text))
 
 
 def installed() -> bool:
@@ -310,26 +300,25 @@ def words(dialect: Dialect, end: int) -> Any:
     return entry
 
 
+def matcher_of(dialect: Dialect, end: int, grammar: str) -> Any:
+    """Returns llguidance's matcher of a grammar, after whose texts the id `end` follows."""
+    tokenizer = words(dialect, end)
+    import llguidance
+
+    text = llguidance.grammar_from("lark", grammar)
+    return llguidance.LLMatcher(tokenizer, text, log_level=0)
+
+
 def matcher(dialect: Dialect, end: int, kind: str, tools: Sequence[ToolSpec]) -> Any:
     """Returns llguidance's matcher at the beginning of a call of one of the tools.
 
     Raises SchemaFault, naming the tool and llguidance's reason.
     """
-    tokenizer = words(dialect, end)
-    import llguidance
-
-    guide = llguidance.LLMatcher(
-        tokenizer,
-        llguidance.grammar_from("lark", grammar(kind, tools, dialect.table.literals)),
-        log_level=0,
-    )
+    guide = matcher_of(dialect, end, grammar(kind, tools, dialect.table.literals))
     if guide.is_error():
         for tool in tools if len(tools) > 1 else ():
             matcher(dialect, end, kind, [tool])
         reason = guide.get_error().split("JSON schema: ")[-1].splitlines()[0]
-        raise SchemaFault(
-            tools[0].name if len(tools) == 1 else "?",
-            "",
-            f"llguidance cannot read its schema either: {reason}",
-        )
+        name = tools[0].name if len(tools) == 1 else "?"
+        raise SchemaFault(name, "", f"llguidance cannot read its schema either: {reason}")
     return guide

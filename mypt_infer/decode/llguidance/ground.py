@@ -6,16 +6,19 @@ Input: a dialect. Output: its Ground, made once.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mypt_infer.decode.base.vocab import ROOM, Ints
+from mypt_infer.decode.base.vocab import ROOM, Ints, entry_of
+from mypt_infer.decode.compile.byte_dfa import QUOTE
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph, call_ends
 from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.compile.token_classes import token_classes
-from mypt_infer.decode.llguidance.completion import Bitmask, Search, fixes
+from mypt_infer.decode.llguidance.completion import Bitmask, Search
 from mypt_infer.decode.llguidance.grammar import words as words_of
 from mypt_infer.decode.llguidance.lexer import Companion, lexemes
 from mypt_spec import Dialect
@@ -49,38 +52,36 @@ class Pending(NamedTuple):
     states: npt.NDArray[np.bool_]
 
 
-class Ground(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ground:
     """What all bodies of a dialect share.
 
     `characters`: int32, the number of characters in each ordinary token, 0 if it holds a backslash.
-    `opens`: bool, whether the token holds a quote or an opening bracket. `ordinary`: bool, shape
-    (vocabulary,), whether the id is text. `fixes`: see `completion`. `pending`: what the companion
-    may yet refuse. By its state: `accepted`, see `takes`; `settling`, see `Prover.goes_on`.
+    `opens`: bool, whether the token holds a quote or an opening bracket. `pending`: what the
+    companion may yet refuse. By its state: `fixes`, the fewest tokens that complete a character or
+    an escape; `accepted`, see `takes`; `settling`, see `Prover.goes_on`.
     """
 
     lexemes: Companion
-    bitmask: Bitmask
     search: Search
     characters: Ints
     opens: npt.NDArray[np.bool_]
-    ordinary: npt.NDArray[np.bool_]
     fixes: dict[int, list[int]]
-    accepted: Memo[int, AcceptedIds]
     pending: Pending
-    settling: dict[int, list[list[int]]]
+    accepted: Memo[int, AcceptedIds] = field(default_factory=lambda: Memo(1024, room=_ROOM))
+    settling: dict[int, list[list[int]]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Returns the bytes that it takes at most, about, without the companion."""
-        arrays = self.characters.nbytes + self.opens.nbytes + self.ordinary.nbytes
-        return _ROOM + arrays + self.pending.states.nbytes
+        arrays = self.characters.nbytes + self.opens.nbytes + self.pending.states.nbytes
+        return _ROOM + arrays
 
     def takes(self, state: int) -> AcceptedIds:
-        """Returns what the companion takes in a state."""
         accepted = self.accepted.known.get(state)
         if accepted is None:
             flags, then, _ = self.lexemes.allowed(state)
-            flags = flags & self.ordinary
+            flags = flags & self.search.vocabulary.texts
             packed = np.packbits(flags, bitorder="little")
             bits = np.zeros(-(-len(flags) // 32) * 4, dtype=np.uint8)
             bits[: len(packed)] = packed
@@ -115,13 +116,8 @@ def pending(companion: Companion, search: Search, inside: Iterable[int], plain: 
     plain_codes = ascii_[follow[plain, ascii_] == plain]  # after these nothing has begun, either
     as_plain = (follow[:, plain_codes] == plain).all(axis=1)
     avoided = ascii_[~as_plain[follow[plain, ascii_]]]
-    first = np.array(
-        [
-            b
-            for b in (*range(0x20, 0x80), *range(0xC2, 0xF5))
-            if b in codes and b not in {*avoided, 0x5C}
-        ]
-    )
+    leading = {*range(0x20, 0x80), *range(0xC2, 0xF5)} & {*codes} - {*avoided.tolist(), 0x5C}
+    first = np.array(sorted(leading))
     good = np.zeros(len(follow), bool)
     good[states] = True
     # A character that is cut in half can only be completed, by bytes that do not begin one.
@@ -143,11 +139,6 @@ def pending(companion: Companion, search: Search, inside: Iterable[int], plain: 
     return Pending(avoided.astype(np.uint8).tobytes().decode(), out)
 
 
-def memo() -> Memo[int, AcceptedIds]:
-    """Returns a memo of what a companion takes, by its state."""
-    return Memo(1024, room=_ROOM)
-
-
 _grounds = Memo[str, Ground](16, room=ROOM)
 
 
@@ -156,22 +147,19 @@ def ground(dialect: Dialect) -> Ground:
 
     Raises EngineError if llguidance is not installed.
     """
-    entry = _grounds.known.get(dialect.fingerprint)
-    if entry is None:
-        words_of(dialect, call_ends(dialect)[1])  # says how to install what it lacks
-        text = GrammarGraph(dialect, ()).text
-        words, companion = token_classes(dialect, text).vocabulary, lexemes(dialect, text)
-        bitmask = Bitmask(words.size)
-        counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
-        search = Search(companion, words, bitmask)
-        opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
-        characters, closing = np.array(counts, dtype=np.int32), fixes(companion, search)
-        ordinary = np.zeros(words.size, bool)
-        ordinary[: len(words.tokens)] = [bool(token) for token in words.tokens]
-        strings = companion.strings
-        begun = pending(companion, search, strings, strings[0])
-        built = Ground(
-            companion, bitmask, search, characters, opens, ordinary, closing, memo(), begun, {}
-        )
-        entry = _grounds.keep(dialect.fingerprint, built, built.nbytes)
-    return entry
+    return entry_of(_grounds, dialect.fingerprint, partial(_ground, dialect))
+
+
+def _ground(dialect: Dialect) -> Ground:
+    words_of(dialect, call_ends(dialect)[1])  # says how to install what it lacks
+    text = GrammarGraph(dialect, ()).text
+    words, companion = token_classes(dialect, text).vocabulary, lexemes(dialect, text)
+    search = Search(companion, words, Bitmask(words.size))
+    counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
+    opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
+    strings, quote = companion.strings, search.id_of[QUOTE]
+    whole = [s for s in strings if companion.next(s, quote) not in (*strings, DEAD_STATE)]
+    closing = companion.fixes(strings, whole, search.inside.tolist())
+    begun = pending(companion, search, strings, strings[0])
+    characters = np.array(counts, dtype=np.int32)
+    return Ground(companion, search, characters, opens, closing, begun)

@@ -22,10 +22,8 @@ from mypt_infer.decode.llguidance.pattern_text import Unreadable, pattern_text
 _MOST, _LETTERS = 20_000, 1 << 16
 _READ = ANNOTATIONS | {
     "$defs", "additionalProperties", "definitions", "exclusiveMaximum", "exclusiveMinimum",
-    "format", "items", "maxItems", "maxLength", "maximum",
-    "minItems", "minLength", "minimum", "multipleOf", "pattern", "prefixItems", "properties",
-    "required",
-    "type",
+    "format", "items", "maxItems", "maxLength", "maximum", "minItems", "minLength", "minimum",
+    "multipleOf", "pattern", "prefixItems", "properties", "required", "type",
 }  # fmt: skip
 _SHORT: dict[str, Any] = {"boolean": True, "null": None}
 _FORMATS = {
@@ -119,14 +117,15 @@ class _Reader:
             return _SHORT[kind]
         if kind == "string":
             if "pattern" in schema:
-                return _matching(schema)
+                try:
+                    text = pattern_text(schema["pattern"])
+                except Unreadable as error:
+                    raise Unclear(str(error)) from None
+                return text.ljust(schema.get("minLength", 0), "0")
             if schema.get("minLength", 0) > _LETTERS:
                 raise Unclear("a long string")
-            return (
-                _FORMATS[schema["format"]]
-                if "format" in schema
-                else "0" * schema.get("minLength", 0)
-            )
+            zeros = "0" * schema.get("minLength", 0)
+            return _FORMATS[schema["format"]] if "format" in schema else zeros
         if kind in ("integer", "number"):
             return _number(schema)
         if kind == "array":
@@ -139,21 +138,9 @@ class _Reader:
             properties, required = schema.get("properties", {}), schema.get("required", ())
             if set(required) - set(properties):
                 raise Unclear("members that no schema describes")
-            return {
-                key: self.value(part, depth + 1)
-                for key, part in properties.items()
-                if key in required
-            }
+            members = {key: part for key, part in properties.items() if key in required}
+            return {key: self.value(part, depth + 1) for key, part in members.items()}
         raise Unclear(f"the type {kind!r}")
-
-
-def _matching(schema: Mapping[str, Any]) -> str:
-    """Returns a short text that a pattern matches. Raises Unclear if the pattern shows none."""
-    try:
-        text = pattern_text(schema["pattern"])
-    except Unreadable as error:
-        raise Unclear(str(error)) from None
-    return text.ljust(schema.get("minLength", 0), "0")
 
 
 # The most patterns of a schema that are read, and what JSON writes as it is.
@@ -177,14 +164,20 @@ class Hints:
         spell: Callable[[Any], bytes],
         size: Callable[[Any], int],
     ) -> None:
-        self._schemas, self._spell, self._size = schemas, spell, size
+        self._schemas, self.spell, self.size = schemas, spell, size
         self._values: dict[str, tuple[bytes, ...]] = {}
 
     @cached_property
     def texts(self) -> tuple[bytes, ...]:
         """Returns a text for each pattern that shows one, and for each format."""
         texts: dict[bytes, None] = {}
-        for word, condition in list(dict.fromkeys(_conditions(self._schemas)))[:_PATTERNS]:
+        conditions = [
+            (word, part[word])
+            for part in _objects(list(self._schemas))
+            for word in ("pattern", "format")
+            if isinstance(part.get(word), str)
+        ]
+        for word, condition in list(dict.fromkeys(conditions))[:_PATTERNS]:
             with suppress(Unreadable):
                 text = pattern_text(condition) if word == "pattern" else _FORMATS.get(condition, "")
                 if _PLAIN.fullmatch(text):
@@ -197,48 +190,32 @@ class Hints:
         if entry is None:
             spellings: dict[bytes, None] = {}
             for root in self._schemas:
-                for part in list(_members(root, key))[:_PATTERNS]:
-                    reader = _Reader(root, self._size)
+                members = [part.get("properties") for part in _objects([root])]
+                parts = [m[key] for m in members if isinstance(m, Mapping) and key in m]
+                for part in parts[:_PATTERNS]:
+                    reader = _Reader(root, self.size)
                     with suppress(ValueError, TypeError, AttributeError, LookupError):
-                        spellings[self._spell(reader.value(part, 0))] = None
+                        spellings[self.spell(reader.value(part, 0))] = None
             entry = self._values[key] = tuple(spellings)
         return entry
 
 
-def _members(part: Any, key: str) -> Iterator[Any]:
-    if isinstance(part, list):
-        for one in part:
-            yield from _members(one, key)
-    elif isinstance(part, Mapping):
-        for word, value in part.items():
-            if word == "properties" and isinstance(value, Mapping) and key in value:
-                yield value[key]
-            yield from _members(value, key)
-
-
-def _conditions(part: Any) -> Iterator[tuple[str, str]]:
-    """Yields ("pattern", ...) and ("format", ...) of the strings of a schema."""
-    if isinstance(part, list):
-        for one in part:
-            yield from _conditions(one)
-    elif isinstance(part, Mapping):
-        for word, value in part.items():
-            if word in ("pattern", "format") and isinstance(value, str):
-                yield word, value
-            else:
-                yield from _conditions(value)
+def _objects(part: Any) -> Iterator[Mapping[str, Any]]:
+    """Yields all objects in a schema, the schema first."""
+    if isinstance(part, Mapping):
+        yield part
+    for value in part.values() if isinstance(part, Mapping) else part:
+        if isinstance(value, Mapping | list):
+            yield from _objects(value)
 
 
 def _number(schema: Mapping[str, Any]) -> int:
     """Returns the whole number nearest to 0 between the bounds."""
-    low = max(
-        schema.get("minimum", -math.inf),
-        math.floor(schema["exclusiveMinimum"]) + 1 if "exclusiveMinimum" in schema else -math.inf,
-    )
-    high = min(
-        schema.get("maximum", math.inf),
-        math.ceil(schema["exclusiveMaximum"]) - 1 if "exclusiveMaximum" in schema else math.inf,
-    )
+    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    if "exclusiveMinimum" in schema:
+        low = max(low, math.floor(schema["exclusiveMinimum"]) + 1)
+    if "exclusiveMaximum" in schema:
+        high = min(high, math.ceil(schema["exclusiveMaximum"]) - 1)
     step = schema.get("multipleOf", 1)
     if low > 0:
         return int(math.ceil(low / step) * step)

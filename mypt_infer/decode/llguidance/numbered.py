@@ -6,9 +6,8 @@ more places than memory holds.
 
 Theory of operation. When the room is used up, the older half of the places is forgotten, but for
 those that are in use (`hold_used`) and those that younger ones come from (`before`): whoever goes
-on from a state finds all of its past. A
-forgotten number is not used again before all others of a long cycle were; whoever asks for it gets
-an error, not the answer for another place.
+on from a state finds all of its past. A forgotten number is not used again before all others of a
+long cycle were; whoever asks for it gets an error, not the answer for another place.
 
 >>> numbered = Numbered[str, str](10, room=4)
 >>> [numbered.number(key, key.upper(), 1) for key in "abcde"]
@@ -62,8 +61,7 @@ class Numbered(Generic[_K, _P]):
         if entry is None:
             raise ForgottenState(
                 f"state {number} of the machine was forgotten: {self.room >> 20} MB of states were "
-                "reached since; start again from the prompt, or hold states "
-                "that wait"
+                "reached since; start again from the prompt, or hold states that wait"
             )
         return entry[0]
 
@@ -79,7 +77,6 @@ class Numbered(Generic[_K, _P]):
         self._holders.append(WeakMethod(used))
 
     def used_numbers(self) -> set[int]:
-        """Returns the numbers that are in use."""
         methods = [method() for method in self._holders]
         return {n for used in methods if used is not None for n in used() if n in self._places}
 

@@ -67,7 +67,6 @@ class _Reader:
         return self.pattern[self.at : self.at + 1]
 
     def either(self) -> str:
-        """Returns the shortest of alternatives."""
         ways = [self.sequence()]
         while self._next() == "|":
             self.at += 1

@@ -69,7 +69,6 @@ class Reading(NamedTuple):
         return Reading(upto, tuple(stack), member, waits)
 
     def position(self, text: bytes) -> Position:
-        """Returns the position at which the text stops."""
         key = self.waits and text.find(b'"', self.upto) >= 0
         return Position(True, "") if key else Position(False, self.member)
 
@@ -77,17 +76,6 @@ class Reading(NamedTuple):
     def keys(self) -> tuple[bytes, ...]:
         """Returns the keys that the innermost container has, as they are written."""
         return self.stack[-1][2] if self.stack else ()
-
-
-def where(text: bytes) -> Position:
-    """Returns the position at which the beginning of a JSON text stops.
-
-    >>> where(b'{"name": "f", "a": 3')
-    Position(key=False, member='a')
-    >>> where(b'{"name": "f", "a')
-    Position(key=True, member='')
-    """
-    return Reading().on(text).position(text)
 
 
 def last_call(text: bytes) -> bytes | None:

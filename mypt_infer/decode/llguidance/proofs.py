@@ -28,8 +28,8 @@ from mypt_infer.decode.base.listed_ids import Ids
 from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.llguidance.completion import EXPANSIONS
+from mypt_infer.decode.llguidance.grammar import Rule
 from mypt_infer.decode.llguidance.ground import Ground
-from mypt_infer.decode.llguidance.minimal_value import Hints
 from mypt_infer.decode.llguidance.position import Position
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 
@@ -54,9 +54,7 @@ class Place(NamedTuple):
 
     `matcher`: llguidance's, which is not changed. `companion`: its state. `text`: the body so far.
     `ending`: tokens that complete the body from here. `at`: where in the JSON; `listed`: where in a
-    list of calls. `bound`: keys of members that patterns bind. `closed`: all members are named.
-    `spare`: about the most tokens by which an id makes the ending longer. `hints`: for searches.
-    `doubted`: keys of members where what may follow can lead to a forbidden text.
+    list of calls. `rule`: what binds the values.
     """
 
     matcher: Any
@@ -65,21 +63,17 @@ class Place(NamedTuple):
     ending: tuple[int, ...]
     at: Position
     listed: Ids | None
-    bound: frozenset[str]
-    closed: bool
-    spare: int
-    doubted: frozenset[str]
-    hints: Hints | None = None
+    rule: Rule
 
     @property
     def is_bound(self) -> bool:
         """Returns whether a pattern may bind the next token."""
-        return "" in self.bound or self.at.member in self.bound
+        return not self.rule.bound.isdisjoint(("", self.at.member))
 
     @property
     def is_doubted(self) -> bool:
         """Returns whether the next token may lead to where only a forbidden text may follow."""
-        return "" in self.doubted or self.at.member in self.doubted
+        return not self.rule.doubted.isdisjoint(("", self.at.member))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +93,6 @@ class ProvenIds:
 
     @property
     def size(self) -> int:
-        """Returns the bytes that it takes, about."""
         return 3 * self.ids.nbytes + sum(8 * len(e) + 64 for e in self.endings)
 
 
@@ -120,29 +113,22 @@ class Offered:
 
     @cached_property
     def count(self) -> int:
-        """Returns how many ids they are."""
         return int(_ONES[self.bits].sum())
 
     def has(self, token: int) -> bool:
-        """Returns whether an id is among them."""
         return 0 <= token < self.size and bool(self.bits[token >> 3] >> (token & 7) & 1)
 
     @property
     def flags(self) -> npt.NDArray[np.bool_]:
-        """Returns whether each id is among them: bool, shape (vocabulary,)."""
         return np.unpackbits(self.bits, bitorder="little")[: self.size].view(np.bool_)
 
     @property
     def ids(self) -> Ints:
-        """Returns the ids, sorted."""
         return np.flatnonzero(self.flags).astype(np.int32)
 
     @property
     def set(self) -> AllowSet:
-        """Returns the ids as an allow set."""
-        if 2 * self.count <= self.size:
-            return AllowSet(self.count, self.ids, None)
-        return AllowSet(self.count, None, np.flatnonzero(~self.flags).astype(np.int32))
+        return AllowSet.of_flags(self.flags)
 
     @property
     def most(self) -> int:
@@ -151,7 +137,6 @@ class Offered:
         return most_known if len(self.known) >= self.count else max(most_known, self.assumed)
 
     def without(self, tokens: Iterable[int]) -> Offered:
-        """Returns all but some ids."""
         lengths = {i: least for i, least in self.known.items() if i not in set(tokens)}
         return replace(self, bits=cleared(self.bits, tokens), known=lengths)
 
@@ -181,13 +166,6 @@ def marked(bits: npt.NDArray[np.uint8], ids: Iterable[int]) -> npt.NDArray[np.ui
     return out
 
 
-class Proof(NamedTuple):
-    """An ending after one token; None if none was found. `none`: there is none at all."""
-
-    ending: list[int] | None
-    none: bool
-
-
 class Prover:
     """Proves endings in the bodies of some tools.
 
@@ -199,15 +177,13 @@ class Prover:
         # One of these before the rest of a key makes it another key.
         self.spare = [ground.search.id_of[b] for b in b"0123456789"]
 
-    def one(self, place: Place, token: int) -> Proof:
-        """Returns an ending after one token that both readers take."""
+    def one(self, place: Place, token: int) -> list[int] | None:
+        """Returns an ending after one token that both readers take; None if none was found."""
         after = self.ground.lexemes.next(place.companion, token)
-        if token == place.ending[0]:
-            return Proof(list(place.ending[1:]), False)
-        doubtful = not place.closed and bool(place.at.key or self.ground.opens[token])
+        doubtful = not place.rule.closed and bool(place.at.key or self.ground.opens[token])
         tried = self._endings(place)
-        index, none, _ = self._prove(place, tried, token, after, doubtful=doubtful)
-        return Proof(tried.list[index] if index >= 0 else None, none)
+        index, _, _ = self._prove(place, tried, token, after, doubtful=doubtful)
+        return tried.list[index] if index >= 0 else None
 
     def goes_on(self, place: Place, token: int) -> bool:
         """Returns whether what a token begins, a number or a character, can be ended at once.
@@ -246,7 +222,7 @@ class Prover:
         tried = self._endings(place)
         which, hints, visits = np.full(len(first), -1, dtype=np.int32), dict[int, int](), 0
         none = np.zeros(len(first), bool)
-        doubts = np.full(len(first), not place.closed) & (place.at.key | ground.opens[ids[first]])
+        doubts = (place.at.key | ground.opens[ids[first]]) & (not place.rule.closed)
         rows = zip(ids[first].tolist(), then[first].tolist(), keys[first].tolist(), strict=True)
         for i, (token, after, hint) in enumerate(rows):
             if tried.count > tries or (soon and visits >= more_at_most):
@@ -347,7 +323,7 @@ class Prover:
                 after,
                 most=min(most - visits, EXPANSIONS),
                 begun=begun,
-                hints=place.hints,
+                hints=place.rule.hints,
                 known=tail,
             )
             visits += ending.looked

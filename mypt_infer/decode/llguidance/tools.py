@@ -9,57 +9,26 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.base.vocab import Ints
-from mypt_infer.decode.compile.call_graph import OPENED, Bodies, around, body_of, check_named
-from mypt_infer.decode.compile.grammar_graph import call_ends, forbidden_texts
-from mypt_infer.decode.compile.nfa import RESPONSE
+from mypt_infer.decode.compile.call_graph import OPENED, around, body_of, check_named
+from mypt_infer.decode.compile.grammar_graph import call_ends
+from mypt_infer.decode.compile.nfa import ANY, RESPONSE
 from mypt_infer.decode.compile.tables import Tables, build
-from mypt_infer.decode.compile.token_table import FAR
 from mypt_infer.decode.llguidance.answers import Answer, answer
-from mypt_infer.decode.llguidance.grammar import (
-    ANY,
-    HoleBodies,
-    doubted,
-    has_named_members,
-    matcher,
-    patterned,
-    schema_of,
-)
+from mypt_infer.decode.llguidance.grammar import Rule, matcher, rule_of, schema_of
 from mypt_infer.decode.llguidance.ground import ground
-from mypt_infer.decode.llguidance.minimal_value import (
-    Hints,
-    Unclear,
-    minimal_value,
-    most_of_a_part,
-)
+from mypt_infer.decode.llguidance.minimal_value import Hints, Unclear, minimal_value
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.memo import Memo
 from mypt_spec.table import LISTS
-
-
-class Rule(NamedTuple):
-    """What the engine has to know of a tool.
-
-    `begins`: the first bytes of its calls, in a list those after the id. `bound`: the keys of
-    members that patterns bind. `closed`: all members are named. `part`: about the most tokens that
-    the shortest value of a part of the schema takes. `hints`: what searches try first.
-    `doubted`: the keys of members in which what may follow can lead to a forbidden text.
-    """
-
-    begins: bytes
-    bound: frozenset[str]
-    closed: bool
-    part: int
-    hints: Hints | None = None
-    doubted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,21 +72,19 @@ def calls_of(
     tables hold the calls. Keeps the calls that were asked for last. Raises SchemaFault for a tool
     that cannot be called, ResponseError for a response that cannot be used.
     """
-    key_of_tools = [(t.name, t.schema) for t in tools]
-    key = (
-        dialect.fingerprint,
-        repr((key_of_tools, sorted(forbidden_blocks), response and response.grammar, tables)),
-    )
+    options = (sorted(forbidden_blocks), response and response.grammar, tables)
+    key = dialect.fingerprint, repr(([(t.name, t.schema) for t in tools], *options))
     calls = _calls.known.get(key)
     if calls is None:
         opening = _Opening(dialect)
         if tables:
-            base = build(dialect, tools, Bodies, forbidden_blocks, response=True)
-            calls = Calls(base, {}, {}, ())
+            calls = Calls(build(dialect, tools, forbidden_blocks, response=True), {}, {}, ())
         else:
             calls = opening.calls(tools, forbidden_blocks, response=response is not None)
         if response is not None:
             calls = answered(dialect, calls, response)
+        lengths = {hole: len(ending) for hole, ending in calls.endings.items()}
+        calls = replace(calls, tables=calls.tables.with_holes(lengths))
         _calls.keep(key, calls, bytes_of(calls, tools, response))
     return calls
 
@@ -136,7 +103,7 @@ def bytes_of(calls: Calls, tools: Sequence[ToolSpec], response: Response | None)
 
 
 def answered(dialect: Dialect, calls: Calls, response: Response) -> Calls:
-    """Returns calls with the hole of the answer filled."""
+    """Returns calls with a body for the hole of the answer."""
     base = calls.tables
     holes = [state for state, (hole, _) in base.holes.items() if hole == RESPONSE]
     if not holes:
@@ -147,11 +114,7 @@ def answered(dialect: Dialect, calls: Calls, response: Response) -> Calls:
     ready = answer(dialect, response, frozenset(avoided.tolist()))
     endings = {**calls.endings, RESPONSE: ready.ending}
     first = {**calls.first, RESPONSE: ready.first}
-    unfilled = base.unfilled or base
-    filled = unfilled.with_holes({hole: len(ending) for hole, ending in endings.items()})
-    return replace(
-        calls, tables=filled, first=first, endings=endings, answer=ready, avoided=avoided
-    )
+    return replace(calls, first=first, endings=endings, answer=ready, avoided=avoided)
 
 
 class _Opening:
@@ -160,28 +123,22 @@ class _Opening:
         self.kind, self.end = call_ends(dialect)
 
     def calls(
-        self, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str], *, response: bool = False
+        self, tools: Sequence[ToolSpec], forbidden_blocks: frozenset[str], *, response: bool
     ) -> Calls:
+        """Returns the calls of some tools; the holes of the tables have no lengths yet."""
         for tool in tools:
             if self.kind == TAGGED:
                 problem = 'the engine "llguidance" writes no arguments between tags'
                 raise SchemaFault(tool.name, "", problem)
             check_named(tool, self.kind, self.literals)
-        forbidden = forbidden_texts(self.dialect)
+        schemas = [schema_of(tool, self.kind) for tool in tools]
+        avoided, skip = self.ground.pending.avoided, len(OPENED) * (self.kind in LISTS)
         rules = [
-            Rule(
-                self._before(tool)[len(OPENED) * (self.kind in LISTS) :],
-                patterned(s),
-                has_named_members(s),
-                most_of_a_part(s),
-                self.hints(s),
-                doubted(s, self.ground.pending.avoided, forbidden),
-            )
-            for tool in tools
-            for s in [schema_of(tool, self.kind)]
+            rule_of(schema, self.hints(schema), avoided, self.dialect, self._before(tool)[skip:])
+            for tool, schema in zip(tools, schemas, strict=True)
         ]
-        base = build(self.dialect, tools, HoleBodies, forbidden_blocks, response=response)
-        used = {hole for hole, _ in base.holes.values()} - {RESPONSE}
+        tables = build(self.dialect, tools, forbidden_blocks, holes=True, response=response)
+        used = {hole for hole, _ in tables.holes.values()} - {RESPONSE}
         first: dict[int, Any] = {}
         endings: dict[int, tuple[int, ...]] = {}
         if ANY in used:
@@ -191,19 +148,9 @@ class _Opening:
                 first[i + 1] = matcher(self.dialect, self.end, self.kind, [tool])
             endings[i + 1] = self._ending(first.get(i + 1, first.get(ANY)), tool)
         endings[ANY] = min(endings.values(), key=len, default=())
-        return Calls(
-            base.with_holes(
-                {i: len(endings.get(i, ())) for i in range(len(tools) + 1)}
-                | ({RESPONSE: FAR} if response else {})
-            ),
-            first,
-            endings,
-            tuple(rules),
-            self.hints(*(schema_of(tool, self.kind) for tool in tools)),
-        )
+        return Calls(tables, first, endings, tuple(rules), self.hints(*schemas))
 
     def hints(self, *schemas: Mapping[str, Any]) -> Hints:
-        """Returns the hints of some schemas."""
         return Hints(schemas, lambda value: canonical(value, self.literals).encode(), self._size)
 
     def _size(self, value: Any) -> int:  # there is nearly always a space before it
@@ -222,11 +169,8 @@ class _Opening:
             body = way(first, tool)
             if body is not None and self.ground.proved(first, body, self.end):
                 return tuple(body)
-        raise SchemaFault(
-            tool.name,
-            "",
-            "no call was found that fits its schema, is canonical JSON and spells no tag",
-        )
+        problem = "no call was found that fits its schema, is canonical JSON and spells no tag"
+        raise SchemaFault(tool.name, "", problem)
 
     def read_off(self, _: Any, tool: ToolSpec) -> list[int] | None:
         """Returns a short body by the schema, as tokens; None if the schema does not show one.

@@ -76,9 +76,10 @@ def test_rows_that_share_a_decoder_are_one_pass(monkeypatch: pytest.MonkeyPatch)
     one, other = decoders("mypt")[:2]
     batch = BatchDecoder([one, other, one, one])
     states = batch.start([prompt("mypt")] * 4)
-    for kind, bias in ((Decoder, batch.bias), (DeviceDecoder, DeviceBatch(batch).bias)):
-        rows, real = list[int](), kind.bias
-        monkeypatch.setattr(kind, "bias", lambda self, s, *, rows=rows, real=real: rows.append(len(s)) or real(self, s))  # type: ignore[misc]  # fmt: skip
+    passes = ((Decoder, "allow_each", batch.bias), (DeviceDecoder, "bias", DeviceBatch(batch).bias))
+    for kind, name, bias in passes:
+        rows, real = list[int](), getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda self, s, *, rows=rows, real=real: rows.append(len(s)) or real(self, s))  # type: ignore[misc]  # fmt: skip
         bias(torch.tensor(states))
         assert rows == [3, 1]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt_infer.decode import Decoder, ForgottenState, Response, decoder, limits
+from mypt_infer.decode import Decoder, ForgottenState, Response, decoder, guided, limits
 from mypt_infer.decode.base.vocab import vocabulary
 from mypt_infer.decode.decoder import machine
 from mypt_spec.memo import Memo
@@ -21,7 +21,7 @@ from tests.support.decoding import in_call, into_call, prompt, requiring
 from tests.support.scripted import ids_of
 
 pytest.importorskip("llguidance")
-from mypt_infer.decode.llguidance import engine, numbered
+from mypt_infer.decode.llguidance import numbered
 from mypt_infer.decode.llguidance import tools as calls
 
 
@@ -44,7 +44,7 @@ def request(made: Decoder, seed: int) -> list[int]:
 def places(made: Decoder) -> list[Any]:
     engine: Any = made.engine
     inner = [engine.engine] if hasattr(engine, "engine") else [engine]
-    out = [e.guided.places for e in inner if hasattr(e, "guided")]
+    out = [e.places for e in inner if hasattr(e, "places")]
     return [*out, engine._places] if hasattr(engine, "_places") else out
 
 
@@ -66,7 +66,7 @@ def test_states_are_kept_within_bytes(
         request(made, seed)
         assert all(p.size <= 2 * room and len(p) < 150 for p in places(made))
     assert made.epoch > 2
-    inner = getattr(made.engine, "engine", made.engine).guided
+    inner = getattr(made.engine, "engine", made.engine)
     numbers = set(inner.places._places)
     assert set(inner.places.known.values()) == numbers
     memos = (inner._matchers, inner._offered, inner._options, inner._texts)
@@ -80,23 +80,20 @@ def test_states_are_kept_within_bytes(
 def test_steps_are_kept_within_bytes() -> None:
     """What an entry is said to take is no less than what it takes, and not twice as much."""
     made = Decoder("mypt")
-    each = limits.STEP
-    for kept in (made._steps, made._jumps):
-        gc.collect()
-        tracemalloc.start()
-        for n in range(20_000):  # numbers as large as those of states
-            machine, token = n * 977 % (1 << 24), n * 31 % (1 << 18)
-            then, key = machine + 1, machine << decoder._ID_BITS | token
-            if kept is made._jumps:
-                then = then << decoder.BUDGET_BITS | decoder.NO_BUDGETS
-            kept.keep(key, then)
-        taken = tracemalloc.get_traced_memory()[0]
-        tracemalloc.stop()
-        assert kept.nbytes == each * 20_000
-        assert taken <= kept.nbytes <= 2.5 * taken
-        assert (kept._entries + 1) * each > min(kept._room, limits.STEPS * each)
-        assert kept._entries * each <= kept._room
-    assert len(made._steps.known) == len(made._jumps.known) == 20_000
+    each, kept = decoder._JUMP, made._jumps
+    gc.collect()
+    tracemalloc.start()
+    for n in range(20_000):  # numbers as large as those of states
+        machine, token = n * 977 % (1 << 24), n * 31 % (1 << 18)
+        then = (machine + 1) << decoder.BUDGET_BITS | decoder.NO_BUDGETS
+        kept.keep(machine << decoder._ID_BITS | token, then)
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept.nbytes == each * 20_000
+    assert taken <= kept.nbytes <= 2.5 * taken
+    assert (kept._entries + 1) * each > min(kept._room, decoder._JUMPS * each)
+    assert kept._entries * each <= kept._room
+    assert len(kept.known) == 20_000
 
 
 def resident() -> int:
@@ -109,28 +106,28 @@ def resident() -> int:
 def test_matchers_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """One holds all that it has read, so those of long bodies are few."""
     notes = {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}}
-    room = 40 * (engine._MATCHER + 1000 * engine._BYTE)
-    monkeypatch.setattr(engine, "_MATCHERS", room)
+    room = 40 * (guided._MATCHER + 1000 * guided._BYTE)
+    monkeypatch.setattr(guided, "_MATCHERS", room)
     made = Decoder("mypt", [requiring(notes=notes)], engine="llguidance")
-    guided: Any = made.engine.guided  # type: ignore[attr-defined]
+    inner: Any = made.engine  # type: ignore[attr-defined]
     text = '{"name": "t", "notes": [' + ", ".join('{"k": "some words"}' for _ in range(90))
     state, sizes = in_call(made), list[int]()
     for token in made.dialect.tokenizer.encode(text):
         state = made.next(state, token)
-        sizes.append(len(guided._matchers.known))
-        assert guided._matchers.nbytes <= room
-    read = guided._at(machine(state)).read
+        sizes.append(len(inner._matchers.known))
+        assert inner._matchers.nbytes <= room
+    read = inner._at(machine(state)).read
     assert read == len(text.encode())
     assert sizes[-1] < 12, "a state takes the matcher of the one before, which it needs no more"
     for _ in range(2):  # those that are asked again stay
-        for number in list(guided.places._places):
-            guided._matcher(number)
-            assert guided._matchers.nbytes <= room
-    assert 10 < len(guided._matchers.known) <= 60
-    here = guided._matcher(machine(state))
+        for number in list(inner.places._places):
+            inner._matcher(number)
+            assert inner._matchers.nbytes <= room
+    assert 10 < len(inner._matchers.known) <= 60
+    here = inner._matcher(machine(state))
     before = resident()
     copies = [here.deep_copy() for _ in range(40)]
-    assert resident() - before <= 1.5 * len(copies) * (engine._MATCHER + read * engine._BYTE)
+    assert resident() - before <= 1.5 * len(copies) * (guided._MATCHER + read * guided._BYTE)
 
 
 def test_calls_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +138,7 @@ def test_calls_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         return Decoder("mypt", [tool], engine="llguidance")
 
     first = decoder_of(0)
-    one = calls.bytes_of(first.engine.guided.calls, first.tools, None)  # type: ignore[attr-defined]
+    one = calls.bytes_of(first.engine.calls, first.tools, None)  # type: ignore[attr-defined]
     assert one > first.tables.nbytes + calls._GRAMMAR
     kept = Memo[Any, Any](32, room=3 * one + 3000)
     monkeypatch.setattr(calls, "_calls", kept)

@@ -35,7 +35,7 @@ from tests.support.decoding import (
 
 llguidance = pytest.importorskip("llguidance")
 from mypt_infer.decode.llguidance.grammar import EngineError, has_named_members, matcher, patterned  # noqa: E402
-from mypt_infer.decode.llguidance.position import where  # noqa: E402
+from mypt_infer.decode.llguidance.position import Reading  # noqa: E402
 
 PLAN = GUIDED_TOOLS[0]
 
@@ -113,10 +113,9 @@ def test_states_can_be_kept_forked_and_made_again(monkeypatch: pytest.MonkeyPatc
     runs = [of.dialect.tokenizer.encode(t) for t in texts]
     first = [[of.run(start, ids[:n]) for n in range(len(ids) + 1)] for ids in runs]
     sets = [of.ids(s).tolist() for s in first[0]]
-    engine: Any = of.engine.guided  # type: ignore[attr-defined]
+    engine: Any = of.engine  # type: ignore[attr-defined]
     engine._matchers, engine._options = Memo(1), Memo(1)
     of._sets.clear()
-    of._steps.clear()
     states = [start] * 3
     for n in range(max(map(len, runs))):  # interleaved, with almost nothing kept
         for row, ids in enumerate(runs):
@@ -300,7 +299,7 @@ def test_schemas_are_told_apart() -> None:
     ],
 )
 def test_where_a_body_stops(text: str, key: bool, member: str) -> None:
-    assert where(text.encode()) == (key, member)
+    assert Reading().on(text.encode()).position(text.encode()) == (key, member)
 
 
 def test_without_llguidance(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ def test_states_of_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("llguidance")
     schema = {"type": "array", "items": {"type": "integer"}}
     made = Decoder("mypt", [requiring(a=schema)], engine="llguidance")
-    guided: Any = made.engine.guided  # type: ignore[attr-defined]
+    guided: Any = made.engine  # type: ignore[attr-defined]
     for of, names in ((made, ("_free", "_sets")), (guided, ("_offered", "_texts", "_matchers"))):
         for name in names:
             monkeypatch.setattr(of, name, Memo[Any, Any](4))

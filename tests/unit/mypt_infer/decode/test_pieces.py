@@ -12,7 +12,6 @@ import mypt_spec
 from mypt_infer.decode.base.tools import ToolSpec, declare
 from mypt_infer.decode.base.vocab import Vocabulary
 from mypt_infer.decode.compile import pieces, tables
-from mypt_infer.decode.compile.call_graph import Bodies
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables, build, tables_of
 from mypt_infer.decode.compile.token_classes import token_classes
@@ -24,7 +23,7 @@ from tests.support.large_tools import many_tools
 def at_once(name: str, tools: tuple[ToolSpec, ...]) -> Tables:
     """Tables whose graph was determinised as a whole."""
     dialect = mypt_spec.dialect(name)
-    grammar = GrammarGraph(dialect, tools, Bodies).build()
+    grammar = GrammarGraph(dialect, tools).build()
     return tables_of(grammar, token_classes(dialect, grammar.text))
 
 
@@ -49,64 +48,31 @@ def check_equal(joined: Tables, whole: Tables) -> None:
 
 @pytest.mark.parametrize("name", CALLERS)
 def test_joined_tables_are_those_of_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In whatever order; distances, too, though they are measured by what pieces know."""
+    """In whatever order."""
     dialect, declared = mypt_spec.dialect(name), declare(TOOLS)
-    guesses: list[bool] = []
-    short = Tables.measure_short
-
-    def watched(self: Tables, *given: Any) -> Any:
-        found = short(self, *given)
-        guesses.append(found is not None)
-        return found
-
-    monkeypatch.setattr(Tables, "measure_short", watched)
     monkeypatch.setattr(tables, "_built", Memo[Any, Any](32))
     for order in ((1, 0), (0, 1, 2)):
         listed = tuple(declared[i] for i in order)
         joined = build(dialect, listed)
     check_equal(joined, at_once(name, listed))
-    tables._built.clear()
-    build(dialect, listed)
-    assert len(guesses) >= 2
-    assert all(guesses)
-
-
-def test_a_guess_that_does_not_hold_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pieces know is checked: wrong numbers cost time alone."""
-    dialect, declared = mypt_spec.dialect("praxis"), declare(TOOLS)
-    kept = Memo[Any, pieces.Piece](99)
-    monkeypatch.setattr(pieces, "_pieces", kept)
-    monkeypatch.setattr(tables, "_built", Memo[Any, Any](32))
-    right = build(dialect, declared)
-    tables._built.clear()
-    for piece in kept.known.values():
-        for key, away in piece.away.items():
-            piece.away[key] = away + 1
-    check_equal(build(dialect, declared), right)
 
 
 def test_only_what_changed_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 128 tools, one has another member: 1 of 128 pieces is new, and no distance is measured
-    anew but its own.
-    """
+    """Of 128 tools, one has another member: 1 of 128 pieces is new."""
     dialect, tools = mypt_spec.dialect("mypt"), many_tools(128)
     build(dialect, declare(tools))
-    compiled, measured = list[int](), list[int]()
-    make, measure = pieces._compiled, Tables.measure
+    compiled, make = list[int](), pieces._compiled
     monkeypatch.setattr(
         pieces, "_compiled", lambda bodies, part, leaves: compiled.append(part.tool) or make(bodies, part, leaves)  # type: ignore[func-returns-value]
     )  # fmt: skip
-    monkeypatch.setattr(Tables, "measure", lambda self, *given, **more: measured.append(self.size) or measure(self, *given, **more))  # type: ignore[func-returns-value]  # fmt: skip
     changed = {**tools[70]["parameters"]["properties"], "more": {"type": "boolean"}}
     tools[70] = {"name": tools[70]["name"], "parameters": {"properties": changed}}
-    made = build(dialect, declare(tools))
+    build(dialect, declare(tools))
     assert set(compiled) == {70}
-    assert len(measured) == 2
-    assert max(measured) < made.size / 10
 
 
 def test_pieces_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = 1 << 20
+    room = 1 << 19
     kept = Memo[Any, pieces.Piece](4096, room=room)
     monkeypatch.setattr(pieces, "_pieces", kept)
     build(mypt_spec.dialect("mypt"), declare(many_tools(20)))

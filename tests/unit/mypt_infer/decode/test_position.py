@@ -8,7 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mypt_infer.decode.llguidance.position import Reading, where
+from mypt_infer.decode.llguidance.position import Position, Reading
+
+
+def where(text: bytes) -> Position:
+    return Reading().on(text).position(text)
+
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text('ab"\\{}[],: ü', max_size=4),

@@ -133,7 +133,7 @@ def test_plain_tools_are_read(
         monkeypatch.setattr(tools._Opening, "read_off", lambda *_: None)
         properties = {f"{k}_{searched}": v for k, v in properties.items()}
     of = of_members(**properties)
-    call = json.loads(of.dialect.tokenizer.decode(of.engine.guided.endings[1]))  # type: ignore[attr-defined]
+    call = json.loads(of.dialect.tokenizer.decode(of.engine.endings[1]))  # type: ignore[attr-defined]
     assert call.pop("name") == "t"
     assert misfits(call, dict(of.tools[0].schema)) == []
 
@@ -253,7 +253,7 @@ def test_a_search_keeps_few_matchers(monkeypatch: pytest.MonkeyPatch) -> None:
     made = completion._Place
     monkeypatch.setattr(completion, "_Place", lambda *a: places.append(made(*a)) or places[-1])
     of = of_members(a={"type": "string"})
-    guided = of.engine.guided  # type: ignore[attr-defined]
+    guided = of.engine  # type: ignore[attr-defined]
     search = guided.ground.search
     here, at = guided.first[0].deep_copy(), search.lexemes.first
     begun = [search.id_of[b] for b in b'{"name": "t", "a": "']
@@ -277,7 +277,7 @@ def test_a_large_answer_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None
     }
     monkeypatch.setattr(Search, "ending", None)
     of = Decoder("praxis", response=Response(schema=schema))
-    body = of.dialect.tokenizer.decode(of.engine.guided.endings[-1])  # type: ignore[attr-defined]
+    body = of.dialect.tokenizer.decode(of.engine.endings[-1])  # type: ignore[attr-defined]
     assert json.loads(body) == {"version": "0-0", "lists": []}
 
 

@@ -1,6 +1,7 @@
 """Reads bodies of calls with llguidance, for schemas that no table can hold.
 
-Input: a state and a token. Output: the next state, and for a state the ids that may follow.
+Input: a state and a token. Output: the next state, and for a state the ids that may follow. The
+parts are in the folder llguidance.
 
 Theory of operation. The tables leave a *hole* for the body of each call: a state before it and one
 after it. States inside are numbered from `tables.size` on as they come up; each remembers the state
@@ -22,7 +23,7 @@ all are proved before they are offered. An id after which no ending is found is 
 taken, and is not offered again.
 
 How far the end is after an id is known once the id is proved. Until then `offered` assumes that it
-adds no more than the largest part of the schema takes (`Rule.part`). Where fewer tokens are left
+adds no more than the largest part of the schema takes (`Rule.spare`). Where fewer tokens are left
 than that, the decoder asks for `offered_ids`: endings are searched within a bound of work, and
 an id that the bound left out is assumed to come no nearer to the end, until it is taken. The first
 token of the state's own ending always is among the ids. So budgets hold, and none that is not
@@ -37,7 +38,7 @@ only `</myPT_toolcall>` may follow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -45,22 +46,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.base.listed_ids import Ids
 from mypt_infer.decode.base.tools import ToolSpec
 from mypt_infer.decode.base.vocab import Ints, Trie
 from mypt_infer.decode.compile.call_graph import OPENED
 from mypt_infer.decode.compile.grammar_graph import call_ends
-from mypt_infer.decode.compile.nfa import RESPONSE
-from mypt_infer.decode.compile.tables import DEAD_STATE
-from mypt_infer.decode.llguidance.grammar import ALL, ANY
+from mypt_infer.decode.compile.nfa import ANY, RESPONSE
+from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
+from mypt_infer.decode.engine import Engine, Options, StateFacts, table_options
+from mypt_infer.decode.llguidance.grammar import ALL, Rule
 from mypt_infer.decode.llguidance.ground import ground
 from mypt_infer.decode.llguidance.numbered import Numbered
 from mypt_infer.decode.llguidance.position import Position, Reading, last_call
 from mypt_infer.decode.llguidance.proofs import Offered, Place, ProvenIds, Prover, cleared, marked
 from mypt_infer.decode.llguidance.response import Response
-from mypt_infer.decode.llguidance.tools import Calls, Rule, calls_of
+from mypt_infer.decode.llguidance.tools import Calls, calls_of
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import ID
+from mypt_spec.episode import Event
 from mypt_spec.memo import Memo
 from mypt_spec.table import IDS_LAST, LISTS
 
@@ -96,11 +100,14 @@ class _BodyState(NamedTuple):
     read: int
 
 
-class Guided:
-    """The states of bodies, from `tables.size` on; lower states are those of the tables.
+class Guided(Engine):
+    """Answers from tables that have a hole for each body, and asks llguidance inside the holes.
 
-    Threads may share it, and what it shares with others of the same tools.
+    Fills the holes of calls, or with `tables` only that of the answer. Threads may share it, and
+    what it shares with others of the same tools.
     """
+
+    tables_only = False
 
     def __init__(
         self,
@@ -116,11 +123,8 @@ class Guided:
         self.calls: Calls = calls_of(
             dialect, tools, forbidden_blocks, response=response, tables=tables
         )
-        self.tables, self.first, self.endings = (
-            self.calls.tables,
-            self.calls.first,
-            self.calls.endings,
-        )
+        super().__init__(self.calls.tables)
+        self.first, self.endings = self.calls.first, self.calls.endings
         self.size = self.tables.size
         # Plain tuples of numbers: the collector of garbage looks at each once, not each time.
         self.places = Numbered[tuple[int, int, int], tuple[Any, ...]](
@@ -135,13 +139,8 @@ class Guided:
 
     @property
     def nbytes(self) -> int:
-        """Returns the bytes of what is kept of states now, about."""
         memos = (self._matchers, self._offered, self._options, self._texts)
-        return self.places.size + sum(memo.nbytes for memo in memos)
-
-    def least_of(self, tool: int) -> int:
-        """Returns the least number of tokens that was found for the body of a call of a tool."""
-        return len(self.endings.get(tool + 1, ()))
+        return self.tables.nbytes + self.places.size + sum(memo.nbytes for memo in memos)
 
     @cached_property
     def _prover(self) -> Prover:
@@ -165,21 +164,124 @@ class Guided:
 
     # What the decoder asks of an engine.
 
-    def enter(self, hole: int) -> int:
+    def next(self, state: int, token: int) -> int:
+        if state < self.size:
+            then = self.tables.next(state, token)
+        else:
+            hole = self._beside(state)
+            then = self.tables.next(hole, token) if hole is not None else DEAD_STATE
+            if then == DEAD_STATE:
+                return self._next(state, token)
+        return self._enter(then) if then in self.tables.holes else then
+
+    def begin(self, state: int, events: Sequence[Event]) -> int:
+        return self._enter(state) if state in self.tables.holes else state
+
+    def allow(self, state: int) -> Options:
+        if state < self.size:
+            return super().allow(state)
+        offered = self.offered(state)
+        return self._inside(state, offered.ids, offered.least)
+
+    def proved_options(self, state: int, *, proved: bool = True) -> Options:
+        if state < self.size:
+            return super().allow(state)
+        if not proved:
+            return self._inside(state, *self.offered_ids(state))
+        proved_ids = self.proved(state)
+        return self._inside(state, proved_ids.ids, proved_ids.least)
+
+    def free(self, state: int) -> tuple[int, int, AllowSet] | None:
+        if state < self.size or self._beside(state) is not None:
+            return None
+        offered = self.offered(state)
+        facts = self._facts(state, offered.most)
+        return facts.distance, facts.to_close if facts.block else 0, offered.set
+
+    def inner(self, state: int) -> int | None:
+        return state if state < self.size else None
+
+    def forced_bytes(self, state: int, *, beside: bool = False) -> tuple[bytes, bytes]:
+        """Returns what llguidance says must follow, as far as the companion takes it."""
+        if state < self.size or (not beside and self._beside(state) is not None):
+            return b"", b""
+        with self.calls.lock:
+            place, here = self._at(state), self._matcher(state).deep_copy()
+            forced: bytes = b"" if here.is_accepting() else here.compute_ff_bytes()
+            search, lexemes = (ground := self._prover_of(place.hole).ground).search, ground.lexemes
+            tokens = [search.id_of[byte] for byte in forced]
+            after = lexemes.run(place.companion, tokens)
+            if not forced or after == DEAD_STATE or not here.consume_tokens(tokens):
+                return b"", b""
+            single = search.inside
+            ids = single[search.bitmask.some(here, single) & lexemes.allowed(after)[0][single]]
+            few = not here.is_accepting() and len(ids) <= _PROBES
+            return forced, b"".join(search.vocabulary.tokens[i] for i in ids) if few else b""
+
+    def is_certain(self, state: int) -> bool:
+        """Returns whether `next` takes all that is offered. Where few ids are, proves them."""
+        if state < self.size:
+            return True
+        with self.calls.lock:
+            offered = self.offered(state)
+            if offered.sure is None:
+                if offered.count <= _FEW:
+                    offered = self._tried(state, self._place(state), offered, offered.bits)
+                offered = replace(offered, sure=bool(offered.sure))
+                self._offered.keep(state, offered, offered.bits.nbytes)
+            return bool(offered.sure)
+
+    def state_facts(self, state: int) -> StateFacts:
+        if state < self.size:
+            return super().state_facts(state)
+        hole = self._beside(state)
+        if hole is not None:
+            return super().state_facts(hole)._replace(final=False)
+        return self._facts(state, len(self._at(state).ending))
+
+    def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
+        self.places.on_forgetting(listener)
+
+    def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
+        self.places.hold_used(used)
+
+    def only(self, tool: int) -> Tables:
+        least = len(self.endings.get(tool + 1, ()))
+        return self.tables.with_holes(dict.fromkeys(self.endings, least))
+
+    # Inside.
+
+    def _facts(self, state: int, least: int) -> StateFacts:
+        """Returns the facts of a state from which the body takes at least `least` tokens more."""
+        hole, (block, distance, to_close, _) = self._at(state).hole, self.tables.lists
+        after = self.tables.holes[hole][1]
+        return StateFacts(block[hole], False, least + distance[after], least + to_close[after])
+
+    def _inside(self, state: int, ids: Ints, least: Ints) -> Options:
+        tables, hole, after = self.tables, self._at(state).hole, self._facts(state, 0)
+        block = np.full(len(ids), after.block, dtype=np.int32)
+        options = Options(ids, block, least + after.distance, least + after.to_close)
+        if self._beside(state) is None:
+            return options
+        both = [
+            np.concatenate(pair) for pair in zip(options, table_options(tables, hole), strict=True)
+        ]
+        return Options(*(part[np.argsort(both[0])] for part in both))
+
+    def _enter(self, hole: int) -> int:
         """Returns the state at the start of a body that the tables leave to this engine."""
         ending = self.endings[self.tables.holes[hole][0]]
         with self.calls.lock:
             first = self._prover_of(hole).ground.lexemes.first
             return self._number(_BodyState(hole, -1, -1, first, ending, 0))
 
-    def beside(self, state: int) -> int | None:
+    def _beside(self, state: int) -> int | None:
         """Returns the hole at whose start a state is, if tags may follow there, too; else None."""
         place = self._at(state)
-        return place.hole if place.before < 0 and place.hole in self._beside else None
+        return place.hole if place.before < 0 and place.hole in self._holes_beside_tags else None
 
     @cached_property
-    def _beside(self) -> frozenset[int]:
-        """Returns the holes at whose start tags may follow, too."""
+    def _holes_beside_tags(self) -> frozenset[int]:
         edges, alive = self.tables.edges, self.tables.alive
         return frozenset(
             hole
@@ -187,7 +289,7 @@ class Guided:
             if any(map(alive, edges.then[slice(*edges.first[hole : hole + 2])].tolist()))
         )
 
-    def next(self, state: int, token: int) -> int:
+    def _next(self, state: int, token: int) -> int:
         """Returns the state after a token: DEAD_STATE if refused, the tables' if the body ends.
 
         A refusal of a token that was offered is remembered, and the token is not offered again.
@@ -214,18 +316,6 @@ class Guided:
                 _BodyState(place.hole, state, token, companion, tuple(ending), length)
             )
 
-    def minimum(self, state: int) -> int:
-        """Returns the least known number of tokens to the end of the body."""
-        return len(self._at(state).ending)
-
-    def hole(self, state: int) -> int:
-        """Returns the tables' state before the body."""
-        return self._at(state).hole
-
-    def after(self, state: int) -> int:
-        """Returns the tables' state after the body."""
-        return self.tables.holes[self._at(state).hole][1]
-
     def offered(self, state: int) -> Offered:
         """Returns what may follow a state, as far as llguidance and the companion say."""
         with self.calls.lock:
@@ -234,24 +324,6 @@ class Guided:
                 offered = self._offer(state)
                 self._offered.keep(state, offered, offered.bits.nbytes)
             return offered
-
-    def forced_bytes(self, state: int) -> tuple[bytes, bytes]:
-        """Returns the bytes that must follow as text, and those that may follow these, if few.
-
-        llguidance says so, and the companion takes them.
-        """
-        with self.calls.lock:
-            place, here = self._at(state), self._matcher(state).deep_copy()
-            forced: bytes = b"" if here.is_accepting() else here.compute_ff_bytes()
-            search, lexemes = (ground := self._prover_of(place.hole).ground).search, ground.lexemes
-            tokens = [search.id_of[byte] for byte in forced]
-            after = lexemes.run(place.companion, tokens)
-            if not forced or after == DEAD_STATE or not here.consume_tokens(tokens):
-                return b"", b""
-            single = search.inside
-            ids = single[search.bitmask.some(here, single) & lexemes.allowed(after)[0][single]]
-            few = not here.is_accepting() and len(ids) <= _PROBES
-            return forced, b"".join(search.vocabulary.tokens[i] for i in ids) if few else b""
 
     def proved(self, state: int) -> ProvenIds:
         """Returns what may follow a state with a proven ending, within a bound of work."""
@@ -273,13 +345,11 @@ class Guided:
         """
         with self.calls.lock:
             proved = self.proved(state)
-            offered = replace(self.offered(state), assumed=self.minimum(state))
+            offered = replace(self.offered(state), assumed=len(self._at(state).ending))
             ids, least = offered.ids, offered.least
             both = np.isin(proved.ids, ids)
             least[np.searchsorted(ids, proved.ids[both])] = proved.least[both]
             return ids, least
-
-    # Inside.
 
     def _number(self, place: _BodyState) -> int:
         key = (place.hole, place.before, place.token)
@@ -296,7 +366,6 @@ class Guided:
             del self._refused[number]
 
     def tokens(self, state: int) -> list[int]:
-        """Returns the tokens of the body so far."""
         out = []
         while (place := self._at(state)).before >= 0:
             out.append(place.token)
@@ -337,7 +406,7 @@ class Guided:
         if self.kind in LISTS:
             call = last_call(text)
             if call is None:  # in an id, or before one
-                return Rule(b"", frozenset(), True, self._largest)
+                return Rule(frozenset(), True, self._largest)
             text = call
         if tool >= 0:
             return rules[tool]
@@ -348,20 +417,18 @@ class Guided:
     def _any(self) -> Rule:
         """Returns what is known of a call whose tool is not known yet."""
         doubted = ALL if any(r.doubted for r in self.calls.rules) else frozenset[str]()
-        return Rule(b"", ALL, False, self._largest, self.calls.hints, doubted)
+        return Rule(ALL, False, self._largest, self.calls.hints, doubted)
 
     @cached_property
     def _largest(self) -> int:
-        return max((r.part for r in self.calls.rules), default=0)
+        return max((r.spare for r in self.calls.rules), default=0)
 
     @cached_property
     def _call(self) -> int:
         """Returns about the most tokens of one more call in a list, with its id."""
-        return (
-            2 * _SLACK + max(map(len, self.endings.values()), default=0)
-            if self.kind in LISTS
-            else 0
-        )
+        if self.kind not in LISTS:
+            return 0
+        return 2 * _SLACK + max(map(len, self.endings.values()), default=0)
 
     def _read(self, state: int) -> tuple[bytes, Reading]:
         """Returns the text of a body so far, and what was read of it, if it is JSON."""
@@ -382,34 +449,16 @@ class Guided:
     def _place(self, state: int) -> Place:
         place, answer = self._at(state), self.calls.answer
         text, reading = self._read(state)
+        listed, at = None, reading.position(text)
         if answer is not None and self.tables.holes[place.hole][0] == RESPONSE:
-            return Place(
-                self._matcher(state),
-                place.companion,
-                text,
-                place.ending,
-                reading.position(text) if answer.json else Position(False, ""),
-                None,
-                answer.bound,
-                answer.closed,
-                answer.spare,
-                answer.doubted,
-                answer.hints,
-            )
-        rule = self._rule(place.hole, text)
-        return Place(
-            self._matcher(state),
-            place.companion,
-            text,
-            place.ending,
-            reading.position(text),
-            Ids(last=self.kind in IDS_LAST).read(text) if self.kind in LISTS else None,
-            rule.bound,
-            rule.closed,
-            rule.part + _SLACK + self._call,
-            rule.doubted,
-            rule.hints,
-        )
+            rule, at = answer.rule, at if answer.json else Position(False, "")
+        else:
+            rule = self._rule(place.hole, text)
+            rule = rule._replace(spare=rule.spare + _SLACK + self._call)
+            if self.kind in LISTS:
+                listed = Ids(last=self.kind in IDS_LAST).read(text)
+        matcher = self._matcher(state)
+        return Place(matcher, place.companion, text, place.ending, at, listed, rule)
 
     def _ending(self, state: int, token: int) -> list[int] | None:
         proved = self._options.known.get(state)
@@ -420,7 +469,7 @@ class Guided:
         here = self._at(state)
         if token == here.ending[0]:
             return list(here.ending[1:])
-        return self._prover_of(here.hole).one(self._place(state), token).ending
+        return self._prover_of(here.hole).one(self._place(state), token)
 
     def _refuse(self, state: int, tokens: list[int]) -> None:
         refused = self._refused.setdefault(state, set())
@@ -441,11 +490,11 @@ class Guided:
             bits = np.zeros(-(-self.tables.vocabulary // 32) * 4, dtype=np.uint8)
         else:
             bits = self._prover_of(here.hole).ground.takes(place.companion)[0]
-            bits = bits & self.ground.bitmask.packed(place.matcher)
+            bits = bits & self.ground.search.bitmask.packed(place.matcher)
             bits = cleared(bits, self._refused.get(state, ()))
             if here.before < 0:
                 bits = cleared(bits, self.calls.avoided.tolist())
-        if place.at.key and not place.closed:
+        if place.at.key and not place.rule.closed:
             bits = cleared(bits, self._ends_a_known_key(state))
         bits[first_id >> 3] |= 1 << (first_id & 7)
         return bits
@@ -482,7 +531,7 @@ class Guided:
         least, first_id = len(place.ending), place.ending[0]
         certain = None if place.is_bound else True
         offered = Offered(
-            bits, self.tables.vocabulary, least + place.spare, {first_id: least - 1}, certain
+            bits, self.tables.vocabulary, least + place.rule.spare, {first_id: least - 1}, certain
         )
         few = (place.is_bound or place.is_doubted) and offered.count <= _FEW
         if few and place.is_doubted:
@@ -493,17 +542,6 @@ class Guided:
         candidates = candidates[(bits[candidates >> 3] >> (candidates & 7) & 1) > 0]
         doubt = [i for i in candidates.tolist() if i != first_id and not prover.goes_on(place, i)]
         return self._tried(state, place, offered, marked(bits, doubt)) if doubt else offered
-
-    def is_certain(self, state: int) -> bool:
-        """Returns whether `next` takes all that is offered. Where few ids are, proves them."""
-        with self.calls.lock:
-            offered = self.offered(state)
-            if offered.sure is None:
-                if offered.count <= _FEW:
-                    offered = self._tried(state, self._place(state), offered, offered.bits)
-                offered = replace(offered, sure=bool(offered.sure))
-                self._offered.keep(state, offered, offered.bits.nbytes)
-            return bool(offered.sure)
 
     def _tried(
         self, state: int, place: Place, offered: Offered, doubt: npt.NDArray[np.uint8]
