@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 import mypt_spec
@@ -31,10 +32,8 @@ def prepare(log: str, message: str, *, think: bool = False) -> str:
     '<|user|>Hi<|assistant|>Hello!<|end|><|user|>How are you?<|assistant|>'
     """
     if any(terminal != TEXT for terminal, _ in _pieces(message)):
-        _log.warning(
-            "the message spells a tag of the format; it was written so that it is none: %r",
-            message[:80],
-        )
+        problem = "the message spells a tag of the format; it was written so that it is none"
+        _log.warning("%s: %r", problem, message[:80])
         message = _D.table.literals.sub(lambda m: "\\u003c" + m[0][1:], message)
     start = _open_user(log)
     between = "\n" if message and not start.endswith(USER) else ""
@@ -104,17 +103,12 @@ def reply(
 
 def _own_turn(text: str) -> str:
     """Returns what a model wrote, up to the end of its turn."""
-    out = []
-    for _, piece in (pieces := _pieces(text)):
-        if piece in (END, USER):
-            break
-        out.append(piece)
-    if len(out) + 1 < len(pieces):
-        _log.warning(
-            "left out what the model wrote behind the end of its turn: %.80r",
-            text[sum(map(len, out)) :],
-        )
-    return "".join(out)
+    pieces = [piece for _, piece in _pieces(text)]
+    turn = list(takewhile(lambda piece: piece not in (END, USER), pieces))
+    if len(turn) + 1 < len(pieces):
+        rest = "".join(pieces[len(turn) :])
+        _log.warning("left out what the model wrote behind the end of its turn: %.80r", rest)
+    return "".join(turn)
 
 
 def display(log: str) -> list[tuple[str, str]]:
@@ -168,7 +162,9 @@ def _stripped(log: str) -> list[tuple[str, str]]:
         pieces.pop(0)
     if pieces and pieces[0][1] != USER:
         pieces.insert(0, ("USER", USER))
-    while pieces and pieces[-1][0] != TEXT and not _ends_an_answer(pieces):
+    while pieces and pieces[-1][0] != TEXT:
+        if [terminal for terminal, _ in pieces[-3:]] == ["ASSISTANT", TEXT, "END"]:
+            break  # the log ends with an answer
         pieces.pop()
     return pieces
 
@@ -185,12 +181,3 @@ def _open_user(log: str) -> str:
         return text
     # A segment of the model that was cut off is closed, so that the next turn begins where one may.
     return text + {END: "", ASSISTANT: END, THINK: ASSISTANT + END}[inside] + USER
-
-
-def _ends_an_answer(pieces: list[tuple[str, str]]) -> bool:
-    return (
-        len(pieces) > 2
-        and pieces[-1][1] == END
-        and pieces[-2][0] == TEXT
-        and pieces[-3][1] == ASSISTANT
-    )

@@ -6,11 +6,11 @@ These functions are for callers that have text and no log, such as existing chat
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from mypt_infer.run_format import Format, ToolCall, format_of
 from mypt_spec.bodies.json_body import TAGGED, read_body
+from mypt_spec.bodies.strict_json import faults
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event, Place
 from mypt_spec.states import model_writes_in
@@ -19,7 +19,6 @@ from mypt_spec.table import TEXT
 __all__ = ["ToolCall", "find_last_toolcall", "read_toolresult", "render_toolresult"]
 
 _SCAN = json.JSONDecoder().raw_decode
-_SPACE = re.compile(r"\s*")
 
 
 def find_last_toolcall(text: str, dialect: str = "mypt") -> ToolCall | None:
@@ -66,7 +65,7 @@ def _closer(text: str, events: list[Event], number: int, fmt: Format) -> Event |
         ends = [e for e in events[number + 1 : number + 3] if e.terminal != TEXT]
         return ends[0] if ends and ends[0].terminal == name else None
     try:
-        _, end = _SCAN(text, _end_of_space(text, begin))
+        _, end = _SCAN(text, begin + len(text[begin:]) - len(text[begin:].lstrip()))
     except (ValueError, RecursionError):
         return None
     following = (e for e in events[number + 1 :] if e.terminal != TEXT and _span(e)[0] >= end)
@@ -74,11 +73,6 @@ def _closer(text: str, events: list[Event], number: int, fmt: Format) -> Event |
     if closer is None or closer.terminal != name or text[end : _span(closer)[0]].strip():
         return None
     return closer
-
-
-def _end_of_space(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
 
 
 def _span(event: Event) -> tuple[int, int]:
@@ -117,13 +111,9 @@ def render_toolresult(name: str, result: Any, dialect: str = "mypt", *, call_id:
     >>> render_toolresult("f", {"a": "</myPT_toolresult>"})
     '<myPT_toolresult>{"a": "\\u003c/myPT_toolresult>"}</myPT_toolresult>'
     """
-    from mypt_spec.bodies.strict_json import faults
-
     fault = next(faults(result), None)
     if fault is not None:
-        raise ValueError(
-            "the result is not a JSON value: "
-            f"{fault.message}{f' at {fault.pointer}' if fault.pointer else ''}"
-        )
+        at = f" at {fault.pointer}" if fault.pointer else ""
+        raise ValueError(f"the result is not a JSON value: {fault.message}{at}")
     events = format_of(dialect).result_events(name, result, call_id)
     return "".join(event.text for event in events)

@@ -17,17 +17,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import mypt_spec
 from mypt_infer.run_format import ToolCall, format_of
 from mypt_infer.toolbox import Toolbox, error
-from mypt_spec.bodies.json_body import ARGUMENTS, NAME, read_body
 from mypt_spec.damage.cut_tags import Blocks, cuts, nestings, repaired
-from mypt_spec.episode import Event, Place
+from mypt_spec.episode import Event
 from mypt_spec.states import open_blocks
 from mypt_spec.table import STRAY, TEXT
 
+_D = mypt_spec.dialect("praxis")
+_TABLE, _FORMAT = _D.table, format_of("praxis")
 _log = logging.getLogger(__name__)
 _BOS = "[BOS]"
 # The header that a text without any header continues.
@@ -36,19 +36,12 @@ _HEADER = "[BOS]assistant\n"
 _BEGIN = 40
 
 
-@cache
-def _dialect() -> mypt_spec.Dialect:
-    return mypt_spec.dialect("praxis")
-
-
 def _headed(text: str) -> str:
     """Returns the text, with a header before it if it is only what a model wrote."""
-    d = _dialect()
-    first = next(iter(d.lex(text.lstrip()[:_BEGIN])), None)
-    terminal = d.table.terminals.get(first.terminal) if first is not None else None
-    headed = first is not None and (
-        first.terminal == STRAY or (terminal is not None and terminal.spelling[0].value == _BOS)
-    )
+    first = next(iter(_D.lex(text.lstrip()[:_BEGIN])), None)
+    terminal = _TABLE.terminals.get(first.terminal) if first is not None else None
+    headed = first is not None and first.terminal == STRAY
+    headed |= terminal is not None and terminal.spelling[0].value == _BOS
     return text if headed else _HEADER + text
 
 
@@ -64,22 +57,19 @@ class _Span:
 
 def _walk(text: str) -> Iterator[_Span]:
     """Yields the events of a text. A tag of plain text in a block that cannot hold it is text."""
-    d = _dialect()
     headed = _headed(text)
     shift = len(headed) - len(text)
-    blocks = Blocks(d.table)
-    nested = nestings(d.table, d.automaton)
-    for event in d.lex(headed):
+    blocks = Blocks(_TABLE)
+    nested = nestings(_TABLE, _D.automaton)
+    for event in _D.lex(headed):
         before = list(blocks.open)
-        terminal = d.table.terminals.get(event.terminal)
+        terminal = _TABLE.terminals.get(event.terminal)
         if terminal is not None:
             blocks.read(event.terminal)
-            legal = (
-                terminal.closes in before[-1:]
-                if terminal.closes
-                else tuple(blocks.open[-2:]) in nested
-            )
-            if terminal in d.table.plain_tags and not legal:
+            legal = tuple(blocks.open[-2:]) in nested
+            if terminal.closes:
+                legal = terminal.closes in before[-1:]
+            if terminal in _TABLE.plain_tags and not legal:
                 blocks.open, event = before, event._replace(terminal=TEXT)
         start, end = event.at.span or (0, 0)
         yield _Span(event, tuple(blocks.open), max(0, start - shift), max(0, end - shift))
@@ -94,25 +84,19 @@ def stop_set(generated: str, *, max_tool_tag_tokens: int | None = None) -> set[s
     >>> sorted(stop_set("The answer is")), sorted(stop_set('<tin>\n{"name": "calc"'))
     (['EOS', 'SEP'], ['EOS'])
     """
-    d = _dialect()
     inside: tuple[str, ...] = ()
     began = 0  # where the innermost block begins
     for span in _walk(generated):
         began = span.start if len(span.open) > len(inside) else began
         inside = span.open
     bounded = max_tool_tag_tokens is not None and inside[-1:] == ("tin",)
-    if bounded and len(d.tokenizer.encode(generated[began:])) > (max_tool_tag_tokens or 0):
+    if bounded and len(_D.tokenizer.encode(generated[began:])) > (max_tool_tag_tokens or 0):
         return {"EOS", "SEP"}
-    states = [
-        s for s, stack in open_blocks(d.automaton, d.table).items() if stack[-1:] == inside[-1:]
-    ]
-    legal = {n for s in states for n in d.automaton.allowed(s)} - {TEXT}
-    stops = any(
-        p.kind == "special"
-        for n in legal
-        if d.table.terminals[n].closes
-        for p in d.table.terminals[n].spelling
-    )
+    stacks = open_blocks(_D.automaton, _TABLE).items()
+    states = [state for state, stack in stacks if stack[-1:] == inside[-1:]]
+    legal = {name for state in states for name in _D.automaton.allowed(state)} - {TEXT}
+    closers = [_TABLE.terminals[name] for name in legal if _TABLE.terminals[name].closes]
+    stops = any(part.kind == "special" for closer in closers for part in closer.spelling)
     return {"EOS", "SEP"} if stops or not inside else {"EOS"}
 
 
@@ -131,30 +115,23 @@ def pending_call(text: str) -> tuple[ToolCall, int] | None:
 
 def _waiting(text: str) -> Iterator[tuple[ToolCall | None, str, str, int]]:
     """Yields the blocks without a result: (call, why it is none, text of the block, its end)."""
-    d = _dialect()
     opener: _Span | None = None
     closer: _Span | None = None
     for span in [*_walk(text), None]:
         if closer is not None and opener is not None:
             if span is not None and span.event.terminal == TEXT and span.event.text.isspace():
                 continue
-            if span is None or span.event.terminal != d.table.openers["tout"].name:
+            if span is None or span.event.terminal != _TABLE.openers["tout"].name:
                 block = text[opener.start : closer.end]
-                yield *_call_in(text[opener.end : closer.start], block), block, closer.end
+                calls, reason = _FORMAT.read_calls(
+                    opener.event, text[opener.end : closer.start], block
+                )
+                yield calls[0] if calls else None, reason, block, closer.end
             closer = opener = None
-        if span is not None and span.event.terminal == d.table.openers["tin"].name:
+        if span is not None and span.event.terminal == _TABLE.openers["tin"].name:
             opener = span
-        elif span is not None and span.event.terminal == d.table.closers["tin"].name:
+        elif span is not None and span.event.terminal == _TABLE.closers["tin"].name:
             closer = span
-
-
-def _call_in(body: str, block: str) -> tuple[ToolCall | None, str]:
-    table = _dialect().table
-    tin = table.openers["tin"]
-    parsed = read_body(body, tin.body, table.literals, Place())
-    if parsed.text is None:
-        return None, parsed.findings[0].message
-    return ToolCall(parsed.value[NAME], parsed.value[ARGUMENTS], block), ""
 
 
 def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | None:
@@ -170,12 +147,10 @@ def answer(text: str, tools: Toolbox, *, seconds: float | None = None) -> str | 
     if waiting is None:
         return None
     call, reason, _, end = waiting
-    value = (
-        error("bad_call", reason)
-        if call is None
-        else tools.call(call.name, call.arguments, seconds=seconds)
-    )
-    return _spliced(text, end, format_of(_dialect().name).result_body(value))
+    value = error("bad_call", reason)
+    if call is not None:
+        value = tools.call(call.name, call.arguments, seconds=seconds)
+    return _spliced(text, end, _FORMAT.result_body(value))
 
 
 def splice(text: str, result: str) -> str:
@@ -189,17 +164,15 @@ def splice(text: str, result: str) -> str:
     chosen = next((w for w in waiting if w[0] is not None), None) or next(iter(waiting), None)
     if chosen is None:
         raise ValueError("no call waits for a result")
-    harmless = format_of(_dialect().name).result_body(result)
+    harmless = _FORMAT.result_body(result)
     if harmless != result:
         _log.warning("the result of %.80r spells a tag; it is written with an escape", chosen[2])
     return _spliced(text, chosen[3], harmless)
 
 
 def _spliced(text: str, at: int, body: str) -> str:
-    table = _dialect().table
-    return (
-        text[:at] + table.openers["tout"].spell() + body + table.closers["tout"].spell() + text[at:]
-    )
+    opener, closer = _TABLE.openers["tout"].spell(), _TABLE.closers["tout"].spell()
+    return text[:at] + opener + body + closer + text[at:]
 
 
 def fix_truncated_tags(text: str) -> str:
@@ -208,10 +181,9 @@ def fix_truncated_tags(text: str) -> str:
     This is a safety net for text from elsewhere; each change is logged as a warning. Well-formed
     text is not changed, nor is the content of a string in an open call.
     """
-    d = _dialect()
     headed = _headed(text)
     header = "" if headed == text else _HEADER
-    while faults := cuts(d.lex(headed), d.table, d.automaton):
+    while faults := cuts(_D.lex(headed), _TABLE, _D.automaton):
         for fault in faults:
             _log.warning("wrote %r in place of %r", fault.spelling, headed[slice(*fault.span)])
         headed = repaired(headed, faults)

@@ -7,19 +7,19 @@ written. It exists so that the controller names no tag of any dialect.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 import mypt_spec
+from mypt_spec import states
 from mypt_spec.bodies.definitions import read_definitions
 from mypt_spec.bodies.json_body import NO_TYPES, calls_in, read_body
 from mypt_spec.bodies.strict_json import DefinitionsError, canonical
 from mypt_spec.bodies.tagged import Types, types_of
 from mypt_spec.damage.cut_tags import nestings
 from mypt_spec.episode import Attrs, Event, Message, Part, Place, events_of
-from mypt_spec.states import begins_turn, calling_blocks, model_writes, open_blocks, result_opener
 from mypt_spec.table import DEFINITIONS, LISTS, TEXT, Terminal, pattern
 
 
@@ -42,7 +42,7 @@ class Format:
     @cached_property
     def calls(self) -> frozenset[str]:
         """Returns the kinds of block that hold tool calls."""
-        return calling_blocks(self.dialect.table)
+        return states.calling_blocks(self.dialect.table)
 
     @property
     def lists(self) -> bool:
@@ -68,16 +68,17 @@ class Format:
     @cached_property
     def result(self) -> Terminal | None:
         """Returns the terminal that opens the result of a call; None in a dialect without calls."""
-        return result_opener(self.dialect.automaton, self.dialect.table)
+        return states.result_opener(self.dialect.automaton, self.dialect.table)
 
     @cached_property
     def around(self) -> tuple[Terminal, ...]:
         """Returns the tags that open the system's blocks around results, outermost first."""
-        stacks, table = open_blocks(self.dialect.automaton, self.dialect.table), self.dialect.table
-        rows, result = enumerate(self.dialect.automaton.steps), self.result
-        stack = next(
-            (stacks[s] for s, row in rows if result is not None and result.name in row), ()
-        )
+        table, result = self.dialect.table, self.result
+        if result is None:
+            return ()
+        stacks = states.open_blocks(self.dialect.automaton, table)
+        rows = enumerate(self.dialect.automaton.steps)
+        stack = next((stacks[state] for state, row in rows if result.name in row), ())
         return tuple(table.openers[k] for k in stack if not table.openers[k].body_by_model)
 
     def awaits(self, state: int) -> bool:
@@ -95,27 +96,20 @@ class Format:
     @cached_property
     def model_writes(self) -> dict[int, frozenset[str]]:
         """Returns the terminals that the model may write in each state."""
-        return model_writes(self.dialect.automaton, self.dialect.table)
+        return states.model_writes(self.dialect.automaton, self.dialect.table)
 
     @cached_property
     def once(self) -> frozenset[str]:
         """Returns the opening tags that no conversation contains twice: those before all turns."""
-        machine = self.dialect.automaton
-        after: dict[int, set[int]] = {s: set(machine.steps[s].values()) for s in machine.states}
-        changed = True
-        while changed:
-            changed = False
-            for reached in after.values():
-                new = set().union(*(after[s] for s in reached)) - reached if reached else set()
-                reached |= new
-                changed = changed or bool(new)
-        out = set()
-        for name in self.dialect.table.terminals:
-            reachable = {row[name] for row in machine.steps if name in row}
-            everywhere = reachable.union(*(after[s] for s in reachable))
-            if not any(name in machine.steps[s] for s in everywhere):
-                out.add(name)
-        return frozenset(out)
+        rows = self.dialect.automaton.steps
+
+        def comes_again(name: str) -> bool:
+            reachable = list({row[name] for row in rows if name in row})
+            for state in reachable:
+                reachable += set(rows[state].values()).difference(reachable)
+            return any(name in rows[state] for state in reachable)
+
+        return frozenset(n for n in self.dialect.table.terminals if not comes_again(n))
 
     @cached_property
     def final(self) -> str:
@@ -158,11 +152,9 @@ class Format:
         """Returns the states in which a turn has ended and another may begin."""
         machine, rows = self.dialect.automaton, self.dialect.automaton.steps
         ended = {rows[s].get(self.earlier) for s in machine.states if self.final in rows[s]}
+        opening = [s for s in machine.states if states.begins_turn(s, machine, self.dialect.table)]
         return frozenset(
-            s
-            for s in machine.states
-            if begins_turn(s, machine, self.dialect.table)
-            and (machine.accepting(s) or self.final in rows[s] or s in ended)
+            s for s in opening if machine.accepting(s) or self.final in rows[s] or s in ended
         )
 
     def ending(self, state: int) -> list[str]:
@@ -188,7 +180,7 @@ class Format:
             for name, following in sorted(
                 machine.steps[here].items(), key=lambda item: item[0] == TEXT
             ):
-                answers = name == self._turn_opener and not begins_turn(here, machine, table)
+                answers = name == self._turn_opener and not states.begins_turn(here, machine, table)
                 if following not in ways and (name not in avoided or answers):
                     ways[following] = [*ways[here], name]
                     waiting.append(following)
@@ -249,7 +241,7 @@ class Format:
         of the system, the `first` opens that block, and the `last` closes it. Raises ValueError in
         a dialect without calls, and for an id that its results cannot name.
         """
-        parts = [Part("text", self.result_body(value))]
+        body = self.result_body(value)
         assert self.result is not None
         ids = self.result.patterns.get("id")
         if ids is not None and not re.fullmatch(ids, call):
@@ -259,22 +251,11 @@ class Format:
             )
         values = {"name": name, "id": call}
         attrs: Attrs = tuple((key, values[key]) for key in self.result.patterns if key in values)
-        inner = sorted(
-            b
-            for a, b in nestings(self.dialect.table, self.dialect.automaton)
-            if a == self.result.opens
-        )
+        nested = nestings(self.dialect.table, self.dialect.automaton)
+        inner = sorted(b for a, b in nested if a == self.result.opens)
         says = {"_id": call, "_name": name}  # by the end of the block's name, in this order
-        parts = [
-            *(
-                Part(b, text)
-                for end, text in says.items()
-                if text
-                for b in inner
-                if b.endswith(end)
-            ),
-            *parts,
-        ]
+        pairs = [(b, text) for end, text in says.items() for b in inner if b.endswith(end)]
+        parts = [*(Part(b, text) for b, text in pairs if text), Part("text", body)]
         table = self.dialect.table
         events = list(events_of([Message(self.result.opens, tuple(parts), attrs)], table))
         head = [Event(t.name, t.spell()) for t in self.around if first]
@@ -286,11 +267,18 @@ class Format:
             events[0] = events[0]._replace(terminal=joined, text=text)
         return [*head, *events, *(Event(t.name, t.spell()) for t in closers)]
 
-    def types_in(self, events: Iterable[Event]) -> Types:
-        """Returns the types of the arguments of the tools that a conversation defines.
+    def texts_in(self, events: Iterable[Event]) -> Iterator[tuple[str, str]]:
+        """Yields the texts among the events of a conversation, each after the kind of its block."""
+        stack: states.Stack = ()
+        for event in events:
+            if event.terminal == TEXT:
+                yield stack[-1] if stack else "", event.text
+            else:
+                terminal = self.dialect.table.terminals[event.terminal]
+                stack = states.after_tag(stack, terminal, self.dialect.table)
 
-        That are none where calls say the types themselves.
-        """
+    def types_in(self, events: Iterable[Event]) -> Types:
+        """Returns the types of arguments of defined tools; none where calls say them."""
         table = self.dialect.table
         if not table.tagged:
             return NO_TYPES
@@ -307,12 +295,6 @@ class Format:
                     return NO_TYPES
             kind = terminal.body if terminal.opens and terminal.body in DEFINITIONS else ""
         return NO_TYPES
-
-    def types_in_ids(self, ids: Sequence[int]) -> Types:
-        """Returns what `types_in` does of the ids of a conversation."""
-        return (
-            self.types_in(self.dialect.lex_ids(ids)[0]) if self.dialect.table.tagged else NO_TYPES
-        )
 
     def read_calls(
         self, opener: Event, body: str, raw: str, types: Types = NO_TYPES
@@ -333,8 +315,5 @@ class Format:
 
 @cache
 def format_of(dialect: str | mypt_spec.Dialect) -> Format:
-    """Returns the format of a dialect or of a name, derived once.
-
-    Raises KeyError, naming the known dialects, for an unknown name.
-    """
+    """Returns the format of a dialect or a name, derived once. Raises KeyError for other names."""
     return Format(mypt_spec.dialect(dialect) if isinstance(dialect, str) else dialect)

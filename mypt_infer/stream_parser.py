@@ -29,22 +29,19 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
 
 import mypt_spec
 from mypt_spec.episode import Event
 from mypt_spec.lexer import lex_sentinels
-from mypt_spec.memo import Memo
 from mypt_spec.states import Stack, after_tag
-from mypt_spec.table import STRAY, TEXT, Terminal, TokenTable, pattern
+from mypt_spec.table import Terminal, TokenTable, pattern
 
 
 class Piece(NamedTuple):
-    """An event, and the number of ids up to its end.
-
-    `exact` is False if the event ends inside the next id.
-    """
+    """An event, and the number of ids up to its end; not `exact` if it ends inside the next id."""
 
     event: Event
     end: int
@@ -56,17 +53,15 @@ class StreamParser:
 
     `position` is the number of ids whose events were returned, `pushed` that of all ids. `last` is
     the terminal of the event before the next one, which decides how a tag is spelled there; "" at
-    the beginning. `inside` are the blocks that are open there.
+    the beginning.
     """
 
-    def __init__(self, dialect: mypt_spec.Dialect, last: str = "", inside: Stack = ()) -> None:
-        self.last, self._inside = last, inside
-        self._d, self._table = dialect, dialect.table
+    def __init__(self, dialect: mypt_spec.Dialect, last: str = "") -> None:
+        self.last, self._d, self._table = last, dialect, dialect.table
+        # The blocks that are open before the next event.
+        self._inside: Stack = ()
         self._by_id = {i: self._table.sentinels[s] for s, i in self._table.special.items()}
-        patterns = _patterns.known.get(dialect.fingerprint) or _patterns.keep(
-            dialect.fingerprint, _Patterns.of(dialect.table)
-        )
-        self._beginning, self._around, self._longer = patterns
+        self._beginning, self._around, self._longer = _patterns(dialect)
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         # The text that is held back, with tags of one id as sentinels.
         self._text = ""
@@ -115,13 +110,8 @@ class StreamParser:
             return ""
         space = terminal.spelling[-1]
         spelling = self._text[slice(*(last.at.span or (0, 0)))]
-        return (
-            space.value
-            if space.kind == "space"
-            and self._text.endswith(spelling)
-            and not spelling.endswith(space.value)
-            else ""
-        )
+        whole = space.kind != "space" or spelling.endswith(space.value)
+        return space.value if self._text.endswith(spelling) and not whole else ""
 
     def _settled(self, *, end: bool) -> list[Piece]:
         length = self._free(end=end)
@@ -132,16 +122,10 @@ class StreamParser:
             self.last = event.terminal
             if terminal := self._table.terminals.get(event.terminal):
                 self._inside = after_tag(self._inside, terminal, self._table)
+                event = event._replace(text=terminal.spell(event.attrs))  # not the sentinel
             stop = (event.at.span or (0, 0))[1]
-            if event.terminal != TEXT:  # its spelling, not the sentinel
-                event = event._replace(
-                    text=self._table.terminals[event.terminal].spell(event.attrs)
-                    if event.terminal != STRAY
-                    else event.text
-                )
-            out.append(
-                Piece(event, self.position + sum(e <= stop for e in self._ends), stop in self._ends)
-            )
+            ended = sum(e <= stop for e in self._ends)
+            out.append(Piece(event, self.position + ended, stop in self._ends))
         settled_ids = sum(e <= length for e in self._ends)
         self.position += settled_ids
         self._ends = [e - length for e in self._ends[settled_ids:]]
@@ -162,14 +146,9 @@ class StreamParser:
             if wider and wider.partial and wider.start() < match.start():
                 free = wider.start()
                 break
-            if (
-                match.partial
-                or self._goes_on(match[0], self._text[match.end() :])
-                or any(
-                    tail.startswith(self._text[match.end() :])
-                    for tail in self._longer.get(match[0], ())
-                )
-            ):
+            after = self._text[match.end() :]
+            longer = any(tail.startswith(after) for tail in self._longer.get(match[0], ()))
+            if match.partial or longer or self._goes_on(match[0], after):
                 free = match.start()
                 break
             at = tags = match.end()
@@ -177,14 +156,10 @@ class StreamParser:
 
     def _goes_on(self, tag: str, tail: str) -> bool:
         """Returns whether white space that begins with `tail`, all that is there, is the tag's."""
-        followers = {
-            t.spelling[-1].value
-            for t in self._table.terminals.values()
-            if t.spelling[-1].kind == "space"
-        }
+        ends = (terminal.spelling[-1] for terminal in self._table.terminals.values())
         return any(
             v.startswith(tail) and not tag.endswith(v) and self._beginning.fullmatch(tag + v)
-            for v in followers
+            for v in {end.value for end in ends if end.kind == "space"}
         )
 
     def _ids_before(self, free: int, *, tags: int) -> int:
@@ -192,19 +167,10 @@ class StreamParser:
         return max([tags, *(e for e in self._ends if e <= free)])
 
 
-class _Patterns(NamedTuple):
-    """What finds the tags of a table in a text that goes on."""
-
-    beginning: Any
-    around: Any
-    longer: dict[str, list[str]]
-
-    @classmethod
-    def of(cls, table: TokenTable) -> _Patterns:
-        return cls(_beginning(table), _around(table), _longer(table))
-
-
-_patterns = Memo[str, _Patterns](32)  # by the dialect's fingerprint
+@lru_cache(32)
+def _patterns(dialect: mypt_spec.Dialect) -> tuple[Any, Any, dict[str, list[str]]]:
+    """Returns what finds the tags of a dialect in a text that goes on."""
+    return _beginning(dialect.table), _around(dialect.table), _longer(dialect.table)
 
 
 def _beginning(table: TokenTable) -> Any:

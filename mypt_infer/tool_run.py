@@ -16,10 +16,12 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 # The seconds after which `threaded` looks again whether it is to stop.
 _POLL = 0.05
+_Function = Callable[[Any], Any]
 
 
 def time_limit(name: str, value: float | None) -> float | None:
@@ -46,16 +48,11 @@ class Unfinished(Exception):
     """A function is no longer waited for."""
 
 
-def here(function: Callable[[Any], Any], argument: Any) -> Finished:
-    """Runs a function in this thread.
-
-    Raises KeyboardInterrupt: in this thread it is the user's.
-    """
+def here(function: _Function, argument: Any) -> Finished:
+    """Runs a function in this thread. Raises KeyboardInterrupt, which is the user's here."""
     try:
         value = function(argument)
-        if inspect.isawaitable(value):
-            return _completed(value)
-        return Finished(value)
+        return _completed(value) if inspect.isawaitable(value) else Finished(value)
     except KeyboardInterrupt:
         raise
     except BaseException as raised:
@@ -63,21 +60,14 @@ def here(function: Callable[[Any], Any], argument: Any) -> Finished:
 
 
 def threaded(
-    function: Callable[[Any], Any],
-    argument: Any,
-    *,
-    seconds: float | None,
-    stopped: Callable[[], bool],
+    function: _Function, argument: Any, *, seconds: float | None, stopped: Callable[[], bool]
 ) -> Finished:
-    """Runs a function in another thread, for so many seconds or until `stopped()`.
-
-    Raises Unfinished if it has not ended by then.
-    """
+    """Runs a function in another thread. Raises Unfinished after `seconds`, or when `stopped()`."""
     run = _Thread(function, argument)
-    end = None if seconds is None else time.monotonic() + seconds
+    end = time.monotonic() + (inf if seconds is None else seconds)
     try:
-        while not run.ended.wait(_POLL if end is None else min(_POLL, end - time.monotonic())):
-            if stopped() or (end is not None and time.monotonic() >= end):
+        while not run.ended.wait(min(_POLL, end - time.monotonic())):
+            if stopped() or time.monotonic() >= end:
                 raise Unfinished
     except BaseException:
         run.abandon()
@@ -86,11 +76,7 @@ def threaded(
 
 
 async def awaited(
-    function: Callable[[Any], Any],
-    argument: Any,
-    *,
-    seconds: float | None,
-    stopped: Callable[[], bool],
+    function: _Function, argument: Any, *, seconds: float | None, stopped: Callable[[], bool]
 ) -> Finished:
     """Runs a coroutine function in this event loop, any other function in a thread.
 
@@ -105,14 +91,13 @@ async def awaited(
     else:
         run = _Thread(function, argument)
         waiting = asyncio.wrap_future(run.outcome)
-    end = None if seconds is None else time.monotonic() + seconds
+    end = time.monotonic() + (inf if seconds is None else seconds)
     try:
         while True:
-            remaining = _POLL if end is None else min(_POLL, end - time.monotonic())
-            done, _ = await asyncio.wait({waiting}, timeout=max(0, remaining))
-            if done:
+            timeout = max(0, min(_POLL, end - time.monotonic()))
+            if (await asyncio.wait({waiting}, timeout=timeout))[0]:
                 break
-            if stopped() or (end is not None and time.monotonic() >= end):
+            if stopped() or time.monotonic() >= end:
                 raise Unfinished
     finally:
         if not waiting.done():
@@ -128,7 +113,7 @@ async def awaited(
 class _Thread:
     """A function that runs in a thread of its own."""
 
-    def __init__(self, function: Callable[[Any], Any], argument: Any) -> None:
+    def __init__(self, function: _Function, argument: Any) -> None:
         self.outcome: Future[Finished] = Future()
         self.outcome.set_running_or_notify_cancel()
         self.ended = threading.Event()
@@ -143,7 +128,7 @@ class _Thread:
         except RuntimeError as raised:  # there are too many threads
             self._end(Finished(raised=raised))
 
-    def _run(self, function: Callable[[Any], Any], argument: Any) -> None:
+    def _run(self, function: _Function, argument: Any) -> None:
         try:
             value = function(argument)
             outcome = Finished(value)
@@ -174,10 +159,7 @@ class _Thread:
 
 
 async def _outcome_of(value: Awaitable[Any]) -> Finished:
-    """Returns what an awaitable gives, or what it raises.
-
-    What ends programs is an outcome too, since an event loop would not survive it.
-    """
+    """Returns what an awaitable gives or raises, also what would end the event loop."""
     try:
         return Finished(await value)
     except BaseException as raised:

@@ -20,14 +20,7 @@ Fits = Callable[[Any], bool]
 # The most characters of an error's message.
 MAX_MESSAGE = 300
 # The types of error that the toolbox itself reports.
-FAULTS = (
-    "unknown_tool",
-    "bad_arguments",
-    "tool_error",
-    "timeout",
-    "cancelled",
-    "bad_result",
-)
+FAULTS = ("unknown_tool", "bad_arguments", "tool_error", "timeout", "cancelled", "bad_result")
 
 
 class ToolFault(Exception):
@@ -61,21 +54,16 @@ class Tool:
         >>> print(Tool("f", "does it", schema, dict).usage)
         - f(a, b=5) - does it
         """
-        properties, required = (
-            self.parameters.get("properties", {}),
-            self.parameters.get("required", ()),
-        )
+        properties = self.parameters.get("properties", {})
+        required = self.parameters.get("required", ())
+        optional = {name: schema for name, schema in properties.items() if name not in required}
         parameters = [name for name in properties if name in required]
-        either = [
-            name
-            for name in properties
-            if name not in required and "default" not in properties[name]
-        ]
-        parameters += [" or ".join(either)] if either else []
+        if either := [name for name, schema in optional.items() if "default" not in schema]:
+            parameters.append(" or ".join(either))
         parameters += [
-            f"{name}={json.dumps(properties[name]['default'], ensure_ascii=False)}"
-            for name in properties
-            if name not in required and "default" in properties[name]
+            f"{name}={json.dumps(schema['default'], ensure_ascii=False)}"
+            for name, schema in optional.items()
+            if "default" in schema
         ]
         return f"- {self.name}({', '.join(parameters)}) - {self.description}"
 
@@ -87,9 +75,8 @@ class Toolbox:
         listed_tools = list(tools)
         self._tools = {tool.name: tool for tool in listed_tools}
         if len(self._tools) < len(listed_tools):
-            raise ValueError(
-                f"two tools of the same name among {', '.join(tool.name for tool in listed_tools)}"
-            )
+            names = ", ".join(tool.name for tool in listed_tools)
+            raise ValueError(f"two tools of the same name among {names}")
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
@@ -100,17 +87,11 @@ class Toolbox:
     @property
     def schemas(self) -> list[dict[str, Any]]:
         """Returns the tools in the form of OpenAI's API."""
-        return [
-            {
-                "type": "function",
-                "function": {
-                    "name": t.name,
-                    "description": t.description,
-                    "parameters": dict(t.parameters),
-                },
-            }
-            for t in self._tools.values()
-        ]
+        functions = (
+            {"name": t.name, "description": t.description, "parameters": dict(t.parameters)}
+            for t in self
+        )
+        return [{"type": "function", "function": function} for function in functions]
 
     @property
     def usage(self) -> str:
@@ -127,26 +108,23 @@ class Toolbox:
     ) -> Any:
         """Returns the result of a tool: a JSON value, or `{"error": {"type", "message"}}`.
 
-        The tool and the caller share no list or dict: each may change its own. The function may be
-        a coroutine function.
-
-        Raises nothing but KeyboardInterrupt, and ValueError for seconds that are no number above 0.
-        A tool that takes longer than `seconds` is not waited
-        for, nor is one after `stopped()` is true: it continues in its thread (a coroutine is
-        cancelled), and its result is ignored. Without `seconds` a tool runs in this thread.
+        The tool and the caller share no list or dict: each may change its own. A tool that takes
+        longer than `seconds` is not waited for, nor is one after `stopped()` is true: it continues
+        in its thread (a coroutine is cancelled), and its result is ignored. Without `seconds` a
+        tool runs in this thread. Raises nothing but KeyboardInterrupt, and ValueError for seconds
+        that are no number above 0.
         """
         limit = time_limit("seconds", seconds)
         tool = self._fitting(name, arguments)
         if not isinstance(tool, Tool):
             return tool
-        copied_arguments = copied(arguments)
-        if seconds is None:
-            return _result(tool, here(tool.function, copied_arguments))
         try:
-            outcome = threaded(tool.function, copied_arguments, seconds=limit, stopped=stopped)
+            if seconds is None:
+                return _result(tool, here(tool.function, copied(arguments)))
+            run = threaded(tool.function, copied(arguments), seconds=limit, stopped=stopped)
+            return _result(tool, run)
         except Unfinished:
             return _unfinished(tool, limit, stopped)
-        return _result(tool, outcome)
 
     async def acall(
         self,
@@ -166,12 +144,10 @@ class Toolbox:
         if not isinstance(tool, Tool):
             return tool
         try:
-            outcome = await awaited(
-                tool.function, copied(arguments), seconds=limit, stopped=stopped
-            )
+            run = await awaited(tool.function, copied(arguments), seconds=limit, stopped=stopped)
+            return _result(tool, run)
         except Unfinished:
             return _unfinished(tool, limit, stopped)
-        return _result(tool, outcome)
 
     def shortened(self, name: str, arguments: dict[str, Any], value: Any, fits: Fits) -> Any:
         """Returns a result as its tool shortens it, if it does not fit; else the same result.
@@ -190,20 +166,14 @@ class Toolbox:
     def _fitting(self, name: str, arguments: dict[str, Any]) -> Tool | dict[str, Any]:
         tool = self._tools.get(name)
         if tool is None:
-            return error(
-                "unknown_tool",
-                f"there is no tool {name!r}; there are {', '.join(self._tools) or 'none'}",
-            )
+            names = ", ".join(self._tools) or "none"
+            return error("unknown_tool", f"there is no tool {name!r}; there are {names}")
         try:
             wrong = misfits(arguments, dict(tool.parameters))
         except SchemaError as fault:
             return error("bad_arguments", f"the schema of {name} cannot be used: {fault}")
-        if wrong:
-            return error(
-                "bad_arguments",
-                "; ".join(f"{pointer or 'arguments'}: {message}" for pointer, message in wrong),
-            )
-        return tool
+        reasons = [f"{pointer or 'arguments'}: {message}" for pointer, message in wrong]
+        return error("bad_arguments", "; ".join(reasons)) if reasons else tool
 
 
 def _unfinished(tool: Tool, seconds: float | None, stopped: Callable[[], bool]) -> dict[str, Any]:
@@ -242,12 +212,8 @@ def copied(value: Any) -> Any:
 def error(kind: str, message: str) -> dict[str, Any]:
     """Returns an error as a result."""
     text = message.encode("utf-8", "replace").decode()
-    return {
-        "error": {
-            "type": kind,
-            "message": text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…",
-        }
-    }
+    text = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"
+    return {"error": {"type": kind, "message": text}}
 
 
 def error_type(value: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect
 from collections.abc import Callable
 from typing import Any
 
@@ -52,7 +53,7 @@ def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple
 
     longest = min(shape.longest_text, _TOKEN * most)
     useful = min(longest, _USEFUL)
-    items = _largest(shape.longest_list, lambda n: fits(n, useful))
+    items = largest(shape.longest_list, lambda n: fits(n, useful), least=0)
     if items > 0 or (items == 0 and not shape.longest_list):
         least = useful
     else:  # not one item: less of the first, or only what is around the list
@@ -61,7 +62,7 @@ def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple
     if items < 0:
         large = {"type": "result_too_large", "message": "the result does not fit, not even in part"}
         return {"error": large, "truncated": True, "omitted": 1}, True
-    letters = least + _largest(longest - least, lambda n: fits(items, least + n))
+    letters = largest(longest, lambda n: fits(items, n), least + 1)
     return shape.short_copy(items, letters), True
 
 
@@ -70,13 +71,13 @@ def count_result(fmt: Format, value: Any) -> int:
     return len(fmt.dialect.tokenizer.encode(fmt.result_body(value)))
 
 
-def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """Returns the largest number from 0 to `most` that fits, by bisection; -1 if none does."""
-    low, high = -1, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
+def largest(most: int, fits: Callable[[int], bool], least: int = 1) -> int:
+    """Returns the largest number from `least` to `most` that fits; `least - 1` if none does.
+
+    Every number below one that fits must fit, too.
+    """
+    numbers = range(least, most + 1)
+    return least - 1 + bisect(numbers, False, key=lambda number: not fits(number))
 
 
 class _Shape:

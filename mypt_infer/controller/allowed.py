@@ -41,10 +41,7 @@ class Allowed:
         return self._format.awaits(self._history.state)
 
     def header(self) -> str:
-        """Returns the tag of the system that opens a block of the model.
-
-        Raises ValueError if there is none.
-        """
+        """Returns the system's tag that opens a block of the model. Raises ValueError for none."""
         allowed = self._history.dialect.automaton.allowed(self._history.state)
         openers = [n for n in allowed - {TEXT} if self._table.terminals[n].body_by_model]
         if not openers:
@@ -92,10 +89,7 @@ class Allowed:
         return next((n for n in others if terminal.closes in self._table.terminals[n].ends), "")
 
     def leads_nowhere(self, token: int) -> bool:
-        """Returns whether an id is a tag, or part of a tag, that the model may not write now.
-
-        Then there is no need to wait for the rest.
-        """
+        """Returns whether an id is a tag, or part of one, that the model may not write now."""
         tags = [tag for tag, number in self._table.special.items() if number == token]
         own_tags = [
             p.value for n in self.writable - {TEXT} for p in self._table.terminals[n].spelling

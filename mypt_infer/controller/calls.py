@@ -11,20 +11,8 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from mypt_infer.controller import events
 from mypt_infer.controller.draft import Block
-from mypt_infer.controller.events import (
-    Ask,
-    CallDropped,
-    CallParsed,
-    CallStart,
-    Event,
-    Execute,
-    Reply,
-    Returned,
-    Stop,
-    ToolResult,
-    TurnsDropped,
-)
 from mypt_infer.controller.history import INJECTED, History
 from mypt_infer.controller.options import Budget
 from mypt_infer.run_format import ToolCall
@@ -49,17 +37,17 @@ class Calls:
         self._begun: dict[Block, int] = {}
         self.pending: list[Call] = []
 
-    def begin(self, block: Block) -> CallStart:
+    def begin(self, block: Block) -> events.CallStart:
         """Numbers the call that a block begins; further calls in it get the next numbers."""
         self._history.calls += 1
         self._begun[block] = self._history.calls
-        return CallStart(_name(block), self._history.calls)
+        return events.CallStart(_name(block), self._history.calls)
 
     def number(self, block: Block | None) -> int:
         """Returns the number of the call that is written in a block; 0 if it holds none."""
         return self._begun.get(block, 0) if block is not None else 0
 
-    def complete(self, block: Block, closer: str) -> list[CallParsed]:
+    def complete(self, block: Block, closer: str) -> list[events.CallParsed]:
         """Reads the calls of a block that is closed.
 
         Raises ValueError for what is no call, and for calls that no result could tell apart.
@@ -80,10 +68,11 @@ class Calls:
         calls = [Call(first + at, call, block) for at, call in enumerate(parsed)]
         self.pending = sorted([*self.pending, *calls], key=lambda call: not call.tool.id)
         return [
-            CallParsed(c.tool.name, copied(c.tool.arguments), c.number, c.tool.id) for c in calls
+            events.CallParsed(c.tool.name, copied(c.tool.arguments), c.number, c.tool.id)
+            for c in calls
         ]
 
-    def drop(self, blocks: list[Block]) -> Iterator[CallDropped]:
+    def drop(self, blocks: list[Block]) -> Iterator[events.CallDropped]:
         """Forgets the calls of blocks that are no longer there."""
         for block in blocks:
             dropped = [call for call in self.pending if call.block is block]
@@ -91,9 +80,9 @@ class Calls:
             if block in self._begun:
                 names = [(call.tool.name, call.number) for call in dropped]
                 for name, number in names or [(_name(block), self._begun[block])]:
-                    yield CallDropped(name, number)
+                    yield events.CallDropped(name, number)
 
-    def answer(self) -> Generator[Event | Ask, Reply, Stop | None]:
+    def answer(self) -> Generator[events.Event | events.Ask, events.Reply, events.Stop | None]:
         """Writes the result of the next call, so that an answer still fits after it.
 
         Returns why the turn must end instead; None if there is a result now.
@@ -105,20 +94,20 @@ class Calls:
                 len(self._history) - (self._budget.worth_dropping - room)
             )
             if turns:
-                yield TurnsDropped(turns, ids)
+                yield events.TurnsDropped(turns, ids)
             room = self._room(call)
         if room < LEAST:
             full = error("no_room", "the context has no room for a result; answer without it")
             size = count_result(self._history.format, full)
             most = room + self._budget.answer // 2
             if self._budget.options.answer_reserve is None or size > most:
-                return Stop("max_tokens", "no room for a result")
+                return events.Stop("max_tokens", "no room for a result")
             yield self.give(call, full)
             return None
-        reply = yield Execute(call.tool.name, call.tool.arguments, room)
-        if isinstance(reply, Stop):
+        reply = yield events.Execute(call.tool.name, call.tool.arguments, room)
+        if isinstance(reply, events.Stop):
             return reply
-        assert isinstance(reply, Returned)
+        assert isinstance(reply, events.Returned)
         yield self.give(call, reply.value, truncated=reply.truncated)
         return None
 
@@ -128,15 +117,15 @@ class Calls:
         tags = sum(len(self._history.encoded(event)) for event in empty)
         return self._budget.result(tags, len(self.pending))
 
-    def give(self, call: Call, value: Any, *, truncated: bool = False) -> ToolResult:
+    def give(self, call: Call, value: Any, *, truncated: bool = False) -> events.ToolResult:
         """Writes the result of a call."""
         name, written_id = call.tool.name, call.tool.id
         self.pending.remove(call)
         around = {terminal.opens for terminal in self._history.format.around}
         first, last = not around <= {*self._history.open}, not self.pending
-        events = self._history.format.result_events(name, value, written_id, first=first, last=last)
-        self._history.write(events, INJECTED)
-        return ToolResult(name, value, truncated, error_type(value), call.number, written_id)
+        tags = self._history.format.result_events(name, value, written_id, first=first, last=last)
+        self._history.write(tags, INJECTED)
+        return events.ToolResult(name, value, truncated, error_type(value), call.number, written_id)
 
 
 def _name(block: Block) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mypt_infer.controller.driver import Driver, failed
-from mypt_infer.controller.events import Ask, Event, Execute, Reply, Returned, Sample, Stop, TurnEnd
+from mypt_infer.controller import events
+from mypt_infer.controller.driver import Driver, events_of, failed, next_step
 from mypt_infer.controller.history import History
 from mypt_infer.controller.messages import append_messages
 from mypt_infer.controller.options import Options
@@ -57,12 +57,8 @@ class Controller:
         seed: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.source, self.tools, self.options, self.seed = (
-            source,
-            tools or Toolbox(),
-            options or Options(),
-            seed,
-        )
+        self.source, self.tools = source, tools or Toolbox()
+        self.options, self.seed = options or Options(), seed
         self.dialect, self._clock, self._system = dialect, clock, system
         spoken = format_of(dialect)
         if len(self.tools) and spoken.calls and spoken.result is None:
@@ -110,7 +106,7 @@ class Controller:
             raise BusyError("a turn of this conversation runs; wait for it, or cancel it")
         self.history = History(self.dialect)
         self.replies = Replies()
-        self._events: list[Event] = []
+        self._events: list[events.Event] = []
         self._seen_messages: list[Message] = []
 
     def cancel(self) -> None:
@@ -123,7 +119,7 @@ class Controller:
 
     # Turns
 
-    def say(self, text: str, **keys: Any) -> Iterator[Event]:
+    def say(self, text: str, **keys: Any) -> Iterator[events.Event]:
         """Takes a text of the user; yields the events of the turn.
 
         `keys` are further keys of the message, such as `context`.
@@ -149,7 +145,9 @@ class Controller:
         self._seen_messages = [*history, answer]
         return answer
 
-    def turn(self, messages: list[Message], *, max_steps: int | None = None) -> Iterator[Event]:
+    def turn(
+        self, messages: list[Message], *, max_steps: int | None = None
+    ) -> Iterator[events.Event]:
         """Takes messages, the last of them the user's; yields the events of the turn that follows.
 
         Raises ValueError, before anything is drawn, for messages that the format cannot hold, and
@@ -162,7 +160,7 @@ class Controller:
 
     def aturn(
         self, messages: list[Message], *, max_steps: int | None = None
-    ) -> AsyncGenerator[Event]:
+    ) -> AsyncGenerator[events.Event]:
         """Yields events as `turn` does.
 
         Coroutine tools run in this event loop, the model and other tools in threads. When it is
@@ -173,38 +171,32 @@ class Controller:
 
     def _turn(
         self, messages: list[Message], max_steps: int | None, stopped: Callable[[], bool]
-    ) -> Iterator[Event]:
-        with self._one_turn() as running:
+    ) -> Iterator[events.Event]:
+        with self._one_turn(stopped) as running:
             steps = self._begin(running, messages, max_steps)
-            reply: Reply = None
-            while (event := _next(steps, reply)) is not None:
-                reply = None
-                if isinstance(event, Sample | Execute):
-                    reply = self._answer(event, running, stopped)
-                else:
-                    yield event
+            yield from events_of(steps, lambda ask: self._answer(ask, running))
 
     async def _aturn(
         self, messages: list[Message], max_steps: int | None, stopped: Callable[[], bool]
-    ) -> AsyncGenerator[Event]:
-        with self._one_turn() as running:
+    ) -> AsyncGenerator[events.Event]:
+        with self._one_turn(stopped) as running:
             steps = self._begin(running, messages, max_steps)
-            reply: Reply = None
-            while (event := _next(steps, reply)) is not None:
+            reply: events.Reply = None
+            while (event := next_step(steps, reply)) is not None:
                 reply = None
-                if isinstance(event, Sample | Execute):
-                    reply = await self._aanswer(event, running, stopped)
+                if isinstance(event, events.Sample | events.Execute):
+                    reply = await self._aanswer(event, running)
                 else:
                     yield event
 
     @contextmanager
-    def _one_turn(self) -> Iterator[_Running]:
+    def _one_turn(self, stopped: Callable[[], bool]) -> Iterator[_Running]:
         """Leaves a legal history after a turn, and lets no other turn begin in between."""
         if not self._busy.acquire(blocking=False):
             raise BusyError("another turn of this conversation runs; wait for it, or cancel it")
         try:
             end = None if self.options.seconds is None else self._clock() + self.options.seconds
-            running = _Running(Driver(self.history, self.replies, self._events), end)
+            running = _Running(Driver(self.history, self.replies, self._events), end, stopped)
             try:
                 yield running
             except BaseException as error:
@@ -217,7 +209,7 @@ class Controller:
 
     def _begin(
         self, running: _Running, messages: list[Message], max_steps: int | None
-    ) -> Generator[Event | Ask, Reply, None]:
+    ) -> events.Steps:
         notices = append_messages(
             self.history, messages, system=self._system, tools=self.tools.schemas
         )
@@ -235,75 +227,63 @@ class Controller:
             self.source.forbid(make_turn().forbidden_blocks)
         return running.driver.run()
 
-    def _answer(
-        self, ask: Ask, running: _Running, stopped: Callable[[], bool]
-    ) -> int | Returned | Stop:
+    def _answer(self, ask: events.Ask, running: _Running) -> events.Reply:
         try:
-            if (stop := self._reason_to_stop(running, stopped)) is not None:
+            if (stop := self._reason_to_stop(running)) is not None:
                 return stop
-            if isinstance(ask, Sample):
+            if isinstance(ask, events.Sample):
                 return self._feeder.draw(self.history, ask.left)
-            seconds = self._seconds(running)
             return self._shortened(
-                ask, self.tools.call(ask.name, ask.arguments, seconds=seconds, stopped=stopped)
+                ask, self.tools.call(ask.name, ask.arguments, **self._limits(running))
             )
         except BaseException as error:
             return running.stop(error)
 
-    async def _aanswer(
-        self, ask: Ask, running: _Running, stopped: Callable[[], bool]
-    ) -> int | Returned | Stop:
+    async def _aanswer(self, ask: events.Ask, running: _Running) -> events.Reply:
         try:
-            if (stop := self._reason_to_stop(running, stopped)) is not None:
+            if (stop := self._reason_to_stop(running)) is not None:
                 return stop
-            if isinstance(ask, Sample):
-                return await self._feeder.adraw(self.history, ask.left, stopped)
-            seconds = self._seconds(running)
+            if isinstance(ask, events.Sample):
+                return await self._feeder.adraw(self.history, ask.left, running.stopped)
             return self._shortened(
-                ask,
-                await self.tools.acall(ask.name, ask.arguments, seconds=seconds, stopped=stopped),
+                ask, await self.tools.acall(ask.name, ask.arguments, **self._limits(running))
             )
         except asyncio.CancelledError:
             raise
         except BaseException as error:
             return running.stop(error)
 
-    def _reason_to_stop(self, running: _Running, stopped: Callable[[], bool]) -> Stop | None:
+    def _reason_to_stop(self, running: _Running) -> events.Stop | None:
         """Returns that the turn must end before anything else is done; None if it may go on."""
-        if stopped():
-            return Stop("cancelled")
+        if running.stopped():
+            return events.Stop("cancelled")
         if running.end is not None and running.end <= self._clock():
-            return Stop("deadline", f"{self.options.seconds:g} s are over")
+            return events.Stop("deadline", f"{self.options.seconds:g} s are over")
         return None
 
-    def _seconds(self, running: _Running) -> float | None:
-        """Returns the time that a tool has."""
+    def _limits(self, running: _Running) -> dict[str, Any]:
+        """Returns the time that a tool has, and what says that it is no longer waited for."""
         remaining = None if running.end is None else running.end - self._clock()
         bounds = [s for s in (self.options.tool_seconds, remaining) if s is not None]
-        return max(min(bounds), _SHORTEST) if bounds else None
+        seconds = max(min(bounds), _SHORTEST) if bounds else None
+        return {"seconds": seconds, "stopped": running.stopped}
 
-    def _shortened(self, ask: Execute, value: Any) -> Returned:
+    def _shortened(self, ask: events.Execute, value: Any) -> events.Returned:
         def count(value: Any) -> int:
             return count_result(self.history.format, value)
 
         value = self.tools.shortened(ask.name, ask.arguments, value, lambda v: count(v) <= ask.most)
-        return Returned(*truncate_result(value, ask.most, count))
+        return events.Returned(*truncate_result(value, ask.most, count))
 
     # What was said
 
     def messages(self) -> list[Message]:
-        """Returns the conversation so far as messages of a record, thinking included.
-
-        Raises ValueError if no record can hold it.
-        """
+        """Returns all messages, thinking included. Raises ValueError if no record can hold them."""
         record = written(self.history.dialect, self.history.ids)
         return list(record[self.history.dialect.adapter.SCHEMA.messages])
 
     def answer(self) -> Message:
-        """Returns the last answer as a message, without its thinking.
-
-        Raises ValueError if the history cannot be read.
-        """
+        """Returns the last answer, without its thinking. Raises ValueError if it cannot be read."""
         d = self.history.dialect
         begin = self.history.turns[-1] if self.history.turns else 0
         episode, findings = d.parse_ids(
@@ -316,48 +296,36 @@ class Controller:
         except ValueError:
             # The answer spells a whole reference in ordinary letters, which no record can tell from
             # a real one.
-            message = {
-                "role": "assistant",
-                "content": "".join(p.text for p in episode.messages[-1].parts)
-                or episode.messages[-2].text,
-            }
+            text = "".join(p.text for p in episode.messages[-1].parts) or episode.messages[-2].text
+            message = {"role": "assistant", "content": text}
         return {key: value for key, value in message.items() if key not in ("think", "reasoning")}
 
     def record(self) -> Message:
-        """Returns the conversation as a record that can be trained on, with its transcript.
-
-        The key for the transcript and its content are described in `transcript`.
-        """
+        """Returns the conversation as a record to train on, with its transcript (`transcript`)."""
         return record_of(self.history, self.replies, self._events, seed=self.seed)
 
     @property
-    def last_end(self) -> TurnEnd | None:
+    def last_end(self) -> events.TurnEnd | None:
         """Returns how the last turn ended, or None."""
-        return next((e for e in reversed(self._events) if isinstance(e, TurnEnd)), None)
+        return next((e for e in reversed(self._events) if isinstance(e, events.TurnEnd)), None)
 
 
 @dataclass(slots=True)
 class _Running:
-    """A turn that runs: until when it may, and what its source has raised."""
+    """A turn that runs: until when it may, whether it is cancelled, what its source has raised."""
 
     driver: Driver
     end: float | None
+    stopped: Callable[[], bool]
     fault: BaseException | None = None
 
-    def stop(self, error: BaseException) -> Stop:
+    def stop(self, error: BaseException) -> events.Stop:
         """Returns the end of a turn whose source or tool has raised."""
         if isinstance(error, KeyboardInterrupt):
-            return Stop("cancelled", "interrupted")
+            return events.Stop("cancelled", "interrupted")
         if isinstance(error, Unfinished):
-            return Stop("cancelled")
+            return events.Stop("cancelled")
         if isinstance(error, NoRoom):
-            return Stop("max_tokens", str(error))
+            return events.Stop("max_tokens", str(error))
         self.fault = error
         return failed(error)
-
-
-def _next(steps: Generator[Event | Ask, Reply, None], reply: Reply) -> Event | Ask | None:
-    try:
-        return steps.send(reply)
-    except StopIteration:
-        return None

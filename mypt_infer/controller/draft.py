@@ -41,10 +41,7 @@ class Change(NamedTuple):
 
 
 class Draft:
-    """What a turn has added to a history.
-
-    `begin` is the index of the next event: the last point to which the ids can be cut back.
-    """
+    """What a turn has added to a history; `begin` is the last point to which it can be cut back."""
 
     def __init__(self, history: History) -> None:
         self.history = history
@@ -73,10 +70,7 @@ class Draft:
         return self._parser.pushed - self._parser.position
 
     def length(self, block: Block) -> int:
-        """Returns the number of ids of a block's content, as the decoder counts them.
-
-        Tags do not count, nor does what may yet become one.
-        """
+        """Returns the number of ids of a block's content, without tags and what may become one."""
         return len(self.history.ids) - self.uncertain - block.content
 
     def missing(self) -> list[int]:
@@ -107,10 +101,7 @@ class Draft:
         return self.step_event(tag, len(self.history.ids))
 
     def step_event(self, event: Tag, end: int) -> Change:
-        """Steps by the next event, which ends at `end`.
-
-        Raises ValueError if it may not occur here.
-        """
+        """Steps by the next event, which ends at `end`. Raises ValueError if it may not occur."""
         history, begin, before = self.history, self.begin, self.history.state
         history.step(event, begin)
         self._parser.last = event.terminal

@@ -9,20 +9,10 @@ beginning of the turn, the turn runs again with the replies it was given, and is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from mypt_infer.controller.events import (
-    Ask,
-    CallParsed,
-    Event,
-    Execute,
-    Notice,
-    Reply,
-    Sample,
-    Stop,
-    ToolResult,
-)
+from mypt_infer.controller import events
 from mypt_infer.controller.history import History
 from mypt_infer.controller.transcript import Replies
 from mypt_infer.controller.turn import Turn
@@ -30,22 +20,19 @@ from mypt_infer.toolbox import copied
 
 
 class Driver:
-    """One turn: `begin` it after the user's message, then `run` it.
+    """One turn: `begin` it after the user's message, `run` it, and `stop` it after an exception."""
 
-    After an exception, `stop` it.
-    """
-
-    def __init__(self, history: History, replies: Replies, events: list[Event]) -> None:
-        self._history, self._replies, self._events = history, replies, events
+    def __init__(self, history: History, replies: Replies, past_events: list[events.Event]) -> None:
+        self._history, self._replies, self._events = history, replies, past_events
         self._before = history.mark()
-        self._event_count, self._turns = len(events), len(replies.turns)
+        self._event_count, self._turns = len(past_events), len(replies.turns)
         self._make_turn: Callable[[], Turn] | None = None
 
-    def begin(self, notices: list[Notice], make_turn: Callable[[], Turn]) -> None:
+    def begin(self, notices: list[events.Notice], make_turn: Callable[[], Turn]) -> None:
         """Notes that the history now ends with the user's message, and how its turn is made."""
         self._begun, self._notices, self._make_turn = self._history.mark(), notices, make_turn
 
-    def run(self) -> Generator[Event | Ask, Reply, None]:
+    def run(self) -> events.Steps:
         """Yields the events of the turn and what it asks for; takes the replies."""
         if self._make_turn is None:
             raise RuntimeError("the turn has not begun")
@@ -53,13 +40,9 @@ class Driver:
             self._events.append(notice)
             yield notice
         core, reply = self._make_turn().run(), None
-        while True:
-            try:
-                event = core.send(reply)
-            except StopIteration:
-                return
+        while (event := next_step(core, reply)) is not None:
             reply = None
-            if isinstance(event, Sample | Execute):
+            if isinstance(event, events.Sample | events.Execute):
                 reply = yield event
                 assert reply is not None
                 self._replies.add(reply)
@@ -71,38 +54,55 @@ class Driver:
         """Ends the turn legally after the last reply; a turn that cannot be run was not said."""
         cancels = isinstance(error, GeneratorExit | KeyboardInterrupt | asyncio.CancelledError)
         try:
-            self._again(Stop("cancelled") if cancels else failed(error))
+            self._again(events.Stop("cancelled") if cancels else failed(error))
         except BaseException:  # it cannot be run at all, or that was interrupted too
             self._history.back(self._before)
             del self._replies.turns[self._turns :], self._events[self._event_count :]
 
-    def _again(self, stop: Stop) -> None:
+    def _again(self, stop: events.Stop) -> None:
         if self._make_turn is None:
             raise RuntimeError("the turn has not begun")
         self._history.back(self._begun)
         del self._events[self._event_count :]
         replies = iter(self._replies.restart())
-        steps, reply = self.run(), None
-        while True:
-            try:
-                event = steps.send(reply)
-            except StopIteration:
-                return
-            asks = isinstance(event, Sample | Execute)
-            reply = next(replies, stop) if asks else None
+        for _ in events_of(self.run(), lambda _: next(replies, stop)):
+            pass
 
 
-def failed(error: BaseException) -> Stop:
+def next_step(steps: events.Steps, reply: events.Reply) -> events.Event | events.Ask | None:
+    """Returns what a turn yields next; None at its end."""
+    try:
+        return steps.send(reply)
+    except StopIteration:
+        return None
+
+
+def events_of(
+    steps: events.Steps, answer: Callable[[events.Ask], events.Reply]
+) -> Iterator[events.Event]:
+    """Yields the events of a turn; `answer` replies to what it asks for."""
+    reply: events.Reply = None
+    while (event := next_step(steps, reply)) is not None:
+        reply = None
+        if isinstance(event, events.Sample | events.Execute):
+            reply = answer(event)
+        else:
+            yield event
+
+
+def failed(error: BaseException) -> events.Stop:
     """Returns the end of a turn in which an exception was raised."""
     try:
         text = str(error)
     except Exception:
         text = ""
-    return Stop("error", f"{type(error).__name__}: {text}".rstrip(": "))
+    return events.Stop("error", f"{type(error).__name__}: {text}".rstrip(": "))
 
 
-def _copy(event: Event) -> Event:
+def _copy(event: events.Event) -> events.Event:
     """Returns an event that a listener cannot change."""
-    if isinstance(event, CallParsed):
+    if isinstance(event, events.CallParsed):
         return replace(event, arguments=copied(event.arguments))
-    return replace(event, value=copied(event.value)) if isinstance(event, ToolResult) else event
+    if isinstance(event, events.ToolResult):
+        return replace(event, value=copied(event.value))
+    return event

@@ -5,6 +5,7 @@ All are plain values, so a turn can be recorded and replayed.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -90,10 +91,7 @@ class CallParsed:
 
 @dataclass(frozen=True, slots=True)
 class CallDropped:
-    """A call is taken off: the turn ended before it was complete, or before it had a result.
-
-    `name` is "" if it was not known yet.
-    """
+    """A call is taken off before it was complete or had a result; `name` is "" if unknown."""
 
     name: str = ""
     call: int = 0
@@ -124,10 +122,7 @@ class StepEnd:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The turn is complete and legal.
-
-    `sampled` counts the ids that the model drew; `message` explains an unusual end.
-    """
+    """The turn ended legally after `sampled` drawn ids; `message` explains an unusual end."""
 
     reason: Reason
     sampled: int
@@ -187,3 +182,5 @@ class Stop:
 
 
 Reply = int | Returned | Stop | None
+# What a turn yields, and is sent: None after an event, and at the beginning.
+Steps = Generator[Event | Ask, Reply, None]

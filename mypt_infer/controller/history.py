@@ -8,10 +8,11 @@ again, and remembered in `dropped`, so that a transcript can be replayed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any
 
 import mypt_spec
 from mypt_infer.run_format import format_of
@@ -22,6 +23,8 @@ from mypt_spec.states import open_blocks
 
 PROMPT, SAMPLED, FORCED, INJECTED = "prompt", "sampled", "forced", "injected"
 ORIGINS = (PROMPT, SAMPLED, FORCED, INJECTED)
+# The attributes of a history that hold its conversation.
+_CONTENTS = ("ids", "_origins", "turns", "first", "dropped", "stopped", "calls", "state", "_last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +35,8 @@ class Dropped:
     ids: tuple[int, ...]
 
 
-class Mark(NamedTuple):
-    """All that a history holds at one time."""
-
-    ids: tuple[int, ...]
-    origins: bytes
-    turns: tuple[int, ...]
-    first: int
-    dropped: tuple[Dropped, ...]
-    stopped: dict[int, str]
-    calls: int
-    state: int
-    last: tuple[int, int]
-
-
 class History:
-    """One conversation in one dialect.
-
-    `ids` and `origins` have equal length; `turns` are the indices where turns begin.
-    """
+    """One conversation: its `ids`, the `origins` of them, and the indices where `turns` begin."""
 
     def __init__(self, dialect: str | mypt_spec.Dialect) -> None:
         self.format = format_of(dialect)
@@ -83,7 +69,7 @@ class History:
 
         The conversation defines tools where it begins, so what its first call asked holds for all.
         """
-        return self.format.types_in_ids(self.ids)
+        return self.format.types_in(self.dialect.lex_ids(self.ids)[0])
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -106,11 +92,9 @@ class History:
     def context(self, begin: int = 0) -> list[int]:
         """Returns the ids that the model sees, from the `begin`-th on."""
         head, start = self.head, self.start
-        return (
-            self.ids[begin:head] + self.ids[start:]
-            if begin < head
-            else self.ids[start + begin - head :]
-        )
+        if begin < head:
+            return self.ids[begin:head] + self.ids[start:]
+        return self.ids[start + begin - head :]
 
     def add(self, ids: Sequence[int], origin: str) -> None:
         """Appends ids."""
@@ -118,10 +102,7 @@ class History:
         self._origins += bytes([ORIGINS.index(origin)]) * len(ids)
 
     def write(self, events: Iterable[Event], origin: str) -> int:
-        """Appends the ids of events, and steps; returns the number of ids.
-
-        Raises ValueError for an event that may not occur here.
-        """
+        """Appends events; returns the number of ids. Raises ValueError for one out of place."""
         before, batch = len(self.ids), list(events)
         table, tokenizer = self.dialect.table, self.dialect.tokenizer
         for event, ids in zip(batch, run_ids(batch, self.open, table, tokenizer), strict=True):
@@ -180,26 +161,19 @@ class History:
         del self.ids[length:], self._origins[length:]
         self.state = state
 
-    def mark(self) -> Mark:
+    def mark(self) -> dict[str, Any]:
         """Returns the present contents, for `back`."""
-        return Mark(
-            tuple(self.ids), bytes(self._origins), tuple(self.turns), self.first,
-            tuple(self.dropped), dict(self.stopped),
-            self.calls, self.state, self._last,
-        )  # fmt: skip
+        return {name: copy(getattr(self, name)) for name in _CONTENTS}
 
-    def back(self, mark: Mark) -> None:
+    def back(self, mark: dict[str, Any]) -> None:
         """Returns to the contents at a mark, as if nothing had been said since."""
-        length = min(len(self.ids), len(mark.ids))
-        same = next((i for i in range(length) if self.ids[i] != mark.ids[i]), length)
-        hidden = self.first != mark.first
-        self.unchanged = min(
-            self.unchanged, self.head + (0 if hidden else max(0, same - self.start))
-        )
-        self.ids, self._origins = list(mark.ids), bytearray(mark.origins)
-        self.turns, self.first = list(mark.turns), mark.first
-        self.dropped, self.stopped = list(mark.dropped), dict(mark.stopped)
-        self.calls, self.state, self._last = mark.calls, mark.state, mark.last
+        ids = mark["ids"]
+        length = min(len(self.ids), len(ids))
+        same = next((i for i in range(length) if self.ids[i] != ids[i]), length)
+        visible = 0 if self.first != mark["first"] else max(0, same - self.start)
+        self.unchanged = min(self.unchanged, self.head + visible)
+        for name, value in mark.items():
+            setattr(self, name, copy(value))
 
     def forget(self, most: int) -> tuple[int, int]:
         """Hides the oldest turns from the model until it sees at most `most` ids.

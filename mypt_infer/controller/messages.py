@@ -15,7 +15,6 @@ from mypt_infer.controller.events import Notice
 from mypt_infer.controller.history import PROMPT, History
 from mypt_infer.parsing import find_last_toolcall, read_toolresult
 from mypt_spec import Dialect
-from mypt_spec.bodies.strict_json import lone_surrogate
 from mypt_spec.episode import Event as Tag
 from mypt_spec.episode import events_of
 from mypt_spec.record_schema import JSON
@@ -43,12 +42,10 @@ def append_messages(
     record = _begun(d, conversation, system, tools) if not history.ids else {}
     episode, findings = d.read({d.adapter.SCHEMA.messages: conversation} | record)
     wrong = next((f for f in findings if f.severity == "error"), None)
-    if episode is None or wrong is not None:
-        raise ValueError(
-            f"{wrong.code} {wrong.message} at {wrong.pointer}"
-            if wrong
-            else "the messages cannot be read"
-        )
+    if wrong is not None:
+        raise ValueError(f"{wrong.code} {wrong.message} at {wrong.pointer}")
+    if episode is None:
+        raise ValueError("the messages cannot be read")
     begun = history.format.begins if history.ids else frozenset()
     events, notices = _harmless(
         [e for e in events_of(episode.messages, d.table) if e.terminal not in begun], history
@@ -81,12 +78,8 @@ def _harmless(events: list[Tag], history: History) -> tuple[list[Tag], list[Noti
     for event in events:
         harmless = history.format.harmless(event.text) if event.terminal == TEXT else event.text
         if harmless != event.text:
-            notices.append(
-                Notice(
-                    "a text spells a tag of the format; it was written so that it is none: "
-                    f"{event.text[:60]!r}"
-                )
-            )
+            problem = "a text spells a tag of the format; it was written so that it is none"
+            notices.append(Notice(f"{problem}: {event.text[:60]!r}"))
         out.append(event._replace(text=harmless))
     return out, notices
 
@@ -101,17 +94,12 @@ def _check(events: list[Tag], history: History) -> None:
         )
     first = next(iter(run.check(events).findings), None)
     if first is not None:
-        raise ValueError(
-            f"{first.code} {first.message} at {first.pointer}; expected "
-            f"{' or '.join(first.expected)}"
-        )
+        expected = " or ".join(first.expected)
+        raise ValueError(f"{first.code} {first.message} at {first.pointer}; expected {expected}")
 
 
 def record_messages(messages: Iterable[Message], dialect: Dialect) -> list[Message]:
-    """Returns messages as the messages of a record.
-
-    Raises ValueError if a message has another name than the block in it, or than its call.
-    """
+    """Returns messages as those of a record. Raises ValueError if two names of one differ."""
     schema = dialect.adapter.SCHEMA
     out: list[Message] = []
     for original in messages:
@@ -157,10 +145,5 @@ def _name(message: Message, name: str) -> None:
 
 def _clean(message: Message) -> Message:
     """Returns a message without lone surrogates, which no token has."""
-
-    return {
-        key: value.encode("utf-8", "replace").decode()
-        if isinstance(value, str) and lone_surrogate(value)
-        else value
-        for key, value in message.items()
-    }
+    texts = {key: value for key, value in message.items() if isinstance(value, str)}
+    return message | {k: text.encode("utf-8", "replace").decode() for k, text in texts.items()}

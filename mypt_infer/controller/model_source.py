@@ -43,11 +43,8 @@ class ModelSource:
         check_vocabulary(model, decoder)
         self.model, self.decoder, self.sampling = model, decoder, sampling or Sampling()
         self.refused_mass: list[float] = []
-        self._device, self._tensors, self._chance = (
-            device,
-            DeviceDecoder(decoder),
-            random.Random(seed),
-        )
+        self._device, self._chance = device, random.Random(seed)
+        self._tensors = DeviceDecoder(decoder)
         self._forbidding = {frozenset[str](): (decoder, self._tensors)}
         self._ids: list[int] = []
         self._now: list[int | None] = [None]
@@ -59,12 +56,9 @@ class ModelSource:
         """Forbids blocks of these kinds, and those that the decoder was given with, from now on."""
         if kinds not in self._forbidding:
             default = self._forbidding[frozenset()]
-            decoder_of_kinds = default[0].forbidding(default[0].forbidden_blocks | kinds)
-            self._forbidding[kinds] = (
-                default
-                if decoder_of_kinds.forbidden_blocks == default[0].forbidden_blocks
-                else (decoder_of_kinds, DeviceDecoder(decoder_of_kinds))
-            )
+            decoder = default[0].forbidding(default[0].forbidden_blocks | kinds)
+            same = decoder.forbidden_blocks == default[0].forbidden_blocks
+            self._forbidding[kinds] = default if same else (decoder, DeviceDecoder(decoder))
         decoder, tensors = self._forbidding[kinds]
         if decoder is not self.decoder:  # states of one decoder mean nothing to another
             self.decoder, self._tensors, self._state = decoder, tensors, None
@@ -101,8 +95,14 @@ class ModelSource:
     def truncate(self, length: int) -> None:
         del self._ids[length:]
         self._state = None
-        if length < self._ids_read:
-            self._rewind(length)
+        if length >= self._ids_read:
+            return
+        rewind = getattr(self.model, "rewind", None)
+        if rewind is None or self._cache is None:
+            self._cache, self._ids_read = None, 0
+        else:
+            rewind(self._cache, length)
+            self._ids_read = length
 
     def next(self, left: int) -> int:
         """Returns the next id.
@@ -138,12 +138,3 @@ class ModelSource:
         logits = read(self.model, [self._ids[self._ids_read :]], cache, self._device)
         self._cache, self._ids_read = cache, len(self._ids)
         return logits[0, : self.decoder.tables.vocabulary]
-
-    def _rewind(self, length: int) -> None:
-        rewind = getattr(self.model, "rewind", None)
-        if rewind is None or self._cache is None:
-            self._cache = None
-            self._ids_read = 0
-        else:
-            rewind(self._cache, length)
-            self._ids_read = length

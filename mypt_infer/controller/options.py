@@ -11,8 +11,6 @@ from mypt_infer.truncate_result import LEAST
 
 # The ids of the context that are kept free: enough to end any turn legally.
 RESERVE = 128
-
-
 # The least value of each limit of ids or steps.
 _LEAST = {
     "max_steps": 1,

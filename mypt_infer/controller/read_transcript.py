@@ -10,22 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from mypt_infer.controller.events import (
-    ArgumentsDelta,
-    CallDropped,
-    CallParsed,
-    CallStart,
-    Event,
-    Execute,
-    Notice,
-    Reply,
-    Returned,
-    Sample,
-    ToolResult,
-)
+from mypt_infer.controller.driver import events_of
+from mypt_infer.controller.events import Ask, CallDropped, Event, Notice, Returned, Sample
 from mypt_infer.controller.history import PROMPT, Dropped, History
 from mypt_infer.controller.options import Options
-from mypt_infer.controller.transcript import KEY, VERSION, Replies, reply_of
+from mypt_infer.controller.transcript import KEY, VERSION, AnyReply, Replies, reply_of
 from mypt_infer.controller.turn import Turn
 from mypt_infer.stream_parser import StreamParser
 from mypt_spec import Dialect
@@ -50,10 +39,7 @@ class TranscriptError(ValueError):
 
 
 def replay(record: dict[str, Any], dialect: str | Dialect) -> tuple[History, list[Event]]:
-    """Runs the turns of a transcript again; returns the history and the events.
-
-    Raises TranscriptError unless ids and events are the same as in the transcript.
-    """
+    """Replays a transcript; returns history and events. Raises TranscriptError if they differ."""
     history, _, events = reread(record, dialect)
     return history, events
 
@@ -147,11 +133,7 @@ def _run_again(saved: dict[str, Any], history: History) -> tuple[History, Replie
 
 
 def _for_version(version: int, events: list[Event]) -> list[Event]:
-    """Returns events as an older version has them.
-
-    Before version 4, they do not number calls. Before version 3, they do not say that a call was
-    taken off.
-    """
+    """Returns events as a version has them: without numbers before 4, or dropped calls before 3."""
     if version < 4:
         events = [_without_number(event) for event in events]
     if version < 3:
@@ -160,31 +142,23 @@ def _for_version(version: int, events: list[Event]) -> list[Event]:
 
 
 def _without_number(event: Event) -> Event:
-    if isinstance(event, CallParsed | ToolResult):
-        return replace(event, call=0, id="")
-    if isinstance(event, CallDropped):
-        return CallDropped()
-    return replace(event, call=0) if isinstance(event, CallStart | ArgumentsDelta) else event
+    numbers: dict[str, Any] = {"call": 0, "id": ""}
+    numbers = {name: value for name, value in numbers.items() if hasattr(event, name)}
+    return CallDropped() if isinstance(event, CallDropped) else replace(event, **numbers)
 
 
-def _run(turn: Turn, answers: list[Reply], replies: Replies, events: list[Event]) -> None:
-    core, waiting = turn.run(), iter(answers)
-    reply: Reply = None
-    while True:
-        try:
-            event = core.send(reply)
-        except StopIteration:
-            break
-        reply = None
-        if isinstance(event, Sample | Execute):
-            reply = next(waiting, None)
-            if reply is None:
-                raise TranscriptError("a turn asks for more than the transcript has")
-            if isinstance(reply, Returned if isinstance(event, Sample) else int):
-                raise TranscriptError("a turn asks for something else than the transcript has")
-            replies.add(reply)
-        else:
-            events.append(event)
+def _run(turn: Turn, answers: list[AnyReply], replies: Replies, events: list[Event]) -> None:
+    waiting = iter(answers)
+
+    def answer(ask: Ask) -> AnyReply:
+        reply = next(waiting, None)
+        if reply is None:
+            raise TranscriptError("a turn asks for more than the transcript has")
+        if isinstance(reply, Returned if isinstance(ask, Sample) else int):
+            raise TranscriptError("a turn asks for something else than the transcript has")
+        return replies.add(reply)
+
+    events += events_of(turn.run(), answer)
     if next(waiting, None) is not None:
         raise TranscriptError("a turn ends before the transcript does")
 

@@ -35,10 +35,7 @@ class Source(Protocol):
         ...
 
     def next(self, left: int) -> int:
-        """Draws the next id, and appends it; `left` ids may be drawn in this turn.
-
-        May raise any exception, which ends the turn.
-        """
+        """Draws and appends the next id, of `left` in this turn; an exception ends the turn."""
         ...
 
     def truncate(self, length: int) -> None:
@@ -128,10 +125,7 @@ class Feeder:
         return job.drawn
 
     async def adraw(self, history: History, left: int, stopped: Callable[[], bool]) -> int:
-        """Returns the next id as `draw` does; the source works in another thread.
-
-        Raises Unfinished, without waiting for the source, when `stopped()`.
-        """
+        """Returns the next id as `draw` does, from a thread. Raises Unfinished when `stopped()`."""
         job = self._job(history, left)
         outcome = None
         try:

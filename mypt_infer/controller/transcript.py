@@ -83,10 +83,7 @@ def reply_of(entry: Any) -> AnyReply:
 def record_of(
     history: History, replies: Replies, events: Iterable[Event], *, seed: int | None
 ) -> dict[str, Any]:
-    """Returns the record of a history.
-
-    Its messages are the turns that can be trained on; its transcript is the whole history.
-    """
+    """Returns the record of a history: the turns that can be trained on, and its transcript."""
     ids, left_out = trainable(history)
     transcript: dict[str, Any] = {
         "version": VERSION, "grammar": history.dialect.fingerprint, "ids": list(history.ids),
@@ -130,10 +127,7 @@ def trainable(
 
 
 def written(dialect: Dialect, ids: Sequence[int]) -> dict[str, Any]:
-    """Returns the record of a conversation given as ids.
-
-    Raises ValueError if no record can hold it.
-    """
+    """Returns the record of a conversation given as ids. Raises ValueError if none can hold it."""
     final, earlier = (
         tag_ids(Tag(name, ""), dialect.table, dialect.tokenizer) if name else []
         for name in (format_of(dialect).final, format_of(dialect).earlier)

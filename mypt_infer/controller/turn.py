@@ -25,7 +25,8 @@ that open the assistant's blocks and the two that come when nothing else may. Th
 injected:
 
 >>> import mypt_spec
->>> from mypt_infer.controller.events import CallParsed, Execute, Returned, ToolResult
+>>> from mypt_infer.controller.events import CallParsed, Execute, Returned, Sample, ToolResult
+>>> from mypt_infer.controller.events import TurnEnd
 >>> from mypt_infer.controller.history import PROMPT
 >>> from mypt_spec.encoder import encode_events
 >>> d = mypt_spec.dialect("mypt")
@@ -62,26 +63,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
+from mypt_infer.controller import events
 from mypt_infer.controller.allowed import Allowed
 from mypt_infer.controller.calls import Calls
 from mypt_infer.controller.draft import Change, Draft
-from mypt_infer.controller.events import (
-    ArgumentsDelta,
-    Ask,
-    Cite,
-    Event,
-    Notice,
-    Reason,
-    Reply,
-    Sample,
-    StepEnd,
-    Stop,
-    TextDelta,
-    ThinkDelta,
-    TurnEnd,
-    TurnsDropped,
-    TurnStart,
-)  # fmt: skip
 from mypt_infer.controller.history import FORCED, INJECTED, SAMPLED, History
 from mypt_infer.controller.options import Budget, Options
 from mypt_infer.stream_parser import Piece
@@ -98,38 +83,34 @@ class ContextError(ValueError):
 
 
 class Turn:
-    """One turn on a history that ends with a message of the user.
-
-    `calls` says whether the model may call tools.
-    """
+    """One turn after a message of the user; `calls` says whether the model may call tools."""
 
     def __init__(self, history: History, options: Options, *, calls: bool) -> None:
         self.history, self.options = history, options
         self._format, self._table = history.format, history.dialect.table
         self._allowed = Allowed(history, options, calls=calls)
+        self.forbidden_blocks = self._allowed.forbidden_blocks
         self._draft, self._budget = Draft(history), Budget(options, history)
         self._calls = Calls(history, self._budget)
         self._ended, self._step = False, 1
 
-    @property
-    def forbidden_blocks(self) -> frozenset[str]:
-        """Returns the kinds of block that the model may not open in this turn."""
-        return self._allowed.forbidden_blocks
-
-    def run(self) -> Generator[Event | Ask, Reply, None]:
+    def run(self) -> events.Steps:
         """Yields the events of the turn, and what it asks for; takes the replies.
 
         Raises ContextError, before anything else, if the newest turn leaves no room for an answer.
         """
         yield from self._make_room()
-        yield TurnStart(len(self.history))
+        yield events.TurnStart(len(self.history))
         while not self._ended:
             if self._draft.uncertain:
                 if space := self._draft.missing():
                     yield from self._take(space, FORCED)
                     continue
             elif not self._allowed.writable or (self._calls.pending and self._allowed.result):
-                yield from self._system_writes()
+                if self._calls.pending:
+                    yield from self._result()
+                else:
+                    yield from self._insert(self._allowed.header(), INJECTED)
                 continue
             elif forced := self._allowed.forced(self._draft):
                 yield from self._insert(forced, FORCED)
@@ -142,15 +123,15 @@ class Turn:
             if reason:
                 yield from self._finish("max_tokens", reason)
                 return
-            reply = yield Sample(self._budget.remaining)
-            if isinstance(reply, Stop):
+            reply = yield events.Sample(self._budget.remaining)
+            if isinstance(reply, events.Stop):
                 yield from self._finish(reply.reason, reply.message)
                 return
             assert isinstance(reply, int)
             self._budget.sampled += 1
             yield from self._take([reply], SAMPLED)
 
-    def _make_room(self) -> Iterator[Event]:
+    def _make_room(self) -> Iterator[events.Event]:
         turns, ids = self.history.forget(self._budget.prompt)
         if len(self.history) > self._budget.longest:
             raise ContextError(
@@ -158,11 +139,11 @@ class Turn:
                 f"{self.options.context_length} has room for {self._budget.longest}"
             )
         if turns:
-            yield TurnsDropped(turns, ids)
+            yield events.TurnsDropped(turns, ids)
 
     # What comes
 
-    def _take(self, ids: list[int], origin: str) -> Generator[Event | Ask, Reply, None]:
+    def _take(self, ids: list[int], origin: str) -> events.Steps:
         """Takes ids of the model, or white space that belongs to its tag."""
         for token in ids:
             try:
@@ -172,17 +153,15 @@ class Turn:
                 return
             if not pieces and self._allowed.leads_nowhere(token):
                 written = self.history.dialect.tokenizer.decode([token])
-                yield from self._finish(
-                    "illegal",
-                    f"the model wrote {written!r}, which nothing that may stand here holds",
-                )
+                problem = f"the model wrote {written!r}, which nothing that may stand here holds"
+                yield from self._finish("illegal", problem)
                 return
             for piece in pieces:
                 goes_on = yield from self._piece(piece)
                 if self._ended or not goes_on:
                     return
 
-    def _piece(self, piece: Piece) -> Generator[Event | Ask, Reply, bool]:
+    def _piece(self, piece: Piece) -> Generator[events.Event | events.Ask, events.Reply, bool]:
         """Takes a tag or a text of the model; returns whether what comes after it is kept."""
         name = piece.event.terminal
         writable, instead = self._allowed.writable, self._allowed.instead(name)
@@ -190,37 +169,35 @@ class Turn:
             yield from self._calls.drop(self._draft.cut_back(self._draft.begin))
             if name not in writable:
                 label = self._table.terminals[instead].shown
-                yield Notice(
+                yield events.Notice(
                     f"the model ended its turn while thinking; {label} was put in, and it goes on"
                 )
             yield from self._insert(instead, FORCED)
             return False
         if name not in writable:
             expected = " or ".join(self._table.describe(writable))
-            yield from self._finish(
-                "illegal",
-                f"the model wrote {piece.event.text[:60]!r} where only {expected} may stand",
-            )
+            problem = f"the model wrote {piece.event.text[:60]!r} where only {expected} may stand"
+            yield from self._finish("illegal", problem)
             return False
         yield from self._tag_events(piece.event, self._draft.step_event(piece.event, piece.end))
         if piece.exact and not self._ended:
             self._draft.note(piece.end)
         return True
 
-    def _insert(self, name: str, origin: str) -> Generator[Event | Ask, Reply, None]:
+    def _insert(self, name: str, origin: str) -> events.Steps:
         """Writes a tag that is not the model's choice."""
         tag = Tag(name, self._table.terminals[name].spell())
         yield from self._tag_events(tag, self._draft.write_tag(tag, origin))
         if not self._ended:
             self._draft.note()
 
-    def _tag_events(self, event: Tag, change: Change) -> Generator[Event | Ask, Reply, None]:
+    def _tag_events(self, event: Tag, change: Change) -> events.Steps:
         """Yields what is told of a tag or a text that has come, and ends the turn at its end."""
         opened, closed = change
         if event.terminal == TEXT:
             yield from self._text(event.text)
         elif closed is not None and closed.kind in self._format.citing:
-            yield Cite("".join(closed.text))
+            yield events.Cite("".join(closed.text))
         elif closed is not None and closed.kind in self._format.calls:
             try:
                 yield from self._calls.complete(closed, "" if opened else event.text)
@@ -231,27 +208,21 @@ class Turn:
             yield self._calls.begin(opened)
         if self._allowed.ended and not (self._calls.pending and self._allowed.result):
             self._ended = True
-            yield StepEnd(self._step)
-            yield TurnEnd("stop", self._budget.sampled)
+            yield events.StepEnd(self._step)
+            yield events.TurnEnd("stop", self._budget.sampled)
 
-    def _text(self, text: str) -> Iterator[Event]:
+    def _text(self, text: str) -> Iterator[events.Event]:
         block = self._draft.block
         kind = block.kind if block is not None else ""
         if kind in self._format.calls:
-            yield ArgumentsDelta(text, self._calls.number(block))
+            yield events.ArgumentsDelta(text, self._calls.number(block))
         elif kind in self._format.thinking:
-            yield ThinkDelta(text)
+            yield events.ThinkDelta(text)
         elif kind not in self._format.citing:
-            yield TextDelta(text)
+            yield events.TextDelta(text)
 
-    def _system_writes(self) -> Generator[Event | Ask, Reply, None]:
-        """Writes the result of a call, or the header of the model's next block."""
-        if self._calls.pending:
-            yield from self._result()
-            return
-        yield from self._insert(self._allowed.header(), INJECTED)
-
-    def _result(self) -> Generator[Event | Ask, Reply, None]:
+    def _result(self) -> events.Steps:
+        """Writes the result of a call."""
         if self._step >= self.options.max_steps:
             yield from self._finish("max_steps", f"{self._step} steps were taken")
             return
@@ -261,16 +232,13 @@ class Turn:
             return
         self._draft.note()
         if not self._calls.pending:
-            yield StepEnd(self._step)
+            yield events.StepEnd(self._step)
             self._step += 1
 
     # The end
 
-    def _finish(self, reason: Reason, message: str = "") -> Iterator[Event]:
-        """Ends the turn legally now.
-
-        A call or reference that cannot be completed is taken off.
-        """
+    def _finish(self, reason: events.Reason, message: str = "") -> Iterator[events.Event]:
+        """Ends the turn legally now, without calls and references that cannot be completed."""
         yield from self._calls.drop(self._draft.settle())
         while (block := self._draft.unfinished()) is not None:
             yield from self._calls.drop(self._draft.cut_back(block.begin))
@@ -292,11 +260,11 @@ class Turn:
                 inside = "" if terminal is not None and inside in terminal.ends else inside
             elif terminal is None:
                 self.history.write([Tag(TEXT, STOPPED)], FORCED)
-                yield Notice(f"{STOPPED} was put in where the format wants text")
+                yield events.Notice(f"{STOPPED} was put in where the format wants text")
             else:
                 tag = Tag(name, terminal.spell())
                 self.history.write([tag], FORCED if terminal.by_model else INJECTED)
         self._ended = True
         self.history.stopped[len(self.history.turns) - 1] = reason
-        yield StepEnd(self._step)
-        yield TurnEnd(reason, self._budget.sampled, message)
+        yield events.StepEnd(self._step)
+        yield events.TurnEnd(reason, self._budget.sampled, message)
