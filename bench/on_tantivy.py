@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_infer.workspace.index.model import cut
-from mypt_infer.workspace.index.stems import STOP
-from mypt_infer.workspace.index.terms import language_for, words_of
+from mypt_infer.workspace.index.terms import STOP, language_for, words_of
 from mypt_infer.workspace.readers import read
 
 _LANGUAGES = {"en": "english", "de": "german", "": None}

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from mcp import Client, StdioServerParameters, types
@@ -47,8 +47,8 @@ class Connection:
         except Exception as error:
             raise McpError(f"{server}: is not a responding MCP server: {_message(error)}") from None
         self.tools = [
-            Tool(tool.name, tool.description or "", tool.input_schema, self._caller(tool.name))
-            for tool in tools
+            Tool(t.name, t.description or "", t.input_schema, partial(self._call, t.name))
+            for t in tools
         ]
 
     def close(self) -> None:
@@ -78,37 +78,28 @@ class Connection:
             self._ready.set_result(tools)
             await self._leave.wait()
 
-    def _caller(self, name: str) -> Callable[[dict[str, Any]], Any]:
-        def call(arguments: dict[str, Any]) -> Any:
-            if not self._thread.is_alive():
-                raise ToolFault("tool_error", f"{self.server} has ended")
-            answered = asyncio.run_coroutine_threadsafe(
-                self._client.call_tool(name, arguments), self._loop
-            )
-            try:
-                return _value(answered.result())
-            except ToolFault:
-                raise
-            except Exception as error:
-                raise ToolFault("tool_error", _message(error)) from None
-
-        return call
+    def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+        if not self._thread.is_alive():
+            raise ToolFault("tool_error", f"{self.server} has ended")
+        call = self._client.call_tool(name, arguments)
+        try:
+            return _value(asyncio.run_coroutine_threadsafe(call, self._loop).result())
+        except ToolFault:
+            raise
+        except Exception as error:
+            raise ToolFault("tool_error", _message(error)) from None
 
 
 def _target(server: str) -> Any:
     if server.startswith(("http://", "https://")):
         return server
-    words = shlex.split(server)
-    if not words:
+    if not (words := shlex.split(server)):
         raise McpError("--mcp needs a command or an address")
     return StdioServerParameters(command=words[0], args=words[1:])
 
 
 def _value(result: types.CallToolResult) -> Any:
-    """Returns what a tool answered, as a JSON value. Raises ToolFault for an error.
-
-    Parts that are no text are named, not shown: a model of text cannot read them.
-    """
+    """Returns what a tool answered as JSON; other parts than texts are named. Raises ToolFault."""
     texts = [
         part.text if isinstance(part, types.TextContent) else f"[{part.type}, not shown]"
         for part in result.content

@@ -19,22 +19,14 @@ from mypt_infer.toolbox import Toolbox, error_type
 
 
 def server_of(tools: Toolbox, *, name: str, version: str, seconds: float | None = None) -> Any:
-    """Returns a server of the package mcp that offers these tools.
-
-    A call that takes longer than `seconds` is answered with an error.
-    """
+    """Returns a server of the package mcp that offers tools; a call may take `seconds`."""
 
     async def list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(
-                    name=tool.name,
-                    description=tool.description,
-                    input_schema=dict(tool.parameters),
-                )
-                for tool in tools
-            ]
-        )
+        rows = [
+            types.Tool(name=t.name, description=t.description, input_schema=dict(t.parameters))
+            for t in tools
+        ]
+        return types.ListToolsResult(tools=rows)
 
     async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         value = await tools.acall(params.name, dict(params.arguments or {}), seconds=seconds)

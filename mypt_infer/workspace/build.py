@@ -3,7 +3,8 @@
 Input: the folder, the index and perhaps an embedder. Output: a new state of the index, and a
 Report. A file whose size and times are as before is not read; a file whose bytes have the same
 SHA-256 is not cut or embedded again. Words come first: the index can be searched before its vectors
-are made.
+are made. Each batch of vectors is kept when it is done, so that a run that was stopped is continued
+by the next one.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from mypt_infer.workspace.files import FileEntry, Skipped, Tree
 from mypt_infer.workspace.index import rows, store
-from mypt_infer.workspace.index.documents import Documents, Entry
-from mypt_infer.workspace.index.embed import Embedder
-from mypt_infer.workspace.index.embedding import Progress, embed_missing, silent
+from mypt_infer.workspace.index.documents import Documents, Entry, texts
+from mypt_infer.workspace.index.embed import Embedder, vectors_for
 from mypt_infer.workspace.index.store import META, SQLITE, VECTORS, VERSION, current, writing
 from mypt_infer.workspace.readers import Unreadable, read
 
@@ -29,6 +31,16 @@ from mypt_infer.workspace.readers import Unreadable, read
 _MANY, _LARGE = 1000, 32 << 20
 # Numbers of chunks that may be lost to changes, beside as many as there are chunks.
 _SPARE = 10_000
+# Texts that are embedded at a time. Documents are kept whole, so large ones take several times.
+_BATCH = 64
+# What is called with the name of a step, and how much of how much is done.
+Progress = Callable[[str, int, int], None]
+# Id, title, first chunk and number of chunks of a document.
+_Row = tuple[int, str, int, int]
+
+
+def silent(_step: str, _done: int, _total: int) -> None:
+    """Shows no progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,7 @@ def refresh(
                 "SELECT count(*), coalesce(sum(chunks), 0) FROM docs"
             ).fetchone()
         with closing(writing(folder / SQLITE, whole=False)) as db:
-            embed_missing(folder, db, embedder, progress)
+            _embed_missing(folder, db, embedder, progress)
     skipped.sort(key=lambda skip: skip.path)
     return Report(count, chunks, added, replaced, len(removed), tuple(skipped))
 
@@ -110,16 +122,13 @@ def _read(tree: Tree, item: FileEntry) -> Entry | Skipped:
         return file
     digest = hashlib.sha256(file.data).hexdigest()
     try:
-        return Entry(file.path, *read(file.path, file.data), digest, item.signature, file.modified)
+        return Entry(item.path, *read(item.path, file.data), digest, item.signature, file.modified)
     except Unreadable as error:
-        return Skipped(file.path, str(error))
+        return Skipped(item.path, str(error))
 
 
 def _settled(folder: Path | None) -> dict[str, tuple[str, str]] | None:
-    """Puts right what a killed writer left; returns signature and digest of documents, by path.
-
-    Returns None if the index cannot be continued.
-    """
+    """Settles an index; returns signature and digest by path, or None if it cannot be continued."""
     if folder is None or not store.usable(folder):
         return None
     try:
@@ -157,3 +166,57 @@ def _next_state(
         yield folder, db
         db.execute("COMMIT")
         rows.settle(folder, db)
+
+
+def _embed_missing(
+    folder: Path, db: sqlite3.Connection, embedder: Embedder | None, progress: Progress
+) -> None:
+    """Makes the vectors of documents that have none, or damaged ones. Raises EmbedderError."""
+    now = store.state(db)
+    if embedder is None:
+        if now["embedder"]:
+            rows.forget_vectors(folder, db, "", 0)
+        return
+    dimensions = int(now["dimensions"]) if now["embedder"] == embedder.name else 0
+    if dimensions:
+        mapped = rows.vectors_of(folder, int(now["next"]), dimensions)
+        bad = [(key,) for key in rows.damaged(db, mapped)]
+        del mapped
+        db.executemany("UPDATE docs SET vectors = NULL WHERE id = ?", bad)
+    where = "WHERE vectors IS NULL" if dimensions else ""
+    missing = db.execute(
+        f"SELECT id, title, first, chunks FROM docs {where} ORDER BY path"
+    ).fetchall()
+    todo, done = sum(chunks for _, _, _, chunks in missing), 0
+    for batch in _batches(missing):
+        chunks = [
+            f"{title}\n{text}" for _, title, first, n in batch for text in texts(db, first, n)
+        ]
+        pieces = []
+        for i in range(0, len(chunks), _BATCH):
+            progress("embedding", done + i, todo)
+            pieces.append(vectors_for(embedder, chunks[i : i + _BATCH], dimensions or None))
+            if not dimensions:  # the embedder has answered: vectors of another are forgotten
+                dimensions = pieces[0].shape[1]
+                rows.forget_vectors(folder, db, embedder.name, dimensions)
+        vectors = np.concatenate(pieces)
+        at, written = 0, []
+        for key, _, first, n in batch:
+            written.append((rows.set_rows(folder, first, vectors[at : at + n]), key))
+            at += n
+        db.execute("BEGIN IMMEDIATE")
+        db.executemany("UPDATE docs SET vectors = ? WHERE id = ?", written)
+        db.execute("COMMIT")
+        done += at
+    progress("embedding", todo, todo)
+
+
+def _batches(documents: list[_Row]) -> Iterator[list[_Row]]:
+    batch: list[_Row] = []
+    for row in documents:
+        batch.append(row)
+        if sum(chunks for _, _, _, chunks in batch) >= _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

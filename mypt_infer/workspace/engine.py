@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from mypt_infer.workspace import build
+from mypt_infer.workspace.build import Progress, silent
 from mypt_infer.workspace.embedders import embedder_for, embedder_of_name
 from mypt_infer.workspace.index import store
 from mypt_infer.workspace.index.documents import texts
 from mypt_infer.workspace.index.embed import Embedder
-from mypt_infer.workspace.index.embedding import Progress, silent
 from mypt_infer.workspace.index.model import Chunk, Document, chunk_id
 from mypt_infer.workspace.index.searcher import Searcher
 from mypt_infer.workspace.index.store import SQLITE, IndexBusyError, WorkspaceError, current, usable

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 # The most bytes of a file.
 MAX_BYTES = 16 << 20
@@ -43,14 +44,9 @@ class FileEntry:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileContent:
-    """A file that was read.
+class FileContent(NamedTuple):
+    """The bytes of a file, and when it was modified, in seconds since 1970."""
 
-    `path` is its path inside the workspace, with `/`; `modified` is in seconds since 1970.
-    """
-
-    path: str
     data: bytes
     modified: float
 
@@ -76,14 +72,10 @@ class Tree:
         os.close(self._root)
 
     def walk(self, *, without: Path | None = None) -> Iterator[FileEntry | Skipped]:
-        """Yields all files, sorted by path; the folder `without` is not entered.
-
-        Names that begin with a dot are not yielded.
-        """
+        """Yields all files, sorted by path, without hidden names and the folder `without`."""
         avoid = None
-        if without is not None:
-            with suppress(OSError):
-                avoid = without.stat()
+        with suppress(OSError):
+            avoid = without.stat() if without is not None else None
         newest = time.time_ns() - _FRESH
         waiting: list[tuple[str, ...]] = [()]
         while waiting:
@@ -123,7 +115,7 @@ class Tree:
             return Skipped(path, error.strerror or "cannot be read")
         if len(data) > MAX_BYTES:
             return Skipped(path, _LARGE)
-        return FileContent(path, data, status.st_mtime)
+        return FileContent(data, status.st_mtime)
 
     @contextmanager
     def _folder(self, parts: tuple[str, ...]) -> Iterator[int]:
@@ -167,8 +159,6 @@ def odd(path: str) -> str:
     """Returns why a path cannot be shown as it is; an empty string if it can."""
     if len(path) > MAX_NAME:
         return f"a path of more than {MAX_NAME} characters"
-    if path.isascii() and path.isprintable():
-        return ""
     if any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in path):
         return "a name with characters that cannot be shown"
     return ""

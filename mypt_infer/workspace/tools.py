@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from mypt_infer.toolbox import Fits, Tool, Toolbox, ToolFault
+from mypt_infer.truncate_result import largest
 from mypt_infer.workspace.engine import MAX_TOP_K, WorkspaceEngine
+from mypt_infer.workspace.excerpts import extract, snippet
 from mypt_infer.workspace.index.model import CHUNK, Document
-from mypt_infer.workspace.snippet import snippet
-from mypt_infer.workspace.summary import extract
 
 TOP_K = 5
 # The most characters of a page of a document, the most rows of a page of a list, and the most
@@ -26,10 +26,7 @@ _TEXT = {"type": "string", "minLength": 1}
 
 
 class WorkspaceTools:
-    """Functions from an object of arguments to a JSON object.
-
-    `summarizer` makes a short text of a long one; the default needs no model.
-    """
+    """Functions from an object of arguments to a JSON object; `summarizer` shortens a long text."""
 
     def __init__(
         self, engine: WorkspaceEngine, *, summarizer: Callable[[str], str] = extract
@@ -39,9 +36,8 @@ class WorkspaceTools:
     def workspace_search(self, args: dict[str, Any]) -> dict[str, Any]:
         """Returns the passages that fit a query best, best first.
 
-        The result is `{"documents": [{"chunk_id", "doc_id", "title", "text", "position", "score"}],
-        "total"}`. A text is the passage of the chunk around the words of the query, as long as the
-        number of hits allows.
+        A text is the passage of the chunk around the words of the query, as long as the number of
+        hits allows.
         """
         query = args.get("query", "")
         chunks = self.engine.search(query, top_k=int(args.get("top_k", TOP_K)))
@@ -61,11 +57,9 @@ class WorkspaceTools:
         return {"documents": documents, "total": len(documents)}
 
     def workspace_list_docs(self, args: dict[str, Any]) -> dict[str, Any]:
-        """Returns documents, sorted by their path inside the workspace, from number `offset` on.
+        """Returns documents with a prefix of their path, sorted by it, from number `offset` on.
 
-        The result is `{"documents": [{"doc_id", "title", "path"}], "total", "next"}`: how many
-        documents there are with that prefix of their path (case is ignored), and the offset of the
-        next page, or None.
+        Case is ignored. "next" is the offset of the next page, or None.
         """
         prefix, offset = args.get("prefix", "").casefold(), _from(args, "offset")
         docs = [d for d in self.engine.list_docs() if d.path.casefold().startswith(prefix)]
@@ -76,10 +70,10 @@ class WorkspaceTools:
     def workspace_get_doc(self, args: dict[str, Any]) -> dict[str, Any]:
         """Returns a page of the document with this id, or with this title, from `position` on.
 
-        The result is `{"doc_id", "title", "text", "position", "next", "total"}`: the numbers of the
-        first chunk of the page, of the first one after it, or None, and of all. If the page ends
-        within a chunk, `next` is that chunk, and `next_offset` is where in it to go on. Raises
-        ToolFault if no document has it, several have the title, or it has no such position.
+        "position" and "next" are the numbers of the first chunk of the page and of the first one
+        after it, or None. If the page ends within a chunk, "next" is that chunk, and "next_offset"
+        is where in it to go on. Raises ToolFault if no document has the id or title, several have
+        the title, or it has no such position.
         """
         return self._page(args, PAGE // CHUNK)
 
@@ -118,18 +112,18 @@ class WorkspaceTools:
 
     def shorter_page(self, args: dict[str, Any], value: Any, fits: Fits) -> Any:
         """Returns the longest page that fits: whole chunks, or the beginning of one."""
-        chunks = _most(PAGE // CHUNK, lambda n: fits(self._page(args, n)))
+        chunks = largest(PAGE // CHUNK, lambda n: fits(self._page(args, n)))
         if chunks:
             return self._page(args, chunks)
         page_text = self._page(args, 1)["text"]
-        letters = _most(len(page_text), lambda n: fits(self._page(args, 1, n)))
+        letters = largest(len(page_text), lambda n: fits(self._page(args, 1, n)))
         space = page_text.rfind(" ", letters // 2, letters) + 1
         return self._page(args, 1, space or letters) if letters else value
 
     def shorter_list(self, args: dict[str, Any], value: Any, fits: Fits) -> Any:
         """Returns the most rows that fit."""
         rows, offset = value["documents"], _from(args, "offset")
-        count = _most(len(rows), lambda n: fits(_rows(value, rows[:n], offset)))
+        count = largest(len(rows), lambda n: fits(_rows(value, rows[:n], offset)))
         return _rows(value, rows[:count], offset) if count else value
 
     def shorter_hits(self, args: dict[str, Any], value: Any, fits: Fits) -> Any:
@@ -140,20 +134,20 @@ class WorkspaceTools:
             shorter = [h | {"text": snippet(h["text"], args["query"], letters)} for h in hits]
             return value | {"documents": shorter}
 
-        return hits_of(_LEAST + _most(HITS, lambda n: fits(hits_of(_LEAST + n))))
+        return hits_of(_LEAST + largest(HITS, lambda n: fits(hits_of(_LEAST + n))))
 
     def _document(self, args: dict[str, Any]) -> Document:
-        key = _one_of(args, "doc_id", "title") if "text" not in args else "doc_id"
+        key = _one_of(args, "doc_id", "title")
         value = args[key]
-        one = self.engine.get_doc(value) if key == "doc_id" else None
-        docs = self.engine.find_docs(value) if key == "title" else [one] if one else []
-        if not docs:
-            raise ToolFault("not_found", f"no document has the {key} {value!r}")
+        docs = self.engine.find_docs(value) if key == "title" else []
         if len(docs) > 1:
             ids = ", ".join(doc.doc_id for doc in docs)
             message = f"{len(docs)} documents have that title; ask by doc_id: {ids}"
             raise ToolFault("ambiguous", message)
-        return docs[0]
+        doc = next(iter(docs), None) if key == "title" else self.engine.get_doc(value)
+        if doc is None:
+            raise ToolFault("not_found", f"no document has the {key} {value!r}")
+        return doc
 
 
 def _from(args: dict[str, Any], name: str) -> int:
@@ -171,15 +165,6 @@ def _one_of(args: dict[str, Any], first: str, second: str) -> str:
     return first if first in args else second
 
 
-def _most(limit: int, fits: Callable[[int], bool]) -> int:
-    """Returns the largest number from 1 to `limit` that fits, by bisection; 0 if none does."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
-
-
 def _rows(value: dict[str, Any], rows: list[Any], offset: int) -> dict[str, Any]:
     """Returns a page of a list, with the offset of the next one."""
     after = offset + len(rows)
@@ -187,13 +172,9 @@ def _rows(value: dict[str, Any], rows: list[Any], offset: int) -> dict[str, Any]
     return {"documents": rows, "total": total, "next": after if after < total else None}
 
 
-def _object(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
+def _object(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    rows = {"type": "object", "properties": properties, "required": list(required)}
+    return rows | {"additionalProperties": False}
 
 
 TOOL_REGISTRY: dict[str, Callable[[WorkspaceTools, dict[str, Any]], dict[str, Any]]] = {
@@ -207,7 +188,7 @@ _TOP_K = {"type": "integer", "minimum": 1, "maximum": MAX_TOP_K, "default": TOP_
 _FROM = {"type": "integer", "default": 0}
 _PREFIX = {"type": "string", "default": ""}
 SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
-    "workspace.search": ("find relevant documents", _object(("query",), query=_TEXT, top_k=_TOP_K)),
+    "workspace.search": ("find relevant documents", _object("query", query=_TEXT, top_k=_TOP_K)),
     "workspace.list_docs": ("list all documents", _object(prefix=_PREFIX, offset=_FROM)),
     "workspace.get_doc": (
         "get document text",

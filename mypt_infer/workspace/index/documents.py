@@ -17,7 +17,7 @@ from mypt_infer.workspace.index import rows
 from mypt_infer.workspace.index.model import cut, doc_id
 from mypt_infer.workspace.index.postings import Adder, Postings
 from mypt_infer.workspace.index.store import set_state, state
-from mypt_infer.workspace.index.terms import ANALYZERS, language_for, terms_of
+from mypt_infer.workspace.index.terms import language_for, terms_of
 
 # Chunks that are compressed together, and the character between them, which no text holds.
 _TOGETHER, _BETWEEN = 8, "\0"
@@ -49,9 +49,8 @@ class Documents:
 
     def put(self, new: Entry) -> None:
         """Adds a document, in the place of one with its path."""
-        before = self._db.execute(
-            "SELECT created, doc_id FROM docs WHERE path = ?", (new.path,)
-        ).fetchone()
+        query = "SELECT created, doc_id FROM docs WHERE path = ?"
+        before = self._db.execute(query, (new.path,)).fetchone()
         self.remove(new.path)
         created, key = before or (new.modified, self._key(new.path))
         chunks, first = [*cut(new.text)], self._next
@@ -69,13 +68,9 @@ class Documents:
         )  # fmt: skip
         marks = "?, " * len(row)
         self._db.execute(f"INSERT INTO docs VALUES (NULL, {marks}NULL)", row)
-        self._db.executemany(
-            "INSERT INTO texts VALUES (?, ?)",
-            (
-                (first + i, zlib.compress(_BETWEEN.join(chunks[i : i + _TOGETHER]).encode()))
-                for i in range(0, len(chunks), _TOGETHER)
-            ),
-        )
+        for i in range(0, len(chunks), _TOGETHER):
+            data = zlib.compress(_BETWEEN.join(chunks[i : i + _TOGETHER]).encode())
+            self._db.execute("INSERT INTO texts VALUES (?, ?)", (first + i, data))
         self._lines += lines
         self._next += len(chunks)
         if len(self._lines) > _GATHERED:
@@ -83,20 +78,17 @@ class Documents:
 
     def remove(self, path: str) -> None:
         """Removes a document, if there is one with this path."""
-        row = self._db.execute(
-            "SELECT id, title, language, first, chunks, meta_at, meta_size FROM docs "
-            "WHERE path = ?",
-            (path,),
-        ).fetchone()
+        columns = "id, title, language, first, chunks, meta_at, meta_size"
+        query = f"SELECT {columns} FROM docs WHERE path = ?"
+        row = self._db.execute(query, (path,)).fetchone()
         if row is None:
             return
         key, title, language, first, chunks, at, size = row
         times, lead = _terms(title, path, texts(self._db, first, chunks), language)
         terms = {term for counted in (*times, lead) for term in counted}
         Postings(self._db).remove(terms, first, chunks)
-        self._db.execute(
-            "DELETE FROM texts WHERE first BETWEEN ? AND ?", (first, first + chunks - 1)
-        )
+        query = "DELETE FROM texts WHERE first BETWEEN ? AND ?"
+        self._db.execute(query, (first, first + chunks - 1))
         self._db.execute("DELETE FROM docs WHERE id = ?", (key,))
         self._db.execute("INSERT INTO gone VALUES (?, ?, ?, ?)", (first, chunks, at, size))
 
@@ -126,11 +118,7 @@ class Documents:
 
 
 def texts(db: sqlite3.Connection, first: int, chunks: int) -> list[str]:
-    """Returns the texts of chunks, from the number `first` on.
-
-    They begin anywhere in a document, and end in the same one. Raises zlib.error if they are
-    damaged.
-    """
+    """Returns the texts of chunks of one document, from number `first` on. Raises zlib.error."""
     chunk_texts: list[str] = []
     at = first
     query = (
@@ -146,13 +134,7 @@ def texts(db: sqlite3.Connection, first: int, chunks: int) -> list[str]:
 def _terms(
     title: str, path: str, chunks: list[str], language: str
 ) -> tuple[list[Counter[str]], Counter[str]]:
-    """Returns how often each chunk has each term, and how often the lead has it.
-
-    Stop words count in the lead alone: there, they may be names.
-    """
-    analyzer = ANALYZERS[language]
+    """Returns how often each chunk has each term, and the lead, where stop words may be names."""
     lead = "\n".join((title, path, "".join(chunks[:2]).lstrip()[:_LEAD]))
-    return (
-        [Counter(terms_of(chunk, analyzer)) for chunk in chunks],
-        Counter(terms_of(lead, analyzer, stop=False)),
-    )
+    times = [Counter(terms_of(chunk, language)) for chunk in chunks]
+    return times, Counter(terms_of(lead, language, stop=False))

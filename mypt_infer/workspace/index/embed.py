@@ -1,8 +1,8 @@
 """Makes vectors of texts, for the search by likeness. Without an embedder, only words count.
 
 Input: texts. Output: unit vectors. An embedder is any function from a list of texts to an array, an
-`Embedder`, or the address of a service on this machine (`service`). HashingEmbedder needs no model,
-and gives the same vectors on every machine.
+`Embedder`, or the address of a service on this machine (`embedders`). HashingEmbedder needs no
+model, and gives the same vectors on every machine.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import re
 import zlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from mypt_infer.workspace.index.terms import folded
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Array = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32]
 
 _WORD = re.compile(r"\w+")
 # Below this likeness two texts have nothing in common, for most models.
@@ -48,7 +47,7 @@ class Embedder(Protocol):
     @property
     def floor(self) -> float: ...
 
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str]) -> Floats:
         """Returns vectors, (texts, dimensions); zeros for a text without words."""
         ...
 
@@ -71,19 +70,17 @@ class Called:
         self.name = name or f"{named_object.__module__}.{named_object.__qualname__}"
         self.weight, self.floor, self._function = weight, floor, function
 
-    def embed(self, texts: Sequence[str]) -> Array:
-        vectors: Array = self._function(list(texts))
+    def embed(self, texts: Sequence[str]) -> Floats:
+        vectors: Floats = self._function(list(texts))
         return vectors
 
 
-def vectors_for(embedder: Embedder, texts: Sequence[str], dimensions: int | None = None) -> Array:
+def vectors_for(embedder: Embedder, texts: Sequence[str], dimensions: int | None = None) -> Floats:
     """Returns unit vectors of texts, float32, (texts, dimensions); zeros stay zeros.
 
     Raises EmbedderError if the embedder returns anything else than one vector for each text, of
     finite numbers and, if they are known, of these dimensions.
     """
-    import numpy as np
-
     clean = [text.encode("utf-8", "replace").decode() for text in texts]
     try:
         out = np.array(embedder.embed(clean), dtype=np.float32)
@@ -101,7 +98,7 @@ def vectors_for(embedder: Embedder, texts: Sequence[str], dimensions: int | None
             f"has {dimensions}: it runs another model; give that another name, or delete the index"
         )
     norms = np.linalg.norm(out, axis=1, keepdims=True)
-    unit: Array = np.divide(out, norms, out=np.zeros_like(out), where=norms > 0)
+    unit: Floats = np.divide(out, norms, out=np.zeros_like(out), where=norms > 0)
     return unit
 
 
@@ -116,9 +113,7 @@ class HashingEmbedder:
         self.name = f"hashing-{dimensions}-1"
         self.weight, self.floor = 0.15, 0.3
 
-    def embed(self, texts: Sequence[str]) -> Array:
-        import numpy as np
-
+    def embed(self, texts: Sequence[str]) -> Floats:
         out = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in zip(out, texts, strict=True):
             counts: dict[int, float] = {}

@@ -56,13 +56,8 @@ def doc_id(path: str, used_ids: frozenset[str] | set[str] = frozenset()) -> str:
     >>> doc_id("policies/Security Policy v2.md")
     'security-policy-v2-f7bf66'
     """
-    name = (
-        unicodedata.normalize("NFKD", PurePosixPath(path).stem)
-        .encode("ascii", "ignore")
-        .decode()
-        .lower()
-    )
-    slug = _SLUG.sub("-", name).strip("-")[:60].strip("-") or "doc"
+    name = unicodedata.normalize("NFKD", PurePosixPath(path).stem).encode("ascii", "ignore")
+    slug = _SLUG.sub("-", name.decode().lower()).strip("-")[:60].strip("-") or "doc"
     digest = hashlib.sha256(path.encode()).hexdigest()
     return next(key for n in range(6, 65) if (key := f"{slug}-{digest[:n]}") not in used_ids)
 

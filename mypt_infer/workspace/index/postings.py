@@ -16,17 +16,14 @@ The trigrams of the terms are kept the same way, with terms in the place of chun
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Array = npt.NDArray[np.uint32]
+import numpy as np
+import numpy.typing as npt
 
 SCHEMA = """
 CREATE TABLE terms (id INTEGER PRIMARY KEY, term TEXT UNIQUE);
@@ -67,19 +64,11 @@ class Postings:
 
     def ids(self, terms: Iterable[str]) -> dict[str, int]:
         """Returns the numbers of those terms that any document has, or has had."""
-        batch_terms = list(terms)
-        numbers: dict[str, int] = {}
-        for at in range(0, len(batch_terms), 500):
-            some = batch_terms[at : at + 500]
-            marks = ",".join("?" * len(some))
-            query = f"SELECT term, id FROM terms WHERE term IN ({marks})"
-            numbers.update(self._db.execute(query, some))
-        return numbers
+        query = "SELECT term, id FROM terms WHERE term IN (SELECT value FROM json_each(?))"
+        return dict(self._db.execute(query, (json.dumps(list(terms)),)))
 
-    def postings_of(self, term: int) -> Array:
+    def postings_of(self, term: int) -> npt.NDArray[np.uint32]:
         """Returns the postings of a term, by its number."""
-        import numpy as np
-
         rows = self._db.execute(
             "SELECT data FROM postings WHERE id BETWEEN ? AND ? ORDER BY id", _keys(term)
         ).fetchall()
@@ -87,8 +76,6 @@ class Postings:
 
     def similar_terms(self, word: str) -> Counter[str]:
         """Returns terms that share trigrams with a word, and how many."""
-        import numpy as np
-
         grams = self.ids(_MARK + gram for gram in trigrams(word))
         lists = [self.postings_of(key) >> 8 for key in grams.values()]
         if not lists:
@@ -106,8 +93,6 @@ class Postings:
 
     def remove(self, terms: Iterable[str], first: int, chunks: int) -> None:
         """Removes a document: its terms, its first chunk, and the number of its chunks."""
-        import numpy as np
-
         for term in self.ids(terms).values():
             low, _ = _keys(term)
             rows = self._db.execute(

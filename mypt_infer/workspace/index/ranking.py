@@ -18,14 +18,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+import numpy as np
+import numpy.typing as npt
 
-    Ints = npt.NDArray[np.int64]
-    Floats = npt.NDArray[np.float32]
+from mypt_infer.workspace.index.embed import Floats
+
+Ints = npt.NDArray[np.int64]
 
 _LEAD, _CHUNK = 1.5, 1.0
 # How soon repetitions stop to count, and how much longer texts are held back (k1 and b of BM25).
@@ -61,8 +61,6 @@ class Lengths:
 
 def lengths(db: sqlite3.Connection) -> Lengths:
     """Reads the lengths of all documents of an index."""
-    import numpy as np
-
     rows = db.execute("SELECT id, first, lengths, lead FROM docs ORDER BY first").fetchall()
     ids, first, lead = (
         np.array([row[i] for row in rows], dtype=np.int64).reshape(-1) for i in (0, 1, 3)
@@ -76,25 +74,13 @@ def lengths(db: sqlite3.Connection) -> Lengths:
     doc_of, chunk = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.float32)
     doc_of[places], chunk[places] = owner, flat
     totals = np.add.reduceat(flat, starts) if len(rows) else flat
-    return Lengths(
-        ids,
-        first,
-        counts,
-        places,
-        doc_of,
-        _held_back(chunk, flat, _BY_CHUNK),
-        _held_back(totals, totals, _BY_LENGTH),
-        _held_back(lead.astype(np.float32), lead, _BY_LEAD),
-    )
+    chunk, totals = _held_back(chunk, flat, _BY_CHUNK), _held_back(totals, totals, _BY_LENGTH)
+    leads = _held_back(lead.astype(np.float32), lead, _BY_LEAD)
+    return Lengths(ids, first, counts, places, doc_of, chunk, totals, leads)
 
 
 def rank(words: Iterable[Word], sizes: Lengths) -> tuple[Floats, Floats]:
-    """Returns the scores of documents, by their place in `Lengths`, and of chunks.
-
-    The best is near to 1; 0 is where no word was found.
-    """
-    import numpy as np
-
+    """Returns the scores of documents, by their place in `Lengths`, and of chunks, from 0 to 1."""
     count = len(sizes.ids)
     docs = np.zeros(count, dtype=np.float32)
     chunks = np.zeros(len(sizes.chunk), dtype=np.float32)
@@ -126,8 +112,6 @@ def rank(words: Iterable[Word], sizes: Lengths) -> tuple[Floats, Floats]:
 
 def _held_back(length: Floats, every: npt.NDArray[np.generic], share: float) -> Floats:
     """Returns BM25's k1 * (1 - b + b * length / average), where `share` is b."""
-    import numpy as np
-
     average = max(1.0, float(every.mean(dtype=np.float64))) if len(every) else 1.0
     out: Floats = (_SATURATION * (1 - share + share / average * length)).astype(np.float32)
     return out

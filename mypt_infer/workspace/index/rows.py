@@ -15,17 +15,13 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from mypt_cli import atomic
+from mypt_infer.workspace.index.embed import Floats
 from mypt_infer.workspace.index.model import chunk_id
 from mypt_infer.workspace.index.store import META, VECTORS, set_state, state
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Array = npt.NDArray[np.float32]
 
 _HEADER = 128
 _FLOAT = 4
@@ -105,7 +101,7 @@ def size_vectors(folder: Path, rows: int, dimensions: int) -> None:
         file.truncate(size)
 
 
-def set_rows(folder: Path, first: int, vectors: Array) -> int:
+def set_rows(folder: Path, first: int, vectors: Floats) -> int:
     """Writes rows of embeddings.npy; returns their CRC-32."""
     data = vectors.astype("<f4").tobytes()
     with (folder / VECTORS).open("r+b") as file:
@@ -114,19 +110,17 @@ def set_rows(folder: Path, first: int, vectors: Array) -> int:
     return zlib.crc32(data)
 
 
-def vectors_of(folder: Path, rows: int, dimensions: int) -> Array | None:
+def vectors_of(folder: Path, rows: int, dimensions: int) -> Floats | None:
     """Returns embeddings.npy as an array on the disk, or None if it has another shape."""
-    import numpy as np
-
     try:
-        vectors: Array = np.load(folder / VECTORS, mmap_mode="r")
+        vectors: Floats = np.load(folder / VECTORS, mmap_mode="r")
     except (OSError, ValueError, EOFError):
         return None
     fits = vectors.shape == (rows, dimensions) and vectors.dtype == np.float32
     return vectors if fits else None
 
 
-def damaged(db: sqlite3.Connection, vectors: Array | None) -> Iterator[int]:
+def damaged(db: sqlite3.Connection, vectors: Floats | None) -> Iterator[int]:
     """Yields the ids of documents whose rows are not those that were written."""
     query = "SELECT id, first, chunks, vectors FROM docs WHERE vectors IS NOT NULL"
     for key, first, chunks, crc in db.execute(query):

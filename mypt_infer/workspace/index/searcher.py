@@ -10,33 +10,32 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from mypt_infer.workspace.index.embed import Embedder, vectors_for
-from mypt_infer.workspace.index.postings import Postings
+import numpy as np
+
+from mypt_infer.workspace.index.embed import Embedder, Floats, vectors_for
+from mypt_infer.workspace.index.postings import Postings, trigrams
 from mypt_infer.workspace.index.ranking import Word, lengths, rank
 from mypt_infer.workspace.index.rows import damaged, vectors_of
-from mypt_infer.workspace.index.spelling import spelled_like
 from mypt_infer.workspace.index.store import state
 from mypt_infer.workspace.index.terms import concepts
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float32]
 
 # The most words of a query that are searched for, and the most chunks of one document.
 _WORDS, _OF_ONE = 48, 50
 # What is left of the score of a document's second chunk, of that of its third ...
 _NEXT = 0.8
+# Less alike than this, two words are not the same; the share of trigrams of both that both have.
+_ALIKE = 0.5
+# The most terms for a word.
+_MOST = 8
+# A part of a compound has so many letters, and this share of the compound's.
+_PART, _COVERED = 4, 0.5
+# Umlauts written as two letters, and as they are indexed.
+_UMLAUTS = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 
 
 class Searcher:
-    """What a search needs of one state of an index, in memory.
-
-    `damaged` says whether vectors are not as they were written.
-    """
+    """What a search needs of an index, in memory; `damaged` if vectors are not as written."""
 
     def __init__(self, folder: Path, db: sqlite3.Connection, embedder: Embedder | None) -> None:
         now = state(db)
@@ -51,8 +50,6 @@ class Searcher:
             self._read_vectors(folder, db, int(now["next"]))
 
     def _read_vectors(self, folder: Path, db: sqlite3.Connection, rows: int) -> None:
-        import numpy as np
-
         vectors = vectors_of(folder, rows, self._dimensions)
         bad = set(damaged(db, vectors))
         self.damaged = bool(bad)
@@ -73,8 +70,6 @@ class Searcher:
 
         The best first, at least `top_k` if so many fit. Raises EmbedderError.
         """
-        import numpy as np
-
         sizes = self._lengths
         if not len(sizes.ids):
             return
@@ -118,15 +113,13 @@ class Searcher:
             elif len(word) == 1 and not word.isascii():
                 yield _united(postings, postings.ids(postings.beginning(word)).values())
             else:
-                similar = spelled_like([word, *terms], postings)
+                similar = _spelled_like([word, *terms], postings)
                 best = max(similar.values(), default=0)
                 alike = postings.ids(term for term in similar if similar[term] >= 0.85 * best)
                 yield _united(postings, alike.values())._replace(weight=best)
 
     def _likeness(self, query: str) -> Floats | None:
         """Returns the likeness of each chunk's vector to the query's; 0 below the floor."""
-        import numpy as np
-
         if self._vectors is None or self._embedder is None:
             return None
         (vector,) = vectors_for(self._embedder, [query], self._dimensions)
@@ -137,8 +130,6 @@ class Searcher:
 
 def _united(postings: Postings, terms: Iterable[int]) -> Word:
     """Returns the postings of several terms as those of one word."""
-    import numpy as np
-
     lists = [postings.postings_of(term) for term in terms]
     if len(lists) == 1:
         return Word(lists[0])
@@ -147,3 +138,27 @@ def _united(postings: Postings, terms: Iterable[int]) -> Word:
     every = np.sort(np.concatenate(lists))
     # Of a chunk with several of the terms, the one that it has most often counts.
     return Word(every[np.r_[every[1:] >> 8 != every[:-1] >> 8, True]])
+
+
+def _spelled_like(spellings: list[str], postings: Postings) -> dict[str, float]:
+    """Returns terms that a word which no document has, or its stems, may mean, best first.
+
+    Each has a weight below 1: a slip of the pen, a part of a compound, or a compound of words that
+    there are. Letters that no document has find nothing.
+    """
+    likenesses: dict[str, float] = {}
+    folded = spellings[0]
+    for letters, umlaut in _UMLAUTS:
+        folded = folded.replace(letters, umlaut)
+    for spelling in dict.fromkeys([*spellings, folded]):
+        grams = trigrams(spelling)
+        for term, shared in postings.similar_terms(spelling).items():
+            likeness = 2 * shared / (len(grams) + len(trigrams(term)))
+            shorter, longer = sorted((spelling, term), key=len)
+            covered = len(shorter) / len(longer)
+            if len(shorter) >= _PART and covered >= _COVERED and shorter in longer:
+                likeness = max(likeness, 0.5 + 0.4 * covered)
+            if likeness >= _ALIKE:
+                likenesses[term] = max(likeness, likenesses.get(term, 0.0))
+    best = sorted(likenesses, key=lambda term: (-likenesses[term], term))[:_MOST]
+    return {term: round(0.9 * likenesses[term], 3) for term in best}

@@ -80,10 +80,8 @@ def current(index: Path) -> Path | None:
         name = (index / CURRENT).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return None
-    here = index / name
-    return (
-        here if name.startswith(_PREFIX) and "/" not in name and (here / SQLITE).is_file() else None
-    )
+    named = name.startswith(_PREFIX) and "/" not in name
+    return index / name if named and (index / name / SQLITE).is_file() else None
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -92,12 +90,9 @@ def connect(path: Path) -> sqlite3.Connection:
     Where the folder can be written, what a killed writer left undone is rolled back.
     """
     for mode in ("rw", "ro"):
+        address = f"file:{quote(str(path))}?mode={mode}"
         out = sqlite3.connect(
-            f"file:{quote(str(path))}?mode={mode}",
-            uri=True,
-            check_same_thread=False,
-            isolation_level=None,
-            timeout=_PATIENCE,
+            address, uri=True, check_same_thread=False, isolation_level=None, timeout=_PATIENCE
         )
         try:
             out.execute("PRAGMA query_only = ON")
@@ -112,10 +107,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def writing(path: Path, *, whole: bool) -> sqlite3.Connection:
-    """Returns a connection that writes one SQLite file.
-
-    A `whole` file is one that nobody reads before it is done, so it needs no journal.
-    """
+    """Returns a connection that writes a file; a `whole` one, not read yet, needs no journal."""
     out = sqlite3.connect(path, isolation_level=None, timeout=_PATIENCE)
     journal, sync = ("OFF", "OFF") if whole else ("DELETE", "FULL")
     out.executescript(
@@ -127,10 +119,7 @@ def writing(path: Path, *, whole: bool) -> sqlite3.Connection:
 
 @contextmanager
 def locked(index: Path) -> Iterator[None]:
-    """Lets one process at a time write an index. Raises IndexBusyError if another one does.
-
-    Raises WorkspaceError if the folder cannot be written.
-    """
+    """Lets one process at a time write an index. Raises IndexBusyError or WorkspaceError."""
     import fcntl
 
     try:
@@ -157,10 +146,7 @@ def _unwritable(index: Path, error: OSError) -> WorkspaceError:
 
 @contextmanager
 def new_folder(index: Path) -> Iterator[Path]:
-    """Yields a folder for the next state of the index.
-
-    The folder becomes the current one when the block ends without an exception.
-    """
+    """Yields a folder for the next state of the index, which is current if the block succeeds."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=index))
     except OSError as error:
@@ -205,10 +191,7 @@ def usable(folder: Path | None) -> bool:
 
 
 def embedder_of(index: Path) -> str:
-    """Returns the name of the embedder that an index was made with.
-
-    Returns an empty string if there is none, or no index that this version can read.
-    """
+    """Returns the name of the embedder of an index; "" for none, and for an unreadable index."""
     return _state_of(current(index) or index).get("embedder", "")
 
 

@@ -1,17 +1,19 @@
 """Takes texts apart into terms: what the search compares.
 
 Input: the text of a document, or a query. Output: terms. A term is the stem of a word, without case
-and accents. Scripts that put no spaces between words, and Korean, whose particles are written on to
-the words, become pairs of neighbouring letters.
+and accents, so that inflected forms meet: English loses its plural, -ing and -ed, German its
+inflections (CISTEM: Weissweiler and Fraser, 2017), and words of other languages stay as they are.
+Snowball's stemmers find no more on the judged queries of `bench/search.py`, and would be one more
+package of every installation. Scripts that put no spaces between words, and Korean, whose particles
+are written on to the words, become pairs of neighbouring letters.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
-
-from mypt_infer.workspace.index.stems import STEMMERS, STOP, language_of
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 
 # The most letters of a word that count.
 _LETTERS = 60
@@ -26,6 +28,35 @@ _IS_DENSE = re.compile(f"[{_DENSE}]")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 # The number of words whose terms are kept.
 _REMEMBERED = 300_000
+# Words that say nothing of what a text is about. They tell the language of a text, too.
+_ENGLISH = """
+a about above after again against all am an and any are as at be because been before being below
+between both but by can could did do does doing down during each few for from further get got
+had has have having he her here hers him his how i if in into is it its itself just let me more
+most my no nor not of off on once only or other our out over own s same she should so some such
+t than that the their them then there these they this those through to too under until up us
+very was we were what when where which while who whom why will with would you your
+"""
+_GERMAN = """
+aber alle allem allen aller alles als also am an ander andere anderen anderer anderes auch auf
+aus bei beim bin bis bist da damit dann das dass dein deine dem den der des dich die dies diese
+diesem diesen dieser dieses dir doch dort du durch ein eine einem einen einer eines einig einige
+er es etwas euch euer fur gegen habe haben hat hatte hier hin hinter ich ihm ihn ihnen ihr ihre
+im in ins ist ja jede jedem jeden jeder jedes jetzt kann kein keine konnen konnte man manche
+mein meine mich mir mit muss mussen nach nicht nichts noch nun nur ob oder ohne sehr sein seine
+seinen seiner sich sie sind so soll sollte uber um und uns unser unter vom von vor war waren was
+weil welche welchem welchen welcher welches wenn wer werden wie wieder will wir wird wo wohl
+wurde wurden zu zum zur zwar zwischen
+"""
+STOP: dict[str, frozenset[str]] = {
+    "en": frozenset(_ENGLISH.split()),
+    "de": frozenset(_GERMAN.split()),
+}
+_VOWEL = re.compile(r"[aeiouy]")
+_DOUBLED = re.compile(r"(.)\1")
+_AGAIN = re.compile(r"(.)\*")
+# A text is of the language with most stop words among its first words, if they are so many.
+_FIRST_WORDS, _SHARE = 400, 0.1
 
 
 def folded(text: str) -> str:
@@ -59,42 +90,74 @@ def pairs(run: str) -> Iterator[str]:
         yield run[i : i + 2]
 
 
-class Analyzer(dict[str, tuple[str, ...]]):
-    """Terms by word, in one language; a stop word has none.
-
-    A dict, so that a word that was seen before costs one look-up.
-    """
-
-    def __init__(self, language: str) -> None:
-        super().__init__()
-        self._stem, self._stop = STEMMERS[language], STOP.get(language, frozenset())
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        stems = () if word in self._stop else self.anyway(word)
-        self[word] = stems
-        return stems
-
-    def anyway(self, word: str) -> tuple[str, ...]:
-        """Returns the terms of a word, even of a stop word."""
-        if _IS_DENSE.match(word):
-            return tuple(pairs(word))
-        return (self._stem(word[:_LETTERS]),)
-
-
-ANALYZERS = {language: Analyzer(language) for language in STEMMERS}
-
-
-def terms_of(text: str, analyzer: Analyzer, *, stop: bool = True) -> list[str]:
-    """Returns the terms of a text, in order; without `stop`, those of stop words, too."""
-    analyze = analyzer.__getitem__ if stop else analyzer.anyway
-    return [term for terms in map(analyze, words_of(text)) for term in terms]
-
-
 def language_for(text: str) -> str:
-    """Returns the language of a text, of `stems.STOP`; an empty string for others."""
-    return language_of(words_of(text[:4000]))
+    """Returns the language of a text, of STOP, by its first words; an empty string for others.
+
+    >>> language_for("Wie alt ist die Katze?")
+    'de'
+    """
+    first = words_of(text[:4000])[:_FIRST_WORDS]
+    counts = {name: sum(word in stop for word in first) for name, stop in STOP.items()}
+    best = max(counts, key=lambda name: counts[name])
+    return best if counts[best] > _SHARE * len(first) else ""
+
+
+def english(word: str) -> str:
+    """Returns a word without its plural, -ing or -ed.
+
+    >>> [english(word) for word in ("policies", "files", "stopping", "moved", "status")]
+    ['polici', 'fil', 'stop', 'mov', 'status']
+    """
+    if len(word) > 3 and word.endswith("s") and word[-2] not in "sui":
+        word = word[:-3] + "y" if word.endswith("ies") else word[:-1]
+    for ending in ("ing", "ed"):
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) > 2 and not word.endswith("eed") and _VOWEL.search(stem):
+            word = stem[:-1] if stem[-1] == stem[-2] and stem[-1] not in "lsz" else stem
+            break
+    if len(word) > 3 and word.endswith("e"):
+        word = word[:-1]
+    return word[:-1] + "i" if len(word) > 4 and word.endswith("y") else word
+
+
+def german(word: str) -> str:
+    """Returns a word without the endings of German inflection, and without ge-.
+
+    >>> [german(word) for word in ("kennworter", "kennwort", "gespeichert", "dateien")]
+    ['kennwor', 'kennwor', 'speich', 'datei']
+    """
+    if word.startswith("ge") and len(word) >= 6:
+        word = word[2:]
+    # Sounds of several letters count as one, and doubled letters are no endings.
+    word = word.replace("sch", "$").replace("ei", "%").replace("ie", "&")
+    word = _DOUBLED.sub(r"\1*", word)
+    while len(word) > 3:
+        if len(word) > 5 and word.endswith(("em", "er", "nd")):
+            word = word[:-2]
+        elif word[-1] in "tesn":
+            word = word[:-1]
+        else:
+            break
+    word = _AGAIN.sub(r"\1\1", word)
+    return word.replace("%", "ei").replace("&", "ie").replace("$", "sch")
+
+
+STEMMERS: dict[str, Callable[[str], str]] = {"en": english, "de": german, "": str}
+
+
+def _terms(language: str, word: str) -> tuple[str, ...]:
+    """Returns the terms of a word, even of a stop word."""
+    return tuple(pairs(word)) if _IS_DENSE.match(word) else (STEMMERS[language](word[:_LETTERS]),)
+
+
+_CACHED = {language: lru_cache(_REMEMBERED)(partial(_terms, language)) for language in STEMMERS}
+
+
+def terms_of(text: str, language: str, *, stop: bool = True) -> list[str]:
+    """Returns the terms of a text, in order; without `stop`, those of stop words, too."""
+    words, stop_words = words_of(text), STOP.get(language, frozenset()) if stop else ()
+    analyze = _CACHED[language]
+    return [term for word in words if word not in stop_words for term in analyze(word)]
 
 
 def concepts(query: str, languages: list[str], most: int) -> list[tuple[str, list[str]]]:
@@ -115,6 +178,6 @@ def concepts(query: str, languages: list[str], most: int) -> list[tuple[str, lis
             shared = [*pairs(word)]
             groups |= {pair: [pair] for pair in (shared[:-1] or shared)}
         else:
-            stems = (ANALYZERS[name].anyway(word)[0] for name in languages)
+            stems = (_terms(name, word)[0] for name in languages)
             groups[word] = list(dict.fromkeys(stems))
     return list(groups.items())[:most]

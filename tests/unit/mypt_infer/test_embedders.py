@@ -13,9 +13,8 @@ import pytest
 
 from mypt.index import main
 from mypt_infer.workspace import Called, EmbedderError, HashingEmbedder, WorkspaceEngine
-from mypt_infer.workspace.embedders import embedder_of_name
+from mypt_infer.workspace.embedders import Service, embedder_of_name
 from mypt_infer.workspace.index.embed import vectors_for
-from mypt_infer.workspace.service import Service
 from tests.support.build import write_texts
 from tests.support.endpoints import stand_in
 from tests.support.tolerance import assert_close

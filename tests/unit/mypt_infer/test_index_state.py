@@ -170,7 +170,7 @@ def test_words_can_be_searched_before_vectors_are_made(base: Path, tmp_path: Pat
 
     steps: list[tuple[str, int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mypt_infer.workspace.index.embedding._BATCH", 30)
+        patch.setattr("mypt_infer.workspace.build._BATCH", 30)
         with pytest.raises(EmbedderError, match="went away"):
             WorkspaceEngine(
                 base,

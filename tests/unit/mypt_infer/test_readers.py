@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mypt_infer.workspace.encodings import decoded
-from mypt_infer.workspace.readers import Unreadable, read
+from mypt_infer.workspace.readers import Unreadable, decoded, read
 
 
 @pytest.mark.parametrize(

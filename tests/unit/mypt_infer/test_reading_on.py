@@ -14,7 +14,7 @@ from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import Tool, Toolbox, error_type
 from mypt_infer.truncate_result import count_result
 from mypt_infer.workspace import WorkspaceEngine, WorkspaceTools, toolbox
-from mypt_infer.workspace.snippet import snippet
+from mypt_infer.workspace.excerpts import snippet
 from tests.support.build import write_texts
 from tests.support.examples import either, examples
 from tests.support.scripted import ANY, DONE, call_text, controller_of

@@ -1,8 +1,9 @@
-"""Cuts the passage out of a text that fits a query best, so that many hits fit into one result."""
+"""Shortens texts without a model: to the passage that fits a query best, and to a summary."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
@@ -12,6 +13,12 @@ _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")
 _STEM = 5
 _END = re.compile(r"[.!?:…] ")
 _MARK = "…"
+# The most characters of a summary.
+LETTERS = 600
+_SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[.!?]+")
+_LONG_WORD = re.compile(r"\w{4,}")
+# The most characters of a text that are read.
+_MOST_READ = 100_000
 
 
 def snippet(text: str, query: str, letters: int) -> str:
@@ -76,3 +83,28 @@ def _begin(line: str, at: int, room: int) -> int:
     if ends or earliest == 0:
         return ends[-1] if ends else 0
     return line.rfind(" ", earliest, at) + 1 or at
+
+
+def extract(text: str) -> str:
+    """Returns whole sentences of a text, in their order, at most LETTERS characters. Deterministic.
+
+    >>> extract("Cats sleep. The weather is fine. Cats purr, and sleeping cats dream.")
+    'Cats sleep. The weather is fine. Cats purr, and sleeping cats dream.'
+    """
+    sentences = [s for m in _SENTENCE.finditer(text[:_MOST_READ]) if (s := " ".join(m[0].split()))]
+    counts = Counter(w.casefold() for s in sentences for w in _LONG_WORD.findall(s))
+    scores = {i: _score(s, counts) for i, s in enumerate(sentences)}
+    chosen: list[int] = []
+    room = LETTERS
+    for i in sorted(scores, key=lambda i: (-scores[i], i)):
+        if len(sentences[i]) + 1 <= room:
+            chosen.append(i)
+            room -= len(sentences[i]) + 1
+    if not chosen:
+        return text.strip()[: LETTERS - 1] + "…" if text.strip() else ""
+    return " ".join(sentences[i] for i in sorted(chosen))
+
+
+def _score(sentence: str, counts: Counter[str]) -> float:
+    words = {w.casefold() for w in _LONG_WORD.findall(sentence)}
+    return sum(counts[w] - 1 for w in words) / (len(words) + 3)
