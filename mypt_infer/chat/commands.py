@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mypt_cli.run import message_of
 from mypt_cli.words import counted
-from mypt_infer.chat.session import Session
+from mypt_infer.chat.session import Session, source_of
 from mypt_infer.controller.transcript import trainable
 
 
@@ -30,13 +29,12 @@ def run(session: Session, line: str) -> bool:
     if name in ("/quit", "/exit"):
         return False
     command = next((c for c in COMMANDS if c.name == name), None)
+    if name == "/help":
+        session.screen.say(help_text())
+        return True
     if command is None:
-        session.screen.say(
-            help_text()
-            if name == "/help"
-            else f"no command {name}; /help shows all. With a space before it, a text may begin "
-            "with a slash"
-        )
+        hint = "/help shows all. With a space before it, a text may begin with a slash"
+        session.screen.say(f"no command {name}; {hint}")
         return True
     try:
         command.run(session, argument.strip())
@@ -67,9 +65,8 @@ def _show(session: Session, argument: str) -> None:
         screen.steps()
         return
     detail = _pick(screen.details, argument)
-    screen.say(
-        detail if detail is not None else f"/show takes a number from 1 to {len(screen.details)}"
-    )
+    usage = f"/show takes a number from 1 to {len(screen.details)}"
+    screen.say(usage if detail is None else detail)
 
 
 def _open(session: Session, argument: str) -> None:
@@ -78,8 +75,7 @@ def _open(session: Session, argument: str) -> None:
     if note is None:
         screen.say(f"/open takes a number from 1 to {len(screen.notes)}")
         return
-    chunk = engine.get_chunk(note) if engine is not None else None
-    doc = engine.get_doc(chunk.doc_id if chunk is not None else note) if engine else None
+    doc, chunk = source_of(engine, note)
     if doc is None or engine is None:
         screen.say(f"{note}: the workspace has no such chunk or document")
         return
@@ -120,23 +116,16 @@ def _why(session: Session, argument: str) -> None:
     counts: Counter[str] = Counter()
     for origin, number in history.origins:
         counts[origin] += number
-    screen.say(
-        f"the last turn ended with {end.reason!r}{f': {end.message}' if end.message else ''}"
-    )
-    screen.say(
-        "ids in the history: "
-        + ", ".join(f"{number} {origin}" for origin, number in counts.items())
-    )
+    explanation = f": {end.message}" if end.message else ""
+    screen.say(f"the last turn ended with {end.reason!r}{explanation}")
+    numbers = ", ".join(f"{number} {origin}" for origin, number in counts.items())
+    screen.say(f"ids in the history: {numbers}")
     hidden = f"; {history.first} turns are dropped" if history.first else ""
     screen.say(f"the model sees {len(history)} ids{hidden}")
-    for dropped in history.dropped:
-        ids = [i for i in dropped.ids if _has_text(history, i)]
-        screen.say(f"taken off at {dropped.at}: {history.dialect.tokenizer.decode(ids)!r}")
-
-
-def _has_text(history: Any, token: int) -> bool:
     tokenizer = history.dialect.tokenizer
-    return token in tokenizer.ordinary or token in tokenizer.special.values()
+    for dropped in history.dropped:
+        ids = [i for i in dropped.ids if i in tokenizer.ordinary or i in tokenizer.special.values()]
+        screen.say(f"taken off at {dropped.at}: {tokenizer.decode(ids)!r}")
 
 
 def _pick(items: list[str], number: str) -> str | None:
@@ -148,30 +137,21 @@ def _pick(items: list[str], number: str) -> str | None:
 
 
 def _undo(session: Session, argument: str) -> None:
-    question = session.exchanges()[-1][0] if session.turns else ""
-    session.undo()
-    remaining = session.turns
-    session.screen.say(
-        f"taken back: {question.splitlines()[0][:60] if question else 'the last turn'!r}; "
-        f"{counted(remaining, 'turn')} left"
-    )
+    question = session.undo()
+    first_line = question.splitlines()[0][:60] if question else "the last turn"
+    session.screen.say(f"taken back: {first_line!r}; {counted(session.turns, 'turn')} left")
 
 
 def _retry(session: Session, argument: str) -> None:
-    if not session.turns:
-        raise ValueError("nothing was said yet")
-    question = session.exchanges()[-1][0]
-    session.undo()
-    session.turn(question)
+    session.turn(session.undo())
 
 
 def _edit(session: Session, argument: str) -> None:
-    if not session.turns:
-        raise ValueError("nothing was said yet")
+    question = session.question
     if not argument:
         if session.prompt is None:
             raise ValueError("it takes the text to say instead of the last one")
-        text = session.prompt.edit(session.exchanges()[-1][0])
+        text = session.prompt.edit(question)
         if text is None or not text.strip():
             session.screen.say("nothing was changed")
             return
@@ -184,8 +164,7 @@ def _system(session: Session, argument: str) -> None:
     if not argument:
         session.screen.say(session.setup.prompt or "there is none")
         return
-    setup = session.setup.prompted(argument)
-    session.begin(setup)
+    session.begin(session.setup.prompted(argument))
     session.screen.say("a new conversation, with that system prompt")
 
 

@@ -10,14 +10,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from mypt_infer.controller.source import Script
 from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import error_type
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Message, Part, events_of
-from mypt_spec.lexer import lex_ids
-from mypt_spec.states import Stack, after_tag
 from mypt_spec.table import TEXT
 from mypt_spec.validator import Run
 
@@ -38,15 +37,12 @@ _QUESTION = (
 _COMMON = frozenset(_QUESTION.split())
 
 
-class Demo:
-    """A `Source` for each dialect.
-
-    It thinks and cites if the dialect can, and calls a tool if it has `calls`.
-    """
+class Demo(Script):
+    """A source of ids that thinks and cites if the dialect can; with `calls`, it calls a tool."""
 
     def __init__(self, dialect: str | Dialect, *, calls: bool = True) -> None:
+        super().__init__([])
         self._format, self._calls = format_of(dialect), calls
-        self._ids: list[int] = []
         self._coming: list[int] = []
         # The text that the last call searches for.
         self._query = ""
@@ -55,40 +51,26 @@ class Demo:
     def forbid(self, kinds: frozenset[str]) -> None:
         self._forbidden = kinds
 
-    @property
-    def held(self) -> int:
-        return len(self._ids)
-
     def append(self, ids: Sequence[int]) -> None:
-        self._ids += ids
+        super().append(ids)
         same = self._coming[: len(ids)] == list(ids)
         self._coming = self._coming[len(ids) :] if same else []
 
     def truncate(self, length: int) -> None:
-        del self._ids[length:]
+        super().truncate(length)
         self._coming = []
 
-    def next(self, left: int) -> int:
-        if not self._coming:
-            self._coming = self._write()
-        self._ids.append(self._coming.pop(0))
-        return self._ids[-1]
+    def next(self, left: int = 0) -> int:
+        self._coming = self._coming or self._write()
+        self.context.append(self._coming.pop(0))
+        return self.context[-1]
 
     def _write(self) -> list[int]:
-        """Returns what a model would write now.
-
-        This is a call if the user has just spoken, and an answer if a tool has.
-        """
+        """Returns what a model would write: a call after a question, an answer after a result."""
         d = self._format.dialect
-        events, _ = lex_ids(self._ids, d.table, d.tokenizer.decode_bytes, d.tokenizer.ordinary)
+        events, _ = d.lex_ids(self.context)
         state = Run(d.table, d.automaton, spaces=False, complete=False).check(events).state
-        stack: Stack = ()
-        inside, text = "", ""
-        for event in events:
-            if event.terminal == TEXT:
-                inside, text = stack[-1] if stack else "", event.text
-            else:
-                stack = after_tag(stack, d.table.terminals[event.terminal], d.table)
+        inside, text = [("", ""), *self._format.texts_in(events)][-1]
         if self._format.result is not None and inside == self._format.result.opens:
             return self._ids_of(self._answer(json.loads(text)), state)
         if not self._calls:
@@ -96,43 +78,27 @@ class Demo:
         self._query = text.rpartition("\n\n")[2]  # definitions of tools may be before a question
         arguments = {"query": " ".join(self._query.split())[:_LETTERS] or "documents", "top_k": 3}
         thought = Part("think", "The workspace may know. I search it.")
-        return self._ids_of([thought, self._call("workspace.search", arguments)], state)
-
-    def _call(self, name: str, arguments: dict[str, Any]) -> Part:
-        table = self._format.dialect.table
-        kind = min(self._format.calls)
-        body = table.openers[kind].body
+        name, kind = "workspace.search", min(self._format.calls)
+        body = d.table.openers[kind].body
         attrs = (("name", name),) if body == "arguments" else ()
-        return Part(kind, body_of(body, name, arguments, table.literals), attrs)
+        call = Part(kind, body_of(body, name, arguments, d.table.literals), attrs)
+        return self._ids_of([thought, call], state)
 
     def _answer(self, result: Any) -> list[Part]:
         documents = result.get("documents") if isinstance(result, dict) else None
-        fitting = (
-            [] if error_type(result) else [d for d in documents or () if _fits(d, self._query)]
-        )
-        if not fitting:
+        fitting = (d for d in documents or () if _fits(d, self._query))
+        first = None if error_type(result) else next(fitting, None)
+        if first is None:
             return [Part("text", "Nothing found: the workspace says nothing about that.")]
-        first = fitting[0]
-        text = (
-            " ".join(str(first.get("text", "")).split())
-            .lstrip("# ")
-            .removeprefix(str(first.get("title", "")))
-            .strip()
-            or "nothing more."
-        )
-        sentence = max(
-            (m[0].strip() for m in _SENTENCE.finditer(text[: 4 * _LETTERS])), key=len, default=""
-        )[:_LETTERS]
-        return [
-            Part("text", f'"{first.get("title", "")}" says: {sentence} '),
-            Part("cite", str(first.get("chunk_id", ""))),
-        ]
+        title, text = str(first.get("title", "")), " ".join(str(first.get("text", "")).split())
+        text = text.lstrip("# ").removeprefix(title).strip() or "nothing more."
+        sentences = (m[0].strip() for m in _SENTENCE.finditer(text[: 4 * _LETTERS]))
+        sentence = max(sentences, key=len, default="")[:_LETTERS]
+        quote = Part("text", f'"{title}" says: {sentence} ')
+        return [quote, Part("cite", str(first.get("chunk_id", "")))]
 
     def _ids_of(self, parts: list[Part], state: int) -> list[int]:
-        """Returns the ids of an assistant block; after an answer, those of the turn's end, too.
-
-        Parts for which the format has no block are left out, but a reference becomes text.
-        """
+        """Returns the ids of an assistant block and, after an answer, of the turn's end."""
         d, table = self._format.dialect, self._format.dialect.table
         events: list[Event] = []
         opener = table.openers.get("assistant")
@@ -151,11 +117,10 @@ class Demo:
         events += [Event(name, table.terminals[name].spell()) for name in ways]
         out: list[int] = []
         for event in events:
-            out += (
-                d.tokenizer.encode(event.text)
-                if event.terminal == TEXT
-                else tag_ids(event, table, d.tokenizer, trail=False)
-            )
+            if event.terminal == TEXT:
+                out += d.tokenizer.encode(event.text)
+            else:
+                out += tag_ids(event, table, d.tokenizer, trail=False)
         return out
 
     def _closing(self, state: int) -> list[str]:
@@ -170,15 +135,10 @@ class Demo:
         """Returns the parts, with references as text if the format has no block for them."""
         if "cite" in self._format.dialect.table.openers:
             return parts
-        text = "".join(
-            p.text if p.kind == "text" else f"({p.text})"
-            for p in parts
-            if p.kind in ("text", "cite")
-        )
-        return [
-            *(p for p in parts if p.kind not in ("text", "cite")),
-            *([Part("text", text)] if text else []),
-        ]
+        spellings = {"text": "{}", "cite": "({})"}
+        text = "".join(spellings[p.kind].format(p.text) for p in parts if p.kind in spellings)
+        others = [p for p in parts if p.kind not in spellings]
+        return [*others, Part("text", text)] if text else others
 
     def _written(self, part: Part, state: int) -> list[Event]:
         """Returns the events of a part: its block, or text, in a block if the format wants one."""

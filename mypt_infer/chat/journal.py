@@ -22,7 +22,6 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -42,13 +41,9 @@ class Journal:
         self.path = Path(os.path.realpath(path))
         self._part: BinaryIO | None = None
         self._name, self._size = self.path, 0
-        self._line = b""
         self._replaces = b""
-
-    @property
-    def line(self) -> bytes:
-        """Returns the conversation as it will be in the file."""
-        return self._line
+        # The conversation as it will be in the file.
+        self.line = b""
 
     @property
     def _direct(self) -> bool:
@@ -65,26 +60,20 @@ class Journal:
         return number
 
     def replaces(self, line: bytes) -> None:
-        """Makes the next conversation take the place of a line of the file, if it is there.
-
-        An empty line is none.
-        """
+        """Makes the next conversation replace a line of the file, if it is there; b"" is none."""
         self._replaces = _digest(line) if line else b""
 
     def put(self, record: dict[str, Any] | None) -> None:
-        """Keeps the record of the conversation as it is now; None if nothing is left of it.
-
-        Raises OSError if it cannot be kept; then the record before it is.
-        """
+        """Keeps the record as it is now; None is none. Raises OSError; then the last one stays."""
         text = "" if record is None else json.dumps(record, ensure_ascii=False, allow_nan=False)
-        self._line = text.encode()
-        if self._direct or (self._part is None and not self._line):
+        self.line = text.encode()
+        if self._direct or (self._part is None and not self.line):
             return
         if self._part is None:
             self._begin()
         assert self._part is not None
         try:
-            _write(self._part, (self._line or _NOTHING) + b"\n")
+            _write(self._part, (self.line or _NOTHING) + b"\n")
         except BaseException:  # also a signal's: what follows must not be taken for half a line
             with suppress(OSError):
                 self._part.truncate(self._size)
@@ -92,11 +81,8 @@ class Journal:
         self._size = self._part.tell()
 
     def end(self) -> bool:
-        """Adds the conversation to the file, and begins another; returns whether there was one.
-
-        Raises OSError if it cannot be added; then its part stays.
-        """
-        line, self._line = self._line, b""
+        """Adds the conversation to the file; returns whether there was one. Raises OSError."""
+        line, self.line = self.line, b""
         if self._direct:
             with self.path.open("ab") as out:
                 out.write(line + b"\n" if line else b"")
@@ -126,17 +112,8 @@ def _digest(line: bytes) -> bytes:
     return hashlib.sha256(line.rstrip(b"\r\n")).hexdigest().encode()
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What a part says: the line to add, where it was to be added, and which line it replaces."""
-
-    line: bytes = b""
-    at: int | None = None
-    replaces: bytes = b""
-
-
-def _state(part: BinaryIO) -> _State:
-    """Returns what a part says. Half a line at its end is removed."""
+def _state(part: BinaryIO) -> tuple[bytes, int | None, bytes]:
+    """Returns the line to add, its place, and which line it replaces; cuts off half a last line."""
     part.seek(0)
     line, at, replaces = b"", None, b""
     *lines, half = part.read().split(b"\n")
@@ -148,27 +125,26 @@ def _state(part: BinaryIO) -> _State:
             replaces = json.loads(entry)["replaces"].encode()
         else:
             line, at = (b"" if entry == _NOTHING else entry), None
-    return _State(line, at, replaces)
+    return line, at, replaces
 
 
 def _add(path: Path, part: BinaryIO) -> bool:
     """Adds the last line of a part to a file, unless it is there; returns whether it has one."""
-    state = _state(part)
-    if not state.line:
+    line, at, replaces = _state(part)
+    if not line:
         return False
-    line = state.line + b"\n"
+    line += b"\n"
     with _locked(path) as out:
         size = out.seek(0, os.SEEK_END)
-        if state.at is not None and state.at <= size:
-            out.seek(state.at)
+        if at is not None and at <= size:
+            out.seek(at)
             there = out.read(len(line))
             if there == line:
                 return True
-            if line.startswith(there) and state.at + len(there) == size:
-                out.truncate(state.at)
-        if state.replaces and _replace(path, line, state.replaces, part):
-            return True
-        _append_to(out, line, part)
+            if line.startswith(there) and at + len(there) == size:
+                out.truncate(at)
+        if not (replaces and _replace(path, line, replaces, part)):
+            _append_to(out, line, part)
     return True
 
 

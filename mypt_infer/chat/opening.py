@@ -6,7 +6,7 @@ import argparse
 import atexit
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,10 +40,7 @@ class Setup:
         return Controller(self.source, self.tools, **self._common)
 
     def past(self, record: dict[str, Any], turns: int | None = None) -> Controller:
-        """Returns a conversation of the past, or its first `turns` turns.
-
-        Raises TranscriptError if it is none of this dialect, or is damaged.
-        """
+        """Returns a past conversation, or its first `turns` turns. Raises TranscriptError."""
         return Controller.from_record(record, self.source, self.tools, turns=turns, **self._common)
 
     def prompted(self, system: str) -> Setup:
@@ -54,12 +51,8 @@ class Setup:
 
     @property
     def _common(self) -> dict[str, Any]:
-        return {
-            "dialect": self.dialect,
-            "system": self.prompt,
-            "options": self.options,
-            "seed": self.seed,
-        }
+        names = ("dialect", "options", "seed")
+        return {"system": self.prompt} | {name: getattr(self, name) for name in names}
 
     @property
     def prompt(self) -> str | None:
@@ -73,23 +66,21 @@ class Setup:
 
 
 def from_arguments(args: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | None]:
-    """Returns what the options of the command ask for.
+    """Returns what the options ask for. Raises OSError, ValueError or WorkspaceError."""
+    if args.scripted and (args.model is not None or args.vocab is not None):
+        raise ValueError("--scripted needs no --model and no --vocab")
+    if not args.scripted and args.model is None:
+        raise ValueError("name a model: --model DIR; --scripted needs none")
+    from mypt_infer.chat.demo import Demo
 
-    Raises OSError, ValueError or WorkspaceError saying what is wrong.
-    """
-    played = _model(args)
+    played = None if args.scripted else _Played(args)
     name = DIALECT if args.dialect in (None, "auto") else args.dialect
-    spoken = _dialect_of(name) if played is None else played.dialect
-    options = Options(
-        max_steps=args.max_steps,
-        max_tokens=args.max_tokens,
-        max_think_tokens=args.max_think_tokens,
-        max_toolcall_tokens=args.max_toolcall_tokens,
-        max_result_tokens=args.max_result_tokens,
-        context_length=args.context_length,
-        tool_seconds=args.tool_seconds,
-        think=False if args.no_think else None,
-    )
+    try:
+        spoken = dialect(name) if played is None else played.dialect
+    except KeyError as error:
+        raise ValueError(error.args[0]) from None
+    limits = {f.name: getattr(args, f.name) for f in fields(Options) if f.name in args}
+    options = Options(**limits, think=False if args.no_think else None)
     if (args.workspace is not None or args.mcp) and format_of(spoken).result is None:
         raise ValueError(
             f"{spoken.name} has no tool calls that can be answered here; leave --workspace and "
@@ -99,15 +90,8 @@ def from_arguments(args: argparse.Namespace) -> tuple[Setup, WorkspaceEngine | N
     setup.new()  # what is wrong with it is said before an index is made
     engine = None if args.workspace is None else _engine(args)
     tools = Toolbox([*_tools(engine, played), *_served(args.mcp, spoken)])
-    source = _demo(spoken, tools) if played is None else played.source(tools, options)
+    source = Demo(spoken, calls=len(tools) > 0) if played is None else played.source(tools, options)
     return replace(setup, source=source, tools=tools), engine
-
-
-def _dialect_of(name: str) -> Dialect:
-    try:
-        return dialect(name)
-    except KeyError as error:
-        raise ValueError(error.args[0]) from None
 
 
 def _engine(args: argparse.Namespace) -> WorkspaceEngine:
@@ -134,14 +118,6 @@ def _engine(args: argparse.Namespace) -> WorkspaceEngine:
                 print("mypt-chat: another process makes the index; waiting for it", file=sys.stderr)
             waiting = True
             time.sleep(_POLL)
-
-
-def _model(args: argparse.Namespace) -> _Played | None:
-    if args.scripted and (args.model is not None or args.vocab is not None):
-        raise ValueError("--scripted needs no --model and no --vocab")
-    if not args.scripted and args.model is None:
-        raise ValueError("name a model: --model DIR; --scripted needs none")
-    return None if args.scripted else _Played(args)
 
 
 def _tools(engine: WorkspaceEngine | None, played: _Played | None) -> Toolbox:
@@ -224,9 +200,3 @@ class _Played:
         return ModelSource(
             self.model, decoder, sampling=self.sampling, seed=self.seed, device=self.device
         )
-
-
-def _demo(spoken: Dialect, tools: Toolbox) -> Source:
-    from mypt_infer.chat.demo import Demo
-
-    return Demo(spoken, calls=len(tools) > 0)

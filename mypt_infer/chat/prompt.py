@@ -59,10 +59,7 @@ class Prompt:
 
 
 def prompt(commands: Sequence[str], hint: Callable[[str], None]) -> Prompt:
-    """Returns what reads from stdin: with all help on a terminal, plainly from a pipe.
-
-    `commands` can be completed; `hint` shows a text to the user.
-    """
+    """Returns a Prompt for stdin; `commands` can be completed, and `hint` shows a text."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Prompt(lambda text: input())
     try:
@@ -76,10 +73,7 @@ def prompt(commands: Sequence[str], hint: Callable[[str], None]) -> Prompt:
 
 
 def history_file() -> Path | None:
-    """Returns the file of what was typed in all chats, in the user's folder for such state.
-
-    Only the user can read it. Returns None if it cannot be written.
-    """
+    """Returns the file of what was typed, which only the user can read; None if it has none."""
     home = "~/Library/Application Support" if sys.platform == "darwin" else "~/.local/state"
     state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
     try:

@@ -17,19 +17,7 @@ from rich.text import Text
 
 from mypt_cli.terminal import Display
 from mypt_cli.words import counted
-from mypt_infer.controller.events import (
-    CallDropped,
-    CallParsed,
-    Cite,
-    Event,
-    Notice,
-    StepEnd,
-    TextDelta,
-    ThinkDelta,
-    ToolResult,
-    TurnEnd,
-    TurnsDropped,
-)
+from mypt_infer.controller import events
 
 # The most characters of a call or a result on its line.
 _LINE = 100
@@ -65,46 +53,44 @@ class Screen:
         self._is_named = False
         self.console.print(Text(self.display.line(text, keep="\n\t"), style=style), soft_wrap=True)
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         """Shows what a user is to see of an event."""
-        if self._thought and not isinstance(event, ThinkDelta):
+        if self._thought and not isinstance(event, events.ThinkDelta):
             thought = "".join(self._thought)
             self._thought = []
             self._step(
                 f"  thought {len(thought.split())} words [{self._detail(thought)}]", "dim italic"
             )
-        if isinstance(event, TextDelta):
+        if isinstance(event, events.TextDelta):
             self._write(event.text)
-        elif isinstance(event, ThinkDelta):
+        elif isinstance(event, events.ThinkDelta):
             self._thought.append(event.text)
-        elif isinstance(event, Cite):
+        elif isinstance(event, events.Cite):
             if event.text not in self.notes:
                 self.notes.append(event.text)
             self._write(f"[{self.notes.index(event.text) + 1}]", "cyan")
-        elif isinstance(event, CallParsed):
+        elif isinstance(event, events.CallParsed):
             arguments = ", ".join(f"{key}={_json(value)}" for key, value in event.arguments.items())
             detail = self._detail(json.dumps(event.arguments, ensure_ascii=False, indent=2))
             self._step(f"  {event.name}({_short(arguments)}) [{detail}]", "yellow")
             self._wait(event.name)
-        elif isinstance(event, CallDropped):
+        elif isinstance(event, events.CallDropped):
             self._step("  a call was taken off before it was complete", "red")
-        elif isinstance(event, ToolResult):
+        elif isinstance(event, events.ToolResult):
             detail = self._detail(json.dumps(event.value, ensure_ascii=False, indent=2))
             note = ", shortened" if event.truncated else ""
             style = "red" if event.error else "green"
             self._step(f"  = {_summary(event.value)}{note} [{detail}]", style)
             self._wait("thinking")
-        elif isinstance(event, Notice):
+        elif isinstance(event, events.Notice):
             self.say(f"  note: {event.message}", "dim")
-        elif isinstance(event, TurnsDropped):
-            self.say(
-                "  note: the context is full; the model does not see the oldest "
-                f"{'turn' if event.turns == 1 else f'{event.turns} turns'} any more",
-                "dim",
-            )
-        elif isinstance(event, StepEnd):
+        elif isinstance(event, events.TurnsDropped):
+            turns = "turn" if event.turns == 1 else f"{event.turns} turns"
+            problem = f"the context is full; the model does not see the oldest {turns} any more"
+            self.say(f"  note: {problem}", "dim")
+        elif isinstance(event, events.StepEnd):
             self._begin_line()
-        elif isinstance(event, TurnEnd):
+        elif isinstance(event, events.TurnEnd):
             self._end(event)
 
     def begin(self) -> None:
@@ -156,18 +142,15 @@ class Screen:
         self._is_named = self._has_answer = self._column = True
         self.console.print(Text("assistant> ", style="bold"), end="")
 
-    def _end(self, event: TurnEnd) -> None:
+    def _end(self, event: events.TurnEnd) -> None:
         if event.reason == "stop" and not self._has_answer:
             self._name()  # an empty answer, which some formats allow
             self._begin_line()
         for number, note in enumerate(self.notes, 1):
             self.say(f"  [{number}] {self._name_of(note)}", "cyan")
         if event.reason != "stop":
-            self.say(
-                "  the turn was ended: "
-                f"{event.reason}{f': {event.message}' if event.message else ''}",
-                "bold yellow",
-            )
+            explanation = f": {event.message}" if event.message else ""
+            self.say(f"  the turn was ended: {event.reason}{explanation}", "bold yellow")
 
     def _detail(self, text: str) -> str:
         self.details.append(text)

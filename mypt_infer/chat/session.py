@@ -1,23 +1,25 @@
-"""Runs a chat: turns, and conversations, each of which is kept."""
+"""Runs a chat: turns, and conversations, each of which is kept and can be continued."""
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from mypt_cli.words import counted
-from mypt_infer.chat import past
 from mypt_infer.chat.journal import Journal
 from mypt_infer.chat.opening import Setup
 from mypt_infer.chat.prompt import Prompt
 from mypt_infer.chat.screen import Screen
 from mypt_infer.controller import Controller
+from mypt_infer.controller.history import History
 from mypt_infer.controller.transcript import KEY
-from mypt_infer.workspace import WorkspaceEngine
+from mypt_infer.workspace import Chunk, Document, WorkspaceEngine
 
 # The turns of a past conversation that are shown.
 _RECALLED = 3
@@ -69,19 +71,34 @@ class Session:
 
     def exchanges(self) -> list[tuple[str, str]]:
         """Returns the texts of the user and the answers so far."""
-        return past.exchanges(self.controller.record(), self.controller.history)
+        answers: list[str] = []
+        for kind, fields in self.controller.record()[KEY]["events"]:
+            if kind == "TurnStart":
+                answers.append("")
+            elif kind == "TextDelta":
+                answers[-1] += fields["text"]
+        history = self.controller.history
+        turns = [history.ids[a:b] for a, b in pairwise([*history.turns, len(history.ids)])]
+        questions = [_first(history, ids, "user") for ids in turns]
+        return list(zip(questions, answers, strict=True))
 
-    def undo(self) -> None:
-        """Takes the last turn back. Raises ValueError if there is none."""
+    @property
+    def question(self) -> str:
+        """Returns the last text of the user. Raises ValueError if there is none."""
         if not self.turns:
             raise ValueError("nothing was said yet")
-        record = self.controller.record()
+        return self.exchanges()[-1][0]
+
+    def undo(self) -> str:
+        """Takes the last turn back; returns its question. Raises ValueError if there is none."""
+        question, record = self.question, self.controller.record()
         if self.turns == 1:
             self.controller = self.setup.new()
         else:
             self.controller = self.setup.past(record, self.turns - 1)
         self.screen.forget()
         self._write_journal()
+        return question
 
     def begin(self, setup: Setup | None = None) -> bool:
         """Begins a new conversation; returns False if the last one could not be kept."""
@@ -99,18 +116,18 @@ class Session:
         If it is kept in the same file, it takes the place of its line there. Raises OSError or
         ValueError, before anything changes, if there is none that can be continued.
         """
-        chat = past.find(place)
-        controller = self.setup.past(chat.record)
+        record, path, line = find(place)
+        controller = self.setup.past(record)
         self.begin()
         self.controller = controller
-        if self.journal is not None and self.journal.path == chat.path.resolve():
-            self.journal.replaces(chat.line)
+        if self.journal is not None and self.journal.path == path.resolve():
+            self.journal.replaces(line)
         exchanges = self.exchanges()
         if len(exchanges) > _RECALLED:
             self.screen.say(f"({len(exchanges) - _RECALLED} turns before)", "dim")
         for question, answer in exchanges[-_RECALLED:]:
             self.screen.recall(question, answer)
-        system = past.system(controller.history)
+        system = _first(controller.history, controller.history.ids[: controller.history.head])
         if system != (self.setup.prompt or ""):
             self.screen.say("note: the conversation keeps its own system prompt", "dim")
 
@@ -170,16 +187,59 @@ class Session:
             print(f"mypt-chat: {text}", file=sys.stderr)
 
 
+def source_of(engine: WorkspaceEngine | None, note: str) -> tuple[Document | None, Chunk | None]:
+    """Returns the document that a reference names, and the chunk of it if it names one."""
+    chunk = engine.get_chunk(note) if engine is not None else None
+    doc_id = note if chunk is None else chunk.doc_id
+    return engine.get_doc(doc_id) if engine is not None else None, chunk
+
+
 def place(engine: WorkspaceEngine | None, note: str) -> str:
     """Returns what a reference is shown as: title and file of a document, if it names one."""
-    if engine is None:
-        return note
-    chunk = engine.get_chunk(note)
-    doc = engine.get_doc(note if chunk is None else chunk.doc_id)
+    doc, chunk = source_of(engine, note)
     if doc is None:
         return note
     part = f", part {chunk.position + 1}" if chunk is not None and chunk.position else ""
     return f"{doc.title} ({doc.path}{part})"
+
+
+def find(place: str) -> tuple[dict[str, Any], Path, bytes]:
+    """Returns a record, its file and its line: the last one, or, for `FILE:N`, that of line N.
+
+    What a killed chat has left for the file is added to it first. Raises OSError, or ValueError
+    saying where there is no conversation that can be continued.
+    """
+    name, _, number = place.rpartition(":")
+    path, nth = Path(place).expanduser(), 0
+    if name and number.isascii() and number.isdigit() and not path.exists():
+        path, nth = Path(name).expanduser(), int(number)
+    Journal(path).recover()
+    match = None
+    with path.open("rb") as file:
+        for at, line in enumerate(file, 1):
+            if at == nth or (not nth and f'"{KEY}"'.encode() in line):
+                match = at, line
+            if at == nth:
+                break
+    if match is None:
+        none = f"no line {nth}" if number and nth else "no conversation of a chat"
+        raise ValueError(f"{path}: it has {none}")
+    at, line = match
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{path}:{at}: this is not valid JSON: {error}") from None
+    if not isinstance(record, dict) or KEY not in record:
+        raise ValueError(
+            f'{path}:{at}: this record has no "{KEY}"; only what a chat has kept can be continued'
+        )
+    return record, path, line
+
+
+def _first(history: History, ids: list[int], block: str = "") -> str:
+    """Returns the first text in a block, of a kind if one is named; "" if there is none."""
+    texts = history.format.texts_in(history.dialect.lex_ids(ids)[0])
+    return next((text for kind, text in texts if kind and block in ("", kind)), "")
 
 
 @contextmanager
