@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mypt_model.pieces import each_piece, is_sharded, opened_tensors, read_pieces
+from mypt_model.pieces import each_piece, is_sharded, opened_tensors
 from mypt_model.shape import LlamaConfig, ModelError
 
 if TYPE_CHECKING:
@@ -238,22 +238,4 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     ModelError, naming the file, if there is none, if one cannot be read, or if safetensors is not
     installed.
     """
-    if is_sharded(folder):
-        return read_pieces(folder)
-    files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
-    if not files:
-        raise ModelError(f"{folder} holds no *.safetensors file")
-    try:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ImportError:
-        raise ModelError(
-            "reading weights needs safetensors: pip install 'mypt-tags[infer]'"
-        ) from None
-    weights: dict[str, Tensor] = {}
-    for path in files:
-        try:
-            weights |= load_file(path)
-        except (SafetensorError, OSError) as error:
-            raise ModelError(f"cannot read {path}: {error}") from None
-    return weights
+    return {name: read() for name, read in each_weight(folder).items()}
