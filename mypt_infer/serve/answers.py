@@ -10,7 +10,7 @@ import codecs
 import json
 import secrets
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from mypt_infer.run_format import Format
 from mypt_infer.serve.asked.names import Names
@@ -21,23 +21,11 @@ from mypt_spec import Dialect
 Json = dict[str, Any]
 
 
-class Answer(Protocol):
-    """One answer that grows. `ids` are those that count, `reason` is why it ended, or ""."""
-
-    ids: list[int]
-    reason: str
-
-    def take(self, update: NewIds | Ended) -> list[Json]:
-        """Returns what is new, as choices of chunks without their index."""
-        ...
-
-    def choice(self) -> Json:
-        """Returns the whole answer, as a choice without its index."""
-        ...
-
-
 class ChatAnswer:
-    """An answer of /v1/chat/completions. With `single`, it ends after its first call."""
+    """An answer of /v1/chat/completions that grows. With `single`, it ends after its first call.
+
+    `ids` are those that count, `reason` is why it ended, or "".
+    """
 
     def __init__(
         self,
@@ -60,24 +48,24 @@ class ChatAnswer:
         self._has_call = False  # whether a call is complete
 
     def take(self, update: NewIds | Ended) -> list[Json]:
+        """Returns what is new, as choices of chunks without their index."""
         out: list[Json] = []
         if isinstance(update, NewIds):
             self._values += update.logprobs
             for token in update.ids:
                 self.ids.append(token)
-                self._add(
-                    [d for delta in self._reader.push(token) for d in self._parts(delta)], out
-                )
+                self._add(self._reader.push(token), out)
                 if self._stopper.stopped or (self._single and self._has_call):
                     self.reason = "tool_calls" if self._calls else "stop"
                     break
         else:
-            self._add([d for delta in self._reader.end() for d in self._parts(delta)], out)
-            self._add(self._text(self._stopper.push("", last=True), []), out)
+            self._add(self._reader.end(), out)
+            self._join(self._text(self._stopper.push("", last=True), []), out)
             self.reason = "length" if update.cut else "tool_calls" if self._calls else "stop"
         return out
 
     def choice(self) -> Json:
+        """Returns the whole answer, as a choice without its index."""
         content, thoughts, cited = ("".join(self._texts[k]) for k in (SAID, THOUGHT, CITED))
         message: Json = {"role": "assistant", "content": content}
         if self._calls:
@@ -87,8 +75,12 @@ class ChatAnswer:
         logged = {"content": self._logged, "refusal": None} if self._wants else None
         return {"message": message, "logprobs": logged, "finish_reason": self.reason}
 
-    def _add(self, new: list[Json], out: list[Json]) -> None:
-        """Adds deltas to those of the same step, texts of one kind joined."""
+    def _add(self, deltas: list[Delta], out: list[Json]) -> None:
+        for delta in deltas:
+            self._join(self._parts(delta), out)
+
+    def _join(self, new: list[Json], out: list[Json]) -> None:
+        """Adds choices to those of the same step, texts of one kind joined."""
         for choice in new:
             last = out[-1]["delta"] if out else {}
             kind = next(iter(choice["delta"]))
@@ -146,7 +138,10 @@ class ChatAnswer:
 
 
 class TextAnswer:
-    """An answer of /v1/completions: the text as the model wrote it, tags included."""
+    """An answer of /v1/completions: the text as the model wrote it, tags included.
+
+    It has the same methods and attributes as a ChatAnswer.
+    """
 
     def __init__(
         self, dialect: Dialect, *, stops: Sequence[str] = (), logprobs: bool = False
@@ -175,11 +170,8 @@ class TextAnswer:
         self._text += new
         for key, values in log.items():
             self._log[key] += values
-        return (
-            [{"text": new, "logprobs": log if self._wants else None}]
-            if new or log["tokens"]
-            else []
-        )
+        changed = new or log["tokens"]
+        return [{"text": new, "logprobs": log if self._wants else None}] if changed else []
 
     def choice(self) -> Json:
         log = self._log if self._wants else None
@@ -190,6 +182,9 @@ class TextAnswer:
         log["token_logprobs"].append(value.value)
         log["top_logprobs"].append({_token_text(self._dialect, i): v for i, v in value.best})
         log["text_offset"].append(at)
+
+
+Answer = ChatAnswer | TextAnswer
 
 
 def entry(dialect: Dialect, token: int, value: Logprob) -> Json:
@@ -216,12 +211,3 @@ def _chunk(delta: Json, logprobs: Json | None = None) -> Json:
 
 def _empty() -> dict[str, list[Any]]:
     return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
-
-
-def usage(prompt: int, answer: int) -> Json:
-    """Returns the numbers of tokens as the API has them."""
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": answer,
-        "total_tokens": prompt + answer,
-    }

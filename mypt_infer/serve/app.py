@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,17 +17,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from mypt_infer.serve.answers import Json, usage
+from mypt_infer.serve.answers import Json
 from mypt_infer.serve.asked.errors import ApiError, place_of
 from mypt_infer.serve.asked.parameters import Chat, Completion, Params, read
-from mypt_infer.serve.guard import Guard, body_of
+from mypt_infer.serve.guard import Guard, body_of, refused
 from mypt_infer.serve.jobs import Ended, NewIds
 from mypt_infer.serve.metrics import Metrics
 from mypt_infer.serve.service import Running, Service, refusal
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 
 CHAT, TEXT = "chat.completion", "text_completion"
-_Handler = Callable[[Request], Awaitable[Response]]
+_Asked = TypeVar("_Asked", Chat, Completion)
 
 
 def app(
@@ -53,27 +53,16 @@ def app(
             Route("/v1/completions", handlers.complete, methods=["POST"]),
         ],
         middleware=[Middleware(Guard, key=key, hosts=hosts)],
-        exception_handlers={HTTPException: _no_route, ApiError: _refused},
+        exception_handlers={HTTPException: _refused, ApiError: _refused},
         lifespan=lifespan,
     )
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    error_body = ApiError(
-        f"{request.method} {request.url.path}: {error.detail}", status=error.status_code
-    )
-    return refused(error_body)
-
-
-async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)
-    return refused(error)
-
-
-def refused(error: ApiError) -> Response:
-    """Returns the answer that says what is wrong."""
-    return JSONResponse(error.body, status_code=error.status, headers=error.headers)
+async def _refused(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException):
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        error = ApiError(message, status=error.status_code)
+    return refused(refusal(error))
 
 
 class _App:
@@ -112,26 +101,22 @@ class _App:
         }
 
     async def chat(self, request: Request) -> Response:
-        async def run(body: Any) -> tuple[Params, Running]:
-            params = read(Chat, body)
-            return params, await self.service.chat(params)
-
-        return await self._answered(request, CHAT, run)
+        return await self._answered(request, CHAT, Chat, self.service.chat)
 
     async def complete(self, request: Request) -> Response:
-        async def run(body: Any) -> tuple[Params, Running]:
-            params = read(Completion, body)
-            return params, await self.service.complete(params)
-
-        return await self._answered(request, TEXT, run)
+        return await self._answered(request, TEXT, Completion, self.service.complete)
 
     async def _answered(
-        self, request: Request, kind: str, run: Callable[[Any], Awaitable[tuple[Params, Running]]]
+        self,
+        request: Request,
+        kind: str,
+        shape: type[_Asked],
+        run: Callable[[_Asked], Awaitable[Running]],
     ) -> Response:
         began, status = time.monotonic(), 200
         try:
-            body = await body_of(request, self.service.limits.body)
-            params, running = await self._while_there(request, run(_value(body)))
+            params = read(shape, _value(await body_of(request, self.service.limits.body)))
+            running = await self._while_there(request, run(params))
             try:
                 await self._while_there(request, running.wait())
                 self.metrics.first.observe(time.monotonic() - began)
@@ -149,9 +134,7 @@ class _App:
             status = 499
             self.metrics.cancelled.inc()
             return Response(status_code=499)
-        except (
-            Exception
-        ) as error:  # whatever it is, the client gets an answer, and the log the rest
+        except Exception as error:  # the client gets an answer, and the log the rest
             api_error = refusal(error)
             status = api_error.status
             return refused(api_error)
@@ -159,7 +142,7 @@ class _App:
             self.metrics.requests.labels(request.url.path, str(status)).inc()
 
     async def _while_there(self, request: Request, work: Any) -> Any:
-        """Returns what some work returns. Raises _Gone as soon as the client has gone."""
+        """Returns what some work returns. Raises _ClientGone as soon as the client has gone."""
         working = asyncio.ensure_future(work)
         watching = asyncio.ensure_future(_disconnected(request))
         try:
@@ -219,7 +202,12 @@ class _Reply:
         """Returns the numbers of tokens; a prompt counts once, whatever its number of answers."""
         prompts = self.running.prompts[:: self.params.choices]
         answers = sum(len(answer.ids) for answer in self.running.answers)
-        return usage(sum(len(prompt.ids) for prompt in prompts), answers)
+        asked = sum(len(prompt.ids) for prompt in prompts)
+        return {
+            "prompt_tokens": asked,
+            "completion_tokens": answers,
+            "total_tokens": asked + answers,
+        }
 
     async def document(self) -> Json:
         """Returns the whole answer. Raises ApiError where it fails."""

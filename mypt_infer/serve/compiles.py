@@ -20,12 +20,7 @@ from functools import partial
 
 from mypt_infer.decode.base.work import watched
 from mypt_infer.serve.asked.decoders import Decoders, Ready, Recipe
-from mypt_infer.serve.jobs import TooLate
-from mypt_infer.serve.rows import ShuttingDown
-
-
-class Busy(RuntimeError):
-    """As many compiles wait as may."""
+from mypt_infer.serve.asked.errors import LATER, ApiError, shutting_down, too_late
 
 
 class _Abandoned(Exception):
@@ -50,15 +45,14 @@ class Compiles:
         self._running, self._closed = 0, False
 
     async def ready(self, recipe: Recipe, seconds: float) -> Ready:
-        """Returns the decoder of a request. Raises ApiError, Busy, Closed, and TooLate."""
-        ready = self.decoders.known(recipe)
-        if ready is not None:
+        """Returns the decoder of a request. Raises ApiError."""
+        if ready := self.decoders.known(recipe):
             return ready
         work = self._join(recipe)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(work.result), seconds)
         except TimeoutError:
-            raise TooLate from None
+            raise too_late() from None
         finally:
             with self._lock:
                 work.waiters -= 1
@@ -72,18 +66,22 @@ class Compiles:
             waiting = [*self._waiting]
             self._waiting.clear()
         for work in waiting:
-            work.result.set_exception(ShuttingDown("the server is shutting down"))
+            work.result.set_exception(shutting_down())
 
     def _join(self, recipe: Recipe) -> _Compile:
         with self._lock:
             if self._closed:
-                raise ShuttingDown("the server is shutting down")
+                raise shutting_down()
             work = self._compiles.get(recipe.key)
             if work is not None and work.waiters:  # without any, it is ending
                 work.waiters += 1
                 return work
             if self._running >= self.most and len(self._waiting) >= self.queue:
-                raise Busy(f"{self._running} compiles run and {len(self._waiting)} wait")
+                message = (
+                    f"{self._running} compiles run and {len(self._waiting)} wait, of tools and "
+                    "response formats: try again later"
+                )
+                raise ApiError(message, status=503, kind="server_error", code="busy", headers=LATER)
             work = self._compiles[recipe.key] = _Compile(recipe)
             work.result.set_running_or_notify_cancel()  # who leaves cancels it for nobody else
             if self._running < self.most:
@@ -100,8 +98,7 @@ class Compiles:
                     self._check(work)
                     work.result.set_result(self.decoders.get(work.recipe))
             except BaseException as error:
-                error_of_close = ShuttingDown("the server is shutting down")
-                work.result.set_exception(error_of_close if self._closed else error)
+                work.result.set_exception(shutting_down() if self._closed else error)
             with self._lock:
                 if self._compiles.get(work.recipe.key) is work:
                     del self._compiles[work.recipe.key]

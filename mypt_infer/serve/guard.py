@@ -31,11 +31,7 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         error = self._refusal(scope) if scope["type"] == "http" else None
-        if error is None:
-            await self.app(scope, receive, send)
-            return
-        answer = JSONResponse(error.body, status_code=error.status, headers=error.headers)
-        await answer(scope, receive, send)
+        await (self.app if error is None else refused(error))(scope, receive, send)
 
     def _refusal(self, scope: Any) -> ApiError | None:
         headers = Headers(scope=scope)
@@ -56,6 +52,11 @@ class Guard:
             if host not in self._hosts:
                 return ApiError("this server is not known under that host", status=403)
         return None
+
+
+def refused(error: ApiError) -> JSONResponse:
+    """Returns the answer that says what is wrong."""
+    return JSONResponse(error.body, status_code=error.status, headers=error.headers)
 
 
 async def body_of(request: Request, most: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mypt_infer.serve.asked.decoders import Ready
@@ -43,10 +43,6 @@ class Failed(NamedTuple):
 Update = NewIds | Ended | Failed
 
 
-class TooLate(Exception):
-    """The time of a request is over."""
-
-
 @dataclass(eq=False)
 class Job:
     """One answer that is wanted.
@@ -65,7 +61,6 @@ class Job:
     top: int | None = None
     deadline: float | None = None
     cancelled: bool = False
-    asked: float = field(default_factory=time.monotonic)
 
     @property
     def late(self) -> bool:

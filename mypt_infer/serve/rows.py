@@ -28,21 +28,14 @@ from mypt_infer.decode.one_way import TAIL
 from mypt_infer.generate.llama import Llama
 from mypt_infer.generate.loop import positions
 from mypt_infer.generate.sample import draw
+from mypt_infer.serve.asked.errors import LATER, ApiError, shutting_down, too_late
 from mypt_infer.serve.asked.forcing import call_ids
-from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, NewIds, TooLate
+from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, NewIds
 from mypt_infer.serve.slots import Slots
 from mypt_lint.places.json_edit import in_common
 
 # Longer pieces are not read with those of rows that draw; at most so many ids of one in a step.
 _TOGETHER, _PART = 24, 256
-
-
-class QueueFull(RuntimeError):
-    """As many jobs wait as may."""
-
-
-class ShuttingDown(RuntimeError):
-    """No job is taken any more."""
 
 
 @dataclass(eq=False)
@@ -109,15 +102,19 @@ class Rows:
         self._thread.start()
 
     def put(self, *jobs: Job) -> None:
-        """Takes jobs, all or none. Raises QueueFull or Closed."""
+        """Takes jobs, all or none. Raises ApiError."""
         with self._wake:
             if self._closed:
-                raise ShuttingDown("the server is shutting down")
+                raise shutting_down()
             free = self.most - len(self._rows) + self.queue - len(self._waiting)
             if len(jobs) > free:
-                raise QueueFull(
+                raise ApiError(
                     f"{len(self._waiting)} requests wait and {len(self._rows)} run; the server "
-                    f"runs {self.most} at once and lets {self.queue} wait"
+                    f"runs {self.most} at once and lets {self.queue} wait: try again later",
+                    status=429,
+                    kind="rate_limit_error",
+                    code="queue_full",
+                    headers=LATER,
                 )
             self._waiting.extend(jobs)
             self.counts.waiting = len(self._waiting)
@@ -140,7 +137,7 @@ class Rows:
                     break
             self._step()
         for job in [*(row.job for row in self._rows), *self._waiting]:
-            _notify(job, Failed(ShuttingDown("the server is shutting down")))
+            _notify(job, Failed(shutting_down()))
         self._rows, self._slots.count = [], 0
         self._waiting.clear()
         self.counts.running = self.counts.waiting = 0
@@ -164,7 +161,7 @@ class Rows:
             if job.cancelled:
                 self._end(at, None)
             elif job.late:
-                self._end(at, Failed(TooLate()))
+                self._end(at, Failed(too_late()))
 
     def _join(self) -> None:
         while len(self._rows) < self.most:
@@ -176,7 +173,7 @@ class Rows:
             if job.cancelled:
                 continue
             if job.late:
-                _notify(job, Failed(TooLate()))
+                _notify(job, Failed(too_late()))
                 continue
             began = time.perf_counter()
             try:

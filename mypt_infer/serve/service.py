@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mypt_infer.decode import BudgetError, PromptError
@@ -21,28 +22,17 @@ from mypt_infer.generate.loop import check_vocabulary
 from mypt_infer.generate.sample import Sampling
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.answers import Answer, ChatAnswer, Json, TextAnswer
-from mypt_infer.serve.asked.decoders import (
-    AUTO,
-    NONE,
-    Choice,
-    Decoders,
-    Ready,
-    Recipe,
-    choice_of,
-    response_of,
-)
-from mypt_infer.serve.asked.errors import ApiError
+from mypt_infer.serve.asked.decoders import Choice, Decoders, Ready, Recipe, choice_of, response_of
+from mypt_infer.serve.asked.errors import ONCE, ApiError
 from mypt_infer.serve.asked.names import Names
 from mypt_infer.serve.asked.parameters import Chat, Completion
 from mypt_infer.serve.asked.prompts import Prompt, Prompter
-from mypt_infer.serve.compiles import Busy, Compiles
-from mypt_infer.serve.jobs import Failed, Job, TooLate, Update
-from mypt_infer.serve.rows import QueueFull, Rows, ShuttingDown
+from mypt_infer.serve.compiles import Compiles
+from mypt_infer.serve.jobs import Failed, Job, Update
+from mypt_infer.serve.rows import Rows
 from mypt_spec import Dialect
 
 _LOG = logging.getLogger("mypt-serve")
-# OpenAI's clients try again after a time-out or an error of the server, unless they are told.
-_ONCE = {"x-should-retry": "false"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,31 +160,25 @@ class Service:
         ready = await self._compiles.ready(recipe, self.limits.seconds)
         most = params.max_completion_tokens or params.max_tokens
         top = (params.top_logprobs or 0) if params.logprobs else None
-        prompts = [prompt] * params.choices
-        answers: list[Answer] = [
-            ChatAnswer(
-                self.format,
-                prompt.ids,
-                names,
-                stops=params.stops,
-                logprobs=top is not None,
-                single=single,
-            )
-            for prompt in prompts
-        ]
-        return self._run(params, prompts, answers, ready, most, top)
+        answer = partial(
+            ChatAnswer,
+            self.format,
+            prompt.ids,
+            names,
+            stops=params.stops,
+            logprobs=top is not None,
+            single=single,
+        )
+        answers: list[Answer] = [answer() for _ in range(params.choices)]
+        return self._run(params, [prompt] * params.choices, answers, ready, most, top)
 
     async def complete(self, params: Completion) -> Running:
         """Returns the answers to a request of /v1/completions. Raises ApiError."""
         self._check(params.model)
         loop = asyncio.get_running_loop()
-        recipe = Recipe(
-            Names(self._tools).tools(params.tools or ()),
-            Choice(AUTO if params.tools else NONE),
-            think=params.reasoning_effort != "none",
-        )
-        for at, tool in enumerate(recipe.tools):
-            _name(tool, at)
+        tools = Names(self._tools).tools(params.tools or ())
+        choice = choice_of(None, [_name(tool, at) for at, tool in enumerate(tools)])
+        recipe = Recipe(tools, choice, think=params.reasoning_effort != "none")
         ready = await self._compiles.ready(recipe, self.limits.seconds)
         parsed = [
             await loop.run_in_executor(self._prompts, self._ids, one) for one in params.prompts
@@ -258,10 +242,7 @@ class Service:
                 deadline=time.monotonic() + self.limits.seconds,
             )
             jobs.append(job)
-        try:
-            self.rows.put(*jobs)
-        except (QueueFull, ShuttingDown) as error:
-            raise refusal(error) from None
+        self.rows.put(*jobs)
         return Running(prompts, answers, jobs, updates)
 
     def _room(self, prompt: int, most: int | None) -> int:
@@ -282,23 +263,6 @@ def refusal(error: Exception) -> ApiError:
     """Returns the answer to a request that failed."""
     if isinstance(error, ApiError):
         return error
-    if isinstance(error, QueueFull):
-        headers = {"retry-after": "1"}
-        message = f"{error}: try again later"
-        return ApiError(
-            message, status=429, kind="rate_limit_error", code="queue_full", headers=headers
-        )
-    if isinstance(error, Busy):
-        message = f"{error}, of tools and response formats: try again later"
-        headers = {"retry-after": "1"}
-        return ApiError(message, status=503, kind="server_error", code="busy", headers=headers)
-    if isinstance(error, ShuttingDown):
-        return ApiError(
-            str(error), status=503, kind="server_error", code="shutting_down", headers=_ONCE
-        )
-    if isinstance(error, TooLate):
-        message = "the time of this request is over; see --timeout"
-        return ApiError(message, status=408, kind="timeout_error", code="timeout", headers=_ONCE)
     if isinstance(error, BudgetError):
         message = f"{error}: max_tokens of {error.minimum} would do"
         return ApiError(message, param="max_tokens", code="max_tokens_too_small")
@@ -306,7 +270,7 @@ def refusal(error: Exception) -> ApiError:
         return ApiError(str(error), param="messages")
     _LOG.error("a request failed", exc_info=error)
     message = "the server failed at this request; its log says why"
-    return ApiError(message, status=500, kind="server_error", headers=_ONCE)
+    return ApiError(message, status=500, kind="server_error", headers=ONCE)
 
 
 def _name(tool: Any, at: int) -> str:

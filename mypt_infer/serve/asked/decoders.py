@@ -119,15 +119,10 @@ class Decoders:
     is used, so all are counted again whenever one is asked for.
     """
 
-    def __init__(self, dialect: Dialect, *, engine: str = "auto") -> None:
-        self.dialect, self.format, self._engine = dialect, format_of(dialect), engine
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect, self.format = dialect, format_of(dialect)
         self._ready: dict[str, Ready] = {}  # the one that was asked for last is the last
         self._lock = Lock()
-
-    @property
-    def nbytes(self) -> int:
-        """Returns the bytes of all that are kept, about."""
-        return sum(ready.nbytes for ready in tuple(self._ready.values()))
 
     def get(self, recipe: Recipe) -> Ready:
         """Returns the decoder of a request. Raises ApiError where there is none."""
@@ -167,7 +162,7 @@ class Decoders:
             decoder = Decoder(
                 self.dialect,
                 plain,
-                engine=self._engine,
+                engine="auto",
                 forbidden_blocks=forbidden,
                 response=recipe.response,
             )

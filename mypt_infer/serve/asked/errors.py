@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-INVALID = "invalid_request_error"
+LATER = {"retry-after": "1"}
+# OpenAI's clients try again after a time-out or an error of the server, unless they are told.
+ONCE = {"x-should-retry": "false"}
 
 
+@dataclass(eq=False)
 class ApiError(ValueError):
     """A request that is not answered: the status, and what is wrong where.
 
@@ -14,25 +18,31 @@ class ApiError(ValueError):
     answer.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 400,
-        kind: str = INVALID,
-        param: str | None = None,
-        code: str | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message, self.status, self.headers = message, status, headers or {}
-        self.kind, self.param, self.code = kind, param, code
+    message: str
+    _: KW_ONLY
+    status: int = 400
+    kind: str = "invalid_request_error"
+    param: str | None = None
+    code: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def body(self) -> dict[str, Any]:
         """Returns the body of the answer."""
         body = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
         return {"error": body}
+
+
+def too_late() -> ApiError:
+    """Returns the error of a request whose time is over."""
+    message = "the time of this request is over; see --timeout"
+    return ApiError(message, status=408, kind="timeout_error", code="timeout", headers=ONCE)
+
+
+def shutting_down() -> ApiError:
+    """Returns the error of a request that comes, or still waits, when the server is stopped."""
+    message = "the server is shutting down"
+    return ApiError(message, status=503, kind="server_error", code="shutting_down", headers=ONCE)
 
 
 def place_of(pointer: str) -> str | None:

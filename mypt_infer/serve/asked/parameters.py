@@ -141,10 +141,9 @@ def _pass(name: str, value: Any) -> None:
         )
     if name not in NEUTRAL:
         raise ApiError(f"unknown parameter: {name}", param=name, code="unknown_parameter")
-    same = (
-        v for v in NEUTRAL[name] if v == value and isinstance(v, bool) == isinstance(value, bool)
-    )
-    if not any(True for _ in same):
+    if not any(
+        v == value and isinstance(v, bool) == isinstance(value, bool) for v in NEUTRAL[name]
+    ):
         only = " or ".join(repr(v) for v in NEUTRAL[name])
         note = f"; only {only} is taken, which changes nothing" if only else ""
         raise ApiError(
@@ -162,6 +161,7 @@ def _ranges(params: Chat | Completion) -> None:
         "top_k": (1, 1 << 20),
         "n": (1, MOST_CHOICES),
         "top_logprobs": (0, MOST_TOP),
+        "logprobs": (0, MOST_TOP),
     }
     for name, (least, most) in bounds.items():
         value = getattr(params, name, None)
@@ -188,5 +188,3 @@ def _ranges(params: Chat | Completion) -> None:
             raise ApiError(
                 "expected a text, ids, or a list of such; none of them empty", param="prompt"
             )
-    if params.logprobs is not None and not 0 <= params.logprobs <= MOST_TOP:
-        raise ApiError(f"logprobs is {params.logprobs}; expected 0 to {MOST_TOP}", param="logprobs")

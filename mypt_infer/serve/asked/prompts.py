@@ -120,10 +120,6 @@ def state_after(dialect: Dialect, ids: Sequence[int]) -> int:
 
 
 def _refused(message: str, pointer: str, code: str | None = None) -> ApiError:
-    return ApiError(
-        f"{place_of(pointer) or 'messages'}: {message}; the model could not see it"
-        if code in (None, _LOST)
-        else f"{place_of(pointer) or 'messages'}: {message}",
-        param=place_of(pointer) or "messages",
-        code=code,
-    )
+    place = place_of(pointer) or "messages"
+    note = "; the model could not see it" if code in (None, _LOST) else ""
+    return ApiError(f"{place}: {message}{note}", param=place, code=code)
