@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mypt_spec.bodies.json_body import KEYS, NAME, argument_key
 from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, Types, typed
@@ -25,9 +24,8 @@ from mypt_spec.bodies.tagged import ARGUMENT, FUNCTION, Types, typed
 _ID = re.compile(r'"id": ?("(?:[^"\\]|\\.)*")')
 
 
-@dataclass(frozen=True, slots=True)
-class CallPiece:
-    """What a piece of a list of calls tells: that a call begins, a piece of it, or its end."""
+class CallPiece(NamedTuple):
+    """What a piece of a body tells: that a call begins, a piece of its arguments, or its end."""
 
     name: str = ""
     id: str = ""
@@ -81,20 +79,16 @@ class CallListStream:
                 piece += character
             self._depth -= plain and character in "}]"
             if self._call is not None and self._depth == 2:
-                out += [*self._pieces_of(piece), CallPiece(ended=True)]
+                out += [*self._pieces(piece), CallPiece(ended=True)]
                 self._call, piece = None, ""
             if self._depth == 1:
                 self._head = ""
-        return out + (self._pieces_of(piece) if piece else [])
+        return out + (self._pieces(piece) if piece else [])
 
-    def _pieces_of(self, piece: str) -> list[CallPiece]:
+    def _pieces(self, piece: str) -> list[CallPiece]:
         assert self._call is not None
-        name = self._call.name
-        text = self._call.push(piece)
         match = _ID.search(self._head)
-        ident = json.loads(match[1]) if match else ""
-        begun = [CallPiece(name=self._call.name, id=ident)] if self._call.name != name else []
-        return begun + ([CallPiece(text=text)] if text else [])
+        return pieces_of(self._call, piece, json.loads(match[1]) if match else "")
 
 
 class TaggedStream:
@@ -219,3 +213,10 @@ class CallStream:
         self._key, self._value, self._valued = "", "", False
         if last and self._kind == "call":
             self._buffer.append("}" if self._members else "{}")
+
+
+def pieces_of(call: CallStream | TaggedStream, text: str, ident: str = "") -> list[CallPiece]:
+    """Pushes a piece of the body of one call; returns what it tells, its name first."""
+    name, arguments = call.name, call.push(text)
+    begun = [CallPiece(name=call.name, id=ident)] if call.name != name else []
+    return begun + ([CallPiece(text=arguments)] if arguments else [])

@@ -7,11 +7,18 @@ their block is closed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mypt_infer.run_format import Format, ToolCall
-from mypt_infer.serve.call_stream import CallListStream, CallStream, TaggedStream
+from mypt_infer.serve.call_stream import (
+    CallListStream,
+    CallPiece,
+    CallStream,
+    TaggedStream,
+    pieces_of,
+)
 from mypt_infer.stream_parser import Piece, StreamParser
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.damage.cut_tags import Blocks
@@ -49,8 +56,7 @@ class DeltaReader:
         self.format, self._parser = form, StreamParser(form.dialect)
         self._blocks = Blocks(form.dialect.table)
         self._opener: Event | None = None  # of the block of a call
-        self._stream: CallStream | TaggedStream | None = None  # of a block with one call
-        self._list: CallListStream | None = None  # of one with several
+        self._stream: Callable[[str], list[CallPiece]] | None = None  # reads the body of the block
         self._buffer: list[str] = []  # the text of a call, or of a citation
         self._last = 0
         table, tokenizer = form.dialect.table, form.dialect.tokenizer
@@ -58,11 +64,6 @@ class DeltaReader:
         for event in events:
             self._blocks.read(event.terminal)
         self._types = form.types_in(events)
-
-    @property
-    def ids(self) -> int:
-        """Returns the number of ids that were read."""
-        return self._parser.pushed
 
     def push(self, token: int) -> list[Delta]:
         """Reads an id; returns what is certain now."""
@@ -79,7 +80,8 @@ class DeltaReader:
         if event.terminal == TEXT:
             if kind in self.format.calls or kind in self.format.citing:
                 self._buffer.append(event.text)
-                yield from self._streamed(event.text, begin, piece.end)
+                for told in self._stream(event.text) if self._stream is not None else ():
+                    yield Delta(CALLED, begin=begin, end=piece.end, **told._asdict())
             elif kind in self.format.thinking:
                 yield Delta(THOUGHT, event.text, begin, piece.end)
             else:
@@ -90,39 +92,25 @@ class DeltaReader:
             body, self._buffer = "".join(self._buffer), []
             if kind in self.format.citing:
                 yield Delta(CITED, body, begin, piece.end)
-            elif self._stream is not None or self._list is not None:
+            elif self._stream is not None:
                 yield Delta(CALLED, "", begin, piece.end, ended=True)
             elif kind in self.format.calls and self._opener is not None:
                 raw = (self._opener.text + body + event.text).strip()
                 calls, _ = self.format.read_calls(self._opener, body, raw, self._types)
                 yield Delta(CALLED, "", begin, piece.end, tuple(calls), ended=True)
-            self._stream = self._list = None
+            self._stream = None
         self._blocks.read(event.terminal)
         if terminal is not None and terminal.opens in self.format.calls:
             self._opener, self._buffer = event, []
             if terminal.body == IDS_FIRST:
-                self._list = CallListStream()
+                self._stream = CallListStream().push
             elif terminal.body == TAGGED:
-                self._stream = TaggedStream(self._types)
+                self._stream = partial(pieces_of, TaggedStream(self._types))
             elif terminal.body not in LISTS:
-                self._stream = CallStream(terminal.body, "")
-                yield from self._streamed("", begin, piece.end)
-
-    def _streamed(self, text: str, begin: int, end: int) -> Iterator[Delta]:
-        """Yields what a piece of a call's body says; of an opening tag, the name in it."""
-        for item in self._list.push(text) if self._list is not None else ():
-            yield Delta(CALLED, item.text, begin, end, name=item.name, ended=item.ended, id=item.id)
-        stream = self._stream
-        if stream is None or self._opener is None:
-            return
-        name = stream.name
-        if not name and not text:
-            stream.name = dict(self._opener.attrs).get("name", "")
-        arguments = stream.push(text)
-        if stream.name != name:
-            yield Delta(CALLED, "", begin, end, name=stream.name)
-        if arguments:
-            yield Delta(CALLED, arguments, begin, end)
+                name = dict(event.attrs).get("name", "")
+                self._stream = partial(pieces_of, CallStream(terminal.body, name))
+                if name:
+                    yield Delta(CALLED, "", begin, piece.end, name=name)
 
 
 class Stopper:

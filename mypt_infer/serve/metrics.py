@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -16,24 +17,13 @@ class Metrics:
 
     def __init__(self, rows: Rows) -> None:
         self.registry = registry = CollectorRegistry()
-        self.requests = Counter(
-            "mypt_requests", "requests by path and status", ["path", "status"], registry=registry
-        )
-        self.tokens = Counter(
-            "mypt_tokens", "tokens of prompts and of answers", ["kind"], registry=registry
-        )
-        self.first = Histogram(
-            "mypt_first_token_seconds",
-            "time from a request to its first token",
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.request_seconds = Histogram(
-            "mypt_request_seconds", "time of a whole request", buckets=_SECONDS, registry=registry
-        )
-        self.cancelled = Counter(
-            "mypt_cancelled", "requests whose client went away", registry=registry
-        )
+        counter = partial(Counter, registry=registry)
+        seconds = partial(Histogram, registry=registry, buckets=_SECONDS)
+        self.requests = counter("mypt_requests", "requests by path and status", ["path", "status"])
+        self.tokens = counter("mypt_tokens", "tokens of prompts and of answers", ["kind"])
+        self.first = seconds("mypt_first_token_seconds", "time from a request to its first token")
+        self.request_seconds = seconds("mypt_request_seconds", "time of a whole request")
+        self.cancelled = counter("mypt_cancelled", "requests whose client went away")
         counts = rows.counts
         for name, help_text, read_value in (
             ("mypt_running", "answers that are drawn now", lambda: counts.running),

@@ -7,9 +7,8 @@ Theory of operation. A step first ends rows that nobody waits for, then lets job
 free rows. Each row has ids that the model has not read: of a new row its prompt, less what another
 row has read of it, else the id that was drawn and what the grammar forces after it. Prompts are
 read together, apart from rows that draw, a part a step, so that one long prompt does not hold up
-all others; the rest is one call of the model. Of each row
-that was read to its end the next id is drawn under its own decoder, which is told to keep the
-state that the row is in.
+all others; the rest is one call of the model. Of each row that was read to its end the next id is
+drawn under its own decoder, which is told to keep the state that the row is in.
 """
 
 from __future__ import annotations

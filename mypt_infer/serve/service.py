@@ -194,7 +194,7 @@ class Service:
         from mypt_infer.generate.read_prompt import read_prompt
 
         try:
-            ids = read_prompt(self.dialect, prompt) if isinstance(prompt, str) else list(prompt)
+            ids = read_prompt(self.dialect, prompt)[0] if isinstance(prompt, str) else [*prompt]
         except ValueError as error:
             raise ApiError(f"prompt: {error}", param="prompt") from None
         return Prompt(ids, frozenset())

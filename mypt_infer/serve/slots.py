@@ -94,9 +94,6 @@ class Slots:
         while room < places:
             room *= 2
         grown = self.model.begin(rows, room)
-        for old, new in (
-            (self._cache.keys, grown.keys),
-            (self._cache.values, grown.values),
-        ):
+        for old, new in ((self._cache.keys, grown.keys), (self._cache.values, grown.values)):
             new[:, : old.shape[1], :, : old.shape[3]] = old
         self._cache = grown

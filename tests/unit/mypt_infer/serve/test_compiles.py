@@ -174,7 +174,7 @@ def test_sigterm_ends_a_server_that_compiles(tmp_path: Path, compiling: bool) ->
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     folder = checkpoint(tmp_path / "tiny")
-    command = [sys.executable, "-m", "mypt.main", "serve", "--model", str(folder)]
+    command = [sys.executable, "-m", "mypt.serve", "--model", str(folder)]
     options = ["--port", str(port), "--grace", "1"]
     url = f"http://127.0.0.1:{port}"
     with child([*command, *options]) as process:
