@@ -9,25 +9,29 @@ import argparse
 import json
 import sys
 import warnings
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mypt_cli.command import Command
 from mypt_cli.inputs import json_of, text_of, tools_of
 from mypt_cli.parser import Parser
-from mypt_infer.generate.read_prompt import CliError, read_prompt_and_tools
+from mypt_infer.generate.read_prompt import read_prompt
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect
-from mypt_spec.episode import Episode
+from mypt_spec.table import TEXT
 from mypt_spec.tokenizer.vocabulary import COPIES
 
 if TYPE_CHECKING:
     from mypt_infer.decode.decoder import Decoder
     from mypt_infer.decode.llguidance.response import Response
     from mypt_infer.generate.generate import Generation
+    from mypt_infer.stream_parser import Piece
 
 DONE = 0
 
 PROG = "mypt-generate"
+ABOUT = "Generate one turn: legal, complete, and within budget."
 EPILOG = """\
 examples:
   mypt-generate --model runs/7m --prompt question.json
@@ -89,15 +93,14 @@ def _run(chosen: argparse.Namespace) -> int:
     try:
         import torch
     except ImportError:
-        raise CliError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
+        raise ValueError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
+    from mypt_infer.generate.generate import Step, generate
+    from mypt_infer.generate.loop import positions
     from mypt_infer.generate.opened import loaded, spoken
 
     _, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
-    prompt, declared = read_prompt_and_tools(dialect, text_of(chosen.prompt))
+    prompt, declared = read_prompt(dialect, text_of(chosen.prompt))
     tools = declared if chosen.tools is None else tools_of(chosen.tools) or []
-    from mypt_infer.generate.generate import generate
-    from mypt_infer.generate.loop import positions
-
     decoder = _decoder(chosen, dialect, tools)
     # An error in the prompt is reported before the weights are read.
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
@@ -105,35 +108,37 @@ def _run(chosen: argparse.Namespace) -> int:
     chosen.max_new_tokens = _room(chosen.max_new_tokens, len(prompt), positions(model))
     # With fewer tokens there may be no legal ending.
     decoder.start(prompt, max_new_tokens=chosen.max_new_tokens)
-    options: dict[str, Any] = {
-        n: getattr(chosen, n)
-        for n in ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")
-    }
-    show = None if chosen.json else _Raw(dialect) if chosen.raw else _Screen(dialect)
-    generation = generate(
-        model,
-        [prompt],
-        decoder=decoder,
-        device=torch.device(chosen.device),
-        on_step=None if show is None else lambda _, step: show.token(step.token),
-        **options,
-    )[0]
-    if show is None:
-        print(json.dumps(summary(generation), ensure_ascii=False))
-    else:
-        show.end()
+    names = ("max_new_tokens", "temperature", "top_k", "top_p", "seed", "stop")
+    options: dict[str, Any] = {name: getattr(chosen, name) for name in names}
+    screen = None if chosen.json or chosen.raw else Screen(dialect)
+
+    def show(_: int, step: Step) -> None:
+        if screen is not None:
+            screen.token(step.token)
+        elif chosen.raw:
+            sys.stdout.buffer.write(dialect.tokenizer.decode_bytes([step.token]))
+            sys.stdout.buffer.flush()
+
+    device = torch.device(chosen.device)
+    (generation,) = generate(
+        model, [prompt], decoder=decoder, device=device, on_step=show, **options
+    )
+    if screen is not None:
+        screen.end()
+    if chosen.json:
+        print(json.dumps(_summary(generation), ensure_ascii=False))
     return DONE
 
 
 def _room(max_new_tokens: int, prompt: int, positions: int | None) -> int:
     """Returns how many tokens may come after a prompt; reports a lower limit.
 
-    Raises CliError for a prompt that is too long.
+    Raises ValueError for a prompt that is too long.
     """
     if positions is None or prompt + max_new_tokens <= positions:
         return max_new_tokens
     if prompt >= positions:
-        raise CliError(
+        raise ValueError(
             f"the prompt has {prompt} tokens; the model has {positions} positions, for prompt and "
             "answer together"
         )
@@ -179,15 +184,13 @@ def _response(chosen: argparse.Namespace) -> Response | None:
     return Response(schema=json_of(chosen.response_schema))
 
 
-def summary(generation: Generation) -> dict[str, Any]:
+def _summary(generation: Generation) -> dict[str, Any]:
     """Returns what `--json` prints."""
     episode, _ = generation.episode
     record = None
-    if isinstance(episode, Episode):
-        try:
+    if episode is not None:
+        with suppress(ValueError):
             record = generation.dialect.write(episode)
-        except ValueError:
-            record = None
     drawn = [s for s in generation.steps if s.refused_mass is not None]
     return {
         "text": generation.text,
@@ -200,68 +203,45 @@ def summary(generation: Generation) -> dict[str, Any]:
     }
 
 
-class _Raw:
-    """Writes exactly the text, byte by byte."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        self.tokenizer = dialect.tokenizer
-
-    def token(self, token: int) -> None:
-        sys.stdout.buffer.write(self.tokenizer.decode_bytes([token]))
-        sys.stdout.buffer.flush()
-
-    def end(self) -> None:
-        sys.stdout.buffer.flush()
-
-
-class _Screen:
+class Screen:
     """Shows blocks by name, and text as it comes. No text of the model is read as markup."""
 
     def __init__(self, dialect: Dialect) -> None:
         from rich.console import Console
 
-        from mypt_infer.generate.shown import TokenText
+        from mypt_infer.stream_parser import StreamParser
 
-        self.view = TokenText(dialect)
+        self.parser, self.terminals = StreamParser(dialect), dialect.table.terminals
         self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
         self.fresh = True
 
     def token(self, token: int) -> None:
-        self._write(self.view.token(token))
+        self._write(self.parser.push(token))
 
     def end(self) -> None:
-        self._write(self.view.rest())
+        self._write(self.parser.flush())
         if not self.fresh:
             self.console.print()
 
-    def _write(self, pieces: Any) -> None:
+    def _write(self, pieces: Sequence[Piece]) -> None:
         from rich.text import Text
 
-        for kind, text in pieces:
-            if kind == "tag":
-                self.console.print(
-                    ("" if self.fresh else "\n"),
-                    Text(f"{text}: ", style="bold cyan"),
-                    sep="",
-                    end="",
+        for event in (piece.event for piece in pieces):
+            if event.terminal == TEXT:
+                shown = "".join(
+                    c if c.isprintable() or c in "\n\t" else "\ufffd" for c in event.text
                 )
+                self.console.print(Text(shown), end="")
+            elif (terminal := self.terminals.get(event.terminal)) and terminal.opens:
+                tag = " ".join([terminal.opens, *(value for _, value in event.attrs)])
+                start = "" if self.fresh else "\n"
+                self.console.print(start, Text(f"{tag}: ", style="bold cyan"), sep="", end="")
             else:
-                self.console.print(
-                    Text("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)),
-                    end="",
-                )
+                continue
             self.fresh = False
 
 
-main = Command(
-    PROG,
-    "Generate one turn: legal, complete, and within budget.",
-    EPILOG,
-    _options,
-    _run,
-    quiet="",
-    errors=(ValueError,),
-)
+main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,20 +9,12 @@ from mypt_spec import Dialect, Finding
 from mypt_spec.encoder import encode_events
 
 
-class CliError(ValueError):
-    """The arguments of the command cannot be used."""
+def read_prompt(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
+    """Returns the ids of a prompt, and the tools that it declares.
 
-
-def read_prompt(dialect: Dialect, text: str) -> list[int]:
-    """Returns the ids of a prompt, a record or serialised text in any layout.
-
-    Raises CliError saying where the prompt is wrong.
+    The prompt is a record, or serialised text in any layout, which declares none. Raises ValueError
+    saying where it is wrong.
     """
-    return read_prompt_and_tools(dialect, text)[0]
-
-
-def read_prompt_and_tools(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
-    """Returns the ids of a prompt as `read_prompt` does, and the tools that its record declares."""
     from mypt_infer.decode.prompt import opening, prompt_ids
 
     if text.lstrip().startswith("{"):
@@ -30,11 +22,11 @@ def read_prompt_and_tools(dialect: Dialect, text: str) -> tuple[list[int], list[
             record = json.loads(text)
         except ValueError as error:
             if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
-                raise CliError(
+                raise ValueError(
                     "the prompt is more than one JSON value; give one record, such as a line of "
                     "the file"
                 ) from None
-            raise CliError(f"the prompt is not JSON: {error}") from None
+            raise ValueError(f"the prompt is not JSON: {error}") from None
         episode, findings = dialect.read(record)
         _refuse(findings, "record")
         assert episode is not None
@@ -50,7 +42,7 @@ def _refuse(findings: list[Finding], noun: str) -> None:
     if errors:
         first = errors[0]
         place = first.pointer or (f"character {first.span[0]}" if first.span else "")
-        raise CliError(
+        raise ValueError(
             f"the prompt is not a legal beginning as a {noun}: {first.code} "
             f"{first.message}{f' ({place})' if place else ''}"
         )

@@ -181,7 +181,7 @@ def test_the_api_and_the_prompt_of_a_model_judge_keys_as_the_linter_does(
     status, lines, _ = lint(write(record), "--dialect", "mypt")
     assert codes(lines) == expected
     if status == 0:
-        assert read_prompt(dialect, json.dumps(record))
+        assert read_prompt(dialect, json.dumps(record))[0]
 
 
 def test_a_system_message_of_other_tools_stays_where_it_is(lint: Any) -> None:

@@ -149,7 +149,7 @@ def test_it_learns_and_runs(folder: Path, sft: Path, tmp_path: Path) -> None:
     assert theirs.config.vocab_size == IDS
     own = logits(open_model(report.folder), ids, [20])
     assert_close(own, theirs_on(theirs, ids), terms=forward_terms(SHAPE, 20))
-    rows = [read_prompt(d, json.dumps({"system": "Be brief.", **chat(user())}))]
+    rows = [read_prompt(d, json.dumps({"system": "Be brief.", **chat(user())}))[0]]
     (answer,) = generate(load(report.folder), rows, dialect=d, max_new_tokens=40, seed=1)
     assert answer.ids, "the decoder runs it"
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 import mypt_spec
-from mypt.generate import main
+from mypt.generate import Screen, main
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.generate.read_prompt import read_prompt
-from mypt_infer.generate.shown import TokenText
 from tests.support.build import Record, assistant, call, calls, chat, function, tool, user
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
 
@@ -209,34 +208,29 @@ def test_help_has_an_example() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "pieces"),
+    ("name", "text", "shown"),
     [
-        ("mypt", "<myPT_assistant><myPT_think>a<b</myPT_think>ü 🎉</myPT_assistant><myPT_eot>", [("tag", "assistant"), ("tag", "think"), ("text", "a<b"), ("text", "ü 🎉")]),
-        ("praxis", 'See <tin>\n{"name": "t", "arguments": {}}\n</tin>', [("text", "See "), ("tag", "tin"), ("text", '{"name": "t", "arguments": {}}')]),
-        ("praxis", "a <b> < c", [("text", "a <b> < c")]),
-        ("mypt-3b", '<assistant>\n<toolcall name="t">\n{}\n</toolcall>\n</assistant>', [("tag", "assistant"), ("tag", "toolcall t"), ("text", "{}")]),
+        ("mypt", "<myPT_assistant><myPT_think>a<b</myPT_think>ü 🎉</myPT_assistant><myPT_eot>", "assistant: \nthink: a<bü 🎉\n"),
+        ("praxis", 'See <tin>\n{"name": "t", "arguments": {}}\n</tin>', 'See \ntin: {"name": "t", "arguments": {}}\n'),
+        ("praxis", "a <b> < c", "a <b> < c\n"),
+        ("mypt-3b", '<assistant>\n<toolcall name="t">\n{}\n</toolcall>\n</assistant>', "assistant: \ntoolcall t: {}\n"),
+        ("harmony", "<|channel|>final<|message|>Hi<|return|>", "final: Hi\n"),
+        ("mistral-v13", '[TOOL_CALLS]look[ARGS]{"x": 1}</s>', 'call look: {"x": 1}\n'),
     ],
 )  # fmt: skip
-def test_what_is_shown(name: str, text: str, pieces: list[tuple[str, str]]) -> None:
+def test_what_is_shown(
+    name: str, text: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Whatever tokens spell it, those of half characters included."""
-    d, ids = mypt_spec.dialect(name), list[int]()
-    shown, byte = TokenText(d), {d.tokenizer.decode_bytes([i]): i for i in range(256)}
-    for event in d.lex(text):
-        single = event.text in d.tokenizer.special
-        ids += [d.tokenizer.special[event.text]] if single else [byte[bytes([b])] for b in event.text.encode()]  # fmt: skip
-    seen = join_texts([p for i in ids for p in shown.token(i)] + list(shown.rest()))
-    strip = (lambda text: text) if name == "mypt" else (lambda text: text.strip("\n"))
-    seen = [(k, strip(t) if k == "text" else t) for k, t in seen if t.strip("\n")]
-    assert seen == join_texts(pieces)
-
-
-def join_texts(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Pieces with neighbouring texts joined."""
-    out: list[tuple[str, str]] = []
-    for kind, text in pieces:
-        joined = out and kind == "text" == out[-1][0]
-        out = [*out[:-1], ("text", out[-1][1] + text)] if joined else [*out, (kind, text)]
-    return out
+    d = mypt_spec.dialect(name)
+    screen, byte = Screen(d), {d.tokenizer.decode_bytes([i]): i for i in d.tokenizer.ordinary}
+    for part in re.split(f"({'|'.join(map(re.escape, d.tokenizer.special))})", text):
+        special = d.tokenizer.special.get(part)
+        ids = [byte[bytes([b])] for b in part.encode()] if special is None else [special]
+        for token in ids:
+            screen.token(token)
+    screen.end()
+    assert capsys.readouterr().out == shown
 
 
 @pytest.fixture(scope="module")
@@ -323,7 +317,7 @@ def test_a_prompt_may_end_with_a_result(name: str) -> None:
     asked = calls(call("f", "{}", id="abcdefghi"))
     record = chat(user(), asked, tool("20", tool_call_id="abcdefghi", name="f"), tools=[does])
     d = mypt_spec.dialect(name)
-    ids = read_prompt(d, json.dumps(record))
+    ids, _ = read_prompt(d, json.dumps(record))
     made = Decoder(d, [does])
     state = made.start(ids, max_new_tokens=20)
     answer = d.tokenizer.encode("Twenty")[0]
