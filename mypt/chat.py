@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
-from mypt_infer.chat.opening import DIALECT
+from mypt_infer.chat.opening import DIALECT, from_arguments
 
 if TYPE_CHECKING:
     from mypt_infer.chat.session import Session
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DONE, FAILED = 0, 2
 
 PROG = "mypt-chat"
+ABOUT = "Chat over a folder of documents: the model searches, reads and cites them."
 _AGAIN = 5.0  # seconds, in which all is kept and the terminal whole
 EPILOG = """\
 examples:
@@ -93,21 +94,21 @@ def _options(out: Parser) -> None:
     add("--device DEVICE", "where the model runs", default="cpu")
     add = out.group("output")
     add("--transcript FILE", "add each conversation to this file of JSONL, one line each")
-    add(
-        "-v --verbose",
-        "show what is thought, called and found as it comes, not only the answer",
-    )
+    add("-v --verbose", "show what is thought, called and found as it comes, not only the answer")
 
 
 def _run(chosen: argparse.Namespace) -> int:
     from mypt_infer.chat import commands
     from mypt_infer.chat.prompt import prompt
+    from mypt_infer.chat.screen import Screen
+    from mypt_infer.chat.session import Session, place
 
     transcript = Path(chosen.transcript) if chosen.transcript else None
     if transcript is not None and not transcript.absolute().parent.is_dir():
         raise ValueError(f"--transcript {transcript}: its folder does not exist")
-    session = _session(chosen, transcript)
-    screen = session.screen
+    setup, engine = from_arguments(chosen)
+    screen = Screen(sys.stdout, verbose=chosen.verbose, name_of=lambda note: place(engine, note))
+    session = Session(setup, screen, engine, transcript=transcript)
     session.prompt = prompt(commands.NAMES, lambda text: screen.say(text, "dim"))
     with _leaving():
         try:
@@ -119,16 +120,6 @@ def _run(chosen: argparse.Namespace) -> int:
         finally:
             is_saved = session.keep()
     return DONE if is_saved else FAILED
-
-
-def _session(chosen: argparse.Namespace, transcript: Path | None) -> Session:
-    from mypt_infer.chat.opening import from_arguments
-    from mypt_infer.chat.screen import Screen
-    from mypt_infer.chat.session import Session, place
-
-    setup, engine = from_arguments(chosen)
-    screen = Screen(sys.stdout, verbose=chosen.verbose, name_of=lambda note: place(engine, note))
-    return Session(setup, screen, engine, transcript=transcript)
 
 
 def _talk(session: Session) -> None:
@@ -177,15 +168,7 @@ def _leaving() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-main = Command(
-    PROG,
-    "Chat over a folder of documents: the model searches, reads and cites them.",
-    EPILOG,
-    _options,
-    _run,
-    quiet="",
-    errors=(ValueError,),
-)
+main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

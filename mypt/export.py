@@ -12,6 +12,7 @@ from mypt_cli.parser import Parser
 DONE = 0
 
 PROG = "mypt-export"
+ABOUT = "Write a checkpoint as a Hugging Face folder."
 EPILOG = """\
 examples:
   mypt-export runs/tiny --out exported
@@ -77,9 +78,7 @@ def _run(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-main = Command(
-    PROG, "Write a checkpoint as a Hugging Face folder.", EPILOG, _options, _run, quiet=""
-)
+main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="")
 
 if __name__ == "__main__":
     sys.exit(main())

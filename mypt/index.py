@@ -26,6 +26,7 @@ DONE = 0
 _WIDTH = 160
 
 PROG = "mypt-index"
+ABOUT = "Index a folder of documents for the tools of a workspace."
 EPILOG = """\
 examples:
   mypt-index docs/                          index a folder, or what has changed in it
@@ -45,10 +46,7 @@ The index is kept in $XDG_CACHE_HOME/mypt-tags or ~/.cache/mypt-tags (macOS:
 def _options(out: Parser) -> None:
     add = out.group("input")
     add("DIR", "the folder of documents", dest="folder")
-    add(
-        "--index-dir DIR",
-        "where the index is kept (default: a folder in the user's cache folder)",
-    )
+    add("--index-dir DIR", "where the index is kept (default: a folder in the user's cache folder)")
     add(
         "--embedder URL",
         "what makes vectors of texts: a service on this machine that answers as OpenAI's "
@@ -56,10 +54,7 @@ def _options(out: Parser) -> None:
         "the index, or none)",
     )
     add = out.group("search")
-    add(
-        "--search QUERY",
-        "bring the index up to date, and show the chunks that fit the query best",
-    )
+    add("--search QUERY", "bring the index up to date, and show the chunks that fit the query best")
     add("--top-k N", "chunks to show", type=int, default=5)
     add = out.group("tools for other programs")
     add(
@@ -149,7 +144,7 @@ def _summary(report: Report, index: Path, *, verbose: bool) -> None:
 
 main = Command(
     PROG,
-    "Index a folder of documents for the tools of a workspace.",
+    ABOUT,
     EPILOG,
     _options,
     _run,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DONE = 0
 PROG = "mypt-serve"
+ABOUT = "Serve a model over HTTP, as clients of OpenAI's API ask."
 KEY = "MYPT_SERVE_KEY"
 EPILOG = f"""\
 examples:
@@ -99,22 +100,14 @@ def _run(chosen: argparse.Namespace) -> int:
         flush=True,
     )
     config = uvicorn.Config(app, **settings(grace=chosen.grace))
-    settle()
+    # The packages, the model and the dialect are some 300,000 objects. Each full collection of
+    # garbage would look at them for about a tenth of a second, in the middle of a step.
+    gc.collect()
+    gc.freeze()
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has ended
         signal.signal(number, lambda *_: None)
     uvicorn.Server(config).run([listening])
     return DONE
-
-
-def settle() -> None:
-    """Leaves all that is there to the end of the process out of collections of garbage.
-
-    These are the packages, the model and the dialect, some 300,000 objects, at which each full
-    collection would look for about a tenth of a second, in the middle of a step. Only for a process
-    that is a server and nothing else: a library must not do so to its caller.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def settings(*, grace: int) -> dict[str, Any]:
@@ -170,15 +163,7 @@ def _service(chosen: argparse.Namespace) -> Service:
     )
 
 
-main = Command(
-    PROG,
-    "Serve a model over HTTP, as clients of OpenAI's API ask.",
-    EPILOG,
-    _options,
-    _run,
-    quiet="",
-    errors=(ValueError,),
-)
+main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="", errors=(ValueError,))
 
 if __name__ == "__main__":
     sys.exit(main())

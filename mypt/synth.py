@@ -15,6 +15,7 @@ DONE = 0
 DIALECT = "mypt"
 
 PROG = "mypt-synth"
+ABOUT = "Make up episodes of a curriculum, phase by phase."
 EPILOG = """\
 examples:
   mypt-synth --phase 3 -n 20000 --seed 1 -o phase3.jsonl
@@ -75,14 +76,7 @@ def _run(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-main = Command(
-    PROG,
-    "Make up episodes of a curriculum, phase by phase.",
-    EPILOG,
-    _options,
-    _run,
-    interrupted="interrupted; no file was written",
-)
+main = Command(PROG, ABOUT, EPILOG, _options, _run, interrupted="interrupted; no file was written")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "check and look at data": {
         "lint": ("mypt.lint.cli", "check training data against the grammar of its format"),
-        "view": (
-            "mypt.view",
-            "show episodes as a chat, with mask, token ids and findings",
-        ),
+        "view": ("mypt.view", "show episodes as a chat, with mask, token ids and findings"),
     },
     "make data": {
         "convert": ("mypt.convert", "convert records, and say what is lost"),
@@ -28,10 +25,7 @@ GROUPS = {
         "export": ("mypt.export", "write a checkpoint as a Hugging Face folder"),
     },
     "run a model": {
-        "generate": (
-            "mypt.generate",
-            "generate one turn: legal, complete, within budget",
-        ),
+        "generate": ("mypt.generate", "generate one turn: legal, complete, within budget"),
         "serve": ("mypt.serve", "serve a model to clients of OpenAI's API"),
         "chat": ("mypt.chat", "chat over a folder of documents"),
         "index": ("mypt.index", "index and search a folder of documents"),

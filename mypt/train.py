@@ -15,11 +15,12 @@ from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
 from mypt_cli.inputs import tools_of
 from mypt_cli.parser import Parser, positive
-from mypt_cli.store.kept import Cache
+from mypt_cli.store.kept import LIMIT, Cache
 
 DONE = 0
 
 PROG = "mypt-train"
+ABOUT = "Train a model on shards that mypt-prepare has made."
 EPILOG = """\
 examples:
   mypt-prepare data/*.jsonl --out sft --context-length 512 --val-fraction 0.02
@@ -88,7 +89,7 @@ def _options(out: Parser) -> None:
         type=int,
     )
     add("--cache DIR", "where shards of stores are kept (default: ~/.cache/mypt-tags/shards)")
-    add("--cache-gb N", "how much is kept there (default: 64)", type=positive)
+    add("--cache-gb N", "how much is kept there", type=positive, default=LIMIT >> 30)
     add("--no-verify", "do not compare the SHA-256 of all data files first")
 
 
@@ -114,31 +115,18 @@ def _run(chosen: argparse.Namespace) -> int:
         config = config.set([f"train.threads={chosen.threads}"])
     needs = config.train.legality_every >= 0
     measured = legality(tools_of(chosen.tools)) if needs else None
+    cache = Cache(Path(chosen.cache) if chosen.cache else None, chosen.cache_gb << 30)
     report = train(
         chosen.data, config, chosen.out, steps=chosen.steps, phases=_phases(chosen.phases),
         init_from=chosen.init_from, resume=chosen.resume, legality=measured,
-        mirror=chosen.mirror, verify=not chosen.no_verify, cache=_cache(chosen), quiet=chosen.quiet,
+        mirror=chosen.mirror, verify=not chosen.no_verify, cache=cache, quiet=chosen.quiet,
     )  # fmt: skip
     if report.first and sys.stdout.isatty():  # a person has seen the rest as progress
         print(f"{report.folder}: step {report.step}, loss {report.loss:.4f}")
     elif report.first:
-        print(
-            json.dumps(
-                {
-                    "step": report.step,
-                    "loss": report.loss,
-                    "folder": str(report.folder),
-                    "validation": report.validation,
-                    "legality": report.legality,
-                }
-            )
-        )
+        names = ("step", "loss", "folder", "validation", "legality")
+        print(json.dumps({name: getattr(report, name) for name in names}, default=str))
     return DONE
-
-
-def _cache(chosen: argparse.Namespace) -> Cache:
-    folder = Path(chosen.cache) if chosen.cache else None
-    return Cache(folder, chosen.cache_gb << 30) if chosen.cache_gb else Cache(folder)
 
 
 def _phases(text: str | None) -> list[int] | None:
@@ -159,7 +147,7 @@ def _phases(text: str | None) -> list[int] | None:
 
 main = Command(
     PROG,
-    "Train a model on shards that mypt-prepare has made.",
+    ABOUT,
     EPILOG,
     _options,
     _run,

@@ -38,6 +38,7 @@ _VIEWS = {
 }
 
 PROG = "mypt-view"
+ABOUT = "Show episodes of chat training data as a chat: loss mask, token ids and findings."
 EPILOG = """\
 examples:
   mypt-view data.jsonl                   the first episode, as a chat
@@ -122,14 +123,11 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("--layout is of --text: give both")
     path, line = split_line(options.file)
     if path != "-" and is_prepared(path):
-        from mypt.prepared_items import shard_items
-
         if options.history != "keep":
             raise UsageError(f"--history: {path} holds what mypt-prepare has made; leave it out")
-        items = first(shard_items(path, line or 1), None if options.all else options.number or 1)
+        items = first(_shard_items(path, line or 1), _count(options))
         return _show(items, path, NO_SETTINGS.counting, options)
-    source, line = _source(options.file)
-    checker, kind, source, doubt, counting = _checker(source, options)
+    checker, kind, source, doubt, counting = _checker(_source(path), options)
     layouts = checker.dialect.table.layouts
     if options.layout is not None and options.layout not in layouts:
         raise UsageError(
@@ -139,6 +137,10 @@ def _run(options: argparse.Namespace) -> int:
     if options.history != "keep":
         items = by_history(items, options.history)
     return _show(items, source.path, counting, options)
+
+
+def _count(options: argparse.Namespace) -> int | None:
+    return None if options.all else options.number or 1
 
 
 def _show(
@@ -166,16 +168,15 @@ def _show(
     return status
 
 
-def _source(name: str) -> tuple[Source, int | None]:
+def _source(path: str) -> Source:
     from mypt_cli.jsonl.paths import expand
 
-    path, line = split_line(name)
     if path != "-" and os.path.isdir(path):
         raise UsageError(f"{path}: is a folder; name a file in it")
     sources = expand([path])
     if len(sources) > 1:
         raise UsageError(f"{path}: matches {len(sources)} files; name one of them")
-    return sources[0], line
+    return sources[0]
 
 
 def _checker(
@@ -221,17 +222,49 @@ def _items(
 ) -> Iterator[Item]:
     from mypt_view.items import first, read_items
 
-    for at, item in enumerate(
-        first(
-            read_items(checker, source, kind, line),
-            None if options.all else options.number or 1,
-        )
-    ):
+    for at, item in enumerate(first(read_items(checker, source, kind, line), _count(options))):
         if at == 0 and line is not None and not item.raw.strip():
             raise UsageError(f"{source.path}:{line}: the line is empty, there is nothing to show")
         if at == 0 and doubt and not options.quiet:
             print(f"mypt-view: {doubt}", file=sys.stderr)
         yield item
+
+
+def _shard_items(folder: str, number: int) -> Iterator[Item]:
+    """Yields the episodes of a prepared folder from `number` on.
+
+    Episodes are counted from 1 through all shards, train before val. Raises UsageError for a folder
+    that is no data set, or has no such episode.
+    """
+    from mypt_train.data.reader import ShardReader
+    from mypt_train.data.shard import ShardError
+    from mypt_train.data.verify import episodes
+    from mypt_view.items import Item, encoded
+
+    try:
+        reader = ShardReader(folder)
+        dialect, splits = reader.dialect, reader.manifest["splits"]
+        total = sum(split["episodes"] for split in splits.values())
+        if number > total:
+            raise UsageError(
+                f"{folder}:{number}: there is no episode {number}; the data set has {total}"
+            )
+        at, weighed = 0, "weighed" in reader.manifest
+        for shard in (s for split in splits for s in reader.shards(split, check=False)):
+            if at + len(shard.index) < number:
+                at += len(shard.index)
+                continue
+            for item in episodes(dialect, shard, reader.mask, weighed=weighed):
+                at += 1
+                if at >= number:
+                    segments, lacks = encoded(dialect, item.episode, reader.mask)
+                    label = f"{folder}:{at} ({shard.name}, episode {item.number})"
+                    text = "ids" if item.episode else dialect.tokenizer.decode(item.ids)
+                    yield Item(
+                        label, dialect, item.episode, segments, item.findings, text, lacks=lacks
+                    )
+    except ShardError as error:
+        raise UsageError(str(error)) from None
 
 
 def _terminal(items: Iterator[Item], view: str) -> None:
@@ -282,14 +315,7 @@ def _page(items: Iterator[Item], source: str, options: argparse.Namespace) -> No
         print(f"mypt-view: wrote {path}: {episodes} of {source}", file=sys.stderr)
 
 
-main = Command(
-    PROG,
-    "Show episodes of chat training data as a chat: loss mask, token ids and findings.",
-    EPILOG,
-    _options,
-    _run,
-    quiet="no doubt about the format, no summary",
-)
+main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="no doubt about the format, no summary")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,6 +18,7 @@ from mypt_lint.settings.options import add_dialect, add_settings
 DONE = 0
 
 PROG = "mypt-vocab"
+ABOUT = "Learn a byte-pair encoding for a small model."
 EPILOG = """\
 examples:
   mypt-vocab data/*.jsonl --size 1000 -o small.tiktoken
@@ -102,14 +103,7 @@ def _run(chosen: argparse.Namespace) -> int:
     return DONE
 
 
-main = Command(
-    PROG,
-    "Learn a byte-pair encoding for a small model.",
-    EPILOG,
-    _options,
-    _run,
-    interrupted="interrupted; nothing was written",
-)
+main = Command(PROG, ABOUT, EPILOG, _options, _run, interrupted="interrupted; nothing was written")
 
 if __name__ == "__main__":
     sys.exit(main())

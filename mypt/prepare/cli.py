@@ -11,17 +11,16 @@ import shlex
 import sys
 from pathlib import Path
 
+from mypt.prepare import scale
 from mypt.prepare.options import DONE, REFUSED, add_inputs, add_output, request_of, summary
-from mypt.prepare.scale import ABOUT, subcommand
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
-from mypt_lint.settings.options import (
-    add_settings,
-)
+from mypt_lint.settings.options import add_settings
 
 PROG = "mypt-prepare"
+ABOUT = "Make training shards with exact loss masks from checked JSONL."
 EPILOG = """\
 examples:
   mypt-prepare data/*.jsonl --out sft --context-length 2048 --val-fraction 0.01
@@ -100,12 +99,12 @@ def _refuse_url(out: str, workers: int) -> None:
 
 main = Command(
     PROG,
-    "Make training shards with exact loss masks from checked JSONL.",
+    ABOUT,
     EPILOG,
     _options,
     _run,
-    subcommands=ABOUT,
-    subcommand=subcommand,
+    subcommands=scale.ABOUT,
+    subcommand=scale.subcommand,
     errors=(ValueError,),
     interrupted="interrupted; go on with --resume",
 )

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
 from mypt_cli.words import counted
-from mypt_lint.settings.options import (
-    add_dialect,
-    add_ignore,
-    add_records,
-    add_system,
-)
+from mypt_lint.settings.options import add_dialect, add_ignore, add_records, add_system
 from mypt_train.data.formats import FORMATS, trainer_of
 
 if TYPE_CHECKING:
@@ -124,20 +120,6 @@ def request_of(chosen: argparse.Namespace, say: Callable[[str], None]) -> Reques
 
     plan = planned(chosen)
     pack = not trainer_of(chosen.format) if chosen.pack is None else chosen.pack
-    names = (
-        "context_length",
-        "val_fraction",
-        "tokens_per_shard",
-        "seed",
-        "long",
-        "on_error",
-        "dedup",
-        "format",
-        "vocabulary",
-        "preferences",
-        "mask",
-        "history",
-    )
     with waiting("listing inputs", quiet=chosen.quiet):
         inputs = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
         dialect, rules, sources = plan.one_dialect(inputs, say, what="a data set")
@@ -154,10 +136,9 @@ def request_of(chosen: argparse.Namespace, say: Callable[[str], None]) -> Reques
             f"{dialect.name}: token ids of {models} need the vocabulary of the model: add --vocab "
             "with its folder or tokenizer.json; --vocab gpt2 makes ids of GPT-2, for a new model"
         )
-    values = {name: getattr(chosen, name) for name in names}
-    if values["vocabulary"] == GPT2:
-        values["vocabulary"] = None
-    options = Options(dialect=dialect.spec, phase=plan.top["phase"], pack=pack, **values)
+    values = {field.name: getattr(chosen, field.name) for field in fields(Options)}
+    values |= {"dialect": dialect.spec, "phase": plan.top["phase"], "pack": pack}
+    options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
     for rule in dict.fromkeys(rules):
         checker(rule, options.loaded_dialect)  # raises for bad settings, before anything is written
     return Request(sources, rules, options)
@@ -167,6 +148,7 @@ def summary(
     manifest: dict[str, Any], out: str, options: Options, say: Callable[[str], None]
 ) -> None:
     """Prints what a data set holds."""
+    from mypt_spec.findings import RULES
     from mypt_train.data.templates.histories import report_lines
 
     lines = manifest["lines"]
@@ -183,9 +165,6 @@ def summary(
                 f"{counted(split['tokens'], 'token')}, "
                 f"{split['trained_tokens']} trained, {padding:.2%} padding"
             )
-
-    from mypt_spec.findings import RULES
-
     for code, count in manifest.get("warnings", {}).items():
         say(f"{code} {RULES[code].name}: {counted(count, 'warning')} in lines that were written")
     for line in report_lines(options, manifest):

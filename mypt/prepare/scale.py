@@ -25,13 +25,6 @@ if TYPE_CHECKING:
     from mypt_train.scale.planning.plan import Plan
 
 PROG = "mypt-prepare "
-ABOUT = {
-    "plan": "List inputs once, and cut them into units that any machine can make.",
-    "run": "Make units of a plan; those that are there are left as they are.",
-    "status": "Say how far a plan is.",
-    "resume": "Make all units of a plan that are missing.",
-    "commit": "Make the data set of the units of a plan, once.",
-}
 _EPILOG = """\
 examples:
   mypt-prepare plan data/*.jsonl.zst --out sft          writes sft/plan.json
@@ -45,26 +38,6 @@ plan; docs/scale.md says how to use many machines.
 Exit status: 0 done, 1 lines were refused or units are missing, 2 failure.
 """
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
-
-
-def subcommand(name: str) -> Command:
-    """Returns one of the commands in ABOUT."""
-    options, body = {
-        "plan": (_planning, _plan),
-        "run": (_running, _run),
-        "status": (_of_a_plan, _status),
-        "resume": (_resuming, _resume),
-        "commit": (_committing, _commit),
-    }[name]
-    return Command(
-        PROG + name,
-        ABOUT[name],
-        _EPILOG,
-        options,
-        body,
-        errors=(ValueError,),
-        interrupted="interrupted; what is made is kept",
-    )
 
 
 def _bytes(text: str) -> int:
@@ -93,12 +66,7 @@ def _planning(out: Parser) -> None:
     add_inputs(out)
     add_output(out, "where the data set goes: an empty folder, a new one, or a URL")
     add = out.group("plan")
-    add(
-        "--unit-size SIZE",
-        f"input of a unit (default: {UNIT >> 20}M)",
-        type=_bytes,
-        default=UNIT,
-    )
+    add("--unit-size SIZE", f"input of a unit (default: {UNIT >> 20}M)", type=_bytes, default=UNIT)
     add(
         "--group-size SIZE",
         f"input whose episodes are packed into rows together (default: {GROUP >> 30}G)",
@@ -250,10 +218,9 @@ def _make(plan: Plan, chosen: argparse.Namespace, units: Sequence[int]) -> int:
     from mypt_train.scale.launch.choice import engine_of
 
     if chosen.launcher in HANDING and units:
-        again = " --again" if chosen.again else ""
-        _hand_on(plan, chosen, [(f"mypt-prepare run{again} --plan", "--units", units)], "status")
+        _hand_on(plan, chosen, "run --again" if chosen.again else "run", "units", [units], "status")
         return DONE
-    say = saying((PROG + "run").strip(), quiet=chosen.quiet)
+    say = saying(PROG + "run", quiet=chosen.quiet)
     ray = engine_of("ray", chosen.jobs or 0) if chosen.launcher == "ray" else None
     with Bar(len(units), unit="units", quiet=chosen.quiet) as bar:
         outcome = drive(
@@ -319,9 +286,8 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
         return DONE
     sealed = seal(plan, max_failed=chosen.max_failed_units)
     if chosen.tasks is None:
-        command = "mypt-prepare commit --plan", "--tasks"
-        work = [(*command, stage.tasks) for stage in stages(plan, sealed)]
-        _hand_on(plan, chosen, work, "commit")
+        work = [stage.tasks for stage in stages(plan, sealed)]
+        _hand_on(plan, chosen, "commit", "tasks", work, "commit")
         return DONE
     outcomes: list[bool] = []
     with Bar(len(chosen.tasks), unit="tasks", quiet=chosen.quiet) as bar:
@@ -336,26 +302,47 @@ def _tasks(plan: Plan, chosen: argparse.Namespace) -> int:
 
 
 def _hand_on(
-    plan: Plan, chosen: argparse.Namespace, work: Sequence[tuple[str, str, Sequence[int]]],
-    after: str,
+    plan: Plan, chosen: argparse.Namespace, command: str, option: str,
+    work: Sequence[Sequence[int]], after: str,
 ) -> None:  # fmt: skip
-    """Hands commands to Slurm or a shell. `work` are commands, an option, and its numbers.
+    """Hands a command to Slurm or a shell, by stages: each has the numbers of its option.
 
     `after` is what a person does when Slurm is done.
     """
     from mypt_train.scale.launch.choice import handed
 
-    stages = [
-        (f"{command} {shlex.quote(chosen.plan)} {option}", numbers)
-        for command, option, numbers in work
-    ]
-    for line in handed(chosen.launcher, stages, chosen.jobs or 0, f"prepare-{plan.sha256[:8]}"):
+    path, name = shlex.quote(chosen.plan), f"prepare-{plan.sha256[:8]}"
+    stages = [(f"mypt-prepare {command} --plan {path} --{option}", numbers) for numbers in work]
+    for line in handed(chosen.launcher, stages, chosen.jobs or 0, name):
         print(line)
     if chosen.launcher == "slurm" and not chosen.quiet:
-        print(f"  when squeue is empty: mypt-prepare {after} --plan {shlex.quote(chosen.plan)}")
+        print(f"  when squeue is empty: mypt-prepare {after} --plan {path}")
 
 
 def _load(path: str) -> Plan:
     from mypt_train.scale.planning.plan import read_plan
 
     return read_plan(path)
+
+
+_COMMANDS = {
+    "plan": (
+        "List inputs once, and cut them into units that any machine can make.",
+        _planning,
+        _plan,
+    ),
+    "run": ("Make units of a plan; those that are there are left as they are.", _running, _run),
+    "status": ("Say how far a plan is.", _of_a_plan, _status),
+    "resume": ("Make all units of a plan that are missing.", _resuming, _resume),
+    "commit": ("Make the data set of the units of a plan, once.", _committing, _commit),
+}
+ABOUT = {name: about for name, (about, _, _) in _COMMANDS.items()}
+
+
+def subcommand(name: str) -> Command:
+    """Returns one of the commands in ABOUT."""
+    about, options, body = _COMMANDS[name]
+    kept = "interrupted; what is made is kept"
+    return Command(
+        PROG + name, about, _EPILOG, options, body, errors=(ValueError,), interrupted=kept
+    )
