@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mypt_model.shape import LlamaConfig, ModelError
 
+_SCALE = 0.02  # the standard deviation of random weights
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """Maps (layer, queries, keys, values) to (rows, heads, n, head).
 
@@ -36,9 +37,8 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float()
-        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(
-            x.dtype
-        ) * self.weight
+        scaled = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        return scaled.to(x.dtype) * self.weight
 
 
 class Attention(nn.Module):
@@ -151,28 +151,20 @@ class Transformer(nn.Module):
         head = self.model.embed_tokens if self.config.tie_word_embeddings else self.lm_head
         return then(self.model.norm(x.flatten(0, 1)[places]), head.weight)
 
-    @torch.no_grad()
-    def fill(self, seed: int, *, scale: float = 0.02) -> Transformer:
-        """Fills the weights with random values, the same for the same seed; returns the model.
+    def drawn(self, seed: int) -> Iterator[tuple[str, Tensor]]:
+        """Yields the names of all weights, each with random values, the same for the same seed.
 
-        Values are normal with standard deviation `scale`. The projections that add to the residual
+        Values are normal with standard deviation 0.02. The projections that add to the residual
         stream (`o_proj`, `down_proj`) start smaller, by the square root of twice the number of
         layers. Weights of norms are 1.
         """
-        drawn = self.drawn(seed, scale=scale)
-        for (_, value), weight in zip(drawn, self.parameters(), strict=True):
-            weight.copy_(value)
-        return self
-
-    def drawn(self, seed: int, *, scale: float = 0.02) -> Iterator[tuple[str, Tensor]]:
-        """Yields the names of all weights, and the values of `fill`, one weight at a time."""
         generator = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
             if name.endswith("norm.weight"):
                 yield name, torch.ones(weight.shape)
             else:
                 inner = name.endswith(("o_proj.weight", "down_proj.weight"))
-                spread = scale / math.sqrt(2 * self.config.num_hidden_layers) if inner else scale
+                spread = _SCALE / math.sqrt(2 * self.config.num_hidden_layers) if inner else _SCALE
                 yield name, torch.randn(weight.shape, generator=generator) * spread
 
 
@@ -210,11 +202,8 @@ def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
     expected_shapes = shapes(config)
     missing = sorted(set(expected_shapes) - set(weights))
     if missing:
-        raise ModelError(
-            f"the weights lack {missing[0]} and {len(missing) - 1} others"
-            if len(missing) > 1
-            else f"the weights lack {missing[0]}"
-        )
+        others = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise ModelError(f"the weights lack {missing[0]}{others}")
     for name, shape in expected_shapes.items():
         if tuple(weights[name].shape) != shape:
             raise ModelError(
@@ -230,4 +219,8 @@ def random_transformer(config: LlamaConfig, seed: int = 0) -> Transformer:
     """Returns a model with random weights on the CPU, to begin training with."""
     with torch.device("meta"):
         out = Transformer(config)
-    return out.to_empty(device="cpu").fill(seed)
+    out.to_empty(device="cpu")
+    with torch.no_grad():
+        for (_, value), weight in zip(out.drawn(seed), out.parameters(), strict=True):
+            weight.copy_(value)
+    return out

@@ -17,7 +17,6 @@ import copy
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from torch.utils.checkpoint import checkpoint
 
 from mypt_model.folder import check_layers, is_plain, read_config, read_weights
 from mypt_model.llama import Attend, Transformer, of_weights, spread
-from mypt_model.pieces import is_sharded, read_pieces
+from mypt_model.pieces import is_sharded
 from mypt_model.shape import ModelError
 
 _NAME = "mypt"  # of the attention
@@ -36,19 +35,21 @@ _PROBE = 12  # tokens
 _NEEDS = "this model runs by transformers: pip install 'mypt-tags[pretrained]'"
 
 
-@dataclass(frozen=True)
 class PretrainedConfig:
     """The shape of a model of transformers, with the names of `config.json`; `raw` is all of it."""
 
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    head: int
-    tie_word_embeddings: bool
-    max_position_embeddings: int | None
-    raw: dict[str, Any] = field(repr=False)
+    def __init__(self, config: Any) -> None:
+        self.vocab_size: int = config.vocab_size
+        self.hidden_size: int = config.hidden_size
+        self.num_hidden_layers: int = config.num_hidden_layers
+        heads = self.num_attention_heads = int(config.num_attention_heads)
+        self.num_key_value_heads: int = getattr(config, "num_key_value_heads", None) or heads
+        self.head: int = getattr(config, "head_dim", None) or config.hidden_size // heads
+        self.tie_word_embeddings = bool(config.tie_word_embeddings)
+        longest = getattr(config, "max_position_embeddings", None)
+        self.max_position_embeddings: int | None = longest
+        self.raw: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
+        self.raw.pop("transformers_version", None)
 
     def as_json(self) -> dict[str, Any]:
         """Returns the content of `config.json`."""
@@ -64,7 +65,7 @@ class Pretrained(nn.Module):
     def __init__(self, inner: Any) -> None:
         super().__init__()
         inner.set_attn_implementation(_NAME)
-        self.config = _config(inner.config)
+        self.config = PretrainedConfig(inner.config)
         self.model, self.lm_head = inner.model, inner.lm_head
         self._recompute = False
         self._inner = (inner,)  # not a module of its own: it holds the two above
@@ -120,11 +121,9 @@ class Pretrained(nn.Module):
         Raises ModelError naming a weight that is missing.
         """
         _register()
-        from transformers import AutoConfig, AutoModelForCausalLM
+        from transformers import AutoConfig
 
-        config = AutoConfig.for_model(**self.config.raw)
-        build: Any = AutoModelForCausalLM.from_config
-        out = Pretrained(build(config, dtype=next(iter(weights.values())).dtype))
+        out = Pretrained(_built(AutoConfig.for_model(**self.config.raw), _dtype(weights)))
         with torch.no_grad():
             for name, weight in out.named_parameters():
                 if name not in weights:
@@ -202,13 +201,12 @@ def open_hollow(folder: Path, vocab_size: int) -> Pretrained:
     a process that gets pieces of them from another one. Raises ModelError.
     """
     _register()
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
-    build: Any = AutoModelForCausalLM.from_config
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
-            out = _wrapped(build(config, dtype=torch.float32)).grown(vocab_size)
+            out = _wrapped(_built(config, torch.float32)).grown(vocab_size)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ModelError(f"{folder}: transformers cannot read this model: {reason}") from None
@@ -222,14 +220,23 @@ def _of_pieces(folder: Path) -> tuple[Any, dict[str, Any]]:
 
     With it comes what `from_pretrained` tells of weights that are missing.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
-    weights = read_pieces(folder)
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    build: Any = AutoModelForCausalLM.from_config
-    inner = build(config, dtype=next(iter(weights.values())).dtype)
+    weights = read_weights(folder)
+    inner = _built(AutoConfig.from_pretrained(folder, local_files_only=True), _dtype(weights))
     inner.load_state_dict(weights, strict=False)
     return inner, {"missing_keys": {n for n, _ in inner.named_parameters()} - set(weights)}
+
+
+def _built(config: Any, dtype: torch.dtype) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    build: Any = AutoModelForCausalLM.from_config
+    return build(config, dtype=dtype)
+
+
+def _dtype(weights: dict[str, Tensor]) -> torch.dtype:
+    return next(iter(weights.values())).dtype
 
 
 def _wrapped(inner: Any) -> Pretrained:
@@ -240,23 +247,6 @@ def _wrapped(inner: Any) -> Pretrained:
     if inner.lm_head.bias is not None:
         raise ModelError(f"model_type {kind!r} has a head with a bias, which is not supported")
     return Pretrained(inner)
-
-
-def _config(config: Any) -> PretrainedConfig:
-    heads = config.num_attention_heads
-    raw = json.loads(config.to_json_string(use_diff=False))
-    raw.pop("transformers_version", None)
-    return PretrainedConfig(
-        config.vocab_size,
-        config.hidden_size,
-        config.num_hidden_layers,
-        heads,
-        getattr(config, "num_key_value_heads", None) or heads,
-        getattr(config, "head_dim", None) or config.hidden_size // heads,
-        bool(config.tie_word_embeddings),
-        getattr(config, "max_position_embeddings", None),
-        raw,
-    )
 
 
 def _check_shape(config: Any) -> None:

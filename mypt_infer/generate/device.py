@@ -93,10 +93,8 @@ class DeviceDecoder:
         # Each list of edges can be read to the length of the longest.
         self._nth = torch.arange(max(1, int(count.max())), device=device)
         over = (0, len(self._nth))
-        self._edge_token, self._edge_then = (
-            put(np.pad(edges.token, over)),
-            put(np.pad(edges.then, over)),
-        )
+        self._edge_token = put(np.pad(edges.token, over))
+        self._edge_then = put(np.pad(edges.then, over))
         self._lists = Memo[AllowSet, Tensor](_KEPT, room=_ROOM)
         self._epoch = decoder.epoch
         self._ready = Memo[int, _Ready](_PLACES, room=_ROOM)
@@ -198,23 +196,30 @@ class DeviceDecoder:
                 return logits.fill_(_REFUSED).put_(ready[3], values)
         if logits.shape[0] != len(states):
             raise ValueError(f"{len(logits)} rows of logits, {len(states)} states")
+        sets = self.decoder.allow_each(states)
         try:
             rows = array_of(logits)
         except (TypeError, RuntimeError):
-            self._apply_torch(logits, states)
+            for row, allow_set in zip(logits, sets, strict=True):
+                self.mask_row(row, allow_set)
             return logits
-        self._write(logits, rows, states)
+
+        def fill(first: int, end: int) -> None:
+            logits[first:end].fill_(_REFUSED)
+
+        threads = fill if self._threads else None
+        write_rows(rows, rows, sets, None, threads, refuse=refusal(rows))
         return logits
 
-    def _write(self, logits: Tensor, rows: Rows, states: Sequence[int]) -> None:
-        """Masks rows as `Decoder.apply` does; `rows` are the logits as an array."""
-        sets, fill = self.decoder.allow_each(states), None
-        if self._threads:
-
-            def fill(first: int, end: int) -> None:
-                logits[first:end].fill_(_REFUSED)
-
-        write_rows(rows, rows, sets, None, fill, refuse=refusal(rows))
+    def mask_row(self, row: Tensor, allow_set: AllowSet) -> None:
+        """Sets the logits of refused ids in one row to -inf, by operations of torch alone."""
+        ids = self.list_of(allow_set)
+        if allow_set.only is None:
+            row.index_fill_(0, ids, _REFUSED)
+        else:
+            values = row[ids]
+            row.fill_(_REFUSED)
+            row[ids] = values
 
     def _prepare(self, state: int, dtype: torch.dtype) -> _Ready:
         """Returns the ids of a state as tensors, if few are refused or few allowed; keeps them."""
@@ -231,17 +236,6 @@ class DeviceDecoder:
             (least if few else ENDLESS, inside, dtype, ids, values),
             2 * ids.nbytes + 256,
         )
-
-    def _apply_torch(self, logits: Tensor, states: Sequence[int]) -> None:
-        """Sets the logits of refused ids to -inf as `apply_` does, for tensors that NumPy lacks."""
-        for row, allow_set in zip(logits, self.decoder.allow_each(states), strict=True):
-            ids = self.list_of(allow_set)
-            if allow_set.only is None:
-                row.index_fill_(0, ids, _REFUSED)
-            else:
-                values = row[ids]
-                row.fill_(_REFUSED)
-                row[ids] = values
 
     def list_of(self, allow_set: AllowSet) -> Tensor:
         """Returns the shorter list of an allow set as a tensor."""

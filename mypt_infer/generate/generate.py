@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -90,9 +89,6 @@ class Generation:
         return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
-Listener = Callable[[int, Step], None]
-
-
 def generate(
     model: Model,
     prompts: Episode | Sequence[Episode | Sequence[int]],
@@ -111,7 +107,7 @@ def generate(
     refused_mass: bool = True,
     seed: int | None = None,
     stop: Iterable[str] = (),
-    on_step: Listener | None = None,
+    on_step: Callable[[int, Step], None] | None = None,
     device: torch.device | str = "cpu",
 ) -> list[Generation]:
     """Returns one Generation for each prompt, all complete and legal.
@@ -156,61 +152,48 @@ def generate(
     batch = BatchDecoder([decoder] * len(prompts) if isinstance(decoder, Decoder) else decoder)
     check_vocabulary(model, batch.decoders[0])
     stops = _stops(batch.dialect, stop)
-    return _Loop(model, batch, sampling, stops, on_step, device, jump_forward, refused_mass).run(
-        prompts, max_new_tokens, seed
-    )
+    loop = _Loop(model, batch, sampling, stops, on_step, device, jump_forward, refused_mass)
+    return loop.run(prompts, max_new_tokens, seed)
 
 
 def _stops(dialect: Dialect, stop: Iterable[str]) -> list[bytes]:
     """Returns the tags to stop at, as bytes. Raises ValueError for one that no model can write."""
-    names_of_tags = [stop] if isinstance(stop, str) else list(stop)
-    tags = [
-        t.shown.strip() for t in dialect.table.terminals.values() if t.by_model and not t.patterns
-    ]
-    for tag in names_of_tags:
+    terminals = dialect.table.terminals.values()
+    tags = [t.shown.strip() for t in terminals if t.by_model and not t.patterns]
+    stops = [stop] if isinstance(stop, str) else list(stop)
+    for tag in stops:
         if tag not in tags:
             raise ValueError(
                 f"stop is {tag!r}; in {dialect.name} a model can write {', '.join(tags)}"
             )
-    return [tag.encode() for tag in names_of_tags]
+    return [tag.encode() for tag in stops]
 
 
+@dataclass
 class _Loop:
-    def __init__(
-        self,
-        model: Model,
-        batch: BatchDecoder,
-        sampling: Sampling,
-        stops: list[bytes],
-        on_step: Listener | None,
-        device: Any,
-        jump_forward: bool,
-        measured: bool,
-    ) -> None:
-        self.model, self.batch, self.sampling, self.stops, self.on_step = (
-            model,
-            batch,
-            sampling,
-            stops,
-            on_step,
-        )
-        self.device, self.jump_forward, self.measured = device, jump_forward, measured
-        self.tensors = DeviceBatch(batch)
+    model: Model
+    batch: BatchDecoder
+    sampling: Sampling
+    stops: list[bytes]
+    on_step: Callable[[int, Step], None] | None
+    device: torch.device | str
+    jump_forward: bool
+    measured: bool
 
     def run(
         self, prompts: Sequence[Episode | Sequence[int]], budget: int, seed: int | None
     ) -> list[Generation]:
-        dialect, decoders = self.batch.dialect, self.batch.decoders
+        dialect, decoders, each = self.batch.dialect, self.batch.decoders, DeviceBatch(self.batch)
         out = [Generation(dialect, decoders[0].ids_of(p)) for p in prompts]
         states = self.batch.start([g.prompt for g in out], max_new_tokens=budget)
-        self._holder = self.batch.hold(states)
+        holder = self.batch.hold(states)
         chances = [
             random.Random(None if seed is None else f"{seed} {row}") for row in range(len(out))
         ]
 
         def choose(row: int, logits: Tensor) -> list[int] | None:
             state, g, pending = states[row], out[row], list[int]()
-            refusals, tensors = decoders[row].refusals, self.tensors.of[row]
+            refusals, tensors = decoders[row].refusals, each.of[row]
             before = refusals.get(machine(state), 0)
             chance = chances[row].random()
             choice = draw(logits, state, tensors, self.sampling, chance, measured=self.measured)
@@ -238,8 +221,9 @@ class _Loop:
             pending = list(g.prompt)
             states[row] = self._forced(row, g, states[row], pending)
             rows.append(None if g.ended else pending)
-        vocabulary = self.batch.decoders[0].tables.vocabulary
-        run(self.model, rows, capacity, choose, self.device, vocabulary=vocabulary)
+        vocabulary = decoders[0].tables.vocabulary
+        with holder:
+            run(self.model, rows, capacity, choose, self.device, vocabulary=vocabulary)
         return out
 
     def _forced(self, row: int, g: Generation, state: int, pending: list[int]) -> int:

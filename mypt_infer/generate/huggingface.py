@@ -17,7 +17,7 @@ from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
-from mypt_infer.generate.device import DeviceBatch, DeviceDecoder, array_of, refusal
+from mypt_infer.generate.device import DeviceBatch, DeviceDecoder, array_of
 from mypt_infer.generate.kept_rows import KeptRows
 from mypt_lint.places.json_edit import in_common
 
@@ -128,36 +128,20 @@ class TagLogitsProcessor:
 
         In memory that nobody looks at: that of an earlier call, if what it returned is dropped, so
         that where few ids are allowed only these are written. A loop holds the scores of the step
-        before, so there are two. All scores may be kept, too, by who asked for them.
+        before, so there are two. Who asked for all scores may keep them: then memory is new.
         """
-        buffer = next((rows for rows in self._buffers if rows.free), None)
+        buffer = next((rows for rows in self._buffers if rows.free), None) or KeptRows()
         try:
-            out = (
-                _in_new_memory(scores, sets, size)
-                if buffer is None
-                else buffer.write(scores, sets, ids=size)
-            )
+            out = buffer.write(scores, sets, ids=size)
             values = array_of(out)  # a write of torch would be noticed
-        except (TypeError, RuntimeError):
-            return self._masked_there(scores, sets, size, free)
+        except (TypeError, RuntimeError):  # on another device, or of a type that NumPy lacks
+            values = out = scores.clone()
+            for row, allow_set, path in zip(out, sets, self._paths, strict=True):
+                if allow_set.only is None:
+                    row[size:] = -torch.inf
+                path.tensors.mask_row(row, allow_set)
         for i, token in free:
             values[i, token] = 0
-        return out
-
-    def _masked_there(
-        self, scores: Tensor, sets: list[AllowSet], size: int, free: list[tuple[int, int]]
-    ) -> Tensor:
-        """Returns the same on another device, and for types that NumPy lacks."""
-        out = torch.full_like(scores, -torch.inf)
-        for i, (allow_set, path) in enumerate(zip(sets, self._paths, strict=True)):
-            ids = path.tensors.list_of(allow_set)
-            if allow_set.only is None:
-                out[i, :size] = scores[i, :size]
-                out[i].index_fill_(0, ids, -torch.inf)
-            else:
-                out[i, ids] = scores[i, ids]
-        for i, token in free:
-            out[i, token] = 0.0
         return out
 
     def _went_on(self, rows: list[list[int]], tensors: list[DeviceDecoder]) -> bool:
@@ -232,16 +216,6 @@ class TagLogitsProcessor:
         """Returns the tokens that were generated in a row of `model.generate`'s output."""
         new = [int(i) for i in row[self.begun :]]
         return new[: new.index(self.eos)] if self.eos in new else new
-
-
-def _in_new_memory(scores: Tensor, sets: list[AllowSet], size: int) -> Tensor:
-    """Returns the scores with -inf for refused ids, in memory of their own."""
-    out = torch.empty_like(scores)
-    values, source = array_of(out), array_of(scores)
-    refuse = refusal(values)
-    for row, allow_set in enumerate(sets):
-        allow_set.write(values[row], source[row], refuse, size)
-    return out
 
 
 def _alone(token: int) -> AllowSet:

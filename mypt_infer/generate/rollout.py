@@ -109,13 +109,9 @@ def rollout(
     )
     out = []
     for g, pairs in zip(generations, logprobs, strict=True):
-        ids, before = np.array([*g.prompt, *g.ids], np.uint32), len(g.prompt)
-        mask, plain, masked = (
-            np.zeros(len(ids), np.uint8),
-            np.zeros(len(ids), np.float32),
-            np.zeros(len(ids), np.float32),
-        )
-        mask[before:] = [step.refused_mass is not None for step in g.steps]
-        plain[before:], masked[before:] = [p[0] for p in pairs], [p[1] for p in pairs]
-        out.append(Rollout(ids, mask, plain, masked, g))
+        before = [0] * len(g.prompt)
+        mask = np.array([*before, *(s.refused_mass is not None for s in g.steps)], np.uint8)
+        plain, drawn = (np.array([*before, *(p[i] for p in pairs)], np.float32) for i in (0, 1))
+        ids = np.array([*g.prompt, *g.ids], np.uint32)
+        out.append(Rollout(ids, mask, plain, drawn, g))
     return out

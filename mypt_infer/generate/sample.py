@@ -34,10 +34,6 @@ _RESTS = (64, 4096)
 _LOW = np.uint64((1 << 32) - 1)
 _SLACK = 1 + 1e-9  # for sums of the same numbers in another order
 
-Ids = npt.NDArray[np.intp]
-Weights = npt.NDArray[np.float32]
-Sums = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
@@ -91,36 +87,29 @@ def draw(
     ValueError if the logits that are read are not finite numbers.
     """
     decoder = tensors.decoder
+
+    def accepted(
+        state: int, chance: float, measured: bool = False, allowed: AllowSet | None = None
+    ) -> DrawnToken:
+        """Returns one token of the allow set of a state, or of another, that the decoder takes."""
+        while True:
+            choice = _draw(logits, state, tensors, sampling, chance, measured, allowed)
+            if decoder.takes(state, choice.token):
+                return choice
+            chance = _next_chance(chance)
+
     if decoder.unbound(state):
-        return _draw_accepted(logits, state, tensors, sampling, chance, measured)
-    wish = _draw_accepted(logits, decoder.endless(state), tensors, sampling, chance, measured=False)
+        return accepted(state, chance, measured)
+    wish = accepted(decoder.endless(state), chance)
     is_cut = decoder.accepts(state, [wish.token]) == 0
     token, mass = wish.token, math.nan
     if is_cut:  # of what is proved, whatever was tried in this state: rows that share it draw alike
         near_ids = decoder.near_ids(state)
         proved = AllowSet(len(near_ids), near_ids, None) if len(near_ids) else None
-        again = _next_chance(chance)
-        token = _draw_accepted(logits, state, tensors, sampling, again, False, proved).token
+        token = accepted(state, _next_chance(chance), allowed=proved).token
     if measured:
         mass = _draw(logits, state, tensors, sampling, chance, True, None).refused_mass
     return DrawnToken(token, mass, is_cut)
-
-
-def _draw_accepted(
-    logits: Tensor,
-    state: int,
-    tensors: DeviceDecoder,
-    sampling: Sampling,
-    chance: float,
-    measured: bool,
-    allowed: AllowSet | None = None,
-) -> DrawnToken:
-    """Returns one token of the allow set of `state`, or of another, that the decoder takes."""
-    while True:
-        choice = _draw(logits, state, tensors, sampling, chance, measured, allowed)
-        if tensors.decoder.takes(state, choice.token):
-            return choice
-        chance = _next_chance(chance)
 
 
 def _next_chance(chance: float) -> float:
@@ -147,10 +136,10 @@ def _draw(
             at = int(logits_kept.argmax()) if greedy else _chosen(weights, chance)
             return DrawnToken(int(short[at]), math.nan)
     scaled = _scaled(logits, sampling)
-    if not measured and greedy and allow_set.only is None:
-        token = _likeliest(scaled, allow_set)
-        if token is not None:
-            return DrawnToken(token, math.nan)
+    is_likeliest = greedy and allow_set.only is None
+    token = _likeliest(scaled, allow_set) if is_likeliest else None
+    if token is not None and not measured:
+        return DrawnToken(token, math.nan)
     weights = torch.softmax(scaled, 0)
     total = float(weights.sum())  # 1, but for the rounding inside softmax
     if not math.isfinite(total):
@@ -158,9 +147,10 @@ def _draw(
     share = float(weights[short].sum()) / total
     refused_mass = min(1.0, max(0.0, share if allow_set.only is None else 1.0 - share))
     mass = refused_mass if measured else math.nan
-    if greedy and allow_set.only is None:
-        token = _likeliest(scaled, allow_set)
-        return DrawnToken(_first(allow_set, len(scaled)) if token is None else token, mass)
+    if is_likeliest:
+        if token is None:  # the model rules out all, which are equal then
+            token = next(filter(allow_set.has, range(len(scaled))))
+        return DrawnToken(token, mass)
     if allow_set.only is not None:
         logits_kept = scaled[short]
         weights = _weights(logits_kept)
@@ -196,13 +186,6 @@ def _likeliest(scaled: Tensor, allow_set: AllowSet) -> int | None:
     return at if math.isfinite(values[at]) else None
 
 
-def _first(allow_set: AllowSet, vocabulary: int) -> int:
-    """Returns the first allowed id, where refused ids are listed."""
-    allowed = np.ones(vocabulary, bool)
-    allowed[allow_set.places] = False
-    return int(allowed.argmax())
-
-
 def draw_free(logits: Tensor, temperature: float, chance: float) -> int:
     """Returns one token of the whole vocabulary; the best one at temperature 0."""
     if temperature == 0:
@@ -222,39 +205,19 @@ def _weights(scaled: Tensor) -> Tensor:
 def _best(weights: Tensor, sampling: Sampling) -> Tensor:
     """Returns the weights, 0 for those that top_k and top_p leave out."""
     if sampling.top_k is not None and sampling.top_k < len(weights):
-        values = weights.detach().cpu().numpy()
-        at = np.flatnonzero(values >= _kth(values, sampling.top_k))
-        weights = _alone(weights, at, values[at])
+        least = weights.topk(sampling.top_k).values[-1]
+        weights = weights.masked_fill(weights < least, 0.0)
     if sampling.top_p is not None and sampling.top_p < 1:
         at, ordered, total = _ordered(weights, sampling.top_p)
         in_share = np.cumsum(ordered) - ordered < sampling.top_p * total
-        weights = _alone(weights, at[in_share], ordered[in_share].astype(np.float32))
+        places = torch.from_numpy(at[in_share]).to(weights.device)
+        weights = torch.zeros_like(weights).index_copy_(0, places, weights[places])
     return weights
 
 
-def _alone(weights: Tensor, at: Ids, values: Weights) -> Tensor:
-    """Returns values at some places, 0 at all others of the weights."""
-    device = weights.device
-    places, parts = torch.from_numpy(at).to(device), torch.from_numpy(values).to(device)
-    return torch.zeros_like(weights).index_copy_(0, places, parts)
-
-
-def _kth(values: Weights, count: int) -> float:
-    """Returns the weight of which `count` are at least as large.
-
-    The largest of that many blocks are at least as large as the least of them, so only weights
-    above that are looked at.
-    """
-    blocks = len(values) // _BLOCK
-    if count < blocks:
-        parts = torch.from_numpy(values)[: blocks * _BLOCK].view(-1, _BLOCK)
-        largest = parts.amax(1).numpy()  # NumPy's takes five times as long
-        least = np.partition(largest, -count)[-count]
-        values = values[np.flatnonzero(values >= least)]
-    return float(np.partition(values, -count)[-count])
-
-
-def _ordered(weights: Tensor, share: float) -> tuple[Ids, Sums, float]:
+def _ordered(
+    weights: Tensor, share: float
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64], float]:
     """Returns (ids, weights, total): from the largest weight on, at least to `share` of the total.
 
     Equal ones are in the order of their ids. To sort few in place of all: if those above some
