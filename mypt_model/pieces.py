@@ -36,19 +36,11 @@ def files_of_weights(folder: Path) -> list[Path]:
     return sorted((folder / SHARDS).glob(f"*-model-{OF_WEIGHTS:05}-of-*.safetensors"))
 
 
-def read_pieces(folder: Path) -> dict[str, Tensor]:
-    """Returns the weights of a sharded checkpoint: whole tensors by their names, on the CPU.
-
-    Raises ModelError, naming the file, if one cannot be read, and naming the weight, if a piece of
-    it is missing.
-    """
-    return {name: load() for name, load in each_piece(folder).items()}
-
-
 def each_piece(folder: Path) -> dict[str, Callable[[], Tensor]]:
     """Returns a function for each weight of a sharded checkpoint, by name, that puts it together.
 
-    Raises ModelError as `read_pieces` does, here and when a weight is read.
+    Raises ModelError, naming the file, if one cannot be read, and naming the weight, if a piece of
+    it is missing, here and when a weight is read.
     """
     pieces_by_name: dict[str, list[tuple[list[int], Callable[[], Tensor]]]] = {}
     for path in files_of_weights(folder):

@@ -15,7 +15,7 @@ from typing import Any
 import mypt_spec
 from mypt_model import folder as model_folder
 from mypt_model.folder import CONFIG, GENERATION, WEIGHTS, beside, dialect_of, newest
-from mypt_model.pieces import is_sharded, read_pieces
+from mypt_model.pieces import is_sharded
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
 from mypt_spec.tokenizer.vocabulary import COPIES
@@ -80,7 +80,7 @@ def export(
     if is_sharded(source):
         from safetensors.torch import save
 
-        weights = save(read_pieces(source), metadata={"format": "pt"})
+        weights = save(model_folder.read_weights(source), metadata={"format": "pt"})
         return write_folder(out, {WEIGHTS: weights} | written)
     return write_folder(out, written, copies={WEIGHTS: source / WEIGHTS})
 
