@@ -18,19 +18,15 @@ from mypt_infer.decode.prompt import PromptError, opening
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.loop import Model, run
 from mypt_infer.generate.sample import draw_free
-from mypt_spec import Dialect, Episode
+from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.bodies.json_body import calls_of
-from mypt_spec.lexer import lex_ids
+from mypt_spec.bodies.strict_json import JSON_TYPES
 from mypt_spec.parser import messages_of
 from mypt_spec.states import awaits_result
 from mypt_spec.validator import Run
 
-LEGAL, UNFINISHED, NOT_DECLARED, NARROWER = (
-    "legal",
-    "unfinished",
-    "call-not-as-declared",
-    "text-not-offered",
-)
+LEGAL, UNFINISHED = "legal", "unfinished"
+NOT_DECLARED, NARROWER = "call-not-as-declared", "text-not-offered"
 
 
 def judge(dialect: Dialect, ids: Sequence[int]) -> str:
@@ -38,27 +34,21 @@ def judge(dialect: Dialect, ids: Sequence[int]) -> str:
 
     Returns the name of the first error otherwise, or "unfinished".
     """
+    table = dialect.table
     episode, findings = dialect.parse_ids(ids)
     if episode is not None:
-        errors = [f for f in [*findings, *dialect.validate(episode)] if f.severity == "error"]
-        return errors[0].name if errors else LEGAL
-    events, broken = lex_ids(
-        [int(i) for i in ids],
-        dialect.table,
-        dialect.tokenizer.decode_bytes,
-        dialect.tokenizer.ordinary,
-    )
-    outcome = Run(dialect.table, dialect.automaton, spaces=False, complete=False).check(events)
-    errors = [f for f in (*broken, *outcome.findings) if f.severity == "error"]
-    if errors:
-        return errors[0].name
-    waits = awaits_result(outcome.state, dialect.automaton, dialect.table)
-    errors = (
-        [f for f in messages_of(outcome.events, dialect.table)[1] if f.severity == "error"]
-        if waits
-        else []
-    )
-    return errors[0].name if errors else LEGAL if waits else UNFINISHED
+        return _first_error([*findings, *dialect.validate(episode)]) or LEGAL
+    events, broken = dialect.lex_ids(ids)
+    outcome = Run(table, dialect.automaton, spaces=False, complete=False).check(events)
+    if error := _first_error([*broken, *outcome.findings]):
+        return error
+    if not awaits_result(outcome.state, dialect.automaton, table):
+        return UNFINISHED
+    return _first_error(messages_of(outcome.events, table)[1]) or LEGAL
+
+
+def _first_error(findings: Iterable[Finding]) -> str:
+    return next((f.name for f in findings if f.severity == "error"), "")
 
 
 def alone(
@@ -77,12 +67,12 @@ def alone(
     with arguments that fit. A refused token in which the validator finds no error is
     "call-not-as-declared" or "text-not-offered".
     """
+    results = [UNFINISHED] * len(prompts)
     if not prompts or max_new_tokens < 1:
-        return [UNFINISHED] * len(prompts)
+        return results
     sequences = [list(map(int, prompt)) for prompt in prompts]
     states = [decoder.start(sequence) for sequence in sequences]
     holder = decoder.hold(states)
-    results = [UNFINISHED] * len(sequences)
     chances = [random.Random(f"{seed} {row}") for row in range(len(sequences))]
     ends = [len(sequence) + max_new_tokens for sequence in sequences]
 
@@ -108,26 +98,10 @@ def alone(
 
 
 def constrained(
-    model: Model,
-    prompts: Sequence[Sequence[int]],
-    decoder: Decoder,
-    *,
-    max_new_tokens: int,
-    temperature: float,
-    seed: int,
+    model: Model, prompts: Sequence[Sequence[int]], decoder: Decoder, **options: Any
 ) -> list[str]:
-    """Lets a model continue prompts under the constraint; returns the same as `alone`."""
-    if not prompts:
-        return []
-    generations = generate(
-        model,
-        prompts,
-        decoder=decoder,
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        seed=seed,
-        greedy_calls=False,
-    )
+    """Lets a model continue prompts under the constraint; takes and returns the same as `alone`."""
+    generations = generate(model, prompts, decoder=decoder, greedy_calls=False, **options)
     return [judge(decoder.dialect, g.prompt + g.ids) for g in generations]
 
 
@@ -162,7 +136,7 @@ def observed_tools(episodes: Iterable[Episode], dialect: Dialect) -> list[ToolSp
 
 
 def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:
-    kinds = sorted({_KINDS.get(type(value), "") for value in values})
+    kinds = sorted({JSON_TYPES.get(type(value), "") for value in values})
     if "" in kinds:
         raise SchemaFault(tool, "", "a value of a type that no schema has")
     out: dict[str, Any] = {"type": [k for k in kinds if not (k == "integer" and "number" in kinds)]}
@@ -180,14 +154,3 @@ def _schema(tool: str, values: Sequence[Any]) -> dict[str, Any]:
     if len(out["type"]) == 1:
         out["type"] = out["type"][0]
     return out
-
-
-_KINDS = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    list: "array",
-    dict: "object",
-}

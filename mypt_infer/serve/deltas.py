@@ -23,7 +23,6 @@ from mypt_infer.stream_parser import Piece, StreamParser
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.damage.cut_tags import Blocks
 from mypt_spec.episode import Event
-from mypt_spec.lexer import lex_ids
 from mypt_spec.table import LISTS, TEXT
 
 IDS_FIRST = "calls"  # lists in which each call begins with its id
@@ -59,8 +58,7 @@ class DeltaReader:
         self._stream: Callable[[str], list[CallPiece]] | None = None  # reads the body of the block
         self._buffer: list[str] = []  # the text of a call, or of a citation
         self._last = 0
-        table, tokenizer = form.dialect.table, form.dialect.tokenizer
-        events = lex_ids(prompt, table, tokenizer.decode_bytes, tokenizer.ordinary)[0]
+        events, _ = form.dialect.lex_ids(prompt)
         for event in events:
             self._blocks.read(event.terminal)
         self._types = form.types_in(events)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from mypt_spec.bodies.strict_json import unescape
+
 LATER = {"retry-after": "1"}
 # OpenAI's clients try again after a time-out or an error of the server, unless they are told.
 ONCE = {"x-should-retry": "false"}
@@ -52,7 +54,6 @@ def place_of(pointer: str) -> str | None:
     'messages[0].content'
     """
     out = ""
-    for key in pointer.split("/")[1:]:
-        key = key.replace("~1", "/").replace("~0", "~")
+    for key in map(unescape, pointer.split("/")[1:]):
         out += f"[{key}]" if key.isdecimal() else f".{key}" if out else key
     return out or None

@@ -25,7 +25,7 @@ def outer(name: str) -> str:
 
 
 class Names:
-    """The names of one request. `known` are names of the model that the API does not take."""
+    """The names of one request. `names` are names of the model that the API does not take."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._inner = {outer(name): name for name in names}

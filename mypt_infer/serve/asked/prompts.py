@@ -20,7 +20,6 @@ from mypt_spec import Dialect, Finding
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.encoder import encode_events
 from mypt_spec.episode import Episode
-from mypt_spec.lexer import lex_ids
 
 _SHAPE = "openai"
 _LOST, _UNKNOWN = "MYP114", "MYP361"
@@ -100,21 +99,22 @@ class Prompter:
 
     def _after_result(self, ids: list[int]) -> list[int]:
         """Returns a prompt without what ends the turn, where results are inside of the answer."""
-        table, tokenizer, result = self.dialect.table, self.dialect.tokenizer, self.format.result
+        table, result = self.dialect.table, self.format.result
         if result is None or self.format.model_writes[state_after(self.dialect, ids)]:
             return ids
-        events, _ = lex_ids(ids, table, tokenizer.decode_bytes, tokenizer.ordinary)
+        events, _ = self.dialect.lex_ids(ids)
         closer = table.closers[result.opens].name
         ends = [at for at, event in enumerate(events, 1) if event.terminal == closer]
         # Of tags of plain text, the ids of the last one are with what comes after it.
-        return encode_events(events[: ends[-1]], table, tokenizer).ids.tolist() if ends else ids
+        if not ends:
+            return ids
+        return encode_events(events[: ends[-1]], table, self.dialect.tokenizer).ids.tolist()
 
 
 def state_after(dialect: Dialect, ids: Sequence[int]) -> int:
     """Returns the state of the grammar after the ids of a legal beginning."""
-    table, tokenizer = dialect.table, dialect.tokenizer
     state = dialect.automaton.start
-    for event in lex_ids(ids, table, tokenizer.decode_bytes, tokenizer.ordinary)[0]:
+    for event in dialect.lex_ids(ids)[0]:
         state = dialect.automaton.steps[state].get(event.terminal, state)
     return state
 
