@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from mypt_cli.command import Command
 from mypt_cli.inputs import json_of, text_of, tools_of
 from mypt_cli.parser import Parser
-from mypt_infer.generate.read_prompt import read_prompt
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect
 from mypt_spec.table import TEXT
@@ -96,7 +95,7 @@ def _run(chosen: argparse.Namespace) -> int:
         raise ValueError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
     from mypt_infer.generate.generate import Step, generate
     from mypt_infer.generate.loop import positions
-    from mypt_infer.generate.opened import loaded, spoken
+    from mypt_infer.generate.opened import loaded, read_prompt, spoken
 
     _, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
     prompt, declared = read_prompt(dialect, text_of(chosen.prompt))

@@ -18,7 +18,6 @@ from mypt_infer.decode.decoder import Decoder
 from mypt_infer.generate.legality import LEGAL, accepted, alone, constrained, observed_tools
 from mypt_infer.generate.llama import Llama
 from mypt_model.pretrained import Net, rebuilt
-from mypt_spec import Episode
 from mypt_train.training.corpus import Corpus
 from mypt_train.training.parts.config import ConfigError, TrainConfig
 from mypt_train.training.parts.distributed import World, full_tensor
@@ -82,36 +81,30 @@ def measure(
 
     Raises SchemaFault or BudgetError as the decoder does.
     """
-    decoder = Decoder(
-        corpus.dialect,
-        observed_tools(_episodes(corpus), corpus.dialect) if tools is None else tools,
-    )
+    dialect, numbers = corpus.dialect, range(min(len(corpus.episodes), _LOOKED_AT))
+    read = (dialect.parse_ids(corpus.tokens(number)[0])[0] for number in numbers)
+    episodes = (episode for episode in read if episode is not None)
+    decoder = Decoder(dialect, observed_tools(episodes, dialect) if tools is None else tools)
     chosen = choose(corpus, prompts, seed)
     ready = accepted([prompt for _, prompt in chosen], decoder)
-    numbered_prompts = [
-        (number, prompt)
+    phases = [
+        int(corpus.phase[number])
         for (number, _), prompt in zip(chosen, ready, strict=True)
         if prompt is not None
     ]
+    ready_prompts = [prompt for prompt in ready if prompt is not None]
     out: dict[str, Any] = {
-        "prompts": len(numbered_prompts),
-        "refused_prompts": len(chosen) - len(numbered_prompts),
+        "prompts": len(ready_prompts),
+        "refused_prompts": len(chosen) - len(ready_prompts),
         "temperature": temperature,
         "tools": [tool.name for tool in decoder.tools],
     }
-    phases = [int(corpus.phase[number]) for number, _ in numbered_prompts]
+    options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature}
     for name, run in (("unconstrained", alone), ("constrained", constrained)):
         results: list[str] = []
-        for begin in range(0, len(numbered_prompts), _BATCH):
-            part = [prompt for _, prompt in numbered_prompts[begin : begin + _BATCH]]
-            results += run(
-                llama,
-                part,
-                decoder,
-                max_new_tokens=max_new_tokens,
-                temperature=temperature,
-                seed=seed + begin,
-            )
+        for begin in range(0, len(ready_prompts), _BATCH):
+            part = ready_prompts[begin : begin + _BATCH]
+            results += run(llama, part, decoder, seed=seed + begin, **options)
         out[name] = _summary(results, phases)
     return out
 
@@ -138,14 +131,6 @@ def _text(shares: Mapping[str, Any]) -> str:
         return f"legality was not measured: {shares['failed']}"
     free, bound = (shares[how]["legal"] for how in ("unconstrained", "constrained"))
     return f"{free:.1%} legal by itself, {bound:.1%} constrained"
-
-
-def _episodes(corpus: Corpus) -> list[Episode]:
-    episodes = (
-        corpus.dialect.parse_ids(corpus.tokens(number)[0])[0]
-        for number in range(min(len(corpus.episodes), _LOOKED_AT))
-    )
-    return [episode for episode in episodes if episode is not None]
 
 
 def _summary(results: Sequence[str], phases: Sequence[int]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
@@ -102,16 +102,13 @@ def add_output(out: Parser, where: str) -> None:
     )
 
 
-class Request(NamedTuple):
-    """What a command line asks for: sources with the settings of each, and options."""
+def request_of(
+    chosen: argparse.Namespace, say: Callable[[str], None]
+) -> tuple[list[Source], list[Settings], Options]:
+    """Returns the sources that a command line asks for, the settings of each, and the options.
 
-    sources: list[Source]
-    rules: list[Settings]
-    options: Options
-
-
-def request_of(chosen: argparse.Namespace, say: Callable[[str], None]) -> Request:
-    """Returns what a command line asks for; `say` is told what is found out. Raises UsageError."""
+    `say` is told what is detected. Raises UsageError.
+    """
     from mypt_cli.progress import waiting
     from mypt_lint.check.from_settings import checker
     from mypt_lint.run.plan import planned
@@ -141,7 +138,7 @@ def request_of(chosen: argparse.Namespace, say: Callable[[str], None]) -> Reques
     options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
     for rule in dict.fromkeys(rules):
         checker(rule, options.loaded_dialect)  # raises for bad settings, before anything is written
-    return Request(sources, rules, options)
+    return sources, rules, options
 
 
 def summary(

@@ -1,17 +1,21 @@
-"""Opens the model that a command names, and says what is wrong in the words of its options."""
+"""Opens the model and reads the prompt that a command or a request names. Starts without torch."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 import mypt_spec
-from mypt_infer.generate.llama import Llama, load
+from mypt_infer.decode.prompt import opening, prompt_ids
 from mypt_model.folder import TRAINER, beside, dialect_of, is_plain, newest
 from mypt_model.shape import ModelError
-from mypt_spec import Dialect, VocabularyError
+from mypt_spec import Dialect, Finding, VocabularyError
+from mypt_spec.encoder import encode_events
 from mypt_spec.tokenizer.vocabulary import COPIES
+
+if TYPE_CHECKING:
+    from mypt_infer.generate.llama import Llama
 
 
 def spoken(
@@ -45,7 +49,46 @@ def spoken(
 
 def loaded(folder: str | Path, device: str) -> Llama:
     """Returns the model in a folder on a device. Raises ModelError where it cannot be had there."""
+    from mypt_infer.generate.llama import load
+
     try:
-        return load(folder).to(torch.device(device))
+        return load(folder).to(device)
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"--device {device}: {str(error).splitlines()[0]}") from None
+
+
+def read_prompt(dialect: Dialect, text: str) -> tuple[list[int], list[Any]]:
+    """Returns the ids of a prompt, and the tools that it declares.
+
+    The prompt is a record, or serialised text in any layout, which declares none. Raises ValueError
+    saying where it is wrong.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            record = json.loads(text)
+        except ValueError as error:
+            if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
+                raise ValueError(
+                    "the prompt is more than one JSON value; give one record, such as a line of "
+                    "the file"
+                ) from None
+            raise ValueError(f"the prompt is not JSON: {error}") from None
+        episode, findings = dialect.read(record)
+        _refuse(findings, "record")
+        assert episode is not None
+        return prompt_ids(dialect, episode), dialect.adapter.tools(episode) or []
+    outcome = dialect.check_prefix(text.removesuffix("\n"))
+    _refuse(outcome.findings, "text")
+    ids = [int(i) for i in encode_events(outcome.events, dialect.table, dialect.tokenizer).ids]
+    return ids + opening(dialect, ids), []
+
+
+def _refuse(findings: list[Finding], noun: str) -> None:
+    errors = [f for f in findings if f.severity == "error"]
+    if errors:
+        first = errors[0]
+        place = first.pointer or (f"character {first.span[0]}" if first.span else "")
+        raise ValueError(
+            f"the prompt is not a legal beginning as a {noun}: {first.code} "
+            f"{first.message}{f' ({place})' if place else ''}"
+        )

@@ -19,6 +19,7 @@ from mypt_infer.serve.jobs import Ended, Logprob, NewIds
 from mypt_spec import Dialect
 
 Json = dict[str, Any]
+_COLUMNS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 
 
 class ChatAnswer:
@@ -131,9 +132,8 @@ class ChatAnswer:
     def _entries(self, delta: Delta) -> list[Json]:
         if not self._wants:
             return []
-        pairs = zip(
-            self.ids[delta.begin : delta.end], self._values[delta.begin : delta.end], strict=True
-        )
+        span = slice(delta.begin, delta.end)
+        pairs = zip(self.ids[span], self._values[span], strict=True)
         return [entry(self._form.dialect, token, value) for token, value in pairs]
 
 
@@ -150,10 +150,11 @@ class TextAnswer:
         self.reason = ""
         self._dialect, self._stopper, self._wants = dialect, Stopper(stops), logprobs
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
-        self._text, self._log = "", _empty()
+        self._text = ""
+        self._log: list[tuple[Any, ...]] = []  # of each id, its columns
 
     def take(self, update: NewIds | Ended) -> list[Json]:
-        new, log = "", _empty()
+        new, log = "", list[tuple[Any, ...]]()
         if isinstance(update, Ended):
             new = self._stopper.push(self._utf8.decode(b"", True), last=True)
             self.reason = "length" if update.cut else "stop"
@@ -162,26 +163,25 @@ class TextAnswer:
                 self.ids.append(token)
                 piece = self._utf8.decode(self._dialect.tokenizer.decode_bytes([token]))
                 if self._wants:
-                    self._note(log, token, update.logprobs[at], len(self._text) + len(new))
+                    value = update.logprobs[at]
+                    best = {_token_text(self._dialect, i): v for i, v in value.best}
+                    text = _token_text(self._dialect, token)
+                    log.append((text, value.value, best, len(self._text) + len(new)))
                 new += self._stopper.push(piece)
                 if self._stopper.stopped:
                     self.reason = "stop"
                     break
         self._text += new
-        for key, values in log.items():
-            self._log[key] += values
-        changed = new or log["tokens"]
-        return [{"text": new, "logprobs": log if self._wants else None}] if changed else []
+        self._log += log
+        return [{"text": new, "logprobs": self._columns(log)}] if new or log else []
 
     def choice(self) -> Json:
-        log = self._log if self._wants else None
-        return {"text": self._text, "logprobs": log, "finish_reason": self.reason}
+        logprobs = self._columns(self._log)
+        return {"text": self._text, "logprobs": logprobs, "finish_reason": self.reason}
 
-    def _note(self, log: Json, token: int, value: Logprob, at: int) -> None:
-        log["tokens"].append(_token_text(self._dialect, token))
-        log["token_logprobs"].append(value.value)
-        log["top_logprobs"].append({_token_text(self._dialect, i): v for i, v in value.best})
-        log["text_offset"].append(at)
+    def _columns(self, log: list[tuple[Any, ...]]) -> Json | None:
+        columns = {name: [row[at] for row in log] for at, name in enumerate(_COLUMNS)}
+        return columns if self._wants else None
 
 
 Answer = ChatAnswer | TextAnswer
@@ -207,7 +207,3 @@ def _token_text(dialect: Dialect, token: int) -> str:
 
 def _chunk(delta: Json, logprobs: Json | None = None) -> Json:
     return {"delta": delta, "logprobs": logprobs}
-
-
-def _empty() -> dict[str, list[Any]]:
-    return {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}

@@ -19,6 +19,7 @@ from typing import Any
 from mypt_infer.decode import BudgetError, PromptError
 from mypt_infer.generate.llama import Llama
 from mypt_infer.generate.loop import check_vocabulary
+from mypt_infer.generate.opened import read_prompt
 from mypt_infer.generate.sample import Sampling
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.answers import Answer, ChatAnswer, Json, TextAnswer
@@ -191,8 +192,6 @@ class Service:
         return self._run(params, prompts, answers, ready, params.max_tokens, params.logprobs)
 
     def _ids(self, prompt: str | list[int]) -> Prompt:
-        from mypt_infer.generate.read_prompt import read_prompt
-
         try:
             ids = read_prompt(self.dialect, prompt)[0] if isinstance(prompt, str) else [*prompt]
         except ValueError as error:

@@ -10,7 +10,7 @@ import pytest
 
 import mypt_spec
 from mypt.lint.cli import main
-from mypt_infer.generate.read_prompt import read_prompt
+from mypt_infer.generate.opened import read_prompt
 from mypt_spec.extra_keys import CUSTOMARY
 from tests.support import build
 from tests.support.build import (

@@ -35,7 +35,7 @@ from safetensors.torch import save_file  # noqa: E402
 from mypt.train import main  # noqa: E402
 from mypt_infer.generate.generate import generate  # noqa: E402
 from mypt_infer.generate.llama import load  # noqa: E402
-from mypt_infer.generate.read_prompt import read_prompt  # noqa: E402
+from mypt_infer.generate.opened import read_prompt  # noqa: E402
 from mypt_model.pretrained import Pretrained, open_model, open_pretrained  # noqa: E402
 from mypt_model.shape import ModelError  # noqa: E402
 from mypt_train.export.folder import export  # noqa: E402

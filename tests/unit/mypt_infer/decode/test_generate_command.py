@@ -14,7 +14,7 @@ import pytest
 import mypt_spec
 from mypt.generate import Screen, main
 from mypt_infer.decode.decoder import Decoder
-from mypt_infer.generate.read_prompt import read_prompt
+from mypt_infer.generate.opened import read_prompt
 from tests.support.build import Record, assistant, call, calls, chat, function, tool, user
 from tests.support.decoding import DIALECTS, TOOLS, complete, decoder, prompt
 
