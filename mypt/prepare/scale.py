@@ -342,7 +342,7 @@ ABOUT = {name: about for name, (about, _, _) in _COMMANDS.items()}
 def subcommand(name: str) -> Command:
     """Returns one of the commands in ABOUT."""
     about, options, body = _COMMANDS[name]
-    kept = "interrupted; what is made is kept"
+    note = "interrupted; what is made is kept"
     return Command(
-        PROG + name, about, _EPILOG, options, body, errors=(ValueError,), interrupted=kept
+        PROG + name, about, _EPILOG, options, body, errors=(ValueError,), interrupted=note
     )

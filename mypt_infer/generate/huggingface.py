@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mypt_infer.decode.base.allow import AllowSet
+from mypt_infer.decode.base.allow import AllowSet, Rows
 from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
@@ -133,7 +133,7 @@ class TagLogitsProcessor:
         buffer = next((rows for rows in self._buffers if rows.free), None) or KeptRows()
         try:
             out = buffer.write(scores, sets, ids=size)
-            values = array_of(out)  # a write of torch would be noticed
+            values: Rows | Tensor = array_of(out)  # a write of torch would be noticed
         except (TypeError, RuntimeError):  # on another device, or of a type that NumPy lacks
             values = out = scores.clone()
             for row, allow_set, path in zip(out, sets, self._paths, strict=True):

@@ -111,7 +111,7 @@ def rollout(
     for g, pairs in zip(generations, logprobs, strict=True):
         before = [0] * len(g.prompt)
         mask = np.array([*before, *(s.refused_mass is not None for s in g.steps)], np.uint8)
-        plain, drawn = (np.array([*before, *(p[i] for p in pairs)], np.float32) for i in (0, 1))
+        plain, masked = (np.array([*before, *(p[i] for p in pairs)], np.float32) for i in (0, 1))
         ids = np.array([*g.prompt, *g.ids], np.uint32)
-        out.append(Rollout(ids, mask, plain, drawn, g))
+        out.append(Rollout(ids, mask, plain, masked, g))
     return out

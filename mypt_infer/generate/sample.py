@@ -88,7 +88,7 @@ def draw(
     """
     decoder = tensors.decoder
 
-    def accepted(
+    def draw_accepted(
         state: int, chance: float, measured: bool = False, allowed: AllowSet | None = None
     ) -> DrawnToken:
         """Returns one token of the allow set of a state, or of another, that the decoder takes."""
@@ -99,14 +99,14 @@ def draw(
             chance = _next_chance(chance)
 
     if decoder.unbound(state):
-        return accepted(state, chance, measured)
-    wish = accepted(decoder.endless(state), chance)
+        return draw_accepted(state, chance, measured)
+    wish = draw_accepted(decoder.endless(state), chance)
     is_cut = decoder.accepts(state, [wish.token]) == 0
     token, mass = wish.token, math.nan
     if is_cut:  # of what is proved, whatever was tried in this state: rows that share it draw alike
         near_ids = decoder.near_ids(state)
         proved = AllowSet(len(near_ids), near_ids, None) if len(near_ids) else None
-        token = accepted(state, _next_chance(chance), allowed=proved).token
+        token = draw_accepted(state, _next_chance(chance), allowed=proved).token
     if measured:
         mass = _draw(logits, state, tensors, sampling, chance, True, None).refused_mass
     return DrawnToken(token, mass, is_cut)

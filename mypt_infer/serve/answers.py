@@ -33,8 +33,8 @@ class ChatAnswer:
         form: Format,
         prompt: Sequence[int],
         names: Names,
-        *,
         stops: Sequence[str] = (),
+        *,
         logprobs: bool = False,
         single: bool = False,
     ) -> None:
@@ -143,9 +143,7 @@ class TextAnswer:
     It has the same methods and attributes as a ChatAnswer.
     """
 
-    def __init__(
-        self, dialect: Dialect, *, stops: Sequence[str] = (), logprobs: bool = False
-    ) -> None:
+    def __init__(self, dialect: Dialect, stops: Sequence[str], *, logprobs: bool) -> None:
         self.ids: list[int] = []
         self.reason = ""
         self._dialect, self._stopper, self._wants = dialect, Stopper(stops), logprobs

@@ -27,7 +27,7 @@ from mypt_infer.serve.service import Running, Service, refusal
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 
 CHAT, TEXT = "chat.completion", "text_completion"
-_Asked = TypeVar("_Asked", Chat, Completion)
+_Params = TypeVar("_Params", Chat, Completion)
 
 
 def app(
@@ -110,8 +110,8 @@ class _App:
         self,
         request: Request,
         kind: str,
-        shape: type[_Asked],
-        run: Callable[[_Asked], Awaitable[Running]],
+        shape: type[_Params],
+        run: Callable[[_Params], Awaitable[Running]],
     ) -> Response:
         began, status = time.monotonic(), 200
         try:
@@ -202,12 +202,9 @@ class _Reply:
         """Returns the numbers of tokens; a prompt counts once, whatever its number of answers."""
         prompts = self.running.prompts[:: self.params.choices]
         answers = sum(len(answer.ids) for answer in self.running.answers)
-        asked = sum(len(prompt.ids) for prompt in prompts)
-        return {
-            "prompt_tokens": asked,
-            "completion_tokens": answers,
-            "total_tokens": asked + answers,
-        }
+        before = sum(len(prompt.ids) for prompt in prompts)
+        total = before + answers
+        return {"prompt_tokens": before, "completion_tokens": answers, "total_tokens": total}
 
     async def document(self) -> Json:
         """Returns the whole answer. Raises ApiError where it fails."""

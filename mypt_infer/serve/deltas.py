@@ -78,8 +78,8 @@ class DeltaReader:
         if event.terminal == TEXT:
             if kind in self.format.calls or kind in self.format.citing:
                 self._buffer.append(event.text)
-                for told in self._stream(event.text) if self._stream is not None else ():
-                    yield Delta(CALLED, begin=begin, end=piece.end, **told._asdict())
+                for part in self._stream(event.text) if self._stream is not None else ():
+                    yield Delta(CALLED, begin=begin, end=piece.end, **part._asdict())
             elif kind in self.format.thinking:
                 yield Delta(THOUGHT, event.text, begin, piece.end)
             else:

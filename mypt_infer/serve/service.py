@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from mypt_infer.decode import BudgetError, PromptError
@@ -161,16 +160,11 @@ class Service:
         ready = await self._compiles.ready(recipe, self.limits.seconds)
         most = params.max_completion_tokens or params.max_tokens
         top = (params.top_logprobs or 0) if params.logprobs else None
-        answer = partial(
-            ChatAnswer,
-            self.format,
-            prompt.ids,
-            names,
-            stops=params.stops,
-            logprobs=top is not None,
-            single=single,
-        )
-        answers: list[Answer] = [answer() for _ in range(params.choices)]
+        logs = top is not None
+        answers: list[Answer] = [
+            ChatAnswer(self.format, prompt.ids, names, params.stops, logprobs=logs, single=single)
+            for _ in range(params.choices)
+        ]
         return self._run(params, [prompt] * params.choices, answers, ready, most, top)
 
     async def complete(self, params: Completion) -> Running:
@@ -186,7 +180,7 @@ class Service:
         ]
         prompts = [prompt for prompt in parsed for _ in range(params.choices)]
         answers: list[Answer] = [
-            TextAnswer(self.dialect, stops=params.stops, logprobs=params.logprobs is not None)
+            TextAnswer(self.dialect, params.stops, logprobs=params.logprobs is not None)
             for _ in prompts
         ]
         return self._run(params, prompts, answers, ready, params.max_tokens, params.logprobs)

@@ -99,16 +99,14 @@ class Prompter:
 
     def _after_result(self, ids: list[int]) -> list[int]:
         """Returns a prompt without what ends the turn, where results are inside of the answer."""
-        table, result = self.dialect.table, self.format.result
+        table, tokenizer, result = self.dialect.table, self.dialect.tokenizer, self.format.result
         if result is None or self.format.model_writes[state_after(self.dialect, ids)]:
             return ids
         events, _ = self.dialect.lex_ids(ids)
         closer = table.closers[result.opens].name
         ends = [at for at, event in enumerate(events, 1) if event.terminal == closer]
         # Of tags of plain text, the ids of the last one are with what comes after it.
-        if not ends:
-            return ids
-        return encode_events(events[: ends[-1]], table, self.dialect.tokenizer).ids.tolist()
+        return encode_events(events[: ends[-1]], table, tokenizer).ids.tolist() if ends else ids
 
 
 def state_after(dialect: Dialect, ids: Sequence[int]) -> int:
