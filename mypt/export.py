@@ -9,8 +9,6 @@ from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
 from mypt_cli.parser import Parser
 
-DONE = 0
-
 PROG = "mypt-export"
 ABOUT = "Write a checkpoint as a Hugging Face folder."
 EPILOG = """\
@@ -53,7 +51,7 @@ def _options(out: Parser) -> None:
     add("OUT", argparse.SUPPRESS, dest="old_out", nargs="?")  # the folder as a second word
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def _run(chosen: argparse.Namespace) -> None:
     import mypt_spec
     from mypt_spec import SpecError, VocabularyError
     from mypt_train import export as rooms
@@ -75,7 +73,6 @@ def _run(chosen: argparse.Namespace) -> int:
             raise rooms.ExportError(error.args[0]) from None
         report = rooms.write_server_files(dialect, servers, out)
     print(report)
-    return DONE
 
 
 main = Command(PROG, ABOUT, EPILOG, _options, _run, quiet="")

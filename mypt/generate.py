@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from mypt_infer.generate.generate import Generation
     from mypt_infer.stream_parser import Piece
 
-DONE = 0
-
 PROG = "mypt-generate"
 ABOUT = "Generate one turn: legal, complete, and within budget."
 EPILOG = """\
@@ -88,7 +86,7 @@ def _options(out: Parser) -> None:
     add("--device DEVICE", "where the model runs", default="cpu")
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def _run(chosen: argparse.Namespace) -> None:
     try:
         import torch
     except ImportError:
@@ -126,7 +124,6 @@ def _run(chosen: argparse.Namespace) -> int:
         screen.end()
     if chosen.json:
         print(json.dumps(_summary(generation), ensure_ascii=False))
-    return DONE
 
 
 def _room(max_new_tokens: int, prompt: int, positions: int | None) -> int:
@@ -227,10 +224,10 @@ class Screen:
 
         for event in (piece.event for piece in pieces):
             if event.terminal == TEXT:
-                shown = "".join(
+                text = "".join(
                     c if c.isprintable() or c in "\n\t" else "\ufffd" for c in event.text
                 )
-                self.console.print(Text(shown), end="")
+                self.console.print(Text(text), end="")
             elif (terminal := self.terminals.get(event.terminal)) and terminal.opens:
                 tag = " ".join([terminal.opens, *(value for _, value in event.attrs)])
                 start = "" if self.fresh else "\n"

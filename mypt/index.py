@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mypt_infer.workspace.engine import WorkspaceEngine
     from mypt_infer.workspace.index.model import Chunk
 
-DONE = 0
 # The number of characters that are shown of a text that was found.
 _WIDTH = 160
 
@@ -67,7 +66,7 @@ def _options(out: Parser) -> None:
     add("-v --verbose", "name every file that was left out, not only how many")
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def _run(chosen: argparse.Namespace) -> None:
     from mypt_infer.workspace.build import refresh
     from mypt_infer.workspace.embedders import embedder_of_name
     from mypt_infer.workspace.engine import WorkspaceEngine
@@ -90,7 +89,6 @@ def _run(chosen: argparse.Namespace) -> int:
     if chosen.search is not None:
         engine = WorkspaceEngine(base, index, embedder=embedder)
         _hits(engine, engine.search(chosen.search, chosen.top_k))
-    return DONE
 
 
 def _offer(engine: WorkspaceEngine, port: int | None) -> None:

@@ -17,7 +17,6 @@ from mypt_cli.parser import Parser
 if TYPE_CHECKING:
     from mypt_infer.serve.service import Service
 
-DONE = 0
 PROG = "mypt-serve"
 ABOUT = "Serve a model over HTTP, as clients of OpenAI's API ask."
 KEY = "MYPT_SERVE_KEY"
@@ -71,7 +70,7 @@ def _options(out: Parser) -> None:
     add("--threads N", "of torch (default: as torch says)", type=int)
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def _run(chosen: argparse.Namespace) -> None:
     try:
         import torch
         import uvicorn
@@ -107,7 +106,6 @@ def _run(chosen: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again after it has ended
         signal.signal(number, lambda *_: None)
     uvicorn.Server(config).run([listening])
-    return DONE
 
 
 def settings(*, grace: int) -> dict[str, Any]:

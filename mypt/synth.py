@@ -11,7 +11,6 @@ import sys
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
 
-DONE = 0
 DIALECT = "mypt"
 
 PROG = "mypt-synth"
@@ -47,7 +46,7 @@ def _options(out: Parser) -> None:
     )
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def _run(chosen: argparse.Namespace) -> None:
     from mypt_cli.jsonl.output import Output
     from mypt_cli.progress import Bar
     from mypt_train.curriculum import episodes
@@ -73,7 +72,6 @@ def _run(chosen: argparse.Namespace) -> int:
             f"{chosen.seed}",
             file=sys.stderr,
         )
-    return DONE
 
 
 main = Command(PROG, ABOUT, EPILOG, _options, _run, interrupted="interrupted; no file was written")

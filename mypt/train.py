@@ -17,8 +17,6 @@ from mypt_cli.inputs import tools_of
 from mypt_cli.parser import Parser, positive
 from mypt_cli.store.kept import LIMIT, Cache
 
-DONE = 0
-
 PROG = "mypt-train"
 ABOUT = "Train a model on shards that mypt-prepare has made."
 EPILOG = """\
@@ -93,7 +91,7 @@ def _options(out: Parser) -> None:
     add("--no-verify", "do not compare the SHA-256 of all data files first")
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def _run(chosen: argparse.Namespace) -> None:
     # When a process is gone, torch prints a page of its stack as a warning: ours is one line. It
     # reads this when it is loaded.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -126,7 +124,6 @@ def _run(chosen: argparse.Namespace) -> int:
     elif report.first:
         names = ("step", "loss", "folder", "validation", "legality")
         print(json.dumps({name: getattr(report, name) for name in names}, default=str))
-    return DONE
 
 
 def _phases(text: str | None) -> list[int] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterator
 
 from mypt_cli.command import Command
@@ -14,8 +15,6 @@ from mypt_cli.errors import UsageError, refuse_url
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
 from mypt_lint.settings.options import add_dialect, add_settings
-
-DONE = 0
 
 PROG = "mypt-vocab"
 ABOUT = "Learn a byte-pair encoding for a small model."
@@ -39,8 +38,8 @@ def _options(out: Parser) -> None:
     add_settings(out)
 
 
-def _texts(chosen: argparse.Namespace) -> Iterator[str]:
-    """Yields the texts of all records, without tags.
+def _texts(chosen: argparse.Namespace, totals: Counter[str]) -> Iterator[str]:
+    """Yields the texts of all records, without tags; adds up the `texts` and their `bytes`.
 
     Raises UsageError, naming the line, for a line that is no record without errors.
     """
@@ -68,27 +67,21 @@ def _texts(chosen: argparse.Namespace) -> Iterator[str]:
                     )
                 for event in events_of(episode.messages, d.table):
                     if event.terminal == TEXT:
+                        totals.update(texts=1, bytes=len(event.text.encode()))
                         yield event.text
             bar.next()
 
 
-def _run(chosen: argparse.Namespace) -> int:
+def _run(chosen: argparse.Namespace) -> None:
     from mypt_cli.atomic import replacing
     from mypt_cli.progress import Bar
     from mypt_spec.tokenizer.vocabulary import write_ranks
     from mypt_train.curriculum.bpe import learn
 
     refuse_url(chosen.output)
-    totals = [0, 0]  # texts, bytes
-
-    def counted() -> Iterator[str]:
-        for text in _texts(chosen):
-            totals[0] += 1
-            totals[1] += len(text.encode())
-            yield text
-
+    totals = Counter[str]()
     with Bar(chosen.size, unit="tokens", quiet=chosen.quiet) as bar:
-        ranks = learn(counted(), chosen.size, progress=bar.at)
+        ranks = learn(_texts(chosen, totals), chosen.size, progress=bar.at)
     try:
         with replacing(chosen.output) as out:
             out.write(write_ranks(ranks))
@@ -96,11 +89,10 @@ def _run(chosen: argparse.Namespace) -> int:
         raise UsageError(f"{chosen.output}: cannot be written: {error.strerror or error}") from None
     if not chosen.quiet:
         print(
-            f"{chosen.output}: {len(ranks)} ids of text, learnt from {totals[0]} texts of "
-            f"{totals[1]} bytes",
+            f"{chosen.output}: {len(ranks)} ids of text, learnt from {totals['texts']} texts of "
+            f"{totals['bytes']} bytes",
             file=sys.stderr,
         )
-    return DONE
 
 
 main = Command(PROG, ABOUT, EPILOG, _options, _run, interrupted="interrupted; nothing was written")

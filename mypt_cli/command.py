@@ -18,16 +18,16 @@ class Command:
     """A command. Called with words (without them, those of the command line), it runs.
 
     `options` adds its options to a parser, and `body` does what they say and returns the exit
-    status. `quiet` says what -q leaves out; "" is a command without -q. If the first word is one of
-    `subcommands`, which maps names to help, the command that `subcommand` returns runs instead. The
-    others are as for `run`.
+    status, None for 0. `quiet` says what -q leaves out; "" is a command without -q. If the first
+    word is one of `subcommands`, which maps names to help, the command that `subcommand` returns
+    runs instead. The others are as for `run`.
     """
 
     name: str
     about: str
     epilog: str
     options: Callable[[Parser], None]
-    body: Callable[[Namespace], int]
+    body: Callable[[Namespace], int | None]
     _: KW_ONLY
     quiet: str = "no progress, no summary"
     subcommands: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Command:
                 if first in self.subcommands:
                     return self.subcommand(first)(arguments[1:])
                 self._refuse_misspelt(first)
-            return self.body(self.parser().parse_args(arguments))
+            return self.body(self.parser().parse_args(arguments)) or 0
 
         return run(
             self.name, body, errors=self.errors, interrupted=self.interrupted, gone=self.gone

@@ -158,7 +158,7 @@ def test_what_is_there_at_the_start_is_no_garbage(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cli, "_service", lambda chosen: made)
     monkeypatch.setattr(uvicorn.Server, "run", run)
     try:
-        assert cli.main(["--model", "tiny", "--port", "0"]) == cli.DONE
+        assert cli.main(["--model", "tiny", "--port", "0"]) == 0
     finally:
         gc.unfreeze()
     assert frozen["before"] + 100 < frozen["served"]
