@@ -33,7 +33,7 @@ from mypt_spec.states import turns
 from mypt_spec.table import TEXT
 from mypt_train.data.formats.manifest import TokenIds, dtype_of
 from mypt_train.data.formats.options import Options
-from mypt_train.data.kinds import BAD, CHOSEN, GOOD, REJECTED, SFT
+from mypt_train.data.shard import BAD, CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.data.templates.chats import Chat, ChatTemplates
 from mypt_train.data.templates.fill import filled
 from mypt_train.data.templates.histories import answers, tally
@@ -48,7 +48,7 @@ class Sample:
 
     - `ids`: uint16 or uint32, see `manifest.dtype_of`, shape (n,). `mask`: uint8, shape (n,), 1
       where the token is a target.
-    - `kind`: what the episode is for, as in `kinds`.
+    - `kind`: what the episode is for, as in `shard`.
     - `weights`: float32, shape (n,), how much each token is trained; None if each is 0 or 1.
       `weighed`: whether a message that the mask trains has another weight than 1.
     """

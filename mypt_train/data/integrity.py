@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mypt_train.data.formats.manifest import Counts
+
 if TYPE_CHECKING:
     from mypt_train.data.shard import Shard
 
@@ -66,7 +68,7 @@ def miscounted(shard: Shard, entry: Mapping[str, Any]) -> Iterator[str]:
 
 def missummed(split: Mapping[str, Any]) -> Iterator[str]:
     """Yields a message for each count of a split that is not the sum over its shards."""
-    for name in ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens"):
+    for name in Counts.__annotations__:
         total = sum(shard[name] for shard in split["shards"])
         if split[name] != total:
             yield f"{name}: the manifest says {split[name]}, its shards have {total}"

@@ -27,9 +27,7 @@ from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
 from mypt_train.data.formats import manifest, parquet, trainer_of
 from mypt_train.data.integrity import miscounted, misplaced, missummed
-from mypt_train.data.kinds import BAD, KINDS
-from mypt_train.data.shard import Shard, ShardError
-from mypt_train.data.shards import INDEX
+from mypt_train.data.shard import BAD, INDEX, KINDS, Shard, ShardError
 
 _TRIES = 3
 _THREADS = 8  # that fetch files
@@ -83,17 +81,20 @@ class ShardReader:
                     f"{self.name}/{MANIFEST}: {key} is {self.manifest[key]}, {self.dialect.name} "
                     f"has {number}; prepare the data again"
                 )
-        for split in self.manifest["splits"].values():
-            for shard in split["shards"]:
-                for name, entry in shard["files"].items():
-                    self._check(name, entry, verify=verify)
+        for name, entry in self.files.items():
+            self._check(name, entry, verify=verify)
+
+    @property
+    def files(self) -> dict[str, dict[str, Any]]:
+        """Returns what the manifest says of the files of all shards, by name."""
+        splits = self.manifest["splits"].values()
+        shards = [shard for split in splits for shard in split["shards"]]
+        return {name: entry for shard in shards for name, entry in shard["files"].items()}
 
     @property
     def size(self) -> int:
         """Returns the bytes of all shards."""
-        splits = self.manifest["splits"].values()
-        entries = [entry for split in splits for entry in split["shards"]]
-        return sum(file["bytes"] for entry in entries for file in entry["files"].values())
+        return sum(file["bytes"] for file in self.files.values())
 
     def fetch(self, progress: Callable[[int], None] = lambda _: None) -> None:
         """Fetches all shards of a store that are not here yet, some files at a time.
@@ -103,19 +104,12 @@ class ShardReader:
         """
         if self._local is None:
             return
-        splits = self.manifest["splits"].values()
-        files = [item for split in splits for e in split["shards"] for item in e["files"].items()]
-        here = 0
+        files, here = self.files, 0
         with ThreadPoolExecutor(_THREADS) as threads:
-            coming = [threads.submit(self._fetched, *item) for item in files]
-            try:
-                for future, (_, entry) in zip(coming, files, strict=True):
-                    future.result()
-                    here += entry["bytes"]
-                    progress(here)
-            finally:
-                for future in coming:
-                    future.cancel()
+            paths = threads.map(self._fetched, files, files.values())
+            for _, entry in zip(paths, files.values(), strict=True):
+                here += entry["bytes"]
+                progress(here)
 
     def shards(self, split: str = "train", *, check: bool = True) -> Iterator[Shard]:
         """Yields the shards of a split, "train" or "val", in order.
@@ -155,16 +149,13 @@ class ShardReader:
             return self._local.fetch(name, entry)
 
     def _loaded(self, entry: dict[str, Any]) -> Shard:
-        options, base = self.manifest["options"], self.folder / entry["name"]
+        options, base = self.manifest["options"], str(self.folder / entry["name"])
         ids, mask, index = self._arrays(base, entry)
-        kinds = None
+        kinds = weights = None
         if options.get("preferences"):
-            path = base.with_name(f"{base.name}_kinds.npy")
-            kinds = _saved(path, KINDS, entry["episodes"])
-        weights = None
+            kinds = _saved(Path(f"{base}_kinds.npy"), KINDS, entry["episodes"])
         if "weights_dtype" in self.manifest:
-            path = base.with_name(f"{base.name}_weights.bin")
-            weights = _mapped(path, np.dtype("<f4"), entry["tokens"])
+            weights = _mapped(Path(f"{base}_weights.bin"), np.dtype("<f4"), entry["tokens"])
         row_length = options["context_length"] if options["pack"] else 0
         return Shard(entry["name"], ids, mask, index, row_length, kinds, weights)
 
@@ -203,15 +194,15 @@ class ShardReader:
                 f"{check}, or prepare the data again with --format bin"
             )
 
-    def _arrays(self, base: Path, entry: dict[str, Any]) -> tuple[Any, Any, Any]:
+    def _arrays(self, base: str, entry: dict[str, Any]) -> tuple[Any, Any, Any]:
         """Returns the ids, targets and index of a shard."""
         tokens, episodes = entry["tokens"], entry["episodes"]
         dtype = np.dtype(self.manifest["dtype"]).newbyteorder("<")
         if self.manifest["options"].get("format", "bin") == "bin":
-            ids = _mapped(base.with_name(f"{base.name}.bin"), dtype, tokens)
-            mask = _mapped(base.with_name(f"{base.name}_mask.bin"), np.dtype("u1"), tokens)
-            return ids, mask, _saved(base.with_name(f"{base.name}_idx.npy"), INDEX, episodes)
-        path = base.with_name(f"{base.name}.parquet")
+            ids = _mapped(Path(f"{base}.bin"), dtype, tokens)
+            mask = _mapped(Path(f"{base}_mask.bin"), np.dtype("u1"), tokens)
+            return ids, mask, _saved(Path(f"{base}_idx.npy"), INDEX, episodes)
+        path = Path(f"{base}.parquet")
         lacks = parquet.missing()
         if lacks:
             raise ShardError(f"{path}: {lacks}")
@@ -324,21 +315,19 @@ class ShardReader:
 
 def _local_copy(url: str, cache: Cache, *, verify: bool) -> Kept:
     """Returns the folder here of a data set in a store. Raises ShardError."""
-    try:
-        return Kept(url, MANIFEST, cache, leave=_is_log, verify=verify)
-    except StoreError as error:
-        if error.kind != "missing" or MANIFEST not in str(error):
-            raise ShardError(str(error)) from None
-        raise ShardError(
-            f"{url}: has no {MANIFEST}; name a folder that mypt-prepare has made and committed"
-        ) from None
-    except OSError as error:
-        raise _unkept(error) from None
 
+    def is_log(name: str) -> bool:  # a file that only says how the data set was made
+        return name == PLAN or name.endswith(".jsonl")
 
-def _is_log(name: str) -> bool:
-    """Returns whether a file of a data set only says how it was made."""
-    return name == "plan.json" or name.endswith(".jsonl")
+    with _refusing():
+        try:
+            return Kept(url, MANIFEST, cache, leave=is_log, verify=verify)
+        except StoreError as error:
+            if error.kind != "missing" or MANIFEST not in str(error):
+                raise
+            raise ShardError(
+                f"{url}: has no {MANIFEST}; name a folder that mypt-prepare has made and committed"
+            ) from None
 
 
 @contextmanager
@@ -349,15 +338,11 @@ def _refusing() -> Iterator[None]:
     except (StoreError, CacheError) as error:
         raise ShardError(str(error)) from None
     except OSError as error:
-        raise _unkept(error) from None
-
-
-def _unkept(error: OSError) -> ShardError:
-    where = f"{error.filename}: " if error.filename else ""
-    return ShardError(
-        f"{where}shards cannot be kept here: {error.strerror or error}; name a folder with room "
-        "for them (mypt-train --cache DIR)"
-    )
+        where = f"{error.filename}: " if error.filename else ""
+        raise ShardError(
+            f"{where}shards cannot be kept here: {error.strerror or error}; name a folder with "
+            "room for them (mypt-train --cache DIR)"
+        ) from None
 
 
 def _misweighed(weights: npt.NDArray[np.float32], mask: npt.NDArray[np.uint8]) -> str:

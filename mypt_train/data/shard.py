@@ -1,4 +1,7 @@
-"""Defines a shard of a prepared data set, as arrays, and the error of one that cannot be read."""
+"""Defines a shard of a prepared data set, as arrays, and the error of one that cannot be read.
+
+In a data set with preferences, each episode is of one of five kinds, which say what it is for.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_train.data.formats import manifest
+
+SFT, CHOSEN, REJECTED, GOOD, BAD = range(5)
+KINDS = np.dtype([("kind", "u1"), ("pair", "<u4")])
+"""One entry for each episode of a shard: one of the kinds above, and the number of its pair.
+
+A chosen and a rejected answer have the same number, from 1 on. All other episodes have 0.
+"""
+INDEX = np.dtype(
+    [("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")]
+)
 
 
 class ShardError(Exception):
@@ -21,12 +34,12 @@ class Shard:
 
     - `ids`: of the manifest's `dtype`, shape (n,). `mask`: uint8, shape (n,), 1 where the token is
       a target.
-    - `index`: one entry of `shards.INDEX` for each episode: `start`, `length`, `row`, `file`,
+    - `index`: one entry of INDEX for each episode: `start`, `length`, `row`, `file`,
       `line`.
     - `row_length`: tokens of a row, 0 if episodes follow one another without rows.
     - `weights`: float32, shape (n,), how much each token is trained, 0 where it is no target; None
       if each target counts 1.
-    - `kinds`: one entry of `kinds.KINDS` for each episode in data with preferences, or None.
+    - `kinds`: one entry of KINDS for each episode in data with preferences, or None.
     """
 
     name: str

@@ -23,44 +23,36 @@ import numpy.typing as npt
 from mypt_cli import atomic
 from mypt_train.data.formats import in_parquet, parquet, trainer_of
 from mypt_train.data.formats import rows as trainer_rows
-from mypt_train.data.formats.manifest import TokenIds, files_of
-from mypt_train.data.kinds import KINDS
+from mypt_train.data.formats.manifest import TokenIds, dtype_of, files_of
+from mypt_train.data.formats.options import Options
+from mypt_train.data.shard import INDEX, KINDS
 from mypt_train.data.units import Placed, UnitFiles
 
-INDEX = np.dtype(
-    [("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")]
-)
 # The number of tokens that are written at a time.
 _AT_ONCE = 1 << 16
 
 
 def write_shard(
-    folder: Path,
-    base: str,
+    path: Path,
     rows: list[list[Placed]],
     row_length: int,
     units: UnitFiles,
-    pad: int,
-    form: str = "bin",
+    options: Options,
     *,
-    dtype: str = "uint16",
-    preferences: bool = False,
-    packed: bool = True,
-    weights: bool = False,
+    weights: bool,
 ) -> dict[str, Any]:
-    """Writes the files of a shard into `folder`; returns the shard's entry in the manifest.
+    """Writes the files of a shard; returns the shard's entry in the manifest.
 
-    Their names begin with `base`.
-    `row_length` 0 puts episodes one after another, without padding. `pad` is the id of padding,
-    `dtype` the type of ids. `form` is one of `formats.FORMATS`; `packed` says that a row may hold
-    several episodes, and `weights` that targets have weights. Raises OSError if a file cannot be
-    written.
+    They begin with `path`. `row_length` 0 puts episodes one after another, without padding.
+    `weights` says that targets have weights. Raises OSError if a file cannot be written.
     """
     index, kinds, starts, at = _laid_out(rows, row_length)
     trained = 0
+    form, tokenizer = options.format, options.loaded_dialect.tokenizer
 
     def ids() -> Iterator[TokenIds]:
-        return _filled(rows, row_length, np.dtype(dtype).newbyteorder("<"), pad, units.ids)
+        dtype = np.dtype(dtype_of(tokenizer.vocab_size)).newbyteorder("<")
+        return _filled(rows, row_length, dtype, tokenizer.pad, units.ids)
 
     def masks() -> Iterator[npt.NDArray[np.uint8]]:
         nonlocal trained
@@ -68,22 +60,20 @@ def write_shard(
             trained += int(np.count_nonzero(mask))
             yield mask
 
-    name = f"{folder.name}/{base}"
+    pieces: list[Iterable[memoryview]]
     if trainer_of(form):
-        pieces: list[Iterable[memoryview]] = [
-            _for_trainer(form, ids(), masks(), rows, packed=packed)
-        ]
+        pieces = [_for_trainer(form, ids(), masks(), rows, packed=options.pack)]
     elif form == "parquet":
-        content = parquet.dump(_join(ids()), _join(masks()), index, starts)
-        pieces = [[content]]
+        pieces = [[parquet.dump(_join(ids()), _join(masks()), index, starts)]]
     else:
         pieces = [(a.data.cast("B") for a in ids()), (a.data for a in masks()), [_saved(index)]]
-        pieces += [[_saved(kinds)]] * preferences
+        pieces += [[_saved(kinds)]] * options.preferences
         if weights:
             filled = _filled(rows, row_length, np.dtype("<f4"), 0, units.weights)
             pieces.append(a.data.cast("B") for a in filled)
-    files = zip(files_of(name, form, preferences, weights), pieces, strict=True)
-    written = {file: _write(folder.parent / file, parts) for file, parts in files}
+    name = f"{path.parent.name}/{path.name}"
+    files = zip(files_of(name, form, options.preferences, weights), pieces, strict=True)
+    written = {file: _write(path.parents[1] / file, parts) for file, parts in files}
     return {
         "name": name,
         "tokens": at,

@@ -30,7 +30,7 @@ from mypt_spec.findings import Finding
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, LineOutcome
 from mypt_train.data.formats.manifest import TokenIds
 from mypt_train.data.formats.options import Options
-from mypt_train.data.kinds import SFT
+from mypt_train.data.shard import SFT
 
 # Bytes of input in a unit file, after decompression.
 SIZE = 4 << 20
@@ -304,7 +304,7 @@ class Placed(NamedTuple):
     """The place of an episode in a unit, and where it comes from.
 
     `unit`: number of the unit. `offset`: first token in it. `length`: in tokens. `file`, `line`:
-    number of the input from 0, and line in it from 1. `kind`, `pair`: as in `kinds.KINDS`.
+    number of the input from 0, and line in it from 1. `kind`, `pair`: as in `shard.KINDS`.
     """
 
     unit: int

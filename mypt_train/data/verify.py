@@ -51,18 +51,11 @@ def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
     try:
         reader = ShardReader(path, verify=True)
         for split in reader.manifest["splits"]:
-            for entry, shard in zip(
-                reader.manifest["splits"][split]["shards"],
-                reader.shards(split, check=False),
-                strict=True,
-            ):
-                yield _chunk(
-                    _shard(reader, shard, entry),
-                    shard,
-                    reader.dialect.name,
-                    codes,
-                    str(Path(path) / min(entry["files"])),
-                )
+            entries = reader.manifest["splits"][split]["shards"]
+            for entry, shard in zip(entries, reader.shards(split, check=False), strict=True):
+                places = _shard(reader, shard, entry)
+                name = str(Path(path) / min(entry["files"]))
+                yield _chunk(places, shard, reader.dialect.name, codes, name)
         yield _report(
             list(_unnamed(reader)), str(Path(path) / MANIFEST), reader.dialect.name, codes
         )
@@ -165,27 +158,16 @@ def _padding(shard: Shard, pad: int) -> Iterator[_Place]:
 
 
 def _unnamed(reader: ShardReader) -> Iterator[_Place]:
-    names = {
-        name
-        for split in reader.manifest["splits"].values()
-        for shard in split["shards"]
-        for name in shard["files"]
-    }
+    files = reader.files
     for split, entry in reader.manifest["splits"].items():
         for why in missummed(entry):
             yield 0, 0, 0, Finding("MYP508", f"{split}: {why}")
         for path in sorted((reader.folder / split).glob("shard_*")):
-            if f"{split}/{path.name}" not in names:
-                yield (
-                    0,
-                    0,
-                    0,
-                    Finding(
-                        "MYP508",
-                        f"{split}/{path.name} is in the folder, and not in the manifest",
-                        help="delete it, or prepare the data again",
-                    ),
-                )
+            name = f"{split}/{path.name}"
+            if name not in files:
+                message = f"{name} is in the folder, and not in the manifest"
+                hint = "delete it, or prepare the data again"
+                yield 0, 0, 0, Finding("MYP508", message, help=hint)
 
 
 def _chunk(
@@ -205,22 +187,13 @@ def _chunk(
 
 
 def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[str]) -> Chunk:
-    diagnostics = sorted(
-        (
-            Diagnostic(
-                finding,
-                filename,
-                max(1, number),
-                start + 1,
-                max(1, number),
-                max(end, start + 1) + 1,
-                dialect,
-            )
-            for number, start, end, finding in places
-            if finding.code in codes
-        ),
-        key=lambda item: item.sort_key,
-    )
+    diagnostics = []
+    for number, start, end, finding in places:
+        if finding.code in codes:
+            row, after = max(1, number), max(end, start + 1) + 1
+            place = row, start + 1, row, after
+            diagnostics.append(Diagnostic(finding, filename, *place, dialect))
+    diagnostics.sort(key=lambda item: item.sort_key)
     summary = Summary()
     summary.tally(diagnostics)
     return Chunk(diagnostics, summary)

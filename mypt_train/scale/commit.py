@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from mypt_lint.check.detect import elsewhere_than
 from mypt_records.names import NAMES
 from mypt_spec.dialect import detectable_dialects
 from mypt_train.data.assembly.collection import SPLITS, rejected
-from mypt_train.data.assembly.summary import dumped, manifest, reasons, unwritable
+from mypt_train.data.assembly.summary import dumped, manifest, reasons
 from mypt_train.data.assembly.totals import Totals
 from mypt_train.data.encode_line import REFUSED
 from mypt_train.data.units import UnitFile
@@ -71,7 +71,13 @@ def commit(
             sealed = seal(plan, max_failed=max_failed, progress=progress)
             _refuse_unwritable(plan, store, sealed)
             make_tasks(plan, sealed, path, engine, progress)
-            manifest = _manifest(plan, store, sealed) | {"plan": _about(plan, sealed)}
+            about = {
+                "sha256": plan.sha256,
+                "units": len(plan.units),
+                "groups": plan.groups,
+                "missing": _missing(plan, sealed),
+            }
+            manifest = _manifest(plan, store, sealed) | {"plan": about}
             first = store.put_if_absent(MANIFEST, dumped(manifest))
             manifest = manifest if first else _there(plan, store) or manifest
         except (StoreError, OSError):
@@ -82,7 +88,7 @@ def commit(
     return Committed(manifest, first)
 
 
-def commit_alone(plan: Plan, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
+def commit_alone(plan: Plan, progress: Progress) -> dict[str, Any]:
     """Makes the data set of a plan that nobody else follows, in a local folder.
 
     Returns its manifest. Nothing is put only if absent, which not every disk can. Where lines are
@@ -97,7 +103,7 @@ def commit_alone(plan: Plan, progress: Callable[[str, int, int], None]) -> dict[
         clean(plan, store)  # so that the same folder can be named again
         raise
 
-    def writing(stage: str, done: int, total: int) -> None:
+    def writing(stage: str, done: float, total: int) -> None:
         if stage == "writing":
             progress(stage, done, total)
 
@@ -122,18 +128,26 @@ def _there(plan: Plan, store: Store) -> dict[str, Any] | None:
 
 def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) -> None:
     """Raises PlanError if no data set can be made of the units."""
-    why = unwritable(
-        plan.options,
-        lines=sealed.lines,
-        refused=sealed.refused,
-        samples=sealed.samples,
-        weights=sealed.weights,
-        again="run again" if alone else "plan again",
-    )
+    options, why = plan.options, ""
+    if sealed.refused and options.on_error == "fail":
+        again = "run again" if alone else "plan again"
+        why = (
+            f"{sealed.refused} of {sealed.lines} lines are refused; repair them and {again}, or "
+            f"{again} with --on-error reject"
+        )
+    elif not sealed.samples:
+        why = f"nothing to write: none of {sealed.lines} lines is an episode"
+    elif sealed.weights and (options.format != "bin" or options.preferences):
+        why = "messages have weights other than 0 and 1, and "
+        why += (
+            "preferences have no weights"
+            if options.preferences
+            else f"the format {options.format} has no place for weights; use --format bin"
+        )
     if why:
         rejects = _rejects(plan, store, sealed, every=alone)
         put(plan, REJECTS, b"".join(rejects), alone=alone)
-        if sealed.refused and plan.options.on_error == "fail":
+        if sealed.refused and options.on_error == "fail":
             why += _misnamed(plan, sealed, rejects)
         raise PlanError(why + reasons(rejects, store.name(REJECTS)))
 
@@ -166,21 +180,11 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
         totals.add(report.totals)
         for name, shards in report.splits.items():
             splits[name] += shards
-    if not totals.add_up or totals.all.lines != sealed.lines:
-        raise PlanError(f"the lines do not add up: {totals.all.as_dict()}; please report this")
+    if not totals.add_up or totals.all["lines"] != sealed.lines:
+        raise PlanError(f"the lines do not add up: {totals.all}; please report this")
     for name, content in plan.options.loaded_dialect.all_files.items():
         put(plan, name, content, alone=alone)
     return manifest([source.described() for source in plan.inputs], plan.options, totals, splits)
-
-
-def _about(plan: Plan, sealed: Sealed) -> dict[str, Any]:
-    """Returns what the manifest says of a plan that several may have followed."""
-    return {
-        "sha256": plan.sha256,
-        "units": len(plan.units),
-        "groups": plan.groups,
-        "missing": _missing(plan, sealed),
-    }
 
 
 def _missing(plan: Plan, sealed: Sealed) -> list[dict[str, Any]]:

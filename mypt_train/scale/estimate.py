@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 
 from mypt_cli.words import counted
 from mypt_train.data.encode_line import REFUSED, Encoder
-from mypt_train.scale.planning.cut import PACKED
-from mypt_train.scale.planning.pieces import Input, Piece, piece_blocks
+from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
 
 # Of English chats: tokens of a byte of input, and bytes that a core prepares in a second.
@@ -58,7 +58,7 @@ def estimated(
     `progress` is told how many inputs are looked at. Raises UsageError for an input that cannot be
     read.
     """
-    plain = sum(source.bytes * _grows(source) for source in plan.inputs)
+    plain = sum(source.bytes * source.expansion for source in plan.inputs)
     begins = {piece.file: piece for unit in reversed(plan.units) for piece in reversed(unit)}
     records = refused = size = timed = tokens = 0
     reasons: list[str] = []
@@ -94,11 +94,6 @@ def estimated(
     )
 
 
-def _grows(source: Input) -> int:
-    """Returns about how many times the size of an input its records have as lines of JSON."""
-    return PACKED if source.packing or source.cut == "rows" else 1
-
-
 def indivisible(plan: Plan, size: int) -> list[str]:
     """Returns what to tell of inputs that are one unit, though they are larger than `size` bytes.
 
@@ -106,8 +101,7 @@ def indivisible(plan: Plan, size: int) -> list[str]:
     """
     large: dict[str, list[str]] = {}
     for source in plan.inputs:
-        packed = source.bytes * (PACKED if source.packing else 1)
-        if source.cut == "whole" and packed > size:
+        if source.cut == "whole" and source.bytes * source.expansion > size:
             large.setdefault(source.packing if source.local else "store", []).append(source.path)
     out = []
     for kind, paths in large.items():
@@ -129,26 +123,20 @@ _INDIVISIBLE = {
 def _beginnings(
     plan: Plan, pieces: Sequence[tuple[int, Piece]], most: int
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """Yields the first lines of inputs, by their numbers; some inputs are read at a time."""
+    """Yields the first lines of inputs that can be read, by their numbers.
+
+    Some inputs are read at a time.
+    """
 
     def read(item: tuple[int, Piece]) -> tuple[int, list[bytes]]:
-        return item[0], [*_first(plan.inputs[item[0]], item[1], most)]
+        number, piece = item
+        blocks = piece_blocks(plan.inputs[number], piece, little=True)
+        complete = (block for block in blocks if not (block.too_long or block.broken))
+        return number, [*islice((line for block in complete for line in block.lines()), most)]
 
     with ThreadPoolExecutor(_THREADS) as threads:  # they wait for a disk or a store
         for at in range(0, len(pieces), _THREADS):
             yield from threads.map(read, pieces[at : at + _THREADS])
-
-
-def _first(source: Input, piece: Piece, most: int) -> Iterator[bytes]:
-    """Yields the first lines of an input that can be read."""
-    for block in piece_blocks(source, piece, little=True):
-        if block.too_long or block.broken:
-            continue
-        for line in block.lines():
-            if not most:
-                return
-            most -= 1
-            yield line
 
 
 def _size(number: float) -> str:

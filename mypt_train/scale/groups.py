@@ -8,10 +8,9 @@ as a unit is of the plan. Memory and disk: those of the group's units.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,10 +30,8 @@ from mypt_train.scale import repeats
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan
 from mypt_train.scale.run import put
-from mypt_train.scale.state import Sealed
+from mypt_train.scale.state import Progress, Sealed
 from mypt_train.scale.unit.report import UnitReport, report_of
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +53,9 @@ def make_group(
     plan: Plan,
     sealed: Sealed,
     number: int,
+    progress: Progress = lambda *_: None,
     *,
     alone: bool = False,
-    progress: Progress = lambda *_: None,
 ) -> GroupReport:
     """Writes the shards of a group, and its report. Raises StoreError and OSError.
 
@@ -70,7 +67,8 @@ def make_group(
     store, before = plan.store(), sealed.before()
     repeated = repeats.repeats_of(plan, sealed, number) if repeats.needed(plan) else {}
     collection = Collection([source.path for source in plan.inputs], plan.options)
-    with nullcontext(Path(plan.out)) if alone else _room(plan) as room:
+    with nullcontext(plan.out) if alone else _room(plan) as folder:
+        room = Path(folder)
         units = plan.of_group(number)
         for done, unit in enumerate(units):
             progress("reading", done, len(units))
@@ -145,19 +143,11 @@ def fetched(
     return path
 
 
-@contextmanager
-def _room(plan: Plan) -> Iterator[Path]:
-    """Yields an empty folder for files until they are put; on the disk of a local data set."""
+def _room(plan: Plan) -> TemporaryDirectory[str]:
+    """Returns an empty folder for files until they are put; on the disk of a local data set."""
     if is_url(plan.out):
-        with TemporaryDirectory(prefix="mypt-group-") as folder:
-            yield Path(folder)
-        return
-    path = Path(plan.out, WORK, f"room-{secrets.token_hex(4)}")
-    path.mkdir(parents=True)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
+        return TemporaryDirectory(prefix="mypt-group-")
+    return TemporaryDirectory(prefix="room-", dir=Path(plan.out, WORK), ignore_cleanup_errors=True)
 
 
 def _put(plan: Plan, store: Store, path: Path, key: str) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +34,8 @@ from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, dumped, make_plan
 from mypt_train.scale.planning.proof import ChangedError, prove
 from mypt_train.scale.run import run_unit
-from mypt_train.scale.state import report_there
+from mypt_train.scale.state import Progress, report_there
 
-Progress = Callable[[str, int, int], None]
 # Bytes of a unit of objects: their beginnings cost a request each, and some that are read ahead.
 _FAR = 32 << 20
 
@@ -75,14 +73,17 @@ def prepare(
         far = any(source.remote for source in sources)
         unit = unit_size or (_FAR if far else SIZE)
         size = sum(source.size or 0 for source in sources)
-        report = partial(_forward, progress, "reading", size)
+
+        def report(done: int) -> None:
+            progress("reading", done, size)
+
         plan = make_plan(sources, rules, options, str(out), unit=unit, alone=True, progress=report)
         progress("reading", size, size)
         _open_folder(out, plan, resume=resume)
         _make_units(plan, workers, progress)
-        size = sum(source.bytes for source in plan.inputs if source.local)
-        prove(plan.inputs, partial(_forward, progress, "proving", size))
-        progress("proving", size, size)
+        local = sum(source.bytes for source in plan.inputs if source.local)
+        prove(plan.inputs, lambda done: progress("proving", done, local))
+        progress("proving", local, local)
         return commit_alone(plan, progress)
     except ChangedError as error:
         raise PrepareError(
@@ -103,10 +104,6 @@ def prepare(
             else "check the disk and its permissions, then use --resume"
         )
         raise PrepareError(f"{where}: {error.strerror or error}; {hint}") from None
-
-
-def _forward(progress: Progress, stage: str, total: int, done: int) -> None:
-    progress(stage, done, total)
 
 
 def _open_folder(out: Path, plan: Plan, *, resume: bool) -> None:

@@ -92,8 +92,4 @@ def _entries(store: Store, unit: int) -> buckets.Entries:
 
 
 def _reader(store: Store, key: str) -> buckets.Read:
-    return partial(_range, store, key)
-
-
-def _range(store: Store, key: str, start: int, length: int) -> bytes:
-    return store.read(key, start, start + length)
+    return lambda start, length: store.read(key, start, start + length)

@@ -11,7 +11,6 @@ input. So one of them is in memory at a time, and one unit on the disk.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 from mypt_cli import atomic
@@ -38,12 +37,15 @@ def run_unit(
     UsageError, StoreError and OSError for what cannot be read or written.
     """
     store, unit = plan.store(), plan.units[number]
+
+    def reading(position: int) -> None:  # `before` and `piece` are those of the loop
+        progress(before + min(position - piece.start, plan.bytes_of(piece)))
+
     with growing(plan, number) if alone else putting(plan, number) as out:
         before = 0
         for piece in unit:
             skip = sum((part.file, part.piece) == (piece.file, piece.start) for part in out.parts)
-            report_read = partial(_reading, progress, before, plan.bytes_of(piece))
-            for item in _encoded(plan, piece, report_read, proved=not alone, skip=skip):
+            for item in _encoded(plan, piece, reading, proved=not alone, skip=skip):
                 out.add(piece, item)
             before += plan.bytes_of(piece)
     report = out.report(number)
@@ -53,14 +55,10 @@ def run_unit(
     return report
 
 
-def _reading(progress: Progress, before: int, size: int, position: int) -> None:
-    progress(before + min(position, size))
-
-
 def _encoded(
     plan: Plan, piece: Piece, progress: Progress, *, proved: bool, skip: int
 ) -> Iterator[Encoded]:
-    """Yields a piece as unit files, but for the first `skip`; `progress` is told its bytes read.
+    """Yields a piece as unit files, but for the first `skip`; `progress` is told where it is read.
 
     With `proved`, it is proved that the piece is as it was planned, at the latest after it.
     """
@@ -74,7 +72,7 @@ def _encoded(
             prove_whole(source)
     blocks = piece_blocks(source, piece, block_size=BATCH, observe=proof.take if proof else None)
     yield from encoded(  # a unit file at a time
-        _with_progress(blocks, piece, progress), plan.options, source.rules,
+        _with_progress(blocks, progress), plan.options, source.rules,
         size=SIZE, begins=piece.start == 0, skip=skip,
     )  # fmt: skip
     if proof:
@@ -83,10 +81,10 @@ def _encoded(
         raise ChangedError(f"{source.path}: has changed while it was read")
 
 
-def _with_progress(blocks: Iterator[Block], piece: Piece, progress: Progress) -> Iterator[Block]:
+def _with_progress(blocks: Iterator[Block], progress: Progress) -> Iterator[Block]:
     for block in blocks:
         yield block
-        progress(block.position - piece.start)
+        progress(block.position)
 
 
 def put(plan: Plan, key: str, data: bytes, *, alone: bool) -> None:

@@ -19,8 +19,7 @@ from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError
 from mypt_train.scale.state import Progress, Sealed, seal
 
-_Report = Callable[[str, int, int], None]
-_Do = Callable[[Plan, Sealed, int, _Report], object]
+_Do = Callable[[Plan, Sealed, int, Progress], object]
 _StageRow = tuple[str, int, _Do, Callable[[int], str]]
 
 
@@ -39,7 +38,7 @@ class Stage(NamedTuple):
 
 def stages(plan: Plan, sealed: Sealed) -> list[Stage]:
     """Returns the stages of a plan, in their order."""
-    rows: list[_StageRow] = [("packing", plan.groups, _pack, places.group)]
+    rows: list[_StageRow] = [("packing", plan.groups, make_group, places.group)]
     if repeats.needed(plan):
         count = 1 << repeats.bits_of(sealed)
         rows = [
@@ -52,10 +51,6 @@ def stages(plan: Plan, sealed: Sealed) -> list[Stage]:
         out.append(Stage(name, range(first, first + count), do, key))
         first += count
     return out
-
-
-def _pack(plan: Plan, sealed: Sealed, number: int, report: _Report) -> object:
-    return make_group(plan, sealed, number, progress=report)
 
 
 def _silent(do: Callable[[Plan, Sealed, int], object]) -> _Do:
@@ -81,7 +76,7 @@ def make_task(
     raise PlanError(f"task {number}: the plan has tasks 0 to {every[-1].tasks.stop - 1}")
 
 
-def _part(progress: Callable[[float], None], stage: str, done: int, total: int) -> None:
+def _part(progress: Callable[[float], None], stage: str, done: float, total: int) -> None:
     """Tells which part of a task is done: reading is one half, and writing the other."""
     progress((done / max(total, 1) + (stage == "writing")) / 2)
 

@@ -5,6 +5,7 @@ Everything is read from the store of the data set, so any machine says the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -182,10 +183,9 @@ def report_there(store: Store, number: int) -> UnitReport | None:
 
 
 def _pieces(report: UnitReport | None) -> tuple[tuple[int, int, int], ...]:
-    lines: dict[tuple[int, int], int] = {}
+    lines = Counter[tuple[int, int]]()
     for part in report.parts if report else ():
-        key = part.file, part.piece
-        lines[key] = lines.get(key, 0) + part.lines
+        lines[part.file, part.piece] += part.lines
     return tuple((*key, n) for key, n in lines.items())
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mypt_train.data.kinds import GOOD
+from mypt_train.data.shard import GOOD
 from mypt_train.training.batches import Batch
 from mypt_train.training.corpus import Corpus
 from mypt_train.training.parts import preference

@@ -23,7 +23,7 @@ from mypt_cli.jsonl.names import MANIFEST
 from mypt_cli.jsonl.paths import expand
 from mypt_spec.findings import RULES
 from mypt_train import Options, ShardError, prepare
-from mypt_train.data.shards import INDEX
+from mypt_train.data.shard import INDEX
 from mypt_train.data.verify import check_folder
 from mypt_train.training.corpus import corpus, open_data
 from tests.support.examples import examples

@@ -12,7 +12,7 @@ from typing import Any
 
 from mypt_train.data.assembly.totals import Totals
 from mypt_train.data.formats.options import Options
-from mypt_train.data.kinds import CHOSEN, REJECTED, SFT
+from mypt_train.data.shard import CHOSEN, REJECTED, SFT
 from mypt_train.data.units import Part, Placed, UnitFile
 
 SPLITS = ("train", "val")
@@ -43,15 +43,15 @@ class Collection:
         """
         unit = UnitFile.open(part.path, part.at)
         head, file = unit.head, part.file
-        base = self.pieces.setdefault((file, part.piece), self.totals.account_of(file).lines)
+        base = self.pieces.setdefault((file, part.piece), self.totals.accounts[file]["lines"])
         base = base if before is None else before
         account = self.totals.take(file, head)
         for reject in head["rejects"]:
             self.rejects.append(rejected(self.names[file], base, reject))
         new = self._place(len(self.parts), file, base, unit, repeated)
         self.parts.append(part)
-        account.written += sum(new.values())
-        account.duplicate += len(new) - sum(new.values())
+        account["written"] += sum(new.values())
+        account["duplicate"] += len(new) - sum(new.values())
 
     def _place(
         self, number: int, file: int, base: int, unit: UnitFile, repeated: Container[int]

@@ -7,36 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mypt_train.data.assembly.totals import Totals
-from mypt_train.data.formats.manifest import SCHEMA, VERSIONS, dtype_of
+from mypt_train.data.formats.manifest import SCHEMA, VERSIONS, Counts, dtype_of
 from mypt_train.data.formats.options import Options
 from mypt_train.data.templates import histories
 
 # The number of rejects that a refusal names.
 _MAX_REJECTS = 3
-
-
-def unwritable(
-    options: Options, *, lines: int, refused: int, samples: int, weights: bool, again: str
-) -> str:
-    """Returns why no data set can be made of what was read; empty if one can.
-
-    `again` says how to begin anew.
-    """
-    if refused and options.on_error == "fail":
-        return (
-            f"{refused} of {lines} lines are refused; repair them and {again}, or {again} with "
-            "--on-error reject"
-        )
-    if not samples:
-        return f"nothing to write: none of {lines} lines is an episode"
-    if weights and (options.format != "bin" or options.preferences):
-        why = (
-            "preferences have no weights"
-            if options.preferences
-            else (f"the format {options.format} has no place for weights; use --format bin")
-        )
-        return f"messages have weights other than 0 and 1, and {why}"
-    return ""
 
 
 def reasons(rejects: Sequence[bytes], path: str) -> str:
@@ -64,7 +40,6 @@ def manifest(
     dialect = options.loaded_dialect
     dtype = dtype_of(dialect.tokenizer.vocab_size)
     masked = {"mask": options.episode_mask} if options.history == "per-turn" else {}
-    counted = ("tokens", "episodes", "rows", "episode_tokens", "trained_tokens")
     out = {
         "schema": SCHEMA,
         "version": VERSIONS[dtype],
@@ -78,13 +53,12 @@ def manifest(
         "spec_fingerprint": dialect.fingerprint,
         "vocabulary_sha256": dialect.tokenizer.files,
         "options": options.as_dict() | {"dialect": dialect.name} | masked,
-        "inputs": [
-            entry | totals.account_of(number).as_dict() for number, entry in enumerate(inputs)
-        ],
-        "lines": totals.all.as_dict(),
+        "inputs": [entry | totals.account_of(number) for number, entry in enumerate(inputs)],
+        "lines": totals.all,
         "tags": dict(sorted(totals.tags.items())),
         "splits": {
-            name: {key: sum(shard[key] for shard in shards) for key in counted} | {"shards": shards}
+            name: {key: sum(shard[key] for shard in shards) for key in Counts.__annotations__}
+            | {"shards": shards}
             for name, shards in splits.items()
         },
     }

@@ -2,85 +2,62 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from mypt_train.data.encode_line import LONG, REFUSED
 
-
-@dataclass(slots=True)
-class Account:
-    """Counts what became of the lines: `lines` is `written` + `refused` + `long` + `duplicate`."""
-
-    lines: int = 0
-    written: int = 0
-    refused: int = 0
-    long: int = 0
-    duplicate: int = 0
-
-    @property
-    def adds_up(self) -> bool:
-        return self.lines == self.written + self.refused + self.long + self.duplicate
-
-    def as_dict(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    def add(self, counts: Mapping[str, int]) -> None:
-        """Adds the counts of another account."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + counts[name])
+_OUTCOMES = ("written", REFUSED, LONG, "duplicate")
 
 
 @dataclass(slots=True)
 class Totals:
-    """What some units hold: accounts of their inputs, by number, and counts for the manifest."""
+    """What some units hold: accounts of their inputs, by number, and counts for the manifest.
 
-    accounts: dict[int, Account] = field(default_factory=dict)
+    An account counts the `lines` of an input, and what became of them.
+    """
+
+    accounts: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     tags: Counter[str] = field(default_factory=Counter)
     history: Counter[str] = field(default_factory=Counter)
     warnings: Counter[str] = field(default_factory=Counter)
     weighed: int = 0
     weights: bool = False
 
-    def account_of(self, file: int) -> Account:
-        """Returns the account of an input."""
-        return self.accounts.setdefault(file, Account())
+    def account_of(self, *files: int) -> dict[str, int]:
+        """Returns the account of inputs together, as the manifest has it."""
+        return {
+            name: sum(self.accounts[file][name] for file in files) for name in ("lines", *_OUTCOMES)
+        }
 
-    def take(self, file: int, head: Mapping[str, Any]) -> Account:
+    @property
+    def all(self) -> dict[str, int]:
+        """Returns the account of all inputs together."""
+        return self.account_of(*self.accounts)
+
+    def take(self, file: int, head: Mapping[str, Any]) -> Counter[str]:
         """Adds what the header of a unit file says; returns the account of its input.
 
         Lines that were written are not among it: they may be duplicates.
         """
-        account = self.account_of(file)
-        account.lines += head["lines"]
-        account.refused += head["statuses"].get(REFUSED, 0)
-        account.long += head["statuses"].get(LONG, 0)
-        self.tags.update(head["tags"])
-        self.history.update(head.get("history", {}))
-        self.warnings.update(head.get("warnings", {}))
-        self.weighed += head.get("weighed", 0)
-        self.weights |= head.get("weights", False)
-        return account
-
-    @property
-    def all(self) -> Account:
-        """Returns the account of all inputs together."""
-        out = Account()
-        for account in self.accounts.values():
-            out.add(account.as_dict())
-        return out
+        counts = {name: head["statuses"].get(name, 0) for name in (REFUSED, LONG)}
+        self.add({**head, "accounts": {file: counts | {"lines": head["lines"]}}})
+        return self.accounts[file]
 
     @property
     def add_up(self) -> bool:
         """Returns whether every line of every input is accounted for."""
-        return all(account.adds_up for account in [*self.accounts.values(), self.all])
+        return all(
+            account["lines"] == sum(account[name] for name in _OUTCOMES)
+            for account in self.accounts.values()
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the counts as JSON."""
         return {
-            "accounts": {str(n): account.as_dict() for n, account in self.accounts.items()},
+            "accounts": {file: self.account_of(file) for file in self.accounts},
             "tags": dict(self.tags),
             "history": dict(self.history),
             "warnings": dict(self.warnings),
@@ -90,10 +67,10 @@ class Totals:
 
     def add(self, counts: Mapping[str, Any]) -> None:
         """Adds the counts of other units, as `as_dict` returns them."""
-        for number, account in counts["accounts"].items():
-            self.account_of(int(number)).add(account)
+        for file, account in counts["accounts"].items():
+            self.accounts[int(file)].update(account)
         self.tags.update(counts["tags"])
-        self.history.update(counts["history"])
-        self.warnings.update(counts["warnings"])
-        self.weighed += counts["weighed"]
-        self.weights |= counts["weights"]
+        self.history.update(counts.get("history", {}))
+        self.warnings.update(counts.get("warnings", {}))
+        self.weighed += counts.get("weighed", 0)
+        self.weights |= counts.get("weights", False)

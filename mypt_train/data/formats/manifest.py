@@ -39,26 +39,26 @@ class File(TypedDict):
     sha256: Digest
 
 
-class ShardEntry(TypedDict):
+class Counts(TypedDict):
+    """What is counted of a shard, and of a split, which has the sums over its shards."""
+
+    tokens: Count
+    episodes: Count
+    rows: Count
+    episode_tokens: Count
+    trained_tokens: Count
+
+
+class ShardEntry(Counts):
     """A shard. `name` is its split and number, with which the names of its files begin."""
 
     name: str
-    tokens: Count
-    episodes: Count
-    rows: Count
-    episode_tokens: Count
-    trained_tokens: Count
     files: dict[str, File]
 
 
-class Split(TypedDict):
-    """A split, "train" or "val"; its counts are the sums over its shards."""
+class Split(Counts):
+    """A split, "train" or "val"."""
 
-    tokens: Count
-    episodes: Count
-    rows: Count
-    episode_tokens: Count
-    trained_tokens: Count
     shards: list[ShardEntry]
 
 

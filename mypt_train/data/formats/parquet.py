@@ -3,11 +3,12 @@
 A row of the file is a row of the shard. Columns: `input_ids` (list of uint16 or uint32),
 `loss_mask` (list of uint8); and for the episodes in the row `starts` and `lengths` (tokens, lists
 of uint32), `files` (list of uint32) and `lines` (list of uint64), with the meaning that they have
-in `shards.INDEX`, but that `starts` count from the beginning of the row.
+in `shard.INDEX`, but that `starts` count from the beginning of the row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +37,30 @@ def dump(
     starts: npt.NDArray[np.int64],
 ) -> memoryview:
     """Returns the bytes of a file. `starts` are the first tokens of the rows, in order."""
+    firsts = np.searchsorted(index["row"], np.arange(len(starts)))
+    inside = (index["start"] - starts[index["row"]].astype(np.uint64)).astype(np.uint32)
+    columns = {"input_ids": (ids, starts), "loss_mask": (mask, starts), "starts": (inside, firsts)}
+    for name in ("length", "file", "line"):
+        columns[f"{name}s"] = np.ascontiguousarray(index[name]), firsts
+    return of_lists(columns)
+
+
+def of_lists(columns: Mapping[str, tuple[npt.NDArray[Any], npt.NDArray[np.int64]]]) -> memoryview:
+    """Returns the bytes of a file with a list in each cell.
+
+    A column has the items of all rows, and where those of each row begin.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    def lists(values: npt.NDArray[Any], begins: npt.NDArray[np.int64]) -> Any:
-        return pa.ListArray.from_arrays(
-            pa.array(np.append(begins, len(values)).astype(np.int32)), pa.array(values)
+    arrays = {
+        name: pa.ListArray.from_arrays(
+            pa.array(np.append(begins, len(items)).astype(np.int32)), pa.array(items)
         )
-
-    firsts = np.searchsorted(index["row"], np.arange(len(starts)))
-    columns = {"input_ids": lists(ids, starts), "loss_mask": lists(mask, starts)}
-    columns["starts"] = lists(
-        (index["start"] - starts[index["row"]].astype(np.uint64)).astype(np.uint32), firsts
-    )
-    columns |= {
-        f"{name}s": lists(np.ascontiguousarray(index[name]), firsts)
-        for name in ("length", "file", "line")
+        for name, (items, begins) in columns.items()
     }
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="zstd", row_group_size=_GROUP)
+    pq.write_table(pa.table(arrays), sink, compression="zstd", row_group_size=_GROUP)
     return memoryview(sink.getvalue())
 
 

@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from mypt_train.data.formats import TRAINERS
 from mypt_train.data.formats.manifest import TokenIds
+from mypt_train.data.formats.parquet import of_lists
 
 IGNORED = -100
-_GROUP = 1024  # rows that are compressed together
 _TYPES = {"attention_mask": "int8"}  # of a column's items; all others are int32
 Rows = list[list[int]]
 """The lengths of the episodes of each row."""
@@ -46,24 +46,15 @@ def parquet(
     trainer: str, ids: TokenIds, mask: npt.NDArray[np.uint8], rows: Rows, *, packed: bool
 ) -> memoryview:
     """Returns the bytes of a Parquet file of rows. Needs pyarrow."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    def lists(values: npt.NDArray[Any], lengths: list[int], of: str) -> Any:
-        ends = np.cumsum([0, *lengths]).astype(np.int32)
-        return pa.ListArray.from_arrays(pa.array(ends), pa.array(values.astype(of)))
-
-    sizes = [sum(lengths) for lengths in rows]
+    begins = np.cumsum([0, *map(sum, rows)])[:-1]
     columns = {
-        name: lists(values, sizes, _TYPES.get(name, "int32"))
-        for name, values in _columns(trainer, ids, mask).items()
+        name: (items.astype(_TYPES.get(name, "int32")), begins)
+        for name, items in _columns(trainer, ids, mask).items()
     }
     if packed:
-        every = np.array([length for lengths in rows for length in lengths])
-        columns["seq_lengths"] = lists(every, [*map(len, rows)], "int32")
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table(columns), sink, compression="zstd", row_group_size=_GROUP)
-    return memoryview(sink.getvalue())
+        every = np.array([length for lengths in rows for length in lengths], np.int32)
+        columns["seq_lengths"] = every, np.cumsum([0, *map(len, rows)])[:-1]
+    return of_lists(columns)
 
 
 def _columns(

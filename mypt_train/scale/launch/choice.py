@@ -8,11 +8,13 @@ whom: a job of Slurm, or commands for a shell.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mypt_cli.words import counted
-from mypt_train.scale.launch import shell, slurm
+from mypt_train.scale.launch import slurm
+from mypt_train.scale.launch.blocks import blocks, ranges
 from mypt_train.scale.launch.local import Local
 from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.launch.ray import Ray
@@ -39,10 +41,20 @@ def handed(launcher: str, stages: Sequence[Stage], jobs: int, name: str) -> Iter
         if launcher == "shell":
             if number:
                 yield "# when all of these are done:"
-            yield from shell.commands(command, units, jobs or len(units), os.getcwd())
+            yield from commands(command, units, jobs or len(units), os.getcwd())
             continue
         path = Path(f"{name}-{number}.sbatch" if number else f"{name}.sbatch")
         job = slurm.submit(command, units, path, jobs=jobs, after=job)
         which = f"{units[0]} to {units[-1]}" if len(units) > 1 else f"{units[0]}"
         kind = command.rpartition("--")[2].removesuffix("s")
         yield f"job {job}: {path}, {counted(len(units), kind)}: {which}"
+
+
+def commands(command: str, units: Sequence[int], jobs: int, folder: str = "") -> Iterator[str]:
+    """Yields `jobs` commands that run all units together, or one for each unit if that is fewer.
+
+    `command` is what the numbers of units follow. The commands run in `folder`, if one is named.
+    """
+    where = f"cd {shlex.quote(folder)} && " if folder else ""
+    for block in blocks(units, jobs):
+        yield f"{where}{command} {ranges(block)}"

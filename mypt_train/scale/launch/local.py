@@ -13,7 +13,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_all_start_methods, get_context
 from tempfile import gettempdir
-from types import TracebackType
 
 from mypt_cli.errors import UsageError
 from mypt_cli.run import end_with_parent
@@ -31,9 +30,7 @@ class Local:
     def __enter__(self) -> Local:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         for pool in [*self._free, *(pool for _, pool in self._running.values())]:
             pool.shutdown(wait=kind is None, cancel_futures=True)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from importlib import import_module
-from types import TracebackType
 from typing import Any
 
 from mypt_cli.errors import UsageError
@@ -48,9 +47,7 @@ class Ray:
     def __enter__(self) -> Ray:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for running in self._running:
             self._ray.cancel(running, force=True)
         if self._mine:

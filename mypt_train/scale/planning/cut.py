@@ -19,13 +19,11 @@ from mypt_cli.jsonl.parquet import row_groups
 from mypt_cli.store import locate
 from mypt_lint.settings.settings import Settings
 from mypt_train.scale.planning.frames import gzip_members, zstd_frames
-from mypt_train.scale.planning.pieces import Cut, Input, Piece
+from mypt_train.scale.planning.pieces import PACKED, Cut, Input, Piece
 from mypt_train.scale.planning.proof import Counting, Stamp, hashes, remember
 
 # Whether local inputs are read for the SHA-256 of each piece and of the file, of the file, or none.
 Hashed = Literal["pieces", "files", "nothing"]
-# Packed bytes count as so many.
-PACKED = 4
 _THREADS = 32
 
 
@@ -69,11 +67,10 @@ def units_of(
     room = size
     for source, some in zip(inputs, pieces, strict=True):
         for piece in some:
-            work = piece.end - piece.start
+            size_on_disk = piece.end - piece.start
             if source.cut == "rows":
-                work = source.bytes // len(some)
-            if source.packing or source.cut == "rows":
-                work *= PACKED
+                size_on_disk = source.bytes // len(some)
+            work = size_on_disk * source.expansion
             if unit and work > room:
                 out.append(tuple(unit))
                 unit, room = [], size

@@ -29,6 +29,8 @@ from mypt_lint.settings.settings import NO_SETTINGS, Settings
 
 Cut = Literal["lines", "frames", "rows", "whole"]
 CUTS: tuple[Cut, ...] = ("lines", "frames", "rows", "whole")
+# Packed bytes count as so many.
+PACKED = 4
 # Bytes on disk that are read at a time.
 BLOCK = 1 << 20
 # Bytes of an object that are fetched at a time where only its beginning is wanted.
@@ -55,6 +57,11 @@ class Input:
     def local(self) -> bool:
         """Returns whether it is a file, not an object of a store."""
         return not is_url(self.path)
+
+    @property
+    def expansion(self) -> int:
+        """Returns about how many times its size its records have as lines of JSON."""
+        return PACKED if self.packing or self.cut == "rows" else 1
 
     def described(self) -> dict[str, Any]:
         """Returns what the manifest says of it: what pins it, and settings if there are some."""
@@ -174,12 +181,7 @@ def _owned(
         begins = begins or at > 0
         if begins:
             yield data[at:]
-    if begins:
-        yield from _to_line_end(after())
-
-
-def _to_line_end(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    for data in pieces:
+    for data in after() if begins else ():
         at = data.find(b"\n") + 1
         yield data[: at or None]
         if at:

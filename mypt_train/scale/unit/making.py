@@ -113,8 +113,11 @@ def growing(plan: Plan, number: int) -> Iterator[Making]:
         out.seek(0)
         complete = 0
         for line in notes.read_bytes().splitlines(keepends=True) if notes.exists() else ():
-            report = _noted(line)
-            if report is None or not making.again(out, report):
+            try:
+                report = UnitReport.parsed(line)
+            except ValueError:  # a kill has cut it short
+                break
+            if not making.again(out, report):
                 break
             complete += len(line)
         if notes.exists():
@@ -125,14 +128,6 @@ def growing(plan: Plan, number: int) -> Iterator[Making]:
         out.flush()
         os.fsync(out.fileno())
     atomic.sync_folder(path.parent)
-
-
-def _noted(line: bytes) -> UnitReport | None:
-    """Returns what a line of notes says; None for one that a kill has cut short."""
-    try:
-        return UnitReport.parsed(line)
-    except ValueError:
-        return None
 
 
 @contextmanager

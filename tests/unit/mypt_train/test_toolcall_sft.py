@@ -10,7 +10,7 @@ from mypt_cli.jsonl.paths import expand
 from mypt_spec import dialect
 from mypt_train import Options, ShardReader, prepare
 from mypt_train.data.packing import WINDOW
-from mypt_train.data.shards import INDEX
+from mypt_train.data.shard import INDEX
 
 PAGE = (Path(__file__).parents[3] / "docs" / "toolcall_sft.md").read_text(encoding="utf-8")
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from mypt.prepare.cli import main
 from mypt_cli.errors import UsageError
 from mypt_train import ShardReader
-from mypt_train.scale.launch import shell, slurm
+from mypt_train.scale.launch import slurm
 from mypt_train.scale.launch.blocks import ranges
+from mypt_train.scale.launch.choice import commands
 from tests import support
 
 ROOT = Path(__file__).parents[4]
@@ -31,7 +32,7 @@ def _units(text: str) -> list[int]:
 
 @given(UNITS, st.integers(1, 70))
 def test_commands_run_each_unit_once(units: list[int], jobs: int) -> None:
-    words = [shlex.split(line) for line in shell.commands(RUN, units, jobs)]
+    words = [shlex.split(line) for line in commands(RUN, units, jobs)]
     assert len(words) == min(jobs, len(units))
     assert {tuple(line[:-1]) for line in words} == {
         ("mypt-prepare", "run", "--plan", "p 1.json", "--units")
