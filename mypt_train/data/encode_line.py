@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -62,9 +61,7 @@ class Sample:
     @property
     def digest(self) -> bytes:
         """Returns 16 bytes that are equal for equal ids."""
-        ids = self.ids
-        if sys.byteorder == "big":
-            ids = ids.astype(ids.dtype.newbyteorder("<"))
+        ids = self.ids.astype(self.ids.dtype.newbyteorder("<"), copy=False)
         return hashlib.blake2b(ids.data, digest_size=16).digest()
 
 
@@ -184,7 +181,7 @@ class Encoder:
         """
         templates = chat.templates
         counts = [
-            Counter({**base, **_sized(sample)})
+            Counter({**base, "tokens": len(sample.ids), "trained_tokens": int(sample.mask.sum())})
             for base, sample in zip(chat.counts, samples, strict=False)
         ]
         if self.options.history == "per-turn":
@@ -251,7 +248,15 @@ class Encoder:
         sample = self.sample(episode, proved=proved)
         if self._fits(sample):
             return self._written([episode], [sample])
-        return self._too_long(sample) or self._split_outcome(episode, sample)
+        if (outcome := self._too_long(sample)) is not None:
+            return outcome
+        parts = self._split(episode)
+        if not parts:
+            return self._not_split(sample, "the format has no place to split it")
+        samples = [self.sample(part) for part in parts]
+        if not all(map(self._fits, samples)):
+            return self._not_split(sample, "one of its turns alone does not fit")
+        return self._written(parts, samples)
 
     def _written(self, episodes: list[Episode], samples: list[Sample]) -> LineOutcome:
         counts = None
@@ -403,20 +408,6 @@ class Encoder:
             findings=(self._length_finding(sample),),
         )
 
-    def _split_outcome(self, episode: Episode, sample: Sample) -> LineOutcome:
-        """Returns the outcome of an episode that is too long: its parts, or why it has none."""
-        most = self.options.context_length
-        parts = self._split(episode)
-        samples = [self.sample(part) for part in parts]
-        if not parts or any(len(s.ids) > most for s in samples):
-            hint = (
-                "one of its turns alone does not fit"
-                if parts
-                else "the format has no place to split it"
-            )
-            return self._not_split(sample, hint)
-        return self._written(parts, samples)
-
     def _not_split(self, sample: Sample, why: str) -> LineOutcome:
         finding = self._length_finding(sample)
         return _refused(replace(finding, message=f"{finding.message}, and {why}"))
@@ -457,10 +448,6 @@ class Encoder:
             for e in events_of(self._by_policy(episode).messages, table)
             if e.terminal != TEXT
         )
-
-
-def _sized(sample: Sample) -> dict[str, int]:
-    return {"tokens": len(sample.ids), "trained_tokens": int(sample.mask.sum())}
 
 
 def _refused(*findings: Finding) -> LineOutcome:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import io
 import json
-import os
 import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -34,7 +33,6 @@ from mypt_train.data.shard import SFT
 
 # Bytes of input in a unit file, after decompression.
 SIZE = 4 << 20
-# The most bytes of a line.
 # Bytes of input that are encoded at a time: their arrays stay in the processor's cache.
 BATCH = 256 << 10
 # The most unit files that are open at a time.
@@ -68,7 +66,7 @@ def encoded(
             if skip > 0:
                 pass
             elif lines is None:
-                unit.refuse(_unread(block), row)
+                unit.take(LineOutcome(REFUSED, findings=(_unread(block),)), row)
             else:
                 unit.add(lines, row, begins=begins)
             row += 1 if lines is None else len(lines)
@@ -110,24 +108,7 @@ def _unread(block: Block) -> Finding:
     return Finding("MYP007", long)
 
 
-@lru_cache(maxsize=4)
-def _encoder(options: Options, rules: Settings) -> Encoder:
-    """Returns one encoder for all units of a process, because an encoder learns as it works."""
-    return Encoder(options, rules)
-
-
-def _batches(lines: list[bytes]) -> Iterator[list[bytes]]:
-    """Yields lines in lists of about `BATCH` bytes, none of which is small if others are not."""
-    total = sum(map(len, lines))
-    most = total / max(1, round(total / BATCH))
-    begin = size = 0
-    for i, raw in enumerate(lines, 1):
-        size += len(raw)
-        if size >= most:
-            yield lines[begin:i]
-            begin, size = i, 0
-    if begin < len(lines):
-        yield lines[begin:]
+_encoder = lru_cache(maxsize=4)(Encoder)  # one for all units of a process: it learns as it works
 
 
 class Encoded:
@@ -153,23 +134,17 @@ class Encoded:
 
     def add(self, lines: list[bytes], first: int, *, begins: bool) -> None:
         """Encodes lines; `first` is the row of the first, `begins` if row 1 begins the file."""
-        row = first
         collects = gc.isenabled()
         # There are millions of small objects and no cycles; looking for cycles takes a tenth of
         # the time.
         gc.disable()
         try:
-            for batch in _batches(lines):
-                for outcome in self.encoder.lines(batch, first=begins and row == 1):
-                    self.take(outcome, row)
-                    row += 1
+            outcomes = self.encoder.lines(lines, first=begins and first == 1)
+            for row, outcome in enumerate(outcomes, first):
+                self.take(outcome, row)
         finally:
             if collects:
                 gc.enable()
-
-    def refuse(self, finding: Finding, row: int) -> None:
-        """Records that the line at `row`, which cannot be read, is refused."""
-        self.take(LineOutcome(REFUSED, findings=(finding,)), row)
 
     def take(self, outcome: LineOutcome, row: int) -> None:
         """Records the outcome of the line at `row`."""
@@ -184,10 +159,8 @@ class Encoded:
             return
         if outcome.tags:
             self.tagged.setdefault(id(outcome.tags), [outcome.tags, 0])[1] += 1
-        if outcome.history:
-            self.history.update(outcome.history)
-        if outcome.warned:
-            self.warned.update(outcome.warned)
+        self.history.update(outcome.history or {})
+        self.warned.update(outcome.warned or {})
         for sample in outcome.samples:
             self.lengths.append(len(sample.ids))
             self.rows.append(row)
@@ -369,7 +342,8 @@ class UnitFiles:
             path, begins = self.places.get(placed.unit) or self._places(placed.unit)
             file = self.open.get(path) or self._opened(path)
             end = at + width * placed.length
-            if _read_at(file, into[at:end], begins[which] + width * placed.offset) != end - at:
+            file.seek(begins[which] + width * placed.offset)
+            if file.readinto(into[at:end]) != end - at:
                 raise OSError(None, "is shorter than it was written", path)
             at = end
 
@@ -378,11 +352,3 @@ class UnitFiles:
             self.open.pop(next(iter(self.open))).close()
         self.open[path] = io.FileIO(path)
         return self.open[path]
-
-
-def _read_at(file: io.FileIO, into: memoryview, at: int) -> int:
-    """Reads bytes of a file from byte `at` on; returns how many there were."""
-    if hasattr(os, "preadv"):
-        return os.preadv(file.fileno(), (into,), at)  # one call of the system, of most systems
-    file.seek(at)
-    return file.readinto(into) or 0

@@ -54,10 +54,8 @@ from mypt_train.data.templates.marks import MARK, TOOLS, Marked, Slot, slot_of_w
 from mypt_train.data.templates.pieces import (
     Path,
     PieceTemplate,
-    is_torn,
     join,
     moved,
-    owned,
     owners_of,
     piece_of,
     place_of,
@@ -71,9 +69,9 @@ from mypt_train.data.templates.template import (
     PLAIN,
     TAGS,
     VALUE,
-    Piece,
     Template,
     Text,
+    cut_at_marks,
     template_of,
     text_of,
 )
@@ -199,13 +197,7 @@ class ChatTemplates:
         templates = []
         for part in parts:
             numbers = [paths.setdefault(path, len(paths)) for path in part.paths]
-            templates.append(
-                replace(
-                    part.template,
-                    texts=renumbered(part.template, numbers),
-                    owners=owned(part.template, numbers),
-                )
-            )
+            templates.append(renumbered(part.template, numbers))
         return Chat(templates, tuple(paths), [self._counts(one) for one in episodes])
 
     def _episode(
@@ -274,8 +266,11 @@ class ChatTemplates:
         alone = runs(segments, self.dialect.table, self.dialect.tokenizer, mask)
         starts = [0, *begins[: number - 1]]
         owners = owners_of(segments, starts[1:])
-        torn = {
-            n for run in alone for n in owners[run.first : run.last + 1] if is_torn(run, owners)
+        torn = {  # pieces whose tokens are encoded together, or with two losses
+            n
+            for run in alone
+            for n in owners[run.first : run.last + 1]
+            if run.loss < 0 or owners[run.first] != owners[run.last]
         }
         out: list[PieceTemplate | bool] = []
         # The marks of the messages from `start` on, and of tools, which any piece may hold.
@@ -350,7 +345,15 @@ class ChatTemplates:
                 continue
             if MARKS.search(run.lead):
                 return None
-            cut = self._cut(run.content, place, marked.slots)
+
+            def placed(
+                number: int, at: int, text: str = run.content
+            ) -> tuple[int, int, tuple[str, str]] | None:
+                if number not in place:
+                    return None
+                return place[number], *self._around(text, at, marked.slots[number].kind)
+
+            cut = cut_at_marks(run.content, placed)
             if cut is None:
                 return None
             pieces, end = cut
@@ -380,31 +383,14 @@ class ChatTemplates:
         )
         return PieceTemplate(template, tuple((moved(path, -start)) for path in paths))
 
-    def _cut(
-        self, text: str, place: dict[int, int], slots: list[Slot]
-    ) -> tuple[tuple[Piece, ...], str] | None:
-        """Returns a text around its marks; None where a mark is out of place."""
-        pieces: list[Piece] = []
-        at = 0
-        for match in MARKS.finditer(text):
-            number, (start, end) = int(match[1]), match.span()
-            if number not in place:
-                return None
-            how, around = self._around(text, start, slots[number].kind)
-            start, end = start - len(around[0]), end + len(around[1])
-            if text[start:end] != around[0] + match[0] + around[1] or start < at:
-                return None
-            pieces.append((text[at:start], place[number], how))
-            at = end
-        return tuple(pieces), text[at:]
-
-    def _around(self, text: str, start: int, kind: str) -> tuple[int, tuple[str, ...]]:
+    def _around(self, text: str, start: int, kind: str) -> tuple[int, tuple[str, str]]:
         """Returns how the value of a mark that begins at `start` is written, and what is around
         the mark in its place.
         """
         if kind == "tools":
             tools = [{"type": "function", "function": {"name": MARK}}]
-            return PLAIN, tuple(self.splitter.tools_text(tools).split(MARK))
+            before, after = self.splitter.tools_text(tools).split(MARK)
+            return PLAIN, (before, after)
         if kind == "object" and self.dialect.table.tagged:
             return TAGS, (ARGUMENT[0], f"{ARGUMENT[1]}0{ARGUMENT[2]}")
         if kind == "object":

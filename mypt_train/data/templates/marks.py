@@ -8,8 +8,7 @@ of the marks tells where the tokens of a value are (chats.py).
 from __future__ import annotations
 
 import json
-import re
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.message_splitter import Free, begins
@@ -72,8 +71,9 @@ class _Marks:
 
     def word(self, kind: str, value: Any, path: tuple[str | int | None, ...]) -> Any:
         """Returns the mark of an id or a name; another value as it is."""
-        if not is_word(value, self.free.ids if kind == "id" else self.free.names):
-            return value
+        words = self.free.ids if kind == "id" else self.free.names
+        if value.__class__ is not str or not words.fullmatch(value):
+            return value  # no id or name that can be any other in its place
         mark = self.words.get((kind, value))
         if mark is None:
             mark = self.words[kind, value] = self.mark(path, "word")
@@ -123,8 +123,3 @@ def slot_of_weight(weight: float) -> int | None:
     """Returns the number of the slot that such a weight is the mark of; None for any other."""
     number = (weight - 1) * _WEIGHTS - 1
     return int(number) if number >= 0 and number.is_integer() else None
-
-
-def is_word(value: Any, words: re.Pattern[str]) -> TypeGuard[str]:
-    """Returns whether a value is a name or an id that can be any other in its place."""
-    return value.__class__ is str and words.fullmatch(value) is not None

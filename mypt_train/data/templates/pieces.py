@@ -14,12 +14,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from mypt_spec.encoder import EncodedAlone, Segment
+from mypt_spec.encoder import Segment
 from mypt_spec.episode import Message, Part
 from mypt_spec.record_schema import WEIGHT, is_free_weight
-from mypt_train.data.templates.template import Template, Text
+from mypt_train.data.templates.template import Template
 
 _MESSAGE = re.compile("/messages/([0-9]+)")
 
@@ -36,11 +35,6 @@ class PieceTemplate:
 
     template: Template
     paths: tuple[Path, ...]
-
-
-def is_torn(run: EncodedAlone, owners: list[int]) -> bool:
-    """Returns whether a run belongs to two pieces, or has two losses."""
-    return run.loss < 0 or owners[run.first] != owners[run.last]
 
 
 def weights_of_turns(
@@ -89,47 +83,42 @@ def moved(path: Path, by: int) -> Path:
 
 def join(parts: Sequence[PieceTemplate], starts: Sequence[int]) -> PieceTemplate:
     """Returns the templates of pieces as one; `starts` are the numbers of their first messages."""
-    texts: list[Text] = []
     paths: list[Path] = []
-    whose = []
+    each: list[Template] = []
     for part, start in zip(parts, starts, strict=False):
         numbers = range(len(paths), len(paths) + len(part.paths))
-        texts += renumbered(part.template, numbers)
-        whose.append(owned(part.template, numbers))
+        each.append(renumbered(part.template, numbers))
         paths += [moved(path, start) for path in part.paths]
     tags = Counter[str]()
-    for part in parts:
-        tags.update(part.template.tags)
-    each = [part.template for part in parts]
+    for template in each:
+        tags.update(template.tags)
     parted = any(t.weights is not None for t in each)
-    template = Template(
-        tuple(texts),
+    joined = Template(
+        tuple(text for t in each for text in t.texts),
         np.concatenate([t.lengths for t in each]),
         np.concatenate([t.loss for t in each]),
         np.concatenate([t.ids for t in each]),
         tags,
         np.concatenate([t.each_weight for t in each]) if parted else None,
         any(t.weighed for t in each),
-        np.concatenate(whose),
+        np.concatenate([t.each_owner for t in each]),
     )
-    return PieceTemplate(template, tuple(paths))
+    return PieceTemplate(joined, tuple(paths))
 
 
-def renumbered(template: Template, numbers: Sequence[int]) -> tuple[Text, ...]:
-    """Returns the texts of a template whose values have other numbers."""
-    return tuple(
+def renumbered(template: Template, numbers: Sequence[int]) -> Template:
+    """Returns a template whose values have other numbers."""
+    number_of = [*numbers, -1]  # -1 stays
+    texts = tuple(
         (
-            numbers[value_number] if value_number >= 0 else -1,
-            tuple((before, numbers[number], how) for before, number, how in pieces),
+            number_of[value_number],
+            tuple((before, number_of[number], how) for before, number, how in pieces),
             end,
         )
         for value_number, pieces, end in template.texts
     )
-
-
-def owned(template: Template, numbers: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Returns the values that are weights of the runs of a template, whose values have others."""
-    return np.array([numbers[n] if n >= 0 else -1 for n in template.each_owner], np.int64)
+    owners = np.array([number_of[n] for n in template.each_owner], np.int64)
+    return replace(template, texts=texts, owners=owners)
 
 
 def owners_of(segments: Sequence[Segment], starts: list[int]) -> list[int]:

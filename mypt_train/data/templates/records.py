@@ -41,6 +41,7 @@ from mypt_train.data.templates.template import (
     Piece,
     Template,
     Text,
+    cut_at_marks,
     template_of,
     text_of,
 )
@@ -144,22 +145,14 @@ class Templates:
             if terminal is not None or not segment.inside
             else table.openers[segment.inside[-1]].body
         )
-        pieces: list[Piece] = []
-        at = 0
-        for match in MARKS.finditer(event.text):
-            number, (start, end) = int(match[1]), match.span()
-            kind, how = kinds[number], PLAIN if body == "text" else QUOTED
-            if kind == JSON:
-                around, how = ('"', '"'), VALUE
-            elif kind == OBJECT:
-                around, how = (
-                    ((', "', '": 0'), MEMBERS) if body == "call" else (('{"', '": 0}'), VALUE)
-                )
-            else:
-                around = ("", "")
-            start, end = start - len(around[0]), end + len(around[1])
-            if event.text[start:end] != around[0] + match[0] + around[1] or start < at:
-                return None
-            pieces.append((event.text[at:start], number, how))
-            at = end
-        return tuple(pieces), event.text[at:]
+
+        def placed(number: int, _: int) -> tuple[int, int, tuple[str, str]]:
+            if kinds[number] == JSON:
+                return number, VALUE, ('"', '"')
+            if kinds[number] == OBJECT and body == "call":
+                return number, MEMBERS, (', "', '": 0')
+            if kinds[number] == OBJECT:
+                return number, VALUE, ('{"', '": 0}')
+            return number, PLAIN if body == "text" else QUOTED, ("", "")
+
+        return cut_at_marks(event.text, placed)

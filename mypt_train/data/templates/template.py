@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,29 @@ def text_of(pieces: tuple[Piece, ...], end: str) -> Text:
     """Returns a text of its pieces and what follows them."""
     alone = len(pieces) == 1 and pieces[0][0] == "" and pieces[0][2] == PLAIN and not end
     return pieces[0][1] if alone else -1, pieces, end
+
+
+def cut_at_marks(
+    text: str, placed: Callable[[int, int], tuple[int, int, tuple[str, str]] | None]
+) -> tuple[tuple[Piece, ...], str] | None:
+    """Returns a text around its marks, and its end; None where a mark is out of place.
+
+    `placed` takes the number of a mark and where it begins. It returns the number of the value, how
+    that is written, and what is around the mark in its place; None for a mark that has none.
+    """
+    pieces: list[Piece] = []
+    at = 0
+    for match in MARKS.finditer(text):
+        place = placed(int(match[1]), match.start())
+        if place is None:
+            return None
+        number, how, (before, after) = place
+        start, end = match.start() - len(before), match.end() + len(after)
+        if text[start:end] != before + match[0] + after or start < at:
+            return None
+        pieces.append((text[at:start], number, how))
+        at = end
+    return tuple(pieces), text[at:]
 
 
 def template_of(
