@@ -2,5 +2,5 @@
 
 Read `trainer` from top to bottom; it calls the others: `corpus` and `batches` (which rows a step
 reads), `objective`, `head`, `attention` and `preference` (the loss), `distributed` (several
-processes), `checkpoint`, `validation`, `legality` and `log`.
+processes), `checkpoint` and `log`.
 """

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -56,14 +57,12 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """Returns the batch with its tensors on a device."""
-        if device.type == "cpu":
-            return self
-        ids, at, places, targets, owner = (
-            t.to(device, non_blocking=True)
-            for t in (self.ids, self.at, self.places, self.targets, self.owner)
-        )
-        weights = None if self.weights is None else self.weights.to(device, non_blocking=True)
-        return Batch(ids, at, places, targets, owner, self.lengths, self.rows, weights)
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True)
+            for name, value in vars(self).items()
+            if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
 
     @property
     def tokens(self) -> int:

@@ -29,16 +29,10 @@ from mypt_train.data.shard import CHOSEN, GOOD, REJECTED, SFT, Shard, ShardError
 Row = npt.NDArray[np.int64]
 """The numbers of the episodes in a row, in their order."""
 EPISODE = np.dtype(
-    [
-        ("shard", "<u4"),
-        ("start", "<u8"),
-        ("length", "<u4"),
-        ("row", "<u8"),
-        ("source", "<u4"),
-        ("line", "<u8"),
-        ("kind", "u1"),
-        ("pair", "<u8"),
-    ]
+    {
+        "names": ["shard", "start", "length", "row", "source", "line", "kind", "pair"],
+        "formats": ["<u4", "<u8", "<u4", "<u8", "<u4", "<u8", "u1", "<u8"],
+    }
 )
 
 
@@ -119,12 +113,8 @@ class Corpus:
             return np.split(np.arange(len(self.episodes)), bounds) if len(self.episodes) else []
         picks = np.flatnonzero(is_kind if phase is None else is_kind & (self.phase == phase))
         self._fits(picks, length)
-        return [
-            picks[row]
-            for row in pack(
-                zip(self.episodes["length"][picks].tolist(), range(len(picks)), strict=True), length
-            )
-        ]
+        sizes = self.episodes["length"][picks].tolist()
+        return [picks[row] for row in pack(zip(sizes, range(len(picks)), strict=True), length)]
 
     def pairs(self, context_length: int | None = None) -> list[Row]:
         """Returns pairs in rows, each chosen episode directly before the rejected one.
@@ -146,10 +136,8 @@ class Corpus:
         self._fits(np.concatenate([chosen, rejected]), length // 2)
         sizes = self.episodes["length"][chosen].astype(np.int64) + self.episodes["length"][rejected]
         both = np.stack([chosen, rejected], axis=1)
-        return [
-            both[row].reshape(-1)
-            for row in pack(zip(sizes.tolist(), range(len(sizes)), strict=True), length)
-        ]
+        rows = pack(zip(sizes.tolist(), range(len(sizes)), strict=True), length)
+        return [both[row].reshape(-1) for row in rows]
 
     def _fits(self, numbers: Row, length: int) -> None:
         longest = int(self.episodes["length"][numbers].max(initial=0))
@@ -255,8 +243,7 @@ def open_data(
 
 
 def corpus(readers: Sequence[ShardReader], split: str) -> Corpus:
-    """Returns the episodes of a split. Raises ShardError for an id outside of the vocabulary."""
-    dialect, vocabulary = readers[0].dialect, int(readers[0].manifest["vocab_size"])
+    """Returns the episodes of a split. Raises ShardError as `ShardReader.shards` does."""
     shards: list[Shard] = []
     tables: list[npt.NDArray[np.void]] = []
     sources: list[str] = []
@@ -269,21 +256,14 @@ def corpus(readers: Sequence[ShardReader], split: str) -> Corpus:
     for reader in readers:
         pairs = 0
         for shard in reader.shards(split):
-            if len(shard.ids) and int(shard.ids.max()) >= vocabulary:
-                raise ShardError(
-                    f"{reader.name}/{shard.name}: has id {int(shard.ids.max())}, the vocabulary "
-                    f"has {vocabulary}; prepare the data again"
-                )
             table = np.zeros(len(shard.index), EPISODE)
             for name in ("start", "length", "line"):
                 table[name] = shard.index[name]
             table["shard"], table["source"] = len(shards), shard.index["file"] + len(sources)
             table["row"] = shard.index["row"].astype(np.int64) + row
             if shard.kinds is not None:
-                table["kind"], table["pair"] = (
-                    shard.kinds["kind"],
-                    shard.kinds["pair"].astype(np.int64) + pair,
-                )
+                table["kind"] = shard.kinds["kind"]
+                table["pair"] = shard.kinds["pair"].astype(np.int64) + pair
                 pairs = max(pairs, int(shard.kinds["pair"].max(initial=0)))
             row += int(shard.index["row"].max(initial=0)) + 1
             shards.append(shard)
@@ -293,7 +273,7 @@ def corpus(readers: Sequence[ShardReader], split: str) -> Corpus:
         sources += [entry["path"] for entry in reader.manifest["inputs"]]
     episodes: Any = np.concatenate(tables) if tables else np.zeros(0, EPISODE)
     return Corpus(
-        dialect,
+        readers[0].dialect,
         tuple(shards),
         tuple(labels),
         episodes,

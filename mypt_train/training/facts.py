@@ -51,12 +51,8 @@ def facts_of_run(
 ) -> dict[str, Any]:
     """Returns what a checkpoint says of how it was made."""
     first = readers[0].manifest
-    files = [
-        shard["files"]
-        for reader in readers
-        for split in reader.manifest["splits"].values()
-        for shard in split["shards"]
-    ]
+    splits = [split for reader in readers for split in reader.manifest["splits"].values()]
+    files = [shard["files"] for split in splits for shard in split["shards"]]
     data = {
         "dialect": readers[0].dialect.name,
         "spec_fingerprint": first["spec_fingerprint"],
@@ -66,19 +62,15 @@ def facts_of_run(
     }
     if (mask := readers[0].mask) != USUAL_MASK:
         data["mask"] = mask
+    usual, values = asdict(TrainConfig()), config.as_dict()
+    settings = {k: v for k, v in values["train"].items() if k not in _LATER or v != usual[k]}
     return {
         "data": data,
-        "config": _config_facts(config),
+        "config": values | {"train": settings},
         "phases": [stage.phase for stage in stages],
         "reference": None,
         "torch": str(torch.__version__),
     }
-
-
-def _config_facts(config: Config) -> dict[str, Any]:
-    usual, values = asdict(TrainConfig()), config.as_dict()
-    settings = {k: v for k, v in values["train"].items() if k not in _LATER or v != usual[k]}
-    return values | {"train": settings}
 
 
 def check_same(folder: Path, facts: Mapping[str, Any], run: Mapping[str, Any]) -> int:

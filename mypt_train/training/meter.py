@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,31 +13,6 @@ from mypt_train.training.parts.distributed import World
 
 # Dense products in bfloat16, in 1e12 floating-point operations a second, by the name of the GPU.
 _PEAKS = {"H200": 989, "H100": 989, "A100": 312, "L40S": 362, "L4": 121, "A10": 125, "4090": 165}
-
-
-@dataclass(frozen=True)
-class Speed:
-    """`tokens_per_second`, over all processes; `trained`, the share of tokens with a loss.
-
-    `mfu` is the share of the GPU's peak that the model's products took (6 operations a weight and
-    token), None where the peak is not known.
-    """
-
-    tokens_per_second: float
-    trained: float
-    mfu: float | None
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """Returns the figures, by name."""
-        figures = {"tokens_per_second": self.tokens_per_second, "trained": self.trained}
-        return figures if self.mfu is None else figures | {"mfu": self.mfu}
-
-    @property
-    def text(self) -> str:
-        """Returns the figures as people read them."""
-        utilization = "" if self.mfu is None else f", {self.mfu:.0%} MFU"
-        return f"{self.tokens_per_second:,.0f} tokens/s ({self.trained:.0%} trained){utilization}"
 
 
 class Meter:
@@ -57,14 +31,23 @@ class Meter:
         self.tokens += sum(b.tokens for b in batches)
         self.targets += sum(len(b.targets) for b in batches)
 
-    def read(self) -> Speed:
-        """Returns the speed since the last reading; all processes call it."""
+    def read(self) -> tuple[dict[str, Any], str]:
+        """Returns the speed since the last reading, by name and in words; all processes call it.
+
+        `tokens_per_second` is over all processes, `trained` the share of tokens with a loss. `mfu`
+        is the share of the GPU's peak that the model's products took (6 operations a weight and
+        token), if the peak is known.
+        """
         counted = torch.tensor([self.tokens, self.targets], device=self.world.device)
         tokens, targets = self.world.sum(counted).tolist()
-        rate = tokens / (time.perf_counter() - self.since)
-        mfu = 6 * self.weights * rate / self.peak if self.peak else None
+        rate, trained = tokens / (time.perf_counter() - self.since), targets / max(1, tokens)
         self._begin()
-        return Speed(rate, targets / max(1, tokens), mfu)
+        facts = {"tokens_per_second": rate, "trained": trained}
+        text = f"{rate:,.0f} tokens/s ({trained:.0%} trained)"
+        if self.peak:
+            facts["mfu"] = 6 * self.weights * rate / self.peak
+            text += f", {facts['mfu']:.0%} MFU"
+        return facts, text
 
 
 def _peak(device: torch.device) -> float:

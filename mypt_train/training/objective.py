@@ -2,12 +2,12 @@
 
 Input: a model and batches. Output: the loss. The summed loss of each micro-batch is divided by the
 count of the whole step, over all processes. Dividing each micro-batch by its own count would weigh
-a token by how many others happen to share its micro-batch.
+a token by how many others happen to share its micro-batch. `validate` measures how well a model
+predicts the validation split.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from mypt_train.data.shard import GOOD
-from mypt_train.training.batches import Batch
-from mypt_train.training.corpus import Corpus
+from mypt_train.training.batches import Batch, batch, share
+from mypt_train.training.corpus import Corpus, Row
 from mypt_train.training.parts import preference
-from mypt_train.training.parts.attention import attend
-from mypt_train.training.parts.compiled import uncompiled
+from mypt_train.training.parts.attention import attend, uncompiled
 from mypt_train.training.parts.config import TrainConfig
 from mypt_train.training.parts.distributed import World, last_of, precision, reshard
 from mypt_train.training.parts.head import chunked_cross_entropy, chunked_cross_entropy_each
@@ -38,13 +37,9 @@ class Objective:
     ) -> None:
         self.config, self.corpus, self.world, self.reference = config, corpus, world, reference
         self.dtype = precision(config.dtype, world.device)
-        self.backend = (
-            config.attention
-            if config.attention != "auto"
-            else "flex"
-            if world.device.type == "cuda"
-            else "slices"
-        )
+        self.backend = config.attention
+        if self.backend == "auto":
+            self.backend = "flex" if world.device.type == "cuda" else "slices"
         self.pairs = config.objective in ("dpo", "orpo")
 
     def count(self, batches: Sequence[Batch]) -> float:
@@ -68,9 +63,9 @@ class Objective:
         """
         total = torch.zeros((), device=self.world.device)
         drift = self._drift(model, batches) if self.config.objective == "kto" else total
-        for i, batch in enumerate(batches):
+        for i, micro in enumerate(batches):
             with last_of(model, last=i == len(batches) - 1):
-                loss = self._loss(model, batch, drift) / count
+                loss = self._loss(model, micro, drift) / count
                 # Gradients are averaged over the processes, each of which has only its part of the
                 # sum.
                 (loss * self.world.size).backward()  # type: ignore[no-untyped-call]
@@ -80,11 +75,9 @@ class Objective:
     @torch.no_grad()
     def mean(self, model: nn.Module, batches: Sequence[Batch]) -> float:
         """Returns the loss of a step without changing anything."""
-        drift = (
-            self._drift(model, batches)
-            if self.config.objective == "kto"
-            else torch.zeros((), device=self.world.device)
-        )
+        drift = torch.zeros((), device=self.world.device)
+        if self.config.objective == "kto":
+            drift = self._drift(model, batches)
         total = torch.stack([self._loss(model, batch, drift) for batch in batches]).sum()
         reshard(model)
         return float(self.world.sum(total)) / self.count(batches)
@@ -98,11 +91,7 @@ class Objective:
         if self.config.compile:
             attention = uncompiled(attention, self.backend)
         mixed = self.dtype != torch.float32 and not hasattr(model, "unshard")
-        with (
-            torch.autocast(self.world.device.type, dtype=self.dtype)
-            if mixed
-            else contextlib.nullcontext()
-        ):
+        with torch.autocast(self.world.device.type, dtype=self.dtype, enabled=mixed):
             return model(batch.ids, batch.at, attention, batch.places, then)
 
     def token_losses(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -150,3 +139,56 @@ class Objective:
         with torch.no_grad():
             gains = [(self._answers(model, b) - self._reference(b)).sum() for b in batches]
         return (self.world.sum(torch.stack(gains).sum()) / self.count(batches)).clamp(min=0)
+
+
+@torch.no_grad()
+def validate(
+    objective: Objective, model: nn.Module, corpus: Corpus, rows: Sequence[Row]
+) -> dict[str, Any]:
+    """Returns `loss`; of the objective "sft" the mean over trained tokens, `accuracy` and `tokens`.
+
+    The same is then in `tags` and `phases`, by tag and phase of the curriculum. The figures are
+    over all processes. A tag of one id is counted by its spelling, everything else as "text". If
+    there are more processes than rows, some repeat a row that counts for nothing, so that all
+    processes take part in each forward pass.
+    """
+    world, micro = objective.world, objective.config.micro_rows
+    if objective.config.objective != "sft":
+        parts = share(rows, 0, 1, micro)  # every process looks at all of them
+        alone = World(0, 1, world.device)
+        here = Objective(objective.config, corpus, alone, objective.reference)
+        return {"loss": here.mean(model, [batch(corpus, part).to(world.device) for part in parts])}
+    names = {i: tag for tag, i in corpus.dialect.tokenizer.special.items()}
+    groups, phases = ["text", *names.values()], corpus.phases
+    by_id = torch.zeros(corpus.dialect.tokenizer.vocab_size, dtype=torch.int64)
+    for number, name in names.items():
+        by_id[number] = groups.index(name)
+    sums = torch.zeros(len(groups) + len(phases), 3, dtype=torch.float64)
+    for begin in range(0, len(rows), micro * world.size):
+        mine = rows[begin : begin + micro * world.size][world.rank :: world.size]
+        part = batch(corpus, mine or rows[:1]).to(world.device)
+        _, losses, right = objective.token_losses(model, part)
+        if not mine:
+            continue
+        ones = torch.ones_like(losses, dtype=torch.float64)
+        columns = torch.stack([losses.double(), right.double(), ones], dim=1).cpu()
+        sums.index_add_(0, by_id[part.targets.cpu()], columns)
+        if phases:
+            numbers = [int(corpus.phase[n]) for row in part.rows for n in row.tolist()]
+            phase = torch.tensor([len(groups) + phases.index(n) for n in numbers])
+            sums.index_add_(0, phase[part.owner.cpu()], columns)
+    reshard(model)
+    sums = world.sum(sums.to(world.device)).cpu()
+
+    def figures(row: Tensor) -> dict[str, Any]:
+        total, right, count = row.tolist()
+        counted = max(1, count)
+        return {"loss": total / counted, "accuracy": right / counted, "tokens": int(count)}
+
+    def by_name(names: Sequence[object], rows: Tensor) -> dict[str, Any]:
+        named = zip(names, rows, strict=True)
+        return {str(name): figures(row) for name, row in named if row[2]}
+
+    by_tag, by_phase = sums[: len(groups)], sums[len(groups) :]
+    out = {"tags": by_name(groups, by_tag), "phases": by_name(phases, by_phase)}
+    return figures(by_tag.sum(dim=0)) | out

@@ -52,10 +52,10 @@ from mypt_train.training.begin import (
 from mypt_train.training.corpus import Corpus, Row, corpus, open_data
 from mypt_train.training.facts import check_grammar, check_same, facts_of_run, other_mask
 from mypt_train.training.meter import Meter
-from mypt_train.training.objective import Objective
+from mypt_train.training.objective import Objective, validate
 from mypt_train.training.parts import checkpoint, lora
+from mypt_train.training.parts.attention import compile_layers
 from mypt_train.training.parts.checkpoint import CheckpointError
-from mypt_train.training.parts.compiled import compile_layers
 from mypt_train.training.parts.config import Config, ConfigError, TrainConfig
 from mypt_train.training.parts.distributed import (
     ProcessLost,
@@ -70,9 +70,7 @@ from mypt_train.training.parts.distributed import (
 from mypt_train.training.parts.log import BOARD, LOG, Log
 from mypt_train.training.parts.optimizer import adamw, rate
 from mypt_train.training.sharded.mirror import Mirror
-from mypt_train.training.sharded.read import restore
-from mypt_train.training.sharded.write import Saver
-from mypt_train.training.validation import validate
+from mypt_train.training.sharded.storage import Saver, restore
 
 __all__ = [
     "CheckpointError",
@@ -397,8 +395,8 @@ class _Run:
             meter.add(batches)
             log.at(step + 1, f"loss {loss:.4f}{on}")
             if (step + 1) % c.log_every == 0 or step + 1 == last:
-                speed = meter.read()
-                text = f"step {step + 1}: loss {loss:.4f}, gradient {norm:.3f}, {speed.text}"
+                speed, words = meter.read()
+                text = f"step {step + 1}: loss {loss:.4f}, gradient {norm:.3f}, {words}"
                 log.record_event(
                     "step",
                     step + 1,
@@ -407,7 +405,7 @@ class _Run:
                     norm=norm,
                     lr=rate(step, c),
                     counted=count,
-                    **speed.facts,
+                    **speed,
                 )
             elif step == self.begin:  # the first line may be long in coming
                 log.show(f"step {step + 1}: loss {loss:.4f}; a line every {c.log_every} steps")
@@ -441,7 +439,7 @@ class _Run:
         """Does what is due after some steps: validation, a checkpoint, legality."""
         c, better = self.config.train, False
         if _due(c.val_every, step, last) and self.val_rows:
-            figures = self._validate()
+            figures = validate(self.objective, self.called, self.val, self.val_rows)
             self.result = replace(self.result, validation=figures)
             better = figures["loss"] < self.best
             self.best, self.stale = (figures["loss"], 0) if better else (self.best, self.stale + 1)
@@ -467,18 +465,6 @@ class _Run:
         for step, path in self.saver.written():
             self.result = replace(self.result, folder=path)
             log.record_event("checkpoint", step, f"step {step}: {path}", folder=path.name)
-
-    def _validate(self) -> dict[str, Any]:
-        c = self.config.train
-        if c.objective == "sft":
-            return validate(self.objective, self.called, self.val, self.val_rows, c.micro_rows)
-        parts = share(self.val_rows, 0, 1, c.micro_rows)  # every process looks at all of them
-        objective = Objective(c, self.val, World(0, 1, self.world.device), self.objective.reference)
-        return {
-            "loss": objective.mean(
-                self.called, [batch(self.val, part).to(self.world.device) for part in parts]
-            )
-        }
 
     def _blame(self, step: int, rows: Sequence[Row], loss: float, norm: float) -> str:
         """Returns a message that names the batch in which a step failed, and its lines of input.

@@ -6,6 +6,10 @@ each token sees of its own episode. No episode sees another one, to the bit (inv
 - `slices`: each episode alone, causal; nothing is computed across episodes. Fastest on a CPU.
 - `mask`: scaled dot-product attention with a dense block mask, the plain definition.
 - `flex`: FlexAttention, which skips blocks between episodes on a GPU.
+
+The layers around it may run as torch.compile makes them. They are alike, so the code for the first
+serves all. The attention of each batch is another function, with the lengths of its episodes, which
+would be compiled for each batch anew; FlexAttention is compiled already.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mypt_model.llama import Attend, spread
+from mypt_model.pretrained import Net
+from mypt_train.training.parts.config import ConfigError
 
 BACKENDS = ("slices", "mask", "flex")
 
@@ -101,3 +107,27 @@ def _kernel(device: str) -> Any:
     from torch.nn.attention.flex_attention import flex_attention
 
     return torch.compile(flex_attention, dynamic=True) if device == "cuda" else flex_attention
+
+
+def compile_layers(model: Net) -> None:
+    """Lets the layers of a model run compiled, from their first call on.
+
+    Raises ConfigError where torch cannot compile.
+    """
+    try:
+        torch.compile(torch.neg)(torch.ones(2))
+    except Exception as error:  # of many kinds: no compiler, no Triton, an unknown platform
+        reason = str(error).strip().partition("\n")[0]
+        raise ConfigError(
+            f"train.compile: torch cannot compile here: {reason}; install a C++ compiler such as "
+            "g++, or leave it out"
+        ) from None
+    for layer in model.model.layers:
+        layer.forward = torch.compile(layer.forward)
+
+
+def uncompiled(attend: Attend, backend: str) -> Attend:
+    """Returns an attention, of a backend, that compiled layers call as it is."""
+    disable: Any = torch.compiler.disable
+    out: Attend = disable(attend, recursive=backend != "flex")
+    return out

@@ -69,11 +69,7 @@ def save(
     """
     path = out / f"step_{step:06}"
     weights = {name: _on_first(weight, world) for name, weight in lora.merged(model).items()}
-    state = {
-        f"{key}:{name}": _on_first(value, world)
-        for name, weight in model.named_parameters()
-        for key, value in optimizer.state.get(weight, {}).items()
-    }
+    state = {name: _on_first(value, world) for name, value in state_of(model, optimizer).items()}
     beside = dict(beside or {}) | lora.files(model, facts)
     if world.first:
         spoilt = [
@@ -87,6 +83,15 @@ def save(
         drop_old(out, keep)
     world.wait()
     return path
+
+
+def state_of(model: Net, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Returns the tensors of an optimizer, by their names in checkpoints."""
+    return {
+        f"{key}:{name}": value
+        for name, weight in model.named_parameters()
+        for key, value in optimizer.state.get(weight, {}).items()
+    }
 
 
 def stamped(facts: dict[str, Any], step: int) -> dict[str, Any]:
@@ -194,8 +199,9 @@ def facts_of(folder: Path, world: World = ALONE) -> dict[str, Any]:
     files = facts["files"]
     altered = torch.zeros(len(files), device=world.device)
     for i, (name, entry) in enumerate(files.items()):
-        if i % world.size == world.rank and not _is(folder / name, entry["sha256"]):
-            altered[i] = 1
+        path = folder / name
+        if i % world.size == world.rank:
+            altered[i] = not path.exists() or atomic.sha256(path) != entry["sha256"]
     for name, wrong in zip(files, world.sum(altered).tolist(), strict=True):
         if wrong:
             raise CheckpointError(
@@ -203,10 +209,6 @@ def facts_of(folder: Path, world: World = ALONE) -> dict[str, Any]:
                 "checkpoint before it"
             )
     return facts
-
-
-def _is(path: Path, sha256: str) -> bool:
-    return path.exists() and atomic.sha256(path) == sha256
 
 
 def digest(folder: Path) -> str:

@@ -161,11 +161,9 @@ def precision(name: str, device: torch.device) -> torch.dtype:
     "auto" is bfloat16 on a GPU that has it in hardware, and float32 elsewhere.
     """
     if name == "auto":
-        return (
-            torch.bfloat16
-            if device.type == "cuda" and torch.cuda.is_bf16_supported()
-            else torch.float32
-        )
+        name = "float32"
+        if device.type == "cuda" and torch.cuda.is_bf16_supported():
+            name = "bfloat16"
     return torch.bfloat16 if name == "bfloat16" else torch.float32
 
 
@@ -185,11 +183,9 @@ def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> n
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-        policy = (
-            MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
-            if dtype != torch.float32
-            else MixedPrecisionPolicy()
-        )
+        policy = MixedPrecisionPolicy()
+        if dtype != torch.float32:
+            policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
         mesh = init_device_mesh(world.device.type, (world.size,))
         for layer in model.model.layers:
             fully_shard(layer, mesh=mesh, mp_policy=policy)
@@ -213,7 +209,7 @@ def send_weights(model: Net, values: dict[str, Tensor], world: World) -> None:
     """
     for name, weight in model.named_parameters():
         value = values.pop(name) if world.first else torch.empty(weight.shape, dtype=weight.dtype)
-        weight.copy_(like(value, weight))
+        weight.copy_(piece(value, weight, source=0))
     for buffer in model.buffers():
         dist.broadcast(buffer, 0)
 
@@ -252,21 +248,15 @@ def local_tensor(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def piece(tensor: Tensor, pattern: Tensor) -> Tensor:
-    """Returns this process's part of a whole tensor that every process has, as `pattern` has it."""
+def piece(tensor: Tensor, pattern: Tensor, *, source: int | None = None) -> Tensor:
+    """Returns this process's part of a whole tensor, which is sharded as `pattern` is.
+
+    Every process has the tensor, or only the one of the rank `source`.
+    """
     from torch.distributed.tensor import DTensor, distribute_tensor
 
+    tensor = tensor.to(pattern.device)
     if not isinstance(pattern, DTensor):
-        return tensor.to(pattern.device)
-    return distribute_tensor(
-        tensor.to(pattern.device), pattern.device_mesh, pattern.placements, src_data_rank=None
-    )
-
-
-def like(tensor: Tensor, pattern: Tensor) -> Tensor:
-    """Returns a whole tensor, sharded as `pattern` is."""
-    from torch.distributed.tensor import DTensor, distribute_tensor
-
-    if isinstance(pattern, DTensor):
-        return distribute_tensor(tensor.to(pattern.device), pattern.device_mesh, pattern.placements)
-    return tensor.to(pattern.device)
+        return tensor
+    mesh, placements = pattern.device_mesh, pattern.placements
+    return distribute_tensor(tensor, mesh, placements, src_data_rank=source)

@@ -25,7 +25,6 @@ from mypt_cli.store import Store, StoreError  # noqa: E402
 from mypt_model.folder import checkpoints, read_weights  # noqa: E402
 from mypt_model.shape import ModelError  # noqa: E402
 from mypt_train.training.parts.config import Config, ConfigError  # noqa: E402
-from mypt_train.training.sharded import write  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, train  # noqa: E402
 
 pytestmark = pytest.mark.numeric
@@ -81,21 +80,21 @@ def test_what_is_copied_is_not_what_is_trained(
     runs: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pieces of step 2 are written when step 3 is done."""
-    later, real, step = Event(), HuggingFaceStorageWriter.write_data, write.Saver.written
+    later, real, step = Event(), HuggingFaceStorageWriter.write_data, storage.Saver.written
     seen = []
 
     def waits(self: Any, *args: Any) -> Any:
         later.wait(300)
         return real(self, *args)
 
-    def written(self: write.Saver) -> Any:
+    def written(self: storage.Saver) -> Any:
         seen.append(self.pending)
         if len(seen) == 3:
             later.set()
         return step(self)
 
     monkeypatch.setattr(HuggingFaceStorageWriter, "write_data", waits)
-    monkeypatch.setattr(write.Saver, "written", written)
+    monkeypatch.setattr(storage.Saver, "written", written)
     train(sft, JSON_FILE, tmp_path / "run")
     assert seen[1] is not None
     assert seen[1] is seen[2], "step 3 did not wait"
@@ -121,7 +120,7 @@ def test_half_of_one_is_none(
         return write_if_free
 
     monkeypatch.setattr(Path, "write_text", until_full(Path.write_text))
-    monkeypatch.setattr(write.os, "replace", until_full(os.replace))
+    monkeypatch.setattr(storage.os, "replace", until_full(os.replace))
     with pytest.raises(
         CheckpointError, match=r"step_000004: cannot be written: .*No space left.*step_000002"
     ):

@@ -1,6 +1,7 @@
-"""Writes the checkpoints of a run, whole or in pieces, and says which are on the disk.
+"""Writes the checkpoints of a run, whole or in pieces, and reads the state of one back.
 
-Input: a model and an optimizer over all processes. Output: `step_<number>/`.
+Input: a model and an optimizer over all processes. Output: `step_<number>/`, which any number of
+processes can read.
 
 Theory of operation. In pieces, no process ever holds the whole model. Each one copies its piece of
 weights and moments to memory and goes on with the next step, while a thread writes the copy into
@@ -20,7 +21,6 @@ import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -29,10 +29,11 @@ import torch.distributed.checkpoint as dcp
 from safetensors import SafetensorError
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
 
 from mypt_cli import atomic
-from mypt_model.pieces import OF_OPTIMIZER, OF_WEIGHTS, SHARDS
+from mypt_model.pieces import OF_OPTIMIZER, OF_WEIGHTS, SHARDS, is_sharded
 from mypt_model.pretrained import Net
 from mypt_train.training.parts import checkpoint, lora
 from mypt_train.training.parts.config import ConfigError, TrainConfig
@@ -70,10 +71,7 @@ class Saver:
     def __enter__(self) -> Saver:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self.thread.shutdown(wait=True)
 
     def save(self, step: int, facts: dict[str, Any]) -> None:
@@ -96,11 +94,7 @@ class Saver:
         weights = {name: weight.detach() for name, weight in lora.merged(self.model).items()}
         checkpoint.refuse_spoilt(self.out, step, self._spoilt(weights))
         files = dict.fromkeys(weights, OF_WEIGHTS)
-        state = {
-            f"{key}:{name}": value
-            for name, weight in self.model.named_parameters()
-            for key, value in self.optimizer.state.get(weight, {}).items()
-        }
+        state = checkpoint.state_of(self.model, self.optimizer)
         files |= dict.fromkeys(state, OF_OPTIMIZER)
         path = self.out / f"step_{step:06}"
         part = path.with_name(path.name + atomic.PART)
@@ -192,6 +186,34 @@ def _sharded(config: TrainConfig, model: Net, world: World) -> bool:
     if config.checkpoint == "auto":
         return world.shares(config.parallel) and checkpoint.size_of(model) > MAX_UNSHARDED
     return config.checkpoint == "sharded"
+
+
+@torch.no_grad()
+def restore(folder: Path, model: Net, optimizer: torch.optim.Optimizer, world: World) -> None:
+    """Gives an optimizer the state of a checkpoint; of one in pieces, also the weights to a model.
+
+    Each process reads what it will hold, and no more. Raises CheckpointError if that cannot be
+    read.
+    """
+    if not is_sharded(folder):
+        checkpoint.load_state(folder, model, optimizer)
+        return
+    weights = dict(model.named_parameters())
+    # Adapters have their own file, and what they adapt is in the folder of the base model.
+    loadable = {} if lora.trained(model) else weights
+    tensors: dict[str, Tensor] = {name: weight.detach() for name, weight in loadable.items()}
+    try:
+        reader: Any = storage("HuggingFaceStorageReader")(str(folder / SHARDS))
+        for full, entry in reader.read_metadata().state_dict_metadata.items():
+            key, colon, name = full.partition(":")
+            if colon:
+                tensors[full] = (
+                    torch.zeros_like(weights[name]) if len(entry.size) else torch.zeros(())
+                )
+                optimizer.state[weights[name]][key] = tensors[full]
+        load(tensors, storage_reader=reader, no_dist=world.size == 1)
+    except (Exception, CheckpointException) as error:
+        raise checkpoint.CheckpointError(f"{folder / SHARDS}: cannot be read: {error}") from None
 
 
 def storage(name: str) -> Any:
