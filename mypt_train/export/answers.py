@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mypt_spec import Dialect
 from mypt_spec.states import awaits_result, model_writes
 from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
-from mypt_train.export.chat_facts import forced
+from mypt_train.export.chat_facts import openings
 from mypt_train.export.tokenizer_file import ExportError
 
 _BODIES = (*CALLS, *LISTS)
@@ -43,6 +43,12 @@ class Answers:
     starts: tuple[int, ...]
     forbidden: tuple[str, ...]
 
+    @property
+    def bodies(self) -> set[str]:
+        """Returns the kinds of bodies in the rules."""
+        items = (item for ways in self.rules.values() for way in ways for item in way.items)
+        return {value for kind, value in items if kind == "body"}
+
 
 def rule(state: int) -> str:
     """Returns the name of the rule of a state."""
@@ -52,6 +58,11 @@ def rule(state: int) -> str:
 def quoted(text: str) -> str:
     """Returns a text as a literal of a grammar."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def shortest(words: Collection[str]) -> tuple[str, ...]:
+    """Returns words without those that hold another, sorted."""
+    return tuple(sorted(w for w in words if not any(o in w and o != w for o in words)))
 
 
 def answers(dialect: Dialect, ends: Collection[str], *, reserved: tuple[str, ...] = ()) -> Answers:
@@ -70,7 +81,7 @@ class _Reader:
         self.writes = model_writes(self.machine, self.table)
 
     def read(self, reserved: tuple[str, ...]) -> Answers:
-        starts = self._starts()
+        starts = sorted({state for _, state in openings(self.dialect)})
         rules: dict[int, tuple[Way, ...]] = {}
         queue = [*starts]
         for state in queue:
@@ -78,28 +89,9 @@ class _Reader:
             following = [w.then for w in rules[state] if w.then is not None]
             queue += [s for s in dict.fromkeys(following) if s not in queue]
         special = [] if self.dialect.vocabulary is None else [*self.dialect.vocabulary.special]
-        plain = [
-            text
-            for t in self.table.plain_tags
-            for text in ["".join(p.value for p in t.spelling if p.kind == "text")]
-            if not t.patterns
-        ]
-        begun = [first_text(t) for t in self.table.plain_tags if t.patterns]
-        every = {*self.table.special, *special, *reserved, *plain, *begun} - {""}
-        short = sorted(s for s in every if not any(o in s and o != s for o in every))
-        return Answers(rules, tuple(starts), tuple(short))
-
-    def _starts(self) -> list[int]:
-        """Returns the states after what the system writes, in which the model goes on."""
-        states = []
-        for state, row in enumerate(self.machine.steps):
-            for name, then in row.items():
-                if name == TEXT or name in self.writes[state] or not self.writes[then]:
-                    continue
-                for forced_name in forced(then, self.dialect):
-                    then = self.machine.steps[then][forced_name]
-                states.append(then)
-        return sorted({*states})
+        plain = map(first_text, self.table.plain_tags)
+        every = {*self.table.special, *special, *reserved, *plain} - {""}
+        return Answers(rules, tuple(starts), shortest(every))
 
     def _ends(self, state: int) -> bool:
         """Returns whether an answer may end in a state, which a tag of the model led to."""
@@ -123,9 +115,8 @@ class _Reader:
                             "answer may follow it; a server's grammar cannot say that"
                         )
                     items = items[: items.index(end)]
-                    out.append(Way((*[("text", "")] * text, *items), None))
-                else:
-                    out.append(Way((*[("text", "")] * text, *items), then))
+                before = [("text", "")] * text
+                out.append(Way((*before, *items), then if end is None else None))
         if not (first or called) and self._ends(state):
             out.append(Way((), None))
         return out
@@ -160,7 +151,7 @@ def _spelled(terminal: Terminal) -> tuple[Item, ...]:
 
 
 def first_text(terminal: Terminal) -> str:
-    """Returns the plain text before the first attribute of a tag."""
+    """Returns the plain text of a tag, before its first attribute if it has any."""
     out = ""
     for piece in terminal.spelling:
         if piece.kind == "attr":

@@ -1,20 +1,22 @@
 """Says of a dialect what its chat template needs to know, as plain data.
 
 Input: a dialect. Output: `Facts`. Each is read off the automaton and the token table, and what is
-trained off the encoder's own mask, so that a template writes what the serialiser writes.
+trained off the encoder's own mask, so that a template writes what the serialiser writes. `endings`
+are the tags at which a model stops.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.encoder import segments
 from mypt_spec.episode import Event
-from mypt_spec.states import model_writes, open_blocks, result_opener
+from mypt_spec.states import awaits_result, model_writes, open_blocks, result_opener
 from mypt_spec.table import TEXT, Terminal
 from mypt_train.export.tokenizer_file import ExportError
 
@@ -151,6 +153,19 @@ def prompts(dialect: Dialect) -> dict[int, list[str]]:
     return out
 
 
+def openings(dialect: Dialect) -> Iterator[tuple[list[str], int]]:
+    """Yields the tags directly before an answer, and the state in which the model goes on then."""
+    table, steps = dialect.table, dialect.automaton.steps
+    writes = model_writes(dialect.automaton, table)
+    for state, row in enumerate(steps):
+        for name, then in row.items():
+            if name != TEXT and name not in writes[state] and writes[then]:
+                tags = forced(then, dialect)
+                for tag in tags:
+                    then = steps[then][tag]
+                yield [name, *tags], then
+
+
 def forced(state: int, dialect: Dialect) -> list[str]:
     """Returns the tags that the model must write in a state, until it has a choice."""
     table, machine = dialect.table, dialect.automaton
@@ -184,3 +199,47 @@ def _letters(pattern: str) -> list[Any]:
     if len(every) - len(fits) > _FEW:
         raise ExportError(f"a chat template cannot check an attribute of the pattern {pattern}")
     return ["".join(sorted({*every} - {*fits})), 1]
+
+
+def endings(dialect: Dialect) -> list[str]:
+    """Returns the tags after which the model writes no further; the end of the turn comes last.
+
+    A tag counts if it is one id, and if in some state after it only the system may write, or the
+    episode is over. Section "Generation" of each `grammar/*/SPEC.md` describes these tags.
+    """
+    table, tags = dialect.table, _last_tags(dialect)
+    return sorted(
+        (tag for tag in tags if tag in table.special),
+        key=lambda tag: (tags[tag], table.special[tag]),
+    )
+
+
+def stop_strings(dialect: Dialect) -> list[str]:
+    """Returns the texts of such tags that are no single id, for a format without `endings`."""
+    return sorted(tag for tag in _last_tags(dialect) if tag not in dialect.table.special)
+
+
+def _last_tags(dialect: Dialect) -> dict[str, tuple[bool, bool]]:
+    """Returns the tags after which the model writes no further.
+
+    With each, whether all may be over then, without a result to wait for, and whether another turn
+    may begin.
+    """
+    table, machine = dialect.table, dialect.automaton
+    blocks = open_blocks(machine, table)
+    turn = table.openers[table.turn_opener].name if table.turn_opener else ""
+    tags: dict[str, tuple[bool, bool]] = {}
+    for before, row in enumerate(machine.steps):
+        if any(not table.openers[kind].body_loss for kind in blocks[before]):
+            continue  # what the system writes, quotations too
+        for name, state in row.items():
+            terminal = table.terminals.get(name)
+            if (
+                terminal is not None
+                and terminal.by_model
+                and not any(n == TEXT or table.terminals[n].by_model for n in machine.steps[state])
+            ):
+                over = state in machine.accepts and not awaits_result(state, machine, table)
+                key = over, turn in machine.steps[state]
+                tags[terminal.shown] = max(tags.get(terminal.shown, key), key)
+    return tags

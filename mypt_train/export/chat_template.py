@@ -15,17 +15,17 @@ state that takes TEXT; the next message closes the block with END.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.adapters.message_shape import THOUGHTS
-from mypt_spec.adapters.template_options import KEY
+from mypt_spec.adapters.template_options import KEY, Option, TemplateOptions
 from mypt_spec.bodies.tagged import TAGS
 from mypt_train.export.chat_facts import facts
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
-from mypt_train.export.option_texts import option_texts
 
 _PROGRAM = Path(__file__).parent / "chat.jinja"
 JSON_TEXT = _PROGRAM.with_name("json_text.jinja")
@@ -51,7 +51,7 @@ def chat_template(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> str:
     out = [f"{{#- {title} Made by mypt-export from the grammar of {table.name}. -#}}\n"]
     # First: an option may have the name of a variable of the program.
     out.append(f"{{%- set thoughtless = {_thoughtless(dialect, layout)} -%}}\n")
-    out += option_texts(layout.options)
+    out += _option_texts(layout.options)
     for name, value in slots.items():
         out.append(f"{{%- set {name} = {json.dumps(value, ensure_ascii=False)} -%}}\n")
     fields = (
@@ -108,3 +108,66 @@ def _layout(dialect: Dialect, layout: ChatLayout) -> dict[str, Any]:
         "finish": mark.name if mark else "",
         "finish_closes": list(mark.ends) if mark else [],
     }
+
+
+def _option_texts(options: TemplateOptions) -> Iterator[str]:
+    """Yields lines of Jinja that make `head.text` as `TemplateOptions.text` makes it of a record.
+
+    To a template, options are variables, which cannot be looked up by name; so there is a piece of
+    Jinja for each. One whose name is no name of a variable has no effect.
+    """
+    yield '{%- set head = namespace(text="", one=none, listed=[]) -%}\n'
+    usable = [o for o in options.options if o.name.isidentifier() and o.empty_thought is None]
+    yield from map(_refused, usable)
+    conditions = [f"({o.name} is defined and {o.name} is not none)" for o in usable if o.text]
+    if not conditions:
+        return
+    yield f"{{%- if {' or '.join(conditions)} -%}}\n"
+    for option in options.options:
+        if option.text and (not option.name or option.name.isidentifier()):
+            text = _add_text(option)
+            yield f"{{%- if tools -%}}{text}{{%- endif -%}}\n" if option.tools else f"{text}\n"
+    yield "{%- endif -%}\n"
+
+
+def _refused(option: Option) -> str:
+    """Returns what refuses values that the option does not take."""
+    name = option.name
+    if option.lists:
+        keys = _json([key for key, _ in option.lists])
+        wrong = (
+            f"{name} is string or {name} is not iterable or {name} | reject('in', {keys}) | list"
+        )
+    else:
+        wrong = f"not in {_json(option.values)}" if option.values else "is not string"
+        wrong = f"{name} {wrong}"
+    message = f'"the option {name} has no value " ~ {name}'
+    return (
+        f"{{%- if {name} is defined and {name} is not none and ({wrong}) -%}}"
+        f"{{{{- raise_exception({message}) -}}}}{{%- endif -%}}\n"
+    )
+
+
+def _add_text(option: Option) -> str:
+    """Returns what adds the text of an option to the others."""
+    if not option.name:
+        return f"{{%- set head.text = head.text ~ {_json(option.text)} -%}}"
+    is_given = f"{option.name} is defined and {option.name} is not none"
+    out = f"{{%- set head.one = {option.name} if {is_given} else {_json(option.default)} -%}}"
+    if option.lists:
+        each = (
+            f'({_json(text)} if {_json(key)} in head.listed else "")' for key, text in option.lists
+        )
+        out += (
+            f"{{%- set head.listed = head.one or [] -%}}{{%- set head.one = {' ~ '.join(each)} -%}}"
+        )
+    before, *parts = option.text.split("{}")
+    text = " ~ ".join([_json(before), *(f"head.one ~ {_json(part)}" for part in parts)])
+    return (
+        f'{out}{{%- if head.one is not none and head.one != "" -%}}'
+        f"{{%- set head.text = head.text ~ {text} -%}}{{%- endif -%}}"
+    )
+
+
+def _json(value: object) -> str:
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)

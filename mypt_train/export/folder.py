@@ -19,7 +19,7 @@ from mypt_model.pieces import is_sharded
 from mypt_model.shape import ModelError, fits
 from mypt_spec import VocabularyError
 from mypt_spec.tokenizer.vocabulary import COPIES
-from mypt_train.export.last_tags import endings, stop_strings
+from mypt_train.export.chat_facts import endings, stop_strings
 from mypt_train.export.servers import RESPONSE, server_files, write_folder
 from mypt_train.export.tokenizer_file import ExportError, padding, tokenizer_config, tokenizer_json
 

@@ -10,13 +10,12 @@ rule for each beginning of a tag that the last characters may be, and no rule fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.bodies.tagged import TAGS
-from mypt_train.export.answers import Answers, Item, Way, quoted, rule
+from mypt_train.export.answers import Answers, Item, Way, quoted, rule, shortest
 
 # Tags that llama.cpp takes for the end of an answer wherever they are in a vocabulary.
 ALWAYS_ENDS = frozenset(
@@ -57,9 +56,7 @@ _LISTED = {
 
 def gbnf(dialect: Dialect, answer: Answers, *, token: str = "<[{}]>") -> str:
     """Returns the grammar, with `root` as its first rule; `token` is how an id is written."""
-    kinds = {
-        value for ways in answer.rules.values() for w in ways for k, value in w.items if k == "body"
-    }
+    kinds = answer.bodies
     lines = [f"root ::= {' | '.join(rule(state) for state in answer.starts)}"]
     ids = dialect.tokenizer.special
 
@@ -73,7 +70,7 @@ def gbnf(dialect: Dialect, answer: Answers, *, token: str = "<[{}]>") -> str:
     lines += _free("text", answer.forbidden)
     if TAGGED in kinds:
         lines += _TAGGED.strip().split("\n")
-        lines += _free("between", _shortest({*answer.forbidden, *TAGS}))
+        lines += _free("between", shortest({*answer.forbidden, *TAGS}))
         lines += [f"body-{TAGGED} ::= {_BODIES[TAGGED]}"]
         kinds = kinds - {TAGGED}
     if kinds:
@@ -82,11 +79,6 @@ def gbnf(dialect: Dialect, answer: Answers, *, token: str = "<[{}]>") -> str:
         lines += [f"body-{kind} ::= {_BODIES[kind]}" for kind in sorted(kinds)]
         lines += _free("string", answer.forbidden, string=True)
     return "\n".join(lines) + "\n"
-
-
-def _shortest(words: set[str]) -> list[str]:
-    """Returns words without those that hold another."""
-    return sorted(w for w in words if not any(o in w and o != w for o in words))
 
 
 def _item(item: Item, token: Callable[[str], str]) -> str:
@@ -98,18 +90,11 @@ def _item(item: Item, token: Callable[[str], str]) -> str:
     return "text-some" if kind == "text" else f"body-{value}" if kind == "body" else quoted(value)
 
 
-@dataclass(frozen=True)
-class _Search:
-    """The automaton that searches for words: `steps[n]` maps characters to states after `n`.
+def _search(words: Sequence[str]) -> list[dict[str, int]]:
+    """Returns the automaton that searches for words: of each state, characters and states after.
 
     A character that is not there leads to state 0, and one that ends a word to -1.
     """
-
-    steps: tuple[dict[str, int], ...]
-
-
-def _search(words: Iterable[str]) -> _Search:
-    words = [*words]
     begun = sorted({w[:n] for w in words for n in range(len(w))} | {""}, key=lambda b: (len(b), b))
     number = {b: i for i, b in enumerate(begun)}
     letters = sorted({c for w in words for c in w})
@@ -118,23 +103,23 @@ def _search(words: Iterable[str]) -> _Search:
         row: dict[str, int] = {}
         for c in letters:
             text = b + c
-            if any(text.endswith(w) for w in words):
+            if text.endswith(tuple(words)):
                 row[c] = -1
                 continue
             longest = next(text[i:] for i in range(len(text) + 1) if text[i:] in number)
             if longest:
                 row[c] = number[longest]
         rows.append(row)
-    return _Search(tuple(rows))
+    return rows
 
 
-def _free(name: str, words: Iterable[str], *, string: bool = False) -> list[str]:
+def _free(name: str, words: Sequence[str], *, string: bool = False) -> list[str]:
     """Returns the rules of text without words, NAME-some (not empty) and NAME-0, NAME-1, ...
 
     Of a string, they end with its quote.
     """
     out = []
-    steps = _search(words).steps
+    steps = _search(words)
     end = '"\\""' if string else '""'
     for state in (-1, *range(len(steps))):
         row = steps[max(state, 0)]

@@ -71,17 +71,14 @@ def lark(dialect: Dialect, answer: Answers) -> str:
     rules = [
         f"{rule(s)}: {' | '.join(written(way) for way in ways)}" for s, ways in answer.rules.items()
     ]
-    head = [
-        f"start: {' | '.join(rule(s) for s in answer.starts)}",
-    ]
+    start = f"start: {' | '.join(rule(s) for s in answer.starts)}"
     lexemes |= {name: f"/{pattern.replace('/', chr(92) + '/')}/" for pattern, name in attrs.items()}
-    lines = [*head, *rules, *(f"{name}: {lexeme}" for name, lexeme in lexemes.items())]
-    bodies = {v for ways in answer.rules.values() for w in ways for k, v in w.items if k == "body"}
-    if TAGGED in bodies:
+    lines = [start, *rules, *(f"{name}: {lexeme}" for name, lexeme in lexemes.items())]
+    if TAGGED in answer.bodies:
         words = "|".join(_escaped(word) for word in (*answer.forbidden, *TAGS))
         lines += _TAGGED.strip().split("\n")
         lines += [f"BETWEEN: /(?s:.*)/ & ~/(?s:.*)({words})(?s:.*)/"]
-    if bodies - {TAGGED}:
+    if answer.bodies - {TAGGED}:
         lines += _JSON.strip().split("\n")
         lines += [f'STRING: /"{_LETTER}*"/ & {legal}', f'NAME: /"{_LETTER}+"/ & {legal}']
     return "\n".join(lines) + "\n"

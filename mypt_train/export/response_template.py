@@ -12,9 +12,9 @@ from typing import Any
 from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import TAGGED
 from mypt_spec.bodies.tagged import FUNCTION
-from mypt_spec.states import model_writes, open_blocks
-from mypt_spec.table import TEXT, Terminal
-from mypt_train.export.chat_facts import forced
+from mypt_spec.states import open_blocks
+from mypt_spec.table import Terminal
+from mypt_train.export.chat_facts import forced, openings
 from mypt_train.export.chat_layout import ChatLayout, chat_layout
 from mypt_train.export.tokenizer_file import ExportError
 
@@ -41,7 +41,10 @@ def response_template(dialect: Dialect) -> dict[str, Any]:
     fields["content"] = _content(layout, dialect) | _TEXT_AS_IT_IS
     fields["content"] |= {"repeats": True, "join": ""}
     defaults = {"role": "assistant"}
-    anchor = "|".join(_anchors(dialect))
+    before = {
+        "".join(_pattern(table.terminals[tag]) for tag in tags) for tags, _ in openings(dialect)
+    }
+    anchor = "|".join(sorted(before, key=lambda p: (-len(p), p)))
     if not anchor:
         raise ExportError(f"{table.name}: nothing says where an answer begins")
     return {"version": 1, "defaults": defaults, "start_anchor_pattern": anchor, "fields": fields}
@@ -77,18 +80,15 @@ def _content(layout: ChatLayout, dialect: Dialect) -> dict[str, Any]:
     """Returns where the text of an answer is: in blocks, or where no other field is."""
     kinds = [layout.paths[p][-1] for p in ("said", "answer") if p in layout.paths]
     opener = dialect.table.openers[kinds[-1]]
-    if not opener.by_model or forced_opener(opener, dialect):
+    states = dialect.automaton.states
+    # An opener that the model could only write is in the prompt.
+    if not opener.by_model or any(opener.name in forced(s, dialect) for s in states):
         ends = "|".join(_ends(kinds[-1], dialect))
         return {"close_pattern": f"(?:{ends})(?s:.*)"}
     bounds = [_bounds(kind, dialect) for kind in kinds]
     opened = "|".join(b["open_pattern"] for b in bounds)
     closed = "|".join(dict.fromkeys(b["close_pattern"] for b in bounds))
     return {"open_pattern": opened, "close_pattern": closed}
-
-
-def forced_opener(terminal: Terminal, dialect: Dialect) -> bool:
-    """Returns whether the model could only write a tag, so that a prompt has it."""
-    return any(terminal.name in forced(s, dialect) for s in dialect.automaton.states)
 
 
 def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
@@ -104,31 +104,18 @@ def _bounds(kind: str, dialect: Dialect) -> dict[str, Any]:
 def _ends(kind: str, dialect: Dialect) -> list[str]:
     """Returns patterns of the tags that end a block, or that follow one without a closing tag."""
     table, machine = dialect.table, dialect.automaton
-    patterns: dict[str, None] = {}
+    patterns: set[str] = set()
     for state, stack in open_blocks(machine, table).items():
         for name in machine.steps[state] if stack[-1:] == (kind,) else ():
             terminal = table.terminals.get(name)
             if terminal is None:
                 continue
             if kind in terminal.ends:
-                patterns[_pattern(terminal)] = None
+                patterns.add(_pattern(terminal))
             elif kind not in table.closers or (
                 terminal.opens == kind and table.openers[kind].again
             ):
-                patterns[f"(?={_pattern(terminal)})"] = None
-    return sorted(patterns, key=lambda p: (-len(p), p))
-
-
-def _anchors(dialect: Dialect) -> list[str]:
-    """Returns patterns of what is directly before an answer."""
-    table, machine = dialect.table, dialect.automaton
-    writes = model_writes(machine, table)
-    patterns: dict[str, None] = {}
-    for state, row in enumerate(machine.steps):
-        for name, then in row.items():
-            if name != TEXT and name not in writes[state] and writes[then]:
-                tags = [name, *forced(then, dialect)]
-                patterns["".join(_pattern(table.terminals[tag]) for tag in tags)] = None
+                patterns.add(f"(?={_pattern(terminal)})")
     return sorted(patterns, key=lambda p: (-len(p), p))
 
 

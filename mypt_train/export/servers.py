@@ -14,10 +14,10 @@ from pathlib import Path
 from mypt_cli import atomic
 from mypt_spec import Dialect
 from mypt_train.export.answers import answers
+from mypt_train.export.chat_facts import endings, stop_strings
 from mypt_train.export.chat_template import chat_template
 from mypt_train.export.gbnf import ALWAYS_ENDS, gbnf
 from mypt_train.export.lark import lark
-from mypt_train.export.last_tags import endings, stop_strings
 from mypt_train.export.response_template import response_template
 from mypt_train.export.tokenizer_file import ExportError, padding
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import mypt_spec
+from mypt_train.export.chat_facts import endings
 from mypt_train.export.chat_template import chat_template
-from mypt_train.export.last_tags import endings
 from mypt_train.export.tokenizer_file import padding, tokenizer_config, tokenizer_json
 
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from mypt_spec import Dialect, Episode
 from mypt_spec.parser import build
 from mypt_spec.validator import Run
-from mypt_train.export.chat_facts import prompts
-from mypt_train.export.last_tags import endings
+from mypt_train.export.chat_facts import endings, prompts
 
 
 class Rollout(NamedTuple):
