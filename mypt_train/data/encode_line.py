@@ -7,7 +7,6 @@ a template (`templates`); all others are read as the linter reads them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,7 +15,6 @@ from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mypt_cli.jsonl.line import read_line
 from mypt_lint.check.from_settings import checker
@@ -30,39 +28,15 @@ from mypt_spec.history import beginnings, by_model, official, turn_starts
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
-from mypt_train.data.formats.manifest import TokenIds, dtype_of
+from mypt_train.data.formats.manifest import dtype_of
 from mypt_train.data.formats.options import Options
 from mypt_train.data.shard import BAD, CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.data.templates.chats import Chat, ChatTemplates
-from mypt_train.data.templates.fill import filled
+from mypt_train.data.templates.fill import Sample, filled
 from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.records import Templates
 
 WRITTEN, REFUSED, LONG = "written", "refused", "long"
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """An episode as tokens.
-
-    - `ids`: uint16 or uint32, see `manifest.dtype_of`, shape (n,). `mask`: uint8, shape (n,), 1
-      where the token is a target.
-    - `kind`: what the episode is for, as in `shard`.
-    - `weights`: float32, shape (n,), how much each token is trained; None if each is 0 or 1.
-      `weighed`: whether a message that the mask trains has another weight than 1.
-    """
-
-    ids: TokenIds
-    mask: npt.NDArray[np.uint8]
-    kind: int = SFT
-    weights: npt.NDArray[np.float32] | None = None
-    weighed: bool = False
-
-    @property
-    def digest(self) -> bytes:
-        """Returns 16 bytes that are equal for equal ids."""
-        ids = self.ids.astype(self.ids.dtype.newbyteorder("<"), copy=False)
-        return hashlib.blake2b(ids.data, digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +130,7 @@ class Encoder:
                 if alone is not None:
                     matches.append((i, Chat([alone[0]]), alone[1]))
         every = [(template, values) for _, chat, values in matches for template in chat.templates]
-        samples = (
-            Sample(one.ids, one.mask, weights=one.weights, weighed=template.weighed)
-            for one, (template, _) in zip(
-                filled(every, self.dialect.tokenizer, self.dtype), every, strict=True
-            )
-        )
+        samples = filled(every, self.dialect.tokenizer, self.dtype)
         for i, chat, _ in matches:
             out[i] = self._of_templates(chat, list(islice(samples, len(chat.templates))))
         # What is proved clean is read without being checked, but for the first line of a file.

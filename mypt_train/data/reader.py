@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import mypt_spec
 from mypt_cli import atomic
@@ -174,8 +173,11 @@ class ShardReader:
             wrong = f"has mask {marked} at token {int(shard.mask.argmax())}, expected 0 or 1"
         elif kinds is not None and int(kinds["kind"].max(initial=0)) > BAD:
             wrong = f"has an episode of kind {int(kinds['kind'].max())}, expected 0 to {BAD}"
-        elif shard.weights is not None and (why := _misweighed(shard.weights, shard.mask)):
-            wrong = why
+        elif (weights := shard.weights) is not None:
+            is_valid = np.isfinite(weights) & (weights >= 0) & ((weights > 0) == (shard.mask > 0))
+            if not is_valid.all():
+                at = int(is_valid.argmin())
+                wrong = f"has weight {weights[at]} at token {at}, whose mask is {shard.mask[at]}"
         misplaces = (why for *_, why in misplaced(shard, len(self.manifest["inputs"])))
         wrong = wrong or next(chain(misplaces, miscounted(shard, entry)), "")
         if wrong:
@@ -343,14 +345,6 @@ def _refusing() -> Iterator[None]:
             f"{where}shards cannot be kept here: {error.strerror or error}; name a folder with "
             "room for them (mypt-train --cache DIR)"
         ) from None
-
-
-def _misweighed(weights: npt.NDArray[np.float32], mask: npt.NDArray[np.uint8]) -> str:
-    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0) & ((weights > 0) == (mask > 0))))
-    if not len(wrong):
-        return ""
-    at = int(wrong[0])
-    return f"has weight {weights[at]} at token {at}, whose mask is {mask[at]}"
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int, offset: int = 0) -> Any:

@@ -221,8 +221,7 @@ class Encoded:
 class UnitFile:
     """A unit that was written: what it says of its samples, and where their ids and masks begin.
 
-    `ids_at` and `mask_at` are bytes from the beginning of the file, `weights_at` too, or -1. `end`
-    is the first byte after the unit.
+    `ids_at` and `mask_at` are bytes from the beginning of the file, `weights_at` too, or -1.
     """
 
     head: dict[str, Any]
@@ -231,8 +230,7 @@ class UnitFile:
     digests: npt.NDArray[np.void]
     ids_at: int
     mask_at: int
-    weights_at: int = -1
-    end: int = 0
+    weights_at: int
 
     @staticmethod
     def open(path: Path, at: int = 0) -> UnitFile:
@@ -253,12 +251,8 @@ class UnitFile:
         at, width = data.tell(), np.dtype(head.get("dtype", _USUAL)).itemsize
         lengths, rows, digests = arrays
         mask_at = at + width * head["tokens"]
-        end = weights_at = mask_at + head["tokens"]
-        if head.get("weights"):
-            end += 4 * head["tokens"]
-        else:
-            weights_at = -1
-        return UnitFile(head, lengths, rows, digests, at, mask_at, weights_at, end)
+        weights_at = mask_at + head["tokens"] if head.get("weights") else -1
+        return UnitFile(head, lengths, rows, digests, at, mask_at, weights_at)
 
 
 class Part(NamedTuple):

@@ -41,7 +41,6 @@ class GroupReport:
     group: int
     totals: dict[str, Any]
     splits: dict[str, list[dict[str, Any]]]
-    rejects: int
 
     @staticmethod
     def parsed(content: bytes) -> GroupReport:
@@ -100,7 +99,7 @@ def make_group(
     name = REJECTS if one else places.rejects(number)
     if one or collection.rejects:
         put(plan, name, b"".join(collection.rejects), alone=alone)
-    group_report = GroupReport(number, collection.totals.as_dict(), splits, len(collection.rejects))
+    group_report = GroupReport(number, collection.totals.as_dict(), splits)
     store.put(places.group(number), msgspec.json.encode(group_report))
     return group_report
 

@@ -20,7 +20,9 @@ class Meter:
 
     def __init__(self, world: World, weights: int) -> None:
         self.world, self.weights = world, weights
-        self.peak = _peak(world.device) * world.size
+        gpu = torch.cuda.get_device_name(world.device) if world.device.type == "cuda" else ""
+        peak = next((peak * 1e12 for name, peak in _PEAKS.items() if name in gpu), 0.0)
+        self.peak = peak * world.size  # in operations a second; 0 where it is not known
         self._begin()
 
     def _begin(self) -> None:
@@ -48,11 +50,3 @@ class Meter:
             facts["mfu"] = 6 * self.weights * rate / self.peak
             text += f", {facts['mfu']:.0%} MFU"
         return facts, text
-
-
-def _peak(device: torch.device) -> float:
-    """Returns the peak of a device, in operations a second; 0 where it is not known."""
-    if device.type != "cuda":
-        return 0.0
-    name = torch.cuda.get_device_name(device)
-    return next((peak * 1e12 for part, peak in _PEAKS.items() if part in name), 0.0)

@@ -119,10 +119,11 @@ class Objective:
         return preference.kto(policy, reference, kinds == GOOD, drift, beta=beta)
 
     def _answers(self, model: nn.Module, batch: Batch) -> Tensor:
-        losses = self.run(
+        """Returns the log-likelihood of each answer, (answers,)."""
+        losses: Tensor = self.run(
             model, batch, lambda h, w: chunked_cross_entropy_each(h, w, batch.targets)
         )
-        return preference.by_answer(losses, batch.owner, sum(map(len, batch.rows)))
+        return -losses.new_zeros(sum(map(len, batch.rows))).index_add(0, batch.owner, losses)
 
     def _reference(self, batch: Batch) -> Tensor:
         assert self.reference is not None

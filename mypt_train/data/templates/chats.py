@@ -34,7 +34,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -50,7 +50,7 @@ from mypt_spec.table import TEXT
 from mypt_spec.tokenizer.runs import encode_run
 from mypt_train.data.templates.fill import filled
 from mypt_train.data.templates.histories import answers, tally
-from mypt_train.data.templates.marks import MARK, TOOLS, Marked, Slot, slot_of_weight, with_marks
+from mypt_train.data.templates.marks import MARK, TOOLS, Marked, slot_of_weight, with_marks
 from mypt_train.data.templates.pieces import (
     Path,
     PieceTemplate,
@@ -73,7 +73,6 @@ from mypt_train.data.templates.template import (
     Text,
     cut_at_marks,
     template_of,
-    text_of,
 )
 
 # Chats and pieces that are remembered, the bytes of keys that one may have, and the sum of these.
@@ -292,7 +291,7 @@ class ChatTemplates:
                 and (
                     MARK.format(n) in texts[piece]
                     if slot.path == TOOLS
-                    else start <= _first(slot) < until
+                    else start <= cast("int", slot.path[0]) < until
                 )
             ]
             template = None if piece in torn else self._piece(group, numbers, marked, start, tags)
@@ -356,9 +355,8 @@ class ChatTemplates:
             cut = cut_at_marks(run.content, placed)
             if cut is None:
                 return None
-            pieces, end = cut
-            met.update(number for _, number, _ in pieces)
-            texts.append(text_of(pieces, end))
+            met.update(number for _, number, _ in cut[1])
+            texts.append(cut)
             sizes += [(-lead, 1 - run.loss, run.weight)] if lead else []
             sizes.append((0, run.loss, run.weight))
         if any(
@@ -370,9 +368,8 @@ class ChatTemplates:
             return None  # the weight of a message of another piece
         paths = [marked.slots[n].path for n in numbers]
         losses = [(length, loss) for length, loss, _ in sizes]
-        template = template_of(
-            texts, losses, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size
-        )
+        vocab_size = self.dialect.tokenizer.vocab_size
+        template = template_of(texts, losses, ids, tags, vocab_size=vocab_size)
         weights = [
             loss * (weight if slot is None else 1)
             for (_, loss, weight), slot in zip(sizes, slots, strict=True)
@@ -417,13 +414,6 @@ def _marks(episode: Episode) -> set[int]:
     """Returns the numbers of the marks in the texts of an episode."""
     texts = (part.text for message in episode.messages for part in message.parts)
     return {int(number) for text in texts for number in MARKS.findall(text)}
-
-
-def _first(slot: Slot) -> int:
-    """Returns the number of the message of a slot that is in one."""
-    number = slot.path[0]
-    assert isinstance(number, int)
-    return number
 
 
 def _value(messages: Any, path: Path) -> Any:

@@ -6,40 +6,58 @@ trained.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 from mypt_train.data.formats.manifest import TokenIds
+from mypt_train.data.shard import SFT
 from mypt_train.data.templates.template import Template
 
 
-class Filled(NamedTuple):
-    """The tokens of a template with its texts.
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """An episode as tokens.
 
-    `ids` are of the asked type, `mask` is uint8, `weights` float32 or None where all are 0 or 1,
-    each of shape (n,), and parts of larger arrays. The first token is never a target, because no
-    token before it could predict it.
+    - `ids`: uint16 or uint32, see `manifest.dtype_of`, shape (n,). `mask`: uint8, shape (n,), 1
+      where the token is a target.
+    - `kind`: what the episode is for, as in `shard`.
+    - `weights`: float32, shape (n,), how much each token is trained; None if each is 0 or 1.
+      `weighed`: whether a message that the mask trains has another weight than 1.
     """
 
     ids: TokenIds
     mask: npt.NDArray[np.uint8]
-    weights: npt.NDArray[np.float32] | None
+    kind: int = SFT
+    weights: npt.NDArray[np.float32] | None = None
+    weighed: bool = False
+
+    @property
+    def digest(self) -> bytes:
+        """Returns 16 bytes that are equal for equal ids."""
+        ids = self.ids.astype(self.ids.dtype.newbyteorder("<"), copy=False)
+        return hashlib.blake2b(ids.data, digest_size=16).digest()
 
 
 def filled(
     pairs: Sequence[tuple[Template, list[Any]]], tokenizer: Tokenizer, dtype: np.dtype[Any]
-) -> Iterator[Filled]:
-    """Yields the tokens of templates whose free values are known; equal texts are encoded once."""
+) -> Iterator[Sample]:
+    """Yields the tokens of templates whose free values are known; equal texts are encoded once.
+
+    Their arrays are parts of larger ones. The first token of each is never a target, because no
+    token before it could predict it.
+    """
     if not pairs:
         return
     texts = [text for template, values in pairs for text in template.spell(values)]
     numbers: dict[str, int] = {}
     which = np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
-    ids, lengths = tokenizer.encode_batch(list(numbers))
+    every_id, lengths = tokenizer.encode_batch(list(numbers))
     starts = np.cumsum(lengths) - lengths
     runs = [template.lengths for template, _ in pairs]
     sizes = np.concatenate(runs)
@@ -48,7 +66,7 @@ def filled(
     if len(leads):
         led = which[np.cumsum(is_text)[leads + 1] - 1]
         begun = [
-            _begun(ids[start : start + length], lead, tokenizer)
+            _begun(every_id[start : start + length], lead, tokenizer)
             for start, length, lead in zip(starts[led], lengths[led], -sizes[leads], strict=True)
         ]
         sizes[leads] = begun
@@ -58,7 +76,7 @@ def filled(
     mask = np.repeat(np.concatenate([template.loss for template, _ in pairs]), sizes)
     tokens = np.empty(len(mask), dtype)
     tokens[~places] = np.concatenate([template.ids for template, _ in pairs])
-    tokens[places] = ids[_ranges(starts[which], lengths[which])]
+    tokens[places] = every_id[_ranges(starts[which], lengths[which])]
     bounds = np.cumsum(np.add.reduceat(sizes, np.cumsum([0, *map(len, runs[:-1])])))
     firsts = np.append(0, bounds[:-1])
     mask[firsts] = 0
@@ -69,7 +87,8 @@ def filled(
     begin = 0
     for end, (template, _) in zip(bounds.tolist(), pairs, strict=True):
         row_weights = None if template.weights is None or weights is None else weights[begin:end]
-        yield Filled(tokens[begin:end], mask[begin:end], row_weights)
+        ids, targets = tokens[begin:end], mask[begin:end]
+        yield Sample(ids, targets, weights=row_weights, weighed=template.weighed)
         begin = end
 
 

@@ -38,12 +38,10 @@ from mypt_train.data.templates.template import (
     PLAIN,
     QUOTED,
     VALUE,
-    Piece,
     Template,
     Text,
     cut_at_marks,
     template_of,
-    text_of,
 )
 
 # Skeletons that are remembered, the code points that one may hold as they are, and the sum of these
@@ -126,15 +124,14 @@ class Templates:
             cut = self._pieces(segment, marks.kinds)
             if cut is None:
                 return None
-            pieces, end = cut
-            met.update(number for _, number, _ in pieces)
-            texts.append(text_of(pieces, end))
+            met.update(number for _, number, _ in cut[1])
+            texts.append(cut)
             runs.append((0, segment.loss))
         if any(met[number] != 1 for number in range(names, len(marks.kinds))):
             return None
         return template_of(texts, runs, ids, tags, vocab_size=self.dialect.tokenizer.vocab_size)
 
-    def _pieces(self, segment: Segment, kinds: list[str]) -> tuple[tuple[Piece, ...], str] | None:
+    def _pieces(self, segment: Segment, kinds: list[str]) -> Text | None:
         """Returns the text of a segment around its marks; None where a mark is out of place."""
         table, event = self.dialect.table, segment.event
         terminal = table.terminals.get(event.terminal)

@@ -88,16 +88,10 @@ class Template:
         return out
 
 
-def text_of(pieces: tuple[Piece, ...], end: str) -> Text:
-    """Returns a text of its pieces and what follows them."""
-    alone = len(pieces) == 1 and pieces[0][0] == "" and pieces[0][2] == PLAIN and not end
-    return pieces[0][1] if alone else -1, pieces, end
-
-
 def cut_at_marks(
     text: str, placed: Callable[[int, int], tuple[int, int, tuple[str, str]] | None]
-) -> tuple[tuple[Piece, ...], str] | None:
-    """Returns a text around its marks, and its end; None where a mark is out of place.
+) -> Text | None:
+    """Returns a text around its marks; None where a mark is out of place.
 
     `placed` takes the number of a mark and where it begins. It returns the number of the value, how
     that is written, and what is around the mark in its place; None for a mark that has none.
@@ -114,7 +108,8 @@ def cut_at_marks(
             return None
         pieces.append((text[at:start], number, how))
         at = end
-    return tuple(pieces), text[at:]
+    alone = len(pieces) == 1 and pieces[0][0] == "" and pieces[0][2] == PLAIN and at == len(text)
+    return pieces[0][1] if alone else -1, tuple(pieces), text[at:]
 
 
 def template_of(

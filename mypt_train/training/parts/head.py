@@ -7,7 +7,7 @@ model. Here one buffer holds a piece of them, and each piece becomes its own gra
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,17 +16,13 @@ from torch import Tensor
 _PIECE = 1 << 22
 
 
-class _Losses(NamedTuple):
-    losses: Tensor
-    right: Tensor
-    by_hidden: Tensor | None
-    by_weight: Tensor | None
+def _run(
+    hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float | None
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Returns losses, whether targets are likeliest, and the gradients of the sum with `slopes`.
 
-
-def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float | None) -> _Losses:
-    """Returns losses, and, with `slopes`, the gradients of their weighted sum.
-
-    `slopes` are the weights, (m,) or one for all."""
+    The gradients are by hidden states and by weights. `slopes` weigh losses, (m,) or one for all.
+    """
     kind = hidden.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
     by_hidden = torch.empty_like(hidden) if slopes is not None else None
@@ -57,7 +53,7 @@ def _run(hidden: Tensor, weight: Tensor, targets: Tensor, slopes: Tensor | float
                 by_weight.addmm_(slope.T, h)
             else:
                 by_weight += slope.T @ h
-    return _Losses(losses, right, by_hidden, by_weight)
+    return losses, right, by_hidden, by_weight
 
 
 class _Sum(torch.autograd.Function):
@@ -69,12 +65,13 @@ class _Sum(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         learns = hidden.requires_grad or weight.requires_grad
         slopes: Tensor | float = 1.0 if weights is None else weights
-        result = _run(hidden, weight, targets, slopes if learns else None)
-        if result.by_hidden is not None and result.by_weight is not None:
-            ctx.save_for_backward(result.by_hidden, result.by_weight.to(weight.dtype))
-        ctx.mark_non_differentiable(result.losses, result.right)
-        each = result.losses if weights is None else result.losses * weights
-        return each.sum(), result.losses, result.right
+        losses, right, by_hidden, by_weight = _run(
+            hidden, weight, targets, slopes if learns else None
+        )
+        if by_hidden is not None and by_weight is not None:
+            ctx.save_for_backward(by_hidden, by_weight.to(weight.dtype))
+        ctx.mark_non_differentiable(losses, right)
+        return (losses if weights is None else losses * weights).sum(), losses, right
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, Tensor, None, None]:
@@ -88,23 +85,16 @@ class _Each(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
         ctx.save_for_backward(hidden, weight, targets)
-        ctx.cast = (
-            torch.get_autocast_dtype(hidden.device.type)
-            if torch.is_autocast_enabled(hidden.device.type)
-            else None
-        )
-        return _run(hidden, weight, targets, None).losses
+        kind = hidden.device.type
+        ctx.cast = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+        return _run(hidden, weight, targets, None)[0]
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         hidden, weight, targets = ctx.saved_tensors
         with torch.autocast(hidden.device.type, dtype=ctx.cast, enabled=ctx.cast is not None):
-            result = _run(hidden, weight, targets, slopes[0])
-        return (
-            result.by_hidden,
-            None if result.by_weight is None else result.by_weight.to(weight.dtype),
-            None,
-        )
+            _, _, by_hidden, by_weight = _run(hidden, weight, targets, slopes[0])
+        return by_hidden, None if by_weight is None else by_weight.to(weight.dtype), None
 
 
 def chunked_cross_entropy(

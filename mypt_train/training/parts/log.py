@@ -45,7 +45,13 @@ class Log:
             lines = [line for line in self.path.read_bytes().split(b"\n") if line]
             atomic.write(self.path, [line + b"\n" for line in lines if _is_before(line, step)])
         if tensorboard:
-            self.board = _board(out)
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError:
+                raise ConfigError(
+                    'train.tensorboard needs the package: pip install "mypt-tags[tensorboard]"'
+                ) from None
+            self.board = SummaryWriter(str(out / BOARD))
         if self.shows and sys.stderr.isatty():
             self.bar = _bar(steps, step)
 
@@ -112,13 +118,3 @@ def _bar(steps: int, step: int) -> Any:
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     bar.add_task("", total=steps, completed=step)
     return bar
-
-
-def _board(out: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ConfigError(
-            'train.tensorboard needs the package: pip install "mypt-tags[tensorboard]"'
-        ) from None
-    return SummaryWriter(str(out / BOARD))

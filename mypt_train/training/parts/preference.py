@@ -41,13 +41,3 @@ def kto(policy: Tensor, reference: Tensor, good: Tensor, drift: Tensor, *, beta:
     """
     gain = beta * (policy - reference - drift)
     return (1 - torch.sigmoid(torch.where(good, gain, -gain))).sum()
-
-
-def by_answer(losses: Tensor, owner: Tensor, answers: int) -> Tensor:
-    """Returns the log-likelihood of each answer, (answers,).
-
-    `losses` are those of tokens, (m,), and `owner` the answers to which they belong, int64, (m,).
-    """
-    return -torch.zeros(answers, dtype=losses.dtype, device=losses.device).index_add(
-        0, owner, losses
-    )
