@@ -113,13 +113,9 @@ def follow(draw: Draw, before: Turn) -> Turn:
     phrases = draw.data["phase3"]["follow"]
     for kind in ("is", "place", "use"):
         answer = draw.data["phase3"][kind][-1]
-        if any(
-            answer.format(**other.fields) == before[-1]["content"] for other in draw.world.things
-        ):
-            return [
-                from_user(draw.question(phrases, **thing.fields)),
-                from_assistant(answer.format(**thing.fields)),
-            ]
+        if before[-1]["content"] in (answer.format(**other.fields) for other in draw.world.things):
+            question = from_user(draw.question(phrases, **thing.fields))
+            return [question, from_assistant(answer.format(**thing.fields))]
     return facts(draw, before)
 
 
@@ -193,11 +189,8 @@ def _question(draw: Draw) -> tuple[str, str, Document]:
     others = draw.chance.sample([a for a in ASPECTS if a != aspect], draw.pick((0, 1)))
     aspects = tuple(a for a in ASPECTS if a == aspect or a in others)
     document = draw.document(draw.thing(), aspects=aspects)
-    return (
-        draw.question(draw.data["documents"][aspect][:-1], **document.thing.fields),
-        aspect,
-        document,
-    )
+    phrases = draw.data["documents"][aspect][:-1]
+    return draw.question(phrases, **document.thing.fields), aspect, document
 
 
 def research(draw: Draw, _: Turn) -> Turn:
@@ -211,11 +204,9 @@ def research(draw: Draw, _: Turn) -> Turn:
         return [*out, *called("search", {"query": thing.name}, _hits([]), think=think), nothing]
     out += called("search", {"query": thing.name}, _hits([document]), think=think)
     if aspect != next(iter(document.facts)) or draw.often(0.6):
-        keys = (
-            {"think": draw.pick(phase["think_read"]).format(title=document.title)}
-            if draw.often(0.5)
-            else {}
-        )
+        keys = {}
+        if draw.often(0.5):
+            keys = {"think": draw.pick(phase["think_read"]).format(title=document.title)}
         out += called("get_doc", {"doc_id": document.doc_id}, {"content": document.content}, **keys)
     keys = {"think": draw.pick(phase["think_answer"])} if draw.often(0.3) else {}
     return [*out, from_assistant(document.facts[aspect], cite=document.doc_id, **keys)]
@@ -236,17 +227,11 @@ def counted(draw: Draw, _: Turn) -> Turn:
     """Returns a turn about the workspace, whose state is given as the context of the assistant."""
     phase = draw.data["phase5"]
     date = f"2026-{draw.chance.randrange(1, 13):02}-{draw.chance.randrange(1, 29):02}"
-    slots = {
-        "space": draw.pick(phase["spaces"]),
-        "n": str(draw.chance.randrange(2, 100)),
-        "date": date,
-    }
+    space, n = draw.pick(phase["spaces"]), str(draw.chance.randrange(2, 100))
+    slots = {"space": space, "n": n, "date": date}
     about = {"role": "assistant_context", "content": phase["workspace"].format(**slots)}
-    return [
-        from_user(draw.question(phase["count"])),
-        about,
-        from_assistant(phase["counted"].format(**slots)),
-    ]
+    question = from_user(draw.question(phase["count"]))
+    return [question, about, from_assistant(phase["counted"].format(**slots))]
 
 
 PHASES: dict[int, Phase] = {

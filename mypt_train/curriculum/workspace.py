@@ -89,12 +89,8 @@ def search_and_summarize(draw: Draw, _: Turn) -> Turn:
     documents = draw.documents(draw.pick((1, 1, 2)), lambda: _document(draw, thing))
     question = draw.question(draw.data["workspace"]["find"], **thing.fields)
     summaries = [message for document in documents for message in _summary(document)]
-    return [
-        from_user(question),
-        *_search(draw, thing, documents),
-        *summaries,
-        short(draw, *documents),
-    ]
+    search = _search(draw, thing, documents)
+    return [from_user(question), *search, *summaries, short(draw, *documents)]
 
 
 def list_read_and_summarize(draw: Draw, _: Turn) -> Turn:
@@ -102,13 +98,8 @@ def list_read_and_summarize(draw: Draw, _: Turn) -> Turn:
     documents = draw.documents(draw.pick((2, 3, 4)), lambda: _document(draw))
     document = draw.pick(documents)
     rows = [{**_reference(d), "path": f"{d.doc_id}.txt"} for d in documents]
-    page = {
-        **_reference(document),
-        "text": document.content,
-        "position": 0,
-        "next": None,
-        "total": 1,
-    }
+    page = _reference(document) | {"text": document.content, "position": 0}
+    page |= {"next": None, "total": 1}
     question = draw.question(draw.data["workspace"]["tour"], title=draw.listed([document]))
     return [
         from_user(question),

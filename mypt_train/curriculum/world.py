@@ -84,29 +84,18 @@ ASPECTS = ("hours", "price", "person", "closed")
 def world(language: str) -> World:
     """Returns the world of one of LANGUAGES, read once."""
     data = tomllib.loads((Path(__file__).parent / f"{language}.toml").read_text(encoding="utf-8"))
-    return World(
-        data, tuple(_thing(name, row, data["articles"]) for name, row in data["things"].items())
-    )
+    things = (_thing(name, row, data["articles"]) for name, row in data["things"].items())
+    return World(data, tuple(things))
 
 
 def _thing(name: str, row: list[str], articles: dict[str, list[str]]) -> Thing:
     one, the, kind, place, use = row
     article, _, noun = the.partition(" ")
     acc, dat = (f"{word} {noun}" for word in articles[article])
-    fields = {
-        "one": one,
-        "One": capital(one),
-        "the": the,
-        "The": capital(the),
-        "acc": acc,
-        "dat": dat,
-        "is": kind,
-        "place": place,
-        "use": use,
-    }
-    return Thing(
-        name, name.lower().translate(_ASCII), fields | {"name_of": name, "Name": capital(name)}
-    )
+    fields = {"one": one, "the": the, "acc": acc, "dat": dat, "is": kind, "place": place}
+    fields |= {"use": use, "name_of": name}
+    fields |= {"One": capital(one), "The": capital(the), "Name": capital(name)}
+    return Thing(name, name.lower().translate(_ASCII), fields)
 
 
 def capital(text: str) -> str:
@@ -184,9 +173,5 @@ class Draw:
 
     def listed(self, documents: list[Document]) -> str:
         """Returns the titles of documents as they are listed in a sentence."""
-        titles = [self.data["quoted"].format(d.title) for d in documents]
-        return (
-            titles[0]
-            if len(titles) == 1
-            else ", ".join(titles[:-1]) + f" {self.data['and']} {titles[-1]}"
-        )
+        *titles, last = (self.data["quoted"].format(d.title) for d in documents)
+        return f"{', '.join(titles)} {self.data['and']} {last}" if titles else str(last)

@@ -41,15 +41,10 @@ def pack(
     pending: list[tuple[int, int]] = []
     source = iter(lengths)
     while True:
-        fresh = [(length, -index) for length, index in islice(source, window - len(pending))]
-        for length, index in fresh:
+        for length, index in islice(source, window - len(pending)):
             if not 0 < length <= row:
-                raise ValueError(f"item {-index} has {length} tokens, a row holds 1 to {row}")
-        if len(fresh) > len(pending):
-            pending = sorted(pending + fresh)
-        else:
-            for item in fresh:
-                insort(pending, item)
+                raise ValueError(f"item {index} has {length} tokens, a row holds 1 to {row}")
+            insort(pending, (length, -index))
         if not pending:
             return
         length, index = pending.pop()

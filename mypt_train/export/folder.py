@@ -43,7 +43,8 @@ def export(
     """
     source, out = newest(checkpoint), Path(out)
     try:
-        config, settings = _config(source), _generation(source)
+        config, path = _config(source), source / GENERATION
+        settings = model_folder.read_object(path) if path.is_file() else {}
         name = dialect_of(source, wanted=dialect, default="mypt")
         d = mypt_spec.dialect(name, vocabulary=vocabulary or beside(source, *COPIES))
     except (KeyError, VocabularyError, ModelError) as error:
@@ -59,6 +60,7 @@ def export(
     ends = {tag: d.tokenizer.special[tag] for tag in endings(d)}
     last = next(reversed(ends), padding(d))
     stops = {} if ends else {"stop_strings": stop_strings(d)}
+    settings = {k: v for k, v in settings.items() if k[0] != "_" and k != "transformers_version"}
     ids: dict[str, Any] = {
         "bos_token_id": config.get("bos_token_id"),
         "eos_token_id": list(ends.values()),
@@ -83,13 +85,6 @@ def export(
         weights = save(model_folder.read_weights(source), metadata={"format": "pt"})
         return write_folder(out, {WEIGHTS: weights} | written)
     return write_folder(out, written, copies={WEIGHTS: source / WEIGHTS})
-
-
-def _generation(source: Path) -> dict[str, Any]:
-    """Returns the settings of generation that a checkpoint has from the model it began with."""
-    path = source / GENERATION
-    settings = model_folder.read_object(path) if path.is_file() else {}
-    return {k: v for k, v in settings.items() if k[0] != "_" and k != "transformers_version"}
 
 
 def _config(source: Path) -> dict[str, Any]:

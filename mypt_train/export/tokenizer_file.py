@@ -47,13 +47,8 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
     tags = tag_pieces(dialect)
     if tags:
         cuts.insert(0, _split("|".join(tags)))
-    flags = {
-        "single_word": False,
-        "lstrip": False,
-        "rstrip": False,
-        "normalized": False,
-        "special": True,
-    }
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    flags["special"] = True
     added = {padding(dialect): tokenizer.pad, **tokenizer.special}
     if source is not None and source.file == JSON_FILE:
         added = dict(sorted((source.special | added).items(), key=lambda item: item[1]))

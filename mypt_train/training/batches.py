@@ -70,9 +70,8 @@ class Batch:
         return sum(map(sum, self.lengths)) if self.rows else 0
 
 
-def idle(corpus: Corpus, row: Row) -> Batch:
+def idle(template: Batch) -> Batch:
     """Returns a batch that counts for nothing, for a process that has no rows when others have."""
-    template = batch(corpus, [row])
     empty = template.places[:0]
     weights = None if template.weights is None else template.weights[:0]
     return replace(template, places=empty, targets=empty, owner=empty, rows=(), weights=weights)

@@ -301,17 +301,14 @@ class _Run:
                 )
                 continue
             if not rows:
-                have = (
-                    f"; it has {', '.join(map(str, self.train.phases)) or 'no phases'}"
-                    if phase is not None
-                    else ""
-                )
-                noun = {"dpo": "pairs", "orpo": "pairs", "kto": "labels"}.get(
-                    c.objective, "episodes"
-                )
+                nouns = {"dpo": "pairs", "orpo": "pairs", "kto": "labels"}
+                of, have = "", ""
+                if phase is not None:
+                    of = f" of phase {phase}"
+                    have = f"; it has {', '.join(map(str, self.train.phases)) or 'no phases'}"
                 raise TrainError(
                     f"{self.readers[0].name}: the data has no "
-                    f"{noun}{f' of phase {phase}' if phase is not None else ''} to train on{have}"
+                    f"{nouns.get(c.objective, 'episodes')}{of} to train on{have}"
                 )
             pools.append((phase, rows))
         if len(pools) > c.steps:
@@ -330,14 +327,8 @@ class _Run:
         if c.objective not in ("dpo", "kto"):
             return None
         begun = None if before is None else before["reference"]
-        where = (
-            begun["folder"]
-            if begun is not None
-            else None
-            if last is not None
-            else c.reference or init_from
-        )
-        if where is None:
+        where = begun["folder"] if begun is not None else c.reference or init_from
+        if where is None or (begun is None and last is not None):
             return None
         folder = newest(where).resolve()
         self.facts["reference"] = {"folder": str(folder), "sha256": checkpoint.digest(folder)}
@@ -377,12 +368,9 @@ class _Run:
             self.world.note(step + 1)
             rows = next(s for s in self.stages if s.begin <= step < s.end).rows(step, c.batch_rows)
             mine = share(rows, self.world.rank, self.world.size, c.micro_rows)
+            every = c.train_on == "all"
             batches = [
-                (
-                    batch(self.train, part, every=c.train_on == "all")
-                    if part
-                    else idle(self.train, rows[0])
-                ).to(self.world.device)
+                self._batch(part, every=every) if part else idle(self._batch(rows[:1]))
                 for part in mine
             ]
             for group in self.optimizer.param_groups:
@@ -419,6 +407,9 @@ class _Run:
             step, folder = self.result.step, self.result.folder
             log.show(f"step {step}: no better validation for {self.stale}; {folder} is kept")
         return self.result
+
+    def _batch(self, rows: Sequence[Row], *, every: bool = False) -> Batch:
+        return batch(self.train, rows, every=every).to(self.world.device)
 
     def _step(self, batches: list[Batch]) -> tuple[float, float, float]:
         """Computes the gradients of a step, and clips them; returns (loss, norm, count).
@@ -474,33 +465,22 @@ class _Run:
         alone: list[Row] = []
         if self.world.size == 1 and self.objective.config.objective == "sft":
             with torch.no_grad():
-                alone = [
-                    r
-                    for r in rows
-                    if not math.isfinite(
-                        float(
-                            self.objective.token_losses(
-                                self.called, batch(self.train, [r]).to(self.world.device)
-                            )[0]
-                        )
-                    )
-                ]
+                for row in rows:
+                    total, *_ = self.objective.token_losses(self.called, self._batch([row]))
+                    if not math.isfinite(float(total)):
+                        alone.append(row)
         lines = [self.train.place(number) for row in alone or rows for number in row.tolist()]
-        places = ", ".join(lines[:20]) + (
-            f" and {len(lines) - 20} others" if len(lines) > 20 else ""
-        )
+        others = f" and {len(lines) - 20} others" if len(lines) > 20 else ""
+        places = ", ".join(lines[:20]) + others
         paths = checkpoints(self.out)
         note = f"the last good checkpoint is {paths[-1]}" if paths else "there is no checkpoint yet"
-        problem = (
-            "has no trained token"
-            if math.isnan(norm) and math.isnan(loss) and not sum(self._trained(r) for r in rows)
-            else f"has loss {loss}, gradient {norm}"
-        )
+        problem = f"has loss {loss}, gradient {norm}"
+        numbers = [number for row in rows for number in row.tolist()]
+        trained = any(self.train.tokens(number)[1].any() for number in numbers)
+        if math.isnan(norm) and math.isnan(loss) and not trained:
+            problem = "has no trained token"
         advice = "Look at these lines, or lower train.lr"
         return f"step {step + 1} {problem}; {note}. Its batch holds {places}. {advice}"
-
-    def _trained(self, row: Row) -> int:
-        return sum(int(self.train.tokens(number)[1].sum()) for number in row.tolist())
 
 
 def _rows(corpus: Corpus, config: TrainConfig, phase: int | None = None) -> list[Row]:

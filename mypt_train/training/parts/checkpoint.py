@@ -72,9 +72,7 @@ def save(
     state = {name: _on_first(value, world) for name, value in state_of(model, optimizer).items()}
     beside = dict(beside or {}) | lora.files(model, facts)
     if world.first:
-        spoilt = [
-            name for name, weight in weights.items() if not bool(torch.isfinite(weight).all())
-        ]
+        spoilt = [name for name, weight in weights.items() if not torch.isfinite(weight).all()]
         refuse_spoilt(out, step, spoilt)
         try:
             _write(path, weights, state, model, stamped(facts, step), beside)
@@ -235,9 +233,8 @@ def load_weights(folder: Path, model: Net) -> int:
     fresh = lacking(folder, source.config, model)
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            weight[: len(weights[name])].copy_(weights[name]) if fresh and name.endswith(
-                ("embed_tokens.weight", "lm_head.weight")
-            ) else weight.copy_(weights[name])
+            by_id = name.endswith(("embed_tokens.weight", "lm_head.weight"))
+            (weight[: len(weights[name])] if by_id else weight).copy_(weights[name])
     return fresh
 
 

@@ -60,7 +60,9 @@ class Saver:
     ) -> None:  # fmt: skip
         self.out, self.model, self.optimizer, self.world = out, model, optimizer, world
         self.keep, self.beside, self.mirror = config.keep, beside, mirror
-        self.sharded = _sharded(config, model, world)
+        self.sharded = config.checkpoint == "sharded"
+        if config.checkpoint == "auto" and world.shares(config.parallel):
+            self.sharded = checkpoint.size_of(model) > MAX_UNSHARDED
         self.pending: tuple[int, Future[Path]] | None = None
         self.saved: list[tuple[int, Path]] = []
         if self.sharded:
@@ -180,12 +182,6 @@ def _cause(error: CheckpointException) -> BaseException:
     """Returns what one of the processes has met: a full disk before all else."""
     met = [cause for cause, _ in error.failures.values()]
     return next((e for e in met if isinstance(e, OSError | SafetensorError)), met[0])
-
-
-def _sharded(config: TrainConfig, model: Net, world: World) -> bool:
-    if config.checkpoint == "auto":
-        return world.shares(config.parallel) and checkpoint.size_of(model) > MAX_UNSHARDED
-    return config.checkpoint == "sharded"
 
 
 @torch.no_grad()

@@ -164,7 +164,7 @@ def test_a_batch_without_rows_counts_for_nothing(name: str, killed: Run) -> None
     model = random_transformer(LlamaConfig(vocab_size=448, **SHAPE), 1)
     frozen = random_transformer(model.config, 2).requires_grad_(False)
     objective = Objective(chosen, some, Ranks(0, 1, torch.device("cpu")), frozen)
-    nothing = idle(some, some.rows()[0])
+    nothing = idle(batch(some, some.rows()[:1]))
     assert objective.count([nothing]) == nothing.tokens == 0
     loss = objective.step(model, [nothing], 1)
     assert float(loss) == 0
