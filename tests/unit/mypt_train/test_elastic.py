@@ -31,7 +31,7 @@ from torch.distributed import HashStore  # noqa: E402
 from mypt_model.folder import checkpoints, read_weights  # noqa: E402
 from mypt_model.llama import random_transformer  # noqa: E402
 from mypt_model.shape import LlamaConfig  # noqa: E402
-from mypt_train.training.batches import idle, share  # noqa: E402
+from mypt_train.training.batches import batch, idle, share  # noqa: E402
 from mypt_train.training.corpus import corpus, open_data  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
 from mypt_train.training.parts.config import Config  # noqa: E402
