@@ -28,13 +28,12 @@ from mypt_spec.history import beginnings, by_model, official, turn_starts
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
-from mypt_train.data.formats.manifest import dtype_of
+from mypt_train.data.formats.manifest import BAD, CHOSEN, GOOD, REJECTED, SFT, dtype_of
 from mypt_train.data.formats.options import Options
-from mypt_train.data.shard import BAD, CHOSEN, GOOD, REJECTED, SFT
 from mypt_train.data.templates.chats import Chat, ChatTemplates
-from mypt_train.data.templates.fill import Sample, filled
 from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.records import Templates
+from mypt_train.data.templates.template import Sample, filled
 
 WRITTEN, REFUSED, LONG = "written", "refused", "long"
 

@@ -25,8 +25,8 @@ from mypt_cli.store.kept import Cache, CacheError, Kept
 from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
 from mypt_train.data.formats import manifest, parquet, trainer_of
-from mypt_train.data.integrity import miscounted, misplaced, missummed
-from mypt_train.data.shard import BAD, INDEX, KINDS, Shard, ShardError
+from mypt_train.data.formats.manifest import BAD, KINDS
+from mypt_train.data.shard import INDEX, Shard, ShardError, miscounted, misplaced, missummed
 
 _TRIES = 3
 _THREADS = 8  # that fetch files

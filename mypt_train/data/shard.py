@@ -1,24 +1,20 @@
 """Defines a shard of a prepared data set, as arrays, and the error of one that cannot be read.
 
-In a data set with preferences, each episode is of one of five kinds, which say what it is for.
+Both the reader, which refuses a bad data set, and `mypt-lint`, which lists all that is wrong with
+it, compare what a shard and the manifest say with what the shard holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mypt_train.data.formats import manifest
 
-SFT, CHOSEN, REJECTED, GOOD, BAD = range(5)
-KINDS = np.dtype([("kind", "u1"), ("pair", "<u4")])
-"""One entry for each episode of a shard: one of the kinds above, and the number of its pair.
-
-A chosen and a rejected answer have the same number, from 1 on. All other episodes have 0.
-"""
 INDEX = np.dtype(
     [("start", "<u8"), ("length", "<u4"), ("row", "<u4"), ("file", "<u4"), ("line", "<u8")]
 )
@@ -39,7 +35,7 @@ class Shard:
     - `row_length`: tokens of a row, 0 if episodes follow one another without rows.
     - `weights`: float32, shape (n,), how much each token is trained, 0 where it is no target; None
       if each target counts 1.
-    - `kinds`: one entry of KINDS for each episode in data with preferences, or None.
+    - `kinds`: one entry of `manifest.KINDS` for each episode in data with preferences, or None.
     """
 
     name: str
@@ -55,3 +51,60 @@ class Shard:
         for entry in self.index:
             start, end = int(entry["start"]), int(entry["start"]) + int(entry["length"])
             yield self.ids[start:end], self.mask[start:end]
+
+
+def misplaced(shard: Shard, files: int) -> Iterator[tuple[int, int, int, str]]:
+    """Yields (number, start, end, message) for each episode at an impossible place.
+
+    `number` counts the episodes of the shard from 1; `start` and `end` are tokens of the shard.
+    `files` is the number of inputs; an episode of a higher input is misplaced, too.
+    """
+    index, row, size = shard.index, shard.row_length, len(shard.ids)
+    start = index["start"]
+    # The minimum keeps the sum of uint64 from wrapping around.
+    end = np.minimum(start, size) + index["length"]
+    outside = (end > size) | (index["length"] == 0)
+    if row:
+        outside |= (start // row != index["row"]) | ((end - 1) // row != index["row"])
+    else:
+        outside |= index["row"] != np.arange(len(index))
+    # Where the episode before each episode ends.
+    before = np.append(np.zeros(1, np.uint64), end)[:-1]
+    first_of_row = np.append(True, np.diff(index["row"]) != 0)[: len(index)]
+    follows = np.where(first_of_row & bool(row), index["row"] * np.uint64(row), before)
+    strange = index["file"] >= files
+    for i in np.flatnonzero(outside | (start != follows) | strange).tolist():
+        entry = index[i]
+        first, last = int(entry["start"]), int(entry["start"]) + int(entry["length"])
+        where = f"the episode at tokens {first}..{last}"
+        if outside[i]:
+            yield i + 1, first, last, f"{where} does not lie in its row"
+        elif first < follows[i]:
+            yield i + 1, first, last, f"{where} reaches into another one"
+        elif first > follows[i]:
+            yield i + 1, first, last, f"{where} comes after a gap, at {follows[i]}"
+        if strange[i]:
+            yield i + 1, first, last, f"{where} is of input {entry['file']}, there are {files}"
+
+
+def miscounted(shard: Shard, entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a message for each count in the manifest's entry that the shard contradicts."""
+    row, size = shard.row_length, len(shard.ids)
+    counted = {
+        "tokens": size,
+        "trained_tokens": int(shard.mask.sum()),
+        "episodes": len(shard.index),
+        "rows": (size / row if size % row else size // row) if row else len(shard.index),
+        "episode_tokens": int(shard.index["length"].sum()),
+    }
+    for name, number in counted.items():
+        if entry[name] != number:
+            yield f"{name}: the manifest says {entry[name]}, the shard has {number}"
+
+
+def missummed(split: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a message for each count of a split that is not the sum over its shards."""
+    for name in manifest.Counts.__annotations__:
+        total = sum(shard[name] for shard in split["shards"])
+        if split[name] != total:
+            yield f"{name}: the manifest says {split[name]}, its shards have {total}"

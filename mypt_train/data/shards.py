@@ -23,9 +23,9 @@ import numpy.typing as npt
 from mypt_cli import atomic
 from mypt_train.data.formats import in_parquet, parquet, trainer_of
 from mypt_train.data.formats import rows as trainer_rows
-from mypt_train.data.formats.manifest import TokenIds, dtype_of, files_of
+from mypt_train.data.formats.manifest import KINDS, TokenIds, dtype_of, files_of
 from mypt_train.data.formats.options import Options
-from mypt_train.data.shard import INDEX, KINDS
+from mypt_train.data.shard import INDEX
 from mypt_train.data.units import Placed, UnitFiles
 
 # The number of tokens that are written at a time.

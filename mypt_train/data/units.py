@@ -27,9 +27,8 @@ from mypt_cli.jsonl.values import MAX_LINE
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder, LineOutcome
-from mypt_train.data.formats.manifest import TokenIds
+from mypt_train.data.formats.manifest import SFT, TokenIds
 from mypt_train.data.formats.options import Options
-from mypt_train.data.shard import SFT
 
 # Bytes of input in a unit file, after decompression.
 SIZE = 4 << 20
@@ -271,7 +270,7 @@ class Placed(NamedTuple):
     """The place of an episode in a unit, and where it comes from.
 
     `unit`: number of the unit. `offset`: first token in it. `length`: in tokens. `file`, `line`:
-    number of the input from 0, and line in it from 1. `kind`, `pair`: as in `shard.KINDS`.
+    number of the input from 0, and line in it from 1. `kind`, `pair`: as in `manifest.KINDS`.
     """
 
     unit: int

@@ -22,9 +22,8 @@ from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode, blocks_of
 from mypt_spec.findings import Finding
 from mypt_train.data.formats.manifest import TokenIds
-from mypt_train.data.integrity import miscounted, misplaced, missummed
 from mypt_train.data.reader import ShardReader
-from mypt_train.data.shard import Shard, ShardError
+from mypt_train.data.shard import Shard, ShardError, miscounted, misplaced, missummed
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,10 @@ from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
 from mypt_records.names import NAMES
 from mypt_spec.dialect import detectable_dialects
-from mypt_train.data.assembly.collection import SPLITS, rejected
-from mypt_train.data.assembly.summary import dumped, manifest, reasons
-from mypt_train.data.assembly.totals import Totals
+from mypt_train.data.assembly.collection import SPLITS, Totals, rejected
 from mypt_train.data.encode_line import REFUSED
+from mypt_train.data.formats.manifest import SCHEMA, VERSIONS, Counts, dtype_of
+from mypt_train.data.templates import histories
 from mypt_train.data.units import UnitFile
 from mypt_train.scale.groups import GroupReport, make_group
 from mypt_train.scale.launch.queue import MakeEngine
@@ -37,6 +37,8 @@ from mypt_train.scale.state import Progress, Sealed, counted_up, seal
 from mypt_train.scale.unit.report import read_object, report_of
 
 _THREADS = 16
+# The number of rejects that a refusal names.
+_MAX_REJECTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def commit(
                 "missing": _missing(plan, sealed),
             }
             manifest = _manifest(plan, store, sealed) | {"plan": about}
-            first = store.put_if_absent(MANIFEST, dumped(manifest))
+            first = store.put_if_absent(MANIFEST, _dumped(manifest))
             manifest = manifest if first else _there(plan, store) or manifest
         except (StoreError, OSError):
             manifest = _there(plan, store)  # another has committed, and has cleaned up
@@ -109,7 +111,7 @@ def commit_alone(plan: Plan, progress: Progress) -> dict[str, Any]:
 
     make_group(plan, sealed, 0, alone=True, progress=writing)
     manifest = _manifest(plan, store, sealed, alone=True)
-    put(plan, MANIFEST, dumped(manifest), alone=True)
+    put(plan, MANIFEST, _dumped(manifest), alone=True)
     clean(plan, store)
     return manifest
 
@@ -149,7 +151,17 @@ def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed, *, alone: bool 
         put(plan, REJECTS, b"".join(rejects), alone=alone)
         if sealed.refused and options.on_error == "fail":
             why += _misnamed(plan, sealed, rejects)
-        raise PlanError(why + reasons(rejects, store.name(REJECTS)))
+        raise PlanError(why + _reasons(rejects, store.name(REJECTS)))
+
+
+def _reasons(rejects: Sequence[bytes], path: str) -> str:
+    """Returns the first findings of the rejects, a line each, and where all of them are."""
+    lines = []
+    for entry in map(json.loads, rejects[:_MAX_REJECTS]):
+        first, others = entry["findings"][0], len(entry["findings"]) - 1
+        tail = f" (and {others} more)" if others else ""
+        lines.append(f"  {entry['file']}:{entry['line']}: {first['code']} {first['message']}{tail}")
+    return "\n".join(["", *lines, f"all of them: {path}"]) if lines else ""
 
 
 def _misnamed(plan: Plan, sealed: Sealed, rejects: Sequence[bytes]) -> str:
@@ -182,9 +194,50 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
             splits[name] += shards
     if not totals.add_up or totals.all["lines"] != sealed.lines:
         raise PlanError(f"the lines do not add up: {totals.all}; please report this")
-    for name, content in plan.options.loaded_dialect.all_files.items():
+    options, dialect = plan.options, plan.options.loaded_dialect
+    for name, content in dialect.all_files.items():
         put(plan, name, content, alone=alone)
-    return manifest([source.described() for source in plan.inputs], plan.options, totals, splits)
+    dtype = dtype_of(dialect.tokenizer.vocab_size)
+    masked = {"mask": options.episode_mask} if options.history == "per-turn" else {}
+    out = {
+        "schema": SCHEMA,
+        "version": VERSIONS[dtype],
+        "has_loss_mask": True,
+        "dtype": dtype,
+        "mask_dtype": "uint8",
+        "byteorder": "little",
+        "pad_id": dialect.tokenizer.pad,
+        "vocab_size": dialect.tokenizer.vocab_size,
+        "special_ids": dict(dialect.tokenizer.special),
+        "spec_fingerprint": dialect.fingerprint,
+        "vocabulary_sha256": dialect.tokenizer.files,
+        "options": options.as_dict() | {"dialect": dialect.name} | masked,
+        "inputs": [
+            source.described() | totals.account_of(number)
+            for number, source in enumerate(plan.inputs)
+        ],
+        "lines": totals.all,
+        "tags": dict(sorted(totals.tags.items())),
+        "splits": {
+            name: {key: sum(shard[key] for shard in shards) for key in Counts.__annotations__}
+            | {"shards": shards}
+            for name, shards in splits.items()
+        },
+    }
+    if totals.warnings:
+        out["warnings"] = dict(sorted(totals.warnings.items()))
+    if totals.weighed:
+        out["weighed"] = totals.weighed
+    if totals.history:
+        out["history"] = histories.reported(totals.history)
+    if totals.weights:
+        out["weights_dtype"] = "float32"
+    return out
+
+
+def _dumped(manifest: Mapping[str, Any]) -> bytes:
+    """Returns a manifest as the bytes of its file."""
+    return json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
 
 
 def _missing(plan: Plan, sealed: Sealed) -> list[dict[str, Any]]:

@@ -21,10 +21,10 @@ from mypt_cli.store import Store, StoreError, is_url
 from mypt_cli.store.kept import Cache
 from mypt_spec import Dialect
 from mypt_spec.lexer import lex_ids
-from mypt_train.data.formats.manifest import TokenIds
+from mypt_train.data.formats.manifest import CHOSEN, GOOD, REJECTED, SFT, TokenIds
 from mypt_train.data.packing import pack
 from mypt_train.data.reader import ShardReader
-from mypt_train.data.shard import CHOSEN, GOOD, REJECTED, SFT, Shard, ShardError
+from mypt_train.data.shard import Shard, ShardError
 
 Row = npt.NDArray[np.int64]
 """The numbers of the episodes in a row, in their order."""

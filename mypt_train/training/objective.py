@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mypt_train.data.shard import GOOD
+from mypt_train.data.formats.manifest import GOOD
 from mypt_train.training.batches import Batch, batch, share
 from mypt_train.training.corpus import Corpus, Row
 from mypt_train.training.parts import preference

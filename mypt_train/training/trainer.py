@@ -38,7 +38,8 @@ from mypt_model.folder import checkpoints, newest
 from mypt_model.llama import Transformer
 from mypt_model.pieces import is_sharded
 from mypt_model.pretrained import Net
-from mypt_train.data.shard import BAD, GOOD, ShardError
+from mypt_train.data.formats.manifest import BAD, GOOD
+from mypt_train.data.shard import ShardError
 from mypt_train.training.batches import Batch, Stage, batch, idle, share, stages
 from mypt_train.training.begin import (
     begun,

@@ -23,6 +23,13 @@ SCHEMA = "toolcall_sft_v1"
 VERSIONS = {"uint16": 1, "uint32": 2}
 # The name of a shard of a plan that was packed in groups: its split, group and number in it.
 _OF_A_GROUP = re.compile(r"(train|val)/group_\d{5,}_\d{5,}")
+# What an episode is for, in a data set with preferences.
+SFT, CHOSEN, REJECTED, GOOD, BAD = range(5)
+KINDS = np.dtype([("kind", "u1"), ("pair", "<u4")])
+"""One entry for each episode of a shard: one of the kinds above, and the number of its pair.
+
+A chosen and a rejected answer have the same number, from 1 on. All other episodes have 0.
+"""
 # Ids of either type.
 TokenIds = npt.NDArray[np.unsignedinteger[Any]]
 

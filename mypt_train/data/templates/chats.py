@@ -16,7 +16,7 @@ template does not make the tokens of that record, never gets one.
 
 A text may begin with what has another loss than the rest of it, such as the line ends after a
 thought by the mask no-think: a token belongs to the side in which it begins, so it is counted, when
-the text is encoded, how many begin there (`fill`).
+the text is encoded, how many begin there (`template`).
 
 In dialect qwen3, the piece of a question, a call of `find` with `{"q": "x"}` and its result has the
 tokens of `<|im_start|>user`, slot 0, those up to `{"name": "` with slot 1, `", "arguments": ` with
@@ -48,7 +48,6 @@ from mypt_spec.history import beginnings, official, turn_starts
 from mypt_spec.memo import Memo
 from mypt_spec.table import TEXT
 from mypt_spec.tokenizer.runs import encode_run
-from mypt_train.data.templates.fill import filled
 from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.marks import MARK, TOOLS, Marked, slot_of_weight, with_marks
 from mypt_train.data.templates.pieces import (
@@ -72,6 +71,7 @@ from mypt_train.data.templates.template import (
     Template,
     Text,
     cut_at_marks,
+    filled,
     template_of,
 )
 

@@ -20,7 +20,7 @@ from mypt.lint.cli import main as lint
 from mypt.prepare.cli import main as prepare_command
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options, PrepareError, ShardReader, prepare
-from mypt_train.data.shard import BAD, CHOSEN, GOOD, REJECTED, SFT
+from mypt_train.data.formats.manifest import BAD, CHOSEN, GOOD, REJECTED, SFT
 from tests.support.build import assistant, chat, contents, read, user, write
 from tests.support.examples import examples
 from tests.support.tolerance import assert_close, forward_terms, is_close, path_of, tensors_apart
