@@ -149,7 +149,7 @@ class Encoder:
         """
         templates = chat.templates
         counts = [
-            Counter({**base, "tokens": len(sample.ids), "trained_tokens": int(sample.mask.sum())})
+            Counter({**base, **sample.counts})
             for base, sample in zip(chat.counts, samples, strict=False)
         ]
         if self.options.history == "per-turn":
@@ -238,10 +238,8 @@ class Encoder:
     def _tally(self, episodes: list[Episode], samples: list[Sample]) -> Counter[str]:
         counts = Counter[str]()
         for before, sample in zip(episodes, samples, strict=True):
-            after = official(before, self.dialect.table)
-            counts.update(
-                tally(before, after, len(sample.ids), int(sample.mask.sum()), self.dialect)
-            )
+            counts.update(tally(before, self.dialect))
+            counts.update(sample.counts)
         return counts
 
     def _turns(self, episode: Episode, *, proved: bool) -> LineOutcome:

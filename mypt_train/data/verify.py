@@ -174,13 +174,8 @@ def _chunk(
 ) -> Chunk:
     chunk = _report(list(places), filename, dialect, codes)
     faulty = len({item.row for item in chunk.findings if item.row})
-    total = Summary(
-        units=len(shard.index),
-        clean=len(shard.index) - faulty,
-        faulty=faulty,
-        files=1,
-        bytes=shard.ids.nbytes,
-    )
+    units, size = len(shard.index), shard.ids.nbytes
+    total = Summary(units=units, clean=units - faulty, faulty=faulty, files=1, bytes=size)
     total.add(chunk.summary)
     return replace(chunk, summary=total)
 

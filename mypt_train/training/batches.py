@@ -129,9 +129,8 @@ class Pool:
 
     def row(self, index: int) -> Row:
         """Returns the row that is read as number `index`, counted from 0 without end."""
-        return self.rows[
-            int(_order(self.key, index // len(self.rows), len(self.rows))[index % len(self.rows)])
-        ]
+        epoch, at = divmod(index, len(self.rows))
+        return self.rows[int(_order(self.key, epoch, len(self.rows))[at])]
 
 
 @lru_cache(maxsize=16)
@@ -158,11 +157,9 @@ class Stage:
         here = step - self.begin
         fresh = size - self.replayed
         out = [self.fresh.row(here * fresh + i) for i in range(fresh)]
-        return out + [
-            self.old.row(here * self.replayed + i)
-            for i in range(self.replayed)
-            if self.old is not None
-        ]
+        if self.old is not None:
+            out += [self.old.row(here * self.replayed + i) for i in range(self.replayed)]
+        return out
 
 
 def stages(
@@ -183,16 +180,9 @@ def stages(
     for i, ((phase, rows), (begin, end)) in enumerate(zip(pools, pairwise(bounds), strict=True)):
         before = [row for _, earlier in pools[:i] for row in earlier]
         replayed = min(size - 1, round(size * replay)) if before else 0
-        out.append(
-            Stage(
-                begin,
-                end,
-                phase,
-                Pool(rows, (seed, i, 0)),
-                Pool(before, (seed, i, 1)) if replayed else None,
-                replayed,
-            )
-        )
+        fresh = Pool(rows, (seed, i, 0))
+        old = Pool(before, (seed, i, 1)) if replayed else None
+        out.append(Stage(begin, end, phase, fresh, old, replayed))
     return out
 
 

@@ -351,17 +351,10 @@ class _Run:
         of = f"{tuned:,} of " if tuned < weights else ""
         begun = f"{of}{weights:,} weights, {len(self.train.episodes):,} episodes, {processes}"
         on = f" on {self.threads} thread{'s' * (self.threads > 1)}" if self.threads else ""
-        log.record_event(
-            "begin",
-            self.begin,
-            begun + on,
-            notes=self.notes,
-            weights=weights,
-            processes=self.world.size,
-            threads=self.threads,
-            fresh_ids=self.fresh_ids,
-            **self.facts,
-        )
+        facts: dict[str, Any] = {"notes": self.notes, "weights": weights}
+        facts |= {"processes": self.world.size, "threads": self.threads}
+        facts |= {"fresh_ids": self.fresh_ids} | self.facts
+        log.record_event("begin", self.begin, begun + on, **facts)
         for note in self.notes:
             log.show(note)
         meter = Meter(self.world, weights)
@@ -386,16 +379,8 @@ class _Run:
             if (step + 1) % c.log_every == 0 or step + 1 == last:
                 speed, words = meter.read()
                 text = f"step {step + 1}: loss {loss:.4f}, gradient {norm:.3f}, {words}"
-                log.record_event(
-                    "step",
-                    step + 1,
-                    text,
-                    loss=loss,
-                    norm=norm,
-                    lr=rate(step, c),
-                    counted=count,
-                    **speed,
-                )
+                facts = {"loss": loss, "norm": norm, "lr": rate(step, c), "counted": count} | speed
+                log.record_event("step", step + 1, text, **facts)
             elif step == self.begin:  # the first line may be long in coming
                 log.show(f"step {step + 1}: loss {loss:.4f}; a line every {c.log_every} steps")
             self._evaluate(step + 1, last, log)

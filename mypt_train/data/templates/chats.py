@@ -117,7 +117,7 @@ class ChatTemplates:
         self.chats = Memo[tuple[bytes, ...], Chat](_ENTRIES, room=_ROOM)
 
     def _counts(self, before: Episode) -> Counter[str]:
-        counts = tally(before, self._by_policy(before), 0, 0, self.dialect)
+        counts = tally(before, self.dialect)
         if self.history == "official":
             counts["answers"] = answers(before, self.dialect, last=self.only_last)
         return counts
@@ -279,11 +279,8 @@ class ChatTemplates:
         ]
         for piece, (start, until) in enumerate(pairwise([*starts, end])):
             group = [run for run in alone if owners[run.first] == piece]
-            tags = Counter(
-                s.event.terminal
-                for s, owner in zip(segments, owners, strict=True)
-                if owner == piece and s.event.terminal != TEXT
-            )
+            inside = [s for s, owner in zip(segments, owners, strict=True) if owner == piece]
+            tags = Counter(s.event.terminal for s in inside if s.event.terminal != TEXT)
             numbers = [
                 n
                 for n, slot in enumerate(marked.slots)
@@ -301,15 +298,7 @@ class ChatTemplates:
                 blocks = [
                     m for m in episode.messages if piece_of(m, starts) == piece and not context
                 ]
-                template = weighed(
-                    template,
-                    blocks,
-                    [
-                        s.weight
-                        for s, owner in zip(segments, owners, strict=True)
-                        if owner == piece and s.ids
-                    ],
-                )
+                template = weighed(template, blocks, [s.weight for s in inside if s.ids])
             out.append(template or False)
         learnt = [one for one in out if isinstance(one, PieceTemplate)]
         if len(learnt) < number:

@@ -13,7 +13,7 @@ from typing import Any
 from mypt_cli.words import counted
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode
-from mypt_spec.history import by_model, count_dropped, turn_starts
+from mypt_spec.history import by_model, count_dropped, official, turn_starts
 from mypt_spec.record_schema import WEIGHT
 from mypt_train.data.formats.options import Options
 
@@ -28,18 +28,11 @@ left out of an episode, and empty ones put into it; tokens of all episodes, thos
 and those of each conversation as one episode."""
 
 
-def tally(
-    before: Episode, after: Episode, tokens: int, trained: int, dialect: Dialect
-) -> Counter[str]:
-    """Returns the counts of an episode: before a policy, and after it as tokens."""
+def tally(before: Episode, dialect: Dialect) -> Counter[str]:
+    """Returns what a policy makes of the thoughts of an episode."""
     old = count_dropped(before.messages, dialect.table)
-    new = count_dropped(after.messages, dialect.table)
-    return Counter(
-        thoughts_left_out=old[0] - new[0],
-        empty_thoughts=max(0, new[1] - old[1]),
-        tokens=tokens,
-        trained_tokens=trained,
-    )
+    new = count_dropped(official(before, dialect.table).messages, dialect.table)
+    return Counter(thoughts_left_out=old[0] - new[0], empty_thoughts=max(0, new[1] - old[1]))
 
 
 def answers(episode: Episode, dialect: Dialect, *, last: bool) -> int:
@@ -94,11 +87,7 @@ def report_lines(options: Options, manifest: Mapping[str, Any]) -> list[str]:
         empty = counts["empty_thoughts"]
         lines.append(
             f"{counted(counts['thoughts_left_out'], 'thought')} of earlier turns {left_out}"
-            + (
-                f"; {counted(empty, 'empty thought')} put before answers without one"
-                if empty
-                else ""
-            )
+            + f"; {counted(empty, 'empty thought')} put before answers without one" * bool(empty)
         )
     for key, why in (
         ("untrained_answers", "left out: nothing of them is trained"),

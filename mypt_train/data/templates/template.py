@@ -158,6 +158,11 @@ class Sample:
     weighed: bool = False
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Returns the numbers of tokens and of those that are trained."""
+        return {"tokens": len(self.ids), "trained_tokens": int(self.mask.sum())}
+
+    @property
     def digest(self) -> bytes:
         """Returns 16 bytes that are equal for equal ids."""
         ids = self.ids.astype(self.ids.dtype.newbyteorder("<"), copy=False)

@@ -194,9 +194,8 @@ def spread_out(model: Net, world: World, strategy: str, dtype: torch.dtype) -> n
     if world.size > 1:
         from torch.nn.parallel import DistributedDataParallel
 
-        return DistributedDataParallel(
-            model, device_ids=[world.device.index] if world.device.type == "cuda" else None
-        )
+        devices = [world.device.index] if world.device.type == "cuda" else None
+        return DistributedDataParallel(model, device_ids=devices)
     return model
 
 

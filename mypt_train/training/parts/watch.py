@@ -142,7 +142,10 @@ class Watch:
 
     def _linger(self) -> None:
         until = time.monotonic() + 3 * EVERY
-        while self.rank == 0 and time.monotonic() < until and self._unaware():
+        others = range(1, self.size)
+        while self.rank == 0 and time.monotonic() < until:
+            if all(self._state(r) != "runs" for r in others if r not in self.gone):
+                break  # all know
             time.sleep(EVERY / 10)
             self.beat()
 
@@ -186,10 +189,9 @@ class Watch:
         now = self.clock()
         asleep, self.last = now - self.last > self.silent / 2, now
         keys = [str(rank) for rank in ranks]
-        there = (
-            ranks if self.store.check(keys) else [r for r in ranks if self.store.check([str(r)])]
-        )
-        for rank, text in zip(there, self.store.multi_get([str(r) for r in there]), strict=True):
+        if not self.store.check(keys):
+            keys = [key for key in keys if self.store.check([key])]
+        for rank, text in zip(map(int, keys), self.store.multi_get(keys), strict=True):
             state = json.loads(text)
             if state != self.others.get(rank):
                 self.others[rank], self.last_news[rank] = state, now
@@ -204,10 +206,8 @@ class Watch:
         ended_ranks = {other.get("ended") for other in [self.mine, *self.others.values()]}
         if fallen := [rank for rank in running if rank in ended_ranks]:
             self.gone = fallen
-            one = len(fallen) == 1
-            return f"{self._name(fallen)} {'is' if one else 'are'} gone: " + (
-                "it ended without saying why" if one else "they ended without saying why"
-            )
+            be, who = ("is", "it") if len(fallen) == 1 else ("are", "they")
+            return f"{self._name(fallen)} {be} gone: {who} ended without saying why"
         for rank, other in self.others.items():
             if rank != self.rank and other["state"] == "stopped":
                 return f"{self._name([rank])} stopped: {other['said']}"
@@ -227,9 +227,6 @@ class Watch:
     def _judge(self, text: str, *, is_final: bool = False) -> None:
         self.verdict = self.verdict or (text if is_final else f"{text}; {_ADVICE}")
         self.verdict_known.set()
-
-    def _unaware(self) -> bool:
-        return any(self._state(r) == "runs" for r in range(1, self.size) if r not in self.gone)
 
     def _state(self, rank: int) -> str:
         return str(self.others.get(rank, {}).get("state", ""))
