@@ -158,8 +158,10 @@ class Encoded:
             return
         if outcome.tags:
             self.tagged.setdefault(id(outcome.tags), [outcome.tags, 0])[1] += 1
-        self.history.update(outcome.history or {})
-        self.warned.update(outcome.warned or {})
+        if outcome.history:
+            self.history.update(outcome.history)
+        if outcome.warned:
+            self.warned.update(outcome.warned)
         for sample in outcome.samples:
             self.lengths.append(len(sample.ids))
             self.rows.append(row)
