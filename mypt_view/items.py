@@ -19,7 +19,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.file_faults import BLOCK, broken_off, too_long, whole_text
 from mypt_lint.check.texts import decode, text_episodes
-from mypt_lint.run.once import OF_THE_FILE
+from mypt_lint.run.chunk import OF_THE_FILE
 from mypt_records.shapes import SHAPES
 from mypt_spec.bodies.json_body import NAME, call_parts, names_called
 from mypt_spec.bodies.strict_json import Fault, loads

@@ -139,6 +139,5 @@ def _add(chunks: list[Chunk], chunk: Chunk) -> None:
         keys = len(last.summary.keys) + len(chunk.summary.keys)
         if len(last.findings) + len(chunk.findings) <= MANY and keys <= MAX_KEYS:
             last.join(chunk)
-            last.position = chunk.position
             return
     chunks.append(chunk)

@@ -1,15 +1,40 @@
-"""Holds the outcome for a part of a source: findings, counts, and the keys of a baseline."""
+"""Holds the outcome for a part of a source: findings, counts, and the keys of a baseline.
+
+What many records of a file have is one finding, shown at the first of them: chunks count it apart,
+and `once` puts it into the last chunk of the file.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 
+from mypt_cli.words import counted
 from mypt_lint.check.baseline import Key, keys
 from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.run.once import MIXED, UNREAD, OncePerFile, hold, is_once, join, once_findings
+from mypt_spec.findings import Finding, regraded
 
 FAR = 1 << 48  # rows of a range count from here, so that none is taken for the file's first
+METADATA, MIXED, ONE_LABEL, UNREAD = "MYP112", "MYP113", "MYP611", "MYP018"
+VOCABULARY = "MYP513"
+_PROMPT_ONLY = "MYP252"
+OF_THE_FILE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY})
+_LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
+_FEW = 10  # labels of a file that may be equal by chance
+
+
+@dataclass(slots=True)
+class Once:
+    """A finding of many records: the first of them, and how many there are."""
+
+    first: Diagnostic
+    count: int = 1
+
+
+OncePerFile = dict[tuple[str, str], Once]  # by code, and by what is the same in all of them
 
 
 @dataclass(slots=True)
@@ -33,31 +58,26 @@ class Chunk:
         `baseline` are the keys of the baseline, None without one. Returns whether any is added.
         """
         before = len(self.findings)
-        mixed = any(item.finding.code in (MIXED, UNREAD) for item in items)
-        if baseline is None or not items:
-            for item in items:
-                if is_once(item):
-                    hold(self.once_per_file, item)
-                else:
-                    self.findings.append(item)
-            return mixed or len(self.findings) > before
-        for item, key in zip(items, keys(items, raw), strict=True):
+        item_keys = keys(items, raw) if items and baseline is not None else repeat(None)
+        for item, key in zip(items, item_keys, strict=False):
             if key is not None:
                 self.keys.add(key)
-            if key in baseline:
+            if baseline is not None and key in baseline:
                 self.summary.known += 1
-            elif is_once(item):
+            elif _is_once(item):
                 hold(self.once_per_file, item)
             else:
                 self.findings.append(item)
-        return len(self.findings) > before
+        mixed = any(item.finding.code in (MIXED, UNREAD) for item in items)
+        return (mixed and baseline is None) or len(self.findings) > before
 
     def join(self, later: Chunk) -> None:
-        """Adds the next chunk of the same file, without its place."""
+        """Adds the next chunk of the same file, and takes its position."""
         self.findings += later.findings
         self.summary.add(later.summary)
         self.keys |= later.keys
-        join(self.once_per_file, later.once_per_file)
+        self.position = later.position
+        _join(self.once_per_file, later.once_per_file)
 
     def moved(self, rows: int) -> Chunk:
         """Moves findings whose rows count from `FAR` to where they count after `rows`.
@@ -88,14 +108,77 @@ def once(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     once_per_file: OncePerFile = {}
     lines = 0
     for chunk in chunks:
-        if chunk.once_per_file:
-            join(once_per_file, chunk.once_per_file)
-            chunk.once_per_file = {}
+        _join(once_per_file, chunk.once_per_file)
+        chunk.once_per_file = {}
         lines += chunk.summary.units
         if chunk.summary.files:
             if once_per_file:
-                items = once_findings(once_per_file, lines)
+                items = _once_findings(once_per_file, lines)
                 chunk.summary.tally(items)
                 chunk.findings = sorted([*chunk.findings, *items], key=lambda item: item.sort_key)
             once_per_file, lines = {}, 0
         yield chunk
+
+
+def _is_once(item: Diagnostic) -> bool:
+    code = item.finding.code
+    return code in OF_THE_FILE or (code == _PROMPT_ONLY and item.dialect == "prompt")
+
+
+def hold(findings: OncePerFile, item: Diagnostic, count: int = 1) -> None:
+    """Counts a finding that is shown once for its file."""
+    key = item.finding.code, _same(item.finding)
+    findings.setdefault(key, Once(item, 0)).count += count
+
+
+def _same(finding: Finding) -> str:
+    """Returns what findings of one code have in common that are one for the file."""
+    if finding.code == METADATA:  # the same key of any message is one
+        return "/" * (finding.pointer.count("/") > 1) + finding.pointer.rpartition("/")[2]
+    return finding.message if finding.code in (MIXED, ONE_LABEL) else ""
+
+
+def _join(findings: OncePerFile, later: OncePerFile) -> None:
+    for entry in later.values():
+        hold(findings, entry.first, entry.count)
+
+
+def labels(data: bytes) -> Counter[str]:
+    """Returns how often each label of KTO is in a block of records."""
+    return Counter(label.decode() for label in _LABEL.findall(data))
+
+
+def _once_findings(findings: OncePerFile, records: int) -> list[Diagnostic]:
+    """Returns the findings of a file of `records` lines: for keys, other shapes, and labels."""
+    out = [
+        _saying(once.first, f"{once.first.finding.message}: in {_extent(once, key, records)}")
+        for (code, key), once in findings.items()
+        if code not in (MIXED, ONE_LABEL)
+    ]
+    mixed = [once for (code, _), once in findings.items() if code == MIXED]
+    if mixed:
+        counts = ", ".join(f"{once.count} {_shape(once)}" for once in mixed)
+        file = mixed[0].first.finding.message.partition("; ")[2]
+        and_more = counted(sum(once.count for once in mixed) - 1, "more line")
+        text = f"{file}, but here and on {and_more}: {counts}"
+        out.append(_saying(mixed[0].first, text))
+    labelled = [once for (code, _), once in findings.items() if code == ONE_LABEL]
+    if len(labelled) == 1 and labelled[0].count >= _FEW:
+        text = f"all {labelled[0].count} labels are {labelled[0].first.finding.message}"
+        out.append(_saying(labelled[0].first, text))
+    return out
+
+
+def _extent(once: Once, key: str, records: int) -> str:
+    if key.startswith("/"):  # a key of messages
+        return counted(once.count, "message")
+    return f"{once.count} of {records} records"
+
+
+def _shape(once: Once) -> str:
+    return once.first.finding.message.removeprefix("this is one of ").partition("; ")[0]
+
+
+def _saying(item: Diagnostic, message: str) -> Diagnostic:
+    finding = replace(item.finding, message=message)
+    return replace(item, finding=regraded(finding, item.finding.severity))

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mypt_lint.check.diagnostic import Diagnostic
-from mypt_lint.run.chunk import Chunk
-from mypt_lint.run.once import METADATA, ONE_LABEL
+from mypt_lint.run.chunk import METADATA, ONE_LABEL, Chunk
 
 _Place = tuple[str, int]
 # Findings about a file: the line at which they are shown is not faulty because of them.

@@ -102,7 +102,6 @@ def _range(fast: FastChecker, source: Source, part: Part) -> list[Chunk]:
     out = Chunk()
     for chunk in check_lines(fast, source, part=part):
         out.join(chunk)
-        out.position = chunk.position
     return [out]
 
 

@@ -18,8 +18,7 @@ from mypt_lint.check.file_faults import BLOCK, broken_off, ending, too_long, who
 from mypt_lint.check.origins import placed
 from mypt_lint.check.texts import generation_line, generation_units, row_line, text_units
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_lint.run.chunk import FAR, Chunk, once
-from mypt_lint.run.once import ONE_LABEL, Once, labels
+from mypt_lint.run.chunk import FAR, ONE_LABEL, Chunk, hold, labels, once
 from mypt_spec.findings import Finding
 
 
@@ -99,7 +98,7 @@ def _records(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
         for label, count in labels(block.data).items():
             finding = Finding(ONE_LABEL, label, help=hint)
             item = fast.checker.at(finding, first, 0, len(first), row, path)
-            chunk.once_per_file[ONE_LABEL, label] = Once(item, count)
+            hold(chunk.once_per_file, item, count)
     return chunk.counted(sum([chunk.add(items, raw, baseline) for raw, items in results]))
 
 
