@@ -25,7 +25,7 @@ from mypt_cli.words import counted
 from mypt_lint.check import baseline
 from mypt_lint.check.baseline import Key
 from mypt_lint.check.diagnostic import Summary
-from mypt_lint.report.outputs import Outputs, Silent, outputs_of
+from mypt_lint.report.outputs import Outputs, outputs_of
 from mypt_lint.report.totals import fixable_line, fixed_line, statistics, summary_line
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.interleave import interleaved
@@ -291,11 +291,11 @@ class _Session:
         self._baseline(keys, total)
         return total
 
-    def _outputs(self, sources: list[Source], output: str | None) -> Outputs | Silent:
+    def _outputs(self, sources: list[Source], output: str | None) -> Outputs:
         options = self.options
         places = outputs_of(options.format or [self.plan.top["format"]], output)
-        if options.statistics or options.write_baseline:
-            return Silent()
+        if options.statistics or options.write_baseline:  # findings are only counted
+            places = []
         return Outputs(places, [source.path for source in sources], show_all=options.show_all)
 
     def _checked(self, groups: list[Group]) -> Iterator[Chunk]:

@@ -58,7 +58,7 @@ def outputs_of(formats: Sequence[str], output: str | None) -> list[tuple[str, st
 
 
 class Outputs:
-    """Writes all outputs of a run. A context: files are closed at its end."""
+    """Writes all outputs of a run, if any. A context: files are closed at its end."""
 
     def __init__(
         self,
@@ -71,17 +71,12 @@ class Outputs:
         self._inputs = {os.path.realpath(path) for path in inputs}
         self._stack = ExitStack()
         self._reports: list[Any] = []
-        self.stream: TextIO | None = None  # that of the first output
 
     def __enter__(self) -> Outputs:
+        out = utf8(sys.stdout)
         with self._stack:
             for name, path in self._places:
-                stream = (
-                    utf8(sys.stdout)
-                    if path is None
-                    else self._stack.enter_context(self._opened(path))
-                )
-                self.stream = self.stream or stream
+                stream = out if path is None else self._stack.enter_context(self._opened(path))
                 brief = name in _FOR_PEOPLE and not self._show_all
                 self._reports.append((_FirstOfEach if brief else renderer)(name, stream))
             self._stack = self._stack.pop_all()
@@ -150,22 +145,3 @@ class _FirstOfEach:
         self._counts.clear()
         self._printed.clear()
         self._helps.clear()
-
-
-class Silent:
-    """Takes findings that are only counted, and prints nothing."""
-
-    stream: TextIO = sys.stdout
-
-    def __enter__(self) -> Silent:
-        self.stream = utf8(sys.stdout)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def finding(self, diagnostic: Diagnostic) -> None:
-        """Prints nothing."""
-
-    def finish(self, summary: Summary) -> None:
-        """Prints nothing."""

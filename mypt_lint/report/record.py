@@ -6,7 +6,7 @@ import json
 from typing import Any, TextIO
 
 from mypt_cli.terminal import HIDDEN, encoding_of
-from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.check.diagnostic import Diagnostic, Summary
 
 _READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False)
@@ -56,9 +56,20 @@ class JsonText:
         except (TypeError, ValueError, RecursionError):
             # A patch may hold a value of the data that JSON does not have, such as NaN. A fix
             # without its patch can be read but not applied, which is better than a wrong one.
-            fix = (
-                {key: value["fix"][key] for key in ("message", "applicability")}
-                if value["fix"]
-                else None
-            )
-            return self(value | {"fix": fix})
+            keys = ("message", "applicability")
+            return self(value | {"fix": value["fix"] and {key: value["fix"][key] for key in keys}})
+
+
+class JsonArray:
+    """Writes an array as its values come, one a line; it opens at the first, or at the end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._text = stream, JsonText(stream)
+        self._before = "[\n"
+
+    def _write(self, value: str) -> None:
+        self._stream.write(self._before + value)
+        self._before = ",\n"
+
+    def finish(self, summary: Summary) -> None:
+        self._stream.write("\n]\n" if self._before == ",\n" else "[]\n")

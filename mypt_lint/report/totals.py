@@ -15,25 +15,20 @@ _KEYS = 10  # keys of a rule that statistics name
 def summary_line(summary: Summary) -> str:
     """Returns what the run found: everything that was read is either clean or faulty."""
     units, files = counted(summary.units, summary.unit_name), counted(summary.files, "file")
-    counts = [
-        counted(summary.by_severity[s], s)
-        for s in ("error", "warning", "info")
-        if summary.by_severity[s]
-    ]
+    counts = by_severity(summary.by_severity)
     if not counts and not summary.faulty:
         return (
             f"{units} clean ({files})" if summary.units else f"nothing to check: {units} ({files})"
         )
     if not summary.faulty:  # a key that all records have, a file that is cut off
         if not summary.files:  # a folder that holds none yet
-            return f"{', '.join(counts)}; no file was checked"
+            return f"{counts}; no file was checked"
         about = "the file" if summary.files == 1 else "whole files"
         clean = f"; {units} clean" if summary.units else ""
-        return f"{', '.join(counts)} about {about}{clean} ({files})"
+        return f"{counts} about {about}{clean} ({files})"
     where = f"{summary.faulty} of {units}" if summary.units else units
     return (
-        f"{', '.join(counts) or 'faults'} in {where} ({summary.clean} clean, {summary.faulty} "
-        f"faulty; {files})"
+        f"{counts or 'faults'} in {where} ({summary.clean} clean, {summary.faulty} faulty; {files})"
     )
 
 
@@ -49,12 +44,11 @@ def statistics(summary: Summary) -> list[str]:
     name_width = max(map(len, names.values()), default=0)
     lines = []
     for code, count in rows:
-        touched = (
-            f"{counted(summary.units_by_code[code], summary.unit_name)}{_share(summary, code)}"
-        )
+        units = summary.units_by_code[code]
+        share = f", {units / summary.units:.1%}" if summary.units else ""
         lines.append(
             f"{count:>{count_width}}  {code:<{code_width}}  {names[code]:<{name_width}}  "
-            f"[{touched}]"
+            f"[{counted(units, summary.unit_name)}{share}]"
         )
         keys = Counter({key: n for (of, key), n in summary.keys.items() if of == code})
         common = [f'"{key}" {n}' for key, n in keys.most_common(_KEYS)]
@@ -83,21 +77,13 @@ def fixable_line(summary: Summary) -> str:
 
 
 def fixed_line(
-    fixed: Mapping[str, int], remaining: Mapping[str, int] | None, *, would: bool, files: int
+    fixed: Counter[str], remaining: Counter[str] | None, *, would: bool, files: int
 ) -> str:
     """Returns what was fixed, in ruff's words; `remaining` is what remains, if that is known."""
-    count, total_left = sum(fixed.values()), sum(remaining.values()) if remaining else 0
-    if remaining is not None:
-        total = {s: fixed.get(s, 0) + remaining.get(s, 0) for s in ("error", "warning", "info")}
-        return (
-            f"Found {by_severity(total)} ({count} fixed, {total_left} remaining)."
-            if count + total_left
-            else "Nothing to fix."
-        )
+    count = sum(fixed.values())
+    if remaining is not None and (count or remaining):
+        left = sum(remaining.values())
+        return f"Found {by_severity(fixed + remaining)} ({count} fixed, {left} remaining)."
     if not count:
         return "Nothing would be fixed." if would else "Nothing to fix."
     return f"{'Would fix' if would else 'Fixed'} {by_severity(fixed)} in {counted(files, 'file')}."
-
-
-def _share(summary: Summary, code: str) -> str:
-    return f", {summary.units_by_code[code] / summary.units:.1%}" if summary.units else ""

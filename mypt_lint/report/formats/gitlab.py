@@ -9,9 +9,9 @@ import hashlib
 from collections import Counter
 from typing import TextIO
 
-from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.report.paths import relative
-from mypt_lint.report.record import JsonText
+from mypt_lint.report.record import JsonArray
 
 _SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
 
@@ -29,11 +29,9 @@ def fingerprint(diagnostic: Diagnostic) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Report:
+class Report(JsonArray):
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._text = JsonText(stream)
-        self._before = "[\n"
+        super().__init__(stream)
         self._counts: Counter[bytes] = Counter()
 
     def finding(self, diagnostic: Diagnostic) -> None:
@@ -55,8 +53,4 @@ class Report:
                 "positions": {"begin": begin, "end": end},
             },
         }
-        self._stream.write(self._before + self._text(issue))
-        self._before = ",\n"
-
-    def finish(self, summary: Summary) -> None:
-        self._stream.write("[]\n" if self._before == "[\n" else "\n]\n")
+        self._write(self._text(issue))

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
-from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.report.record import JsonText
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.report.record import JsonArray
 
 
-class Report:
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._text = JsonText(stream)
-        self._before = "[\n"
-
+class Report(JsonArray):
     def finding(self, diagnostic: Diagnostic) -> None:
-        self._stream.write(self._before + self._text.finding(diagnostic))
-        self._before = ",\n"
-
-    def finish(self, summary: Summary) -> None:
-        self._stream.write("[]\n" if self._before == "[\n" else "\n]\n")
+        self._write(self._text.finding(diagnostic))

@@ -9,7 +9,7 @@ import mypt_spec
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.report.formats.gitlab import fingerprint
 from mypt_lint.report.paths import uri
-from mypt_lint.report.record import JsonText
+from mypt_lint.report.record import JsonArray
 from mypt_spec.findings import RULES, Fix, Rule
 
 _SCHEMA = (
@@ -35,14 +35,13 @@ def _artifact(diagnostic: Diagnostic) -> dict[str, str]:
     return {"uri": reference} | ({"uriBaseId": "%SRCROOT%"} if below_root else {})
 
 
-def _fix(fix: Fix, diagnostic: Diagnostic) -> dict[str, Any]:
-    start, end, text = diagnostic.edit or (1, 1, "")
-    region = {
-        "startLine": diagnostic.row,
-        "startColumn": start,
-        "endLine": diagnostic.row,
-        "endColumn": end,
-    }
+def _region(row: int, column: int, end_row: int, end_column: int) -> dict[str, int]:
+    return {"startLine": row, "startColumn": column, "endLine": end_row, "endColumn": end_column}
+
+
+def _fix(fix: Fix, diagnostic: Diagnostic, edit: tuple[int, int, str]) -> dict[str, Any]:
+    start, end, text = edit
+    region = _region(diagnostic.row, start, diagnostic.row, end)
     change = {
         "artifactLocation": _artifact(diagnostic),
         "replacements": [{"deletedRegion": region, "insertedContent": {"text": text}}],
@@ -51,27 +50,16 @@ def _fix(fix: Fix, diagnostic: Diagnostic) -> dict[str, Any]:
     return {"description": {"text": title}, "artifactChanges": [change]}
 
 
-def _location(diagnostic: Diagnostic) -> dict[str, Any]:
-    location: dict[str, Any] = {
-        "physicalLocation": {
-            "artifactLocation": _artifact(diagnostic),
-            "region": {
-                "startLine": diagnostic.row,
-                "startColumn": diagnostic.column,
-                "endLine": diagnostic.end_row,
-                "endColumn": diagnostic.end_column,
-            },
-        }
-    }
-    if diagnostic.finding.pointer:
-        location["logicalLocations"] = [{"fullyQualifiedName": diagnostic.finding.pointer}]
-    return location
+def _location(item: Diagnostic) -> dict[str, Any]:
+    region = _region(item.row, item.column, item.end_row, item.end_column)
+    location = {"physicalLocation": {"artifactLocation": _artifact(item), "region": region}}
+    pointer = item.finding.pointer
+    return location | ({"logicalLocations": [{"fullyQualifiedName": pointer}]} if pointer else {})
 
 
-class Report:
+class Report(JsonArray):
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._text = JsonText(stream)
+        super().__init__(stream)
         rules = [RULES[code] for code in sorted(RULES)]
         self._index = {rule.code: at for at, rule in enumerate(rules)}
         driver = {
@@ -102,9 +90,8 @@ class Report:
             },
         }
         if finding.fix is not None and diagnostic.edit is not None:
-            result["fixes"] = [_fix(finding.fix, diagnostic)]
-        self._stream.write(self._before + self._text(result))
-        self._before = ",\n"
+            result["fixes"] = [_fix(finding.fix, diagnostic, diagnostic.edit)]
+        self._write(self._text(result))
 
     def finish(self, summary: Summary) -> None:
         head = "" if self._before == ",\n" else self._before
