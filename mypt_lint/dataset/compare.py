@@ -8,8 +8,10 @@ too, which takes several times as long.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from mypt_cli.errors import UsageError
@@ -22,7 +24,6 @@ from mypt_lint.check.file_faults import BLOCK
 from mypt_lint.check.origins import placed
 from mypt_lint.check.suppress import suppressed
 from mypt_lint.dataset.fingerprints import Fingerprint, digest, of_chat, of_episode, plain
-from mypt_lint.dataset.mentions import first_ends
 from mypt_lint.dataset.seen import Seen
 from mypt_lint.dataset.whitespace import untidy
 from mypt_lint.run.chunk import Chunk
@@ -34,9 +35,9 @@ from mypt_records.shapes import read as read_chat
 from mypt_records.shapes import shape_of
 from mypt_spec.bodies.json_body import value_in
 from mypt_spec.bodies.strict_json import Fault, loads
-from mypt_spec.episode import Episode, Message, Part, events_of
+from mypt_spec.episode import Episode, Part, events_of
 from mypt_spec.findings import Finding, Fix
-from mypt_spec.table import CALLS, Terminal
+from mypt_spec.table import CALLS
 
 _EVAL = re.compile(
     r"(?:^|[/._-])(?:eval|evaluation|val|valid|validation|test|dev|heldout)(?=[/._-]|$)",
@@ -47,6 +48,8 @@ _DOCUMENT = "doc_id"  # an argument that names a document
 _MANY = 50  # the least number of episodes of a file that is checked for variety
 _DISTINCT = 0.5  # the least share of its answers that must differ
 _ROW = 40  # bits of a place that hold the row
+_FEW = 100  # names of one length that are looked for one by one
+_LONG = 200  # characters of a name that always is: so the time is linear in the text
 
 
 class DataSet:
@@ -63,9 +66,9 @@ class DataSet:
         eval_globs: Sequence[str] = (),
         prompts: Sequence[str] = (),
     ) -> None:
-        self._groups = [group for group in groups if group.kind == "record"]
-        self._globs = eval_globs
-        self._names = [source.path for group in self._groups for source in group.sources]
+        pairs = [(g.checker, source) for g in groups if g.kind == "record" for source in g.sources]
+        self._sources, self._globs = pairs, eval_globs
+        self._names = [source.path for _, source in pairs]
         self._reserved = {digest(plain(text)) for text in prompts if text.strip()}
         self.episodes, self.prompts, self._answers, self._evaluated = Seen(), Seen(), Seen(), Seen()
         self._toolless = Seen()
@@ -73,34 +76,30 @@ class DataSet:
     def is_eval(self, path: str) -> bool:
         """Returns whether a file is for evaluation."""
         name = path.replace("\\", "/").removeprefix("./")
-        return (
-            any(matches(glob, name) for glob in self._globs)
-            if self._globs
-            else _EVAL.search("/".join(name.split("/")[-2:])) is not None
-        )
+        if self._globs:
+            return any(matches(glob, name) for glob in self._globs)
+        return _EVAL.search("/".join(name.split("/")[-2:])) is not None
 
     def chunks(self) -> Iterator[Chunk]:
         """Yields the findings of each file, a block at a time."""
         evaluated = {path for path in self._names if self.is_eval(path)}
         if evaluated and len(evaluated) < len(self._names):
             self._remember(evaluated)
-        number = 0
-        for group in self._groups:
-            for source in group.sources:
-                yield from self._file(group.checker, source, number, source.path in evaluated)
-                number += 1
+        for number, (checker, source) in enumerate(self._sources):
+            yield from self._file(checker, source, number, source.path in evaluated)
 
     def _remember(self, evaluated: set[str]) -> None:
         """Keeps the prompts of the evaluation data, before any of the training data is read."""
-        number = 0
-        for group in self._groups:
-            for source in group.sources:
-                if source.path in evaluated:
-                    _again(source)
-                    for row, *_, unit, _ in conversations_of(group.checker, source):
-                        digests = _fingerprint(unit, group.checker)
-                        self._evaluated.put(digests.questions, number << _ROW | row)
-                number += 1
+        for number, (checker, source) in enumerate(self._sources):
+            if source.path not in evaluated:
+                continue
+            if source.stdin or source.size is None or source.stream is not None:
+                raise UsageError(
+                    f"{source.path}: evaluation data is read twice, so it must be a file"
+                )
+            for row, *_, unit, _ in conversations_of(checker, source):
+                digests = _fingerprint(unit, checker)
+                self._evaluated.put(digests.questions, number << _ROW | row)
 
     def _file(
         self, checker: Checker, source: Source, number: int, evaluated: bool
@@ -116,9 +115,9 @@ class DataSet:
             if digests.answer is not None:
                 count += 1
                 answers.put(digest(plain(digests.answer)), 1)
-            findings = [
-                replace(f, fix=_dropped(raw)) if f.code == "MYP601" else f for f in findings
-            ]
+            if findings and findings[0].code == "MYP601":
+                edit = 0, len(raw.decode("utf-8", "replace")), ""
+                findings[0] = replace(findings[0], fix=Fix("delete the line", False, edits=(edit,)))
             if OPT_OUT in record:
                 findings = suppressed(record[OPT_OUT], findings, checker.codes, complete=False)
             if findings:
@@ -134,17 +133,10 @@ class DataSet:
             and answers.count < _DISTINCT * count
             and "MYP607" in checker.codes
         ):
-            message = (
-                f"{answers.count} of {count} final answers differ ({answers.count / count:.0%})"
-            )
-            finding = Finding(
-                "MYP607",
-                message,
-                help="look at the answers that come most often; vary them, or drop some",
-            )
-            item = Diagnostic(
-                checker.graded(finding), source.path, row, 1, row, 1, checker.dialect.name
-            )
+            share = f"{answers.count} of {count} final answers differ ({answers.count / count:.0%})"
+            hint = "look at the answers that come most often; vary them, or drop some"
+            finding = checker.graded(Finding("MYP607", share, help=hint))
+            item = Diagnostic(finding, source.path, row, 1, row, 1, checker.dialect.name)
             chunk.add([item], b"", checker.known)
         yield chunk
 
@@ -196,15 +188,6 @@ class DataSet:
                     )
 
 
-def _dropped(raw: bytes) -> Fix:
-    return Fix("delete the line", False, edits=((0, len(raw.decode("utf-8", "replace")), ""),))
-
-
-def _again(source: Source) -> None:
-    if source.stdin or source.size is None or source.stream is not None:
-        raise UsageError(f"{source.path}: evaluation data is read twice, so it must be a file")
-
-
 def _fingerprint(unit: Episode | Chat, checker: Checker) -> Fingerprint:
     return of_chat(unit) if isinstance(unit, Chat) else of_episode(unit, checker.dialect.table)
 
@@ -225,10 +208,7 @@ def conversations_of(
 
 def chat_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Chat] | None:
     """Returns the record in a line and its chat; None where not all of it can be read."""
-    try:
-        record = loads(raw.decode("utf-8-sig"))
-    except (Fault, UnicodeDecodeError):
-        return None
+    record = _record(raw)
     if shape_of(record) != checker.shape:
         return None
     chat = read_chat(record, checker.shape)
@@ -239,10 +219,7 @@ def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] |
     """Returns the record in a line and its episode; None without one that could be written."""
     if checker.shape:  # places in the episode would not be those in the record
         return None
-    try:
-        record = loads(raw.decode("utf-8-sig"))
-    except (Fault, UnicodeDecodeError):
-        return None
+    record = _record(raw)
     episode, _ = checker.dialect.read(record)
     if episode is None or not episode.messages:
         return None
@@ -253,43 +230,58 @@ def episode_of(checker: Checker, raw: bytes) -> tuple[dict[str, Any], Episode] |
     return record, episode
 
 
+def _record(raw: bytes) -> Any:
+    """Returns the value of a line; None, which is no record, where it is not valid JSON."""
+    try:
+        return loads(raw.decode("utf-8-sig"))
+    except (Fault, UnicodeDecodeError):
+        return None
+
+
 def within(episode: Episode, checker: Checker) -> Iterator[Finding]:
-    """Yields findings that an episode shows by itself, but that the fast path does not look for."""
+    """Yields findings about documents that a call or citation names and no message before it.
+
+    An episode shows them by itself, but the fast path does not look for them.
+    """
     openers = checker.dialect.table.openers
-    by_model = [m for m in episode.messages if m.role in openers and openers[m.role].body_by_model]
-    yield from _unseen(episode, by_model, openers)
-
-
-def _unseen(
-    episode: Episode, by_model: list[Message], openers: Mapping[str, Terminal]
-) -> Iterator[Finding]:
-    """Yields findings about documents that a call or citation names and no message before it."""
     mentions = [
-        (id(message), part, plain(name), quoted)
-        for message in by_model
+        (at, part, plain(name), quoted)
+        for at, message in enumerate(episode.messages)
+        if message.role in openers and openers[message.role].body_by_model
         for part in message.parts
         if part.kind != "text"
         for name, quoted in _named_values(part, openers[part.kind].body)
     ]
     if not mentions:
         return
-    texts: list[str] = []
-    length, before = 0, {}  # of the text before each message
-    for message in episode.messages:
-        before[id(message)] = length
-        for text in filter(None, [plain(part.text) for part in message.parts]):
-            texts.append(text)
-            length += len(text) + 1
-    ends = first_ends(" ".join(texts), {name for _, _, name, _ in mentions if name})
-    for place, part, name, quoted in mentions:
-        if name and ends.get(name, length) >= before[place]:
-            hint = (
-                "name what occurs in an earlier context or result; a model that invents sources "
-                "learns it here"
-            )
-            yield Finding(
-                "MYP604", f"{quoted} does not occur before it in the episode", *part.at, help=hint
-            )
+    texts = ["".join([f"{t} " for p in m.parts if (t := plain(p.text))]) for m in episode.messages]
+    before = list(accumulate(map(len, texts), initial=0))  # characters before each message
+    ends = first_ends("".join(texts), {name for _, _, name, _ in mentions if name})
+    hint = (
+        "name what occurs in an earlier context or result; a model that invents sources learns it "
+        "here"
+    )
+    for at, part, name, quoted in mentions:
+        if name and ends.get(name, before[-1]) >= before[at]:
+            message = f"{quoted} does not occur before it in the episode"
+            yield Finding("MYP604", message, *part.at, help=hint)
+
+
+def first_ends(text: str, names: Collection[str]) -> dict[str, int]:
+    """Returns where each name that occurs in a text first ends there."""
+    by_length: defaultdict[int, set[str]] = defaultdict(set)
+    for name in names:
+        by_length[len(name)].add(name)
+    ends: dict[str, int] = {}
+    for length, remaining in by_length.items():
+        if length > _LONG or len(remaining) <= _FEW:
+            ends |= {name: at + length for name in remaining if (at := text.find(name)) >= 0}
+            continue
+        for at in range(len(text) - length + 1):
+            if (name := text[at : at + length]) in remaining:
+                ends[name] = at + length
+                remaining.remove(name)
+    return ends
 
 
 def _named_values(part: Part, body: str) -> Iterator[tuple[str, str]]:
@@ -298,19 +290,13 @@ def _named_values(part: Part, body: str) -> Iterator[tuple[str, str]]:
             value = value_in(part.text, body)
         except ValueError:
             return
-        for name in _values(value):
+        stack: list[Any] = [value]
+        while stack:
+            item = stack.pop()
+            name = item.get(_DOCUMENT) if isinstance(item, dict) else None
             if isinstance(name, str | int) and not isinstance(name, bool):
                 yield str(name), f"{_DOCUMENT} {name!r}"
+            if isinstance(item, dict | list):
+                stack += item.values() if isinstance(item, dict) else item
     elif part.kind == _CITED:
         yield part.text, f"the citation {part.text[:60]!r}"
-
-
-def _values(value: Any) -> Iterator[Any]:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            yield from [v for k, v in item.items() if k == _DOCUMENT]
-            stack += item.values()
-        elif isinstance(item, list):
-            stack += item

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import groupby
 from typing import Any
@@ -50,22 +50,25 @@ class Fingerprint:
 
 def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
     """Returns what is compared of an episode."""
-    answer = last_answer(episode, table)
+    messages, openers = episode.messages, table.openers
     questions = tuple(
         (plain(m.text), next((p.at.pointer for p in m.parts if p.kind == "text"), ""))
-        for m in (episode.messages[i] for i in turn_starts(episode.messages, table))
+        for m in (messages[i] for i in turn_starts(messages, table))
     )
-    digest_of_all = whole(episode.messages, table)
-    if answer is None:
-        return Fingerprint(digest_of_all, asked=questions)
-    return Fingerprint(
-        digest_of_all,
-        None,
-        prompt(episode, answer, table),
-        digest(repr([(p.kind, p.text) for p in answer.parts])),
-        answer.text,
-        answer.parts[-1].at.pointer if answer.parts else "",
-        questions,
+    base = Fingerprint(_written(messages, table), asked=questions)
+    by_model = [
+        i for i, m in enumerate(messages) if m.role in openers and openers[m.role].body_by_model
+    ]
+    last = next((i for i in reversed(by_model) if messages[i].text.strip()), None)
+    if last is None:
+        return base
+    answer = messages[last]
+    return replace(
+        base,
+        prompt=_written(messages[:last], table),
+        own=digest(repr([(p.kind, p.text) for p in answer.parts])),
+        answer=answer.text,
+        answer_at=answer.parts[-1].at.pointer,
     )
 
 
@@ -85,15 +88,12 @@ def of_chat(chat: Chat) -> Fingerprint:
     if last is None or chat.rejected or label is not None:
         return base
     answer = chat.messages[last]
-    at = answer.content[0].at if answer.content else answer.at
-    return Fingerprint(
-        base.whole,
-        base.toolless,
-        _json([messages[:last], tools]),
-        _json(messages[last]),
-        answer.text,
-        at,
-        questions,
+    return replace(
+        base,
+        prompt=_json([messages[:last], tools]),
+        own=_json(messages[last]),
+        answer=answer.text,
+        answer_at=answer.content[0].at,
     )
 
 
@@ -147,26 +147,6 @@ def _in_order(run: re.Match[str]) -> str:
     )
 
 
-def last_answer(episode: Episode, table: TokenTable) -> Message | None:
-    """Returns the last message that the model writes and that is no mark; None without one."""
-    openers = table.openers
-    return next(
-        (
-            m
-            for m in reversed(episode.messages)
-            if m.role in openers and openers[m.role].body_by_model and m.text.strip()
-        ),
-        None,
-    )
-
-
-def whole(messages: Sequence[Message], table: TokenTable) -> int:
+def _written(messages: Sequence[Message], table: TokenTable) -> int:
     """Returns the digest of messages, character for character."""
     return digest("\0".join(e.text for e in events_of(messages, table)))
-
-
-def prompt(episode: Episode, answer: Message, table: TokenTable) -> int:
-    """Returns the digest of all messages before an answer of the episode."""
-    return whole(
-        episode.messages[: next(i for i, m in enumerate(episode.messages) if m is answer)], table
-    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from collections.abc import Set as Rows
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import suppressed
 from mypt_lint.dataset.compare import DataSet, episode_of, within
-from mypt_lint.dataset.fingerprints import last_answer, prompt, whole
+from mypt_lint.dataset.fingerprints import of_episode
 from mypt_lint.dataset.seen import Seen
 from mypt_lint.dataset.whitespace import CODES, untidy
 from mypt_lint.fix.apply import Codes, Fixer
@@ -36,25 +35,19 @@ class Repairs:
 
     def __init__(self, groups: Sequence[Group]) -> None:
         data = DataSet(groups)
-        self._dropped: dict[str, set[int]] = {}
-        self._untidy: dict[str, set[int]] = {}
+        self._rows: dict[tuple[str, str], set[int]] = {}  # by code and file
         for chunk in data.chunks():
             for item in chunk.findings:
-                rows = (
-                    self._dropped
-                    if item.finding.code == "MYP601"
-                    else self._untidy
-                    if item.finding.code in CODES
-                    else {}
-                )
-                rows.setdefault(item.filename, set()).add(item.number)
+                place = item.finding.code, item.filename
+                self._rows.setdefault(place, set()).add(item.number)
         self.wanted = any(group.checker.codes & CODES for group in groups)
         self._there = (data.episodes, data.prompts)
         self._moved = (Seen(), Seen())  # digests of episodes and prompts before, to those after
 
-    def rows(self, path: str) -> tuple[Rows[int], Rows[int]]:
+    def rows(self, path: str) -> tuple[set[int], set[int]]:
         """Returns the rows of a file that are to be deleted, and those with texts to be changed."""
-        return self._dropped.get(path, set()), self._untidy.get(path, set())
+        untidy = (self._rows.get((code, path), set()) for code in CODES)
+        return self._rows.get(("MYP601", path), set()), set().union(*untidy)
 
     def tidied(self, fixer: Fixer, raw: bytes, *, row: int) -> tuple[bytes, Codes]:
         """Returns a line without its LF, its texts changed, and the number of fixes by code."""
@@ -79,14 +72,18 @@ class Repairs:
 
     def _admits(self, checker: Checker, old: Episode, new: Episode) -> bool:
         """Returns whether no other episode is like the new one that was not like the old one."""
-        pairs = list(zip(_digests(checker, old), _digests(checker, new), strict=True))
-        for (was, is_), there, moved in zip(pairs, self._there, self._moved, strict=True):
-            if was != is_ and there.get(is_) is not None and moved.get(was) != is_:
-                return False
-        for (was, is_), there, moved in zip(pairs, self._there, self._moved, strict=True):
-            if was != is_:
-                there.put(is_, 1)
-                moved.put(was, is_)
+        digests = zip(
+            _digests(checker, old), _digests(checker, new), self._there, self._moved, strict=True
+        )
+        changed = [entry for entry in digests if entry[0] != entry[1]]
+        if any(
+            there.get(is_) is not None and moved.get(was) != is_
+            for was, is_, there, moved in changed
+        ):
+            return False
+        for was, is_, there, moved in changed:
+            there.put(is_, 1)
+            moved.put(was, is_)
         return True
 
 
@@ -99,11 +96,8 @@ def _spacing(
         f for f in untidy(record, episode, checker.dialect.table) if f.code in checker.codes
     ]
     if OPT_OUT in record:
-        findings = [
-            f
-            for f in suppressed(record[OPT_OUT], findings, checker.codes, complete=False)
-            if f.code in CODES
-        ]
+        remaining = suppressed(record[OPT_OUT], findings, checker.codes, complete=False)
+        findings = [f for f in remaining if f.code in CODES]
     raw = text.encode("utf-8")
     items = fixer.full.locate(findings, raw, row=row, filename="")
     chunk = Chunk()
@@ -113,8 +107,5 @@ def _spacing(
 
 def _digests(checker: Checker, episode: Episode) -> tuple[int, int]:
     """Returns the digests of an episode, and of its messages before the last answer (or 0)."""
-    table = checker.dialect.table
-    answer = last_answer(episode, table)
-    return whole(episode.messages, table), prompt(
-        episode, answer, table
-    ) if answer is not None else 0
+    digests = of_episode(episode, checker.dialect.table)
+    return digests.whole, digests.prompt or 0

@@ -65,6 +65,9 @@ class Piece(NamedTuple):
     codes: Codes
 
 
+_Pieces = Callable[[], Iterator[Piece]]  # those of a source, which a call reads from its beginning
+
+
 class _NotWholeError(Exception):
     """A file of which not every byte can be read, so none is written."""
 
@@ -76,7 +79,7 @@ def fix_sources(
     output: str | None = None,
     diff: Write | None = None,
     repairs: Repairs | None = None,
-    bar: Bar | None = None,
+    bar: Bar,
 ) -> tuple[list[Group], Fixes]:
     """Fixes all sources. Returns the groups to be linted afterwards, and what was done.
 
@@ -112,15 +115,16 @@ def fix_sources(
             raise UsageError(
                 f"{source.path} cannot be fixed in place; name a file for the fixed data with -o"
             )
-    bar = bar or Bar([], quiet=True)
     fixes = Fixes()
     after = []
     for group in groups:
         fixer, clean_filter = Fixer(group.checker, unsafe), CleanFilter(group.checker)
-        split = _lines if group.kind == "record" else _text
         again = []
         for source in group.sources:
-            pieces = _Pieces(partial(split, fixer, clean_filter, source, repairs, bar.at))
+            pieces: _Pieces = partial(_text, fixer, source)
+            if group.kind == "record":
+                lines = partial(_lines, fixer, clean_filter, source, repairs, bar.at)
+                pieces = partial(_not_emptied, lines)
             try:
                 codes = _show(pieces, source.path, diff) if diff else _write(pieces, source, output)
             except _NotWholeError as why:
@@ -137,23 +141,13 @@ def fix_sources(
     return after, fixes
 
 
-class _Pieces:
-    """The pieces of a source, as often as they are asked for (once, of standard input)."""
-
-    def __init__(self, split: Callable[[], Iterator[Piece]]) -> None:
-        self._split = split
-
-    def __iter__(self) -> Iterator[Piece]:
-        return self._split()
-
-
 def _write(pieces: _Pieces, source: Source, output: str | None) -> Codes:
     codes: Codes = Counter()
-    if output is None and all(piece.old == piece.new for piece in pieces):
+    if output is None and all(piece.old == piece.new for piece in pieces()):
         return codes
     inputs = [] if output is None or source.stdin or source.stream is not None else [source.path]
     with Output(output or source.path, inputs) as out:
-        for piece in pieces:
+        for piece in pieces():
             out.write_bytes(piece.new)
             codes += piece.codes
     return codes
@@ -163,7 +157,7 @@ def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
     """Writes a unified diff without context, which `patch` and `git apply --unidiff-zero` take."""
     codes: Codes = Counter()
     deleted = 0
-    for piece in pieces:
+    for piece in pieces():
         if piece.old == piece.new:
             continue
         if not codes:
@@ -199,17 +193,12 @@ def _diff_line(sign: bytes, line: bytes) -> bytes:
     )
 
 
-def _lines(
-    fixer: Fixer,
-    clean_filter: CleanFilter,
-    source: Source,
-    repairs: Repairs | None,
-    at: Callable[[int], None],
-) -> Iterator[Piece]:
-    has_records = False  # whether a line has come that stays: a file is not emptied
+def _not_emptied(pieces: _Pieces) -> Iterator[Piece]:
+    """Yields the pieces; blank lines stay in a file that has nothing else."""
+    has_records = False  # whether a line has come that stays
     blank: list[Piece] = []
     size = 0  # bytes of these
-    for piece in _each_line(fixer, clean_filter, source, repairs, at):
+    for piece in pieces():
         if not has_records and not piece.new:
             blank.append(piece)
             size += len(piece.old)
@@ -224,14 +213,14 @@ def _lines(
     yield from [p._replace(new=p.old, codes=Counter()) for p in blank]
 
 
-def _each_line(
+def _lines(
     fixer: Fixer,
     clean_filter: CleanFilter,
     source: Source,
     repairs: Repairs | None,
     at: Callable[[int], None],
 ) -> Iterator[Piece]:
-    dropped, untidy = repairs.rows(source.path) if repairs else (frozenset(), frozenset())
+    dropped, untidy = repairs.rows(source.path) if repairs else (set(), set())
     for block in record_blocks(source, block_size=BLOCK, max_line=MAX_LINE):
         at(block.position)
         if block.broken:
@@ -250,15 +239,13 @@ def _each_line(
             and len(lines) - 1 not in {i for i, _ in doubtful}
         ):
             doubtful.append((len(lines) - 1, lines[-1]))
-        repeated = (
-            {i for i in range(len(lines)) if block.first_row + i in dropped} if dropped else set()
+        rows = range(block.first_row, block.first_row + len(lines))
+        repeated, also = (
+            {row - rows.start for row in wanted.intersection(rows)} for wanted in (dropped, untidy)
         )
-        also = {i for i in range(len(lines)) if block.first_row + i in untidy} if untidy else set()
-        doubtful = sorted(
-            {**{i: lines[i].removesuffix(b"\n") for i in repeated | also}, **dict(doubtful)}.items()
-        )
+        others = {i: lines[i].removesuffix(b"\n") for i in repeated | also}
         written = 0
-        for index, raw in doubtful:
+        for index, raw in sorted({**others, **dict(doubtful)}.items()):
             row = block.first_row + index
             new, codes = (
                 (None, Counter({"MYP601": 1})) if index in repeated else fixer.line(raw, row=row)
@@ -292,7 +279,7 @@ def _same(lines: list[bytes], row: int) -> Piece:
     return Piece(row, data, data, Counter())
 
 
-def _text(fixer: Fixer, _: CleanFilter, source: Source, *__: object) -> Iterator[Piece]:
+def _text(fixer: Fixer, source: Source) -> Iterator[Piece]:
     parts = list(blocks(source, block_size=BLOCK, max_line=MAX_TEXT))
     broken = next((part.broken for part in parts if part.broken), "")
     if broken or any(part.too_long for part in parts):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt.lint.cli import main
 from mypt_cli.jsonl.paths import source_of
+from mypt_cli.progress import Bar
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.dataset.compare import DataSet
@@ -51,7 +52,7 @@ def counts(path: str, checker: Checker = MYPT) -> Counter[str]:
 def fix(path: str, checker: Checker = MYPT) -> Counter[str]:
     """Fixes a file, unsafely; returns how many findings of each code are gone."""
     here = groups(path, checker)
-    return fix_sources(here, unsafe=True, repairs=Repairs(here))[1].by_code
+    return fix_sources(here, unsafe=True, repairs=Repairs(here), bar=Bar([], quiet=True))[1].by_code
 
 
 @pytest.mark.parametrize(
