@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from mypt_lint.places.json_edit import in_common
 from mypt_records.reading import below
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
@@ -111,10 +112,7 @@ def blocks_of(item: Item) -> tuple[list[Block], list[Finding]]:
 
 @cache
 def inline_kinds(dialect: Dialect) -> frozenset[tuple[str, str]]:
-    """Returns (block, inner block) where the inner one may be amid text, and is text itself.
-
-    A citation is such a block.
-    """
+    """Returns (block, inner block) where the inner may be amid text, as a citation is."""
     table, machine = dialect.table, dialect.automaton
     pairs = set()
     for state, stack in open_blocks(machine, table).items():
@@ -137,12 +135,10 @@ def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
 
     def begin(kind: str, attrs: Sequence[tuple[str, str]] = ()) -> Block:
         opener = table.openers.get(kind) or table.marks.get(kind)
-        title = " · ".join(
-            [kind.replace("_", " ") or "between blocks", *(value for _, value in attrs)]
-        )
-        blocks.append(
-            Block(kind, title, opener is not None and opener.body_by_model, len(stack) > 1, top)
-        )
+        name = kind.replace("_", " ") or "between blocks"
+        title = " · ".join([name, *(value for _, value in attrs)])
+        by_model = opener is not None and opener.body_by_model
+        blocks.append(Block(kind, title, by_model, len(stack) > 1, top))
         return blocks[-1]
 
     for chunk in chunks:
@@ -160,9 +156,8 @@ def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
             current = None
         top += not stack
         if terminal.opens:
-            within = (
-                bool(stack) and current is not None and (stack[-1][0], terminal.opens) in inline
-            )
+            outer = stack[-1][0] if stack and current is not None else ""
+            within = (outer, terminal.opens) in inline
             stack.append((terminal.opens, within))
             if within:
                 chunk.inline = terminal.opens
@@ -194,27 +189,27 @@ def _of_value(value: Any, dialect: Dialect) -> Iterator[Block]:
     if not isinstance(value, dict | list):
         yield _block_of("line", _value_of(value, ""))
         return
-    members = value.items() if isinstance(value, dict) else [("line", value)]
-    for key, content in members:
-        at = below("", key) if isinstance(value, dict) else ""
+    members = [("line", "", value)]
+    if isinstance(value, dict):
+        members = [(str(key), below("", key), content) for key, content in value.items()]
+    for key, at, content in members:
         if not isinstance(content, list) or not any(isinstance(m, dict) for m in content):
-            yield _block_of(str(key), _value_of(content, at))
+            yield _block_of(key, _value_of(content, at))
             continue
         for i, message in enumerate(content):
             here = below(at, str(i))
             if not isinstance(message, dict):
-                yield _block_of(str(key), _value_of(message, here))
+                yield _block_of(key, _value_of(message, here))
                 continue
-            tag = next((key for key in _ROLES if isinstance(message.get(key), str)), "")
-            fields = {k: v for k, v in message.items() if k != tag}
-            name = message[tag] if tag else str(key)
-            block = _block_of(name)
-            opener = dialect.table.openers.get(name)
+            tag = next((role for role in _ROLES if isinstance(message.get(role), str)), "")
+            fields = [(k, v, below(here, k)) for k, v in message.items() if k != tag]
+            block = _block_of(message[tag] if tag else key)
+            opener = dialect.table.openers.get(block.kind)
             block.model = opener is not None and opener.body_by_model
-            if len(fields) == 1 and not fields.keys().isdisjoint(_CONTENTS):
-                block.chunks += [_value_of(v, below(here, k)) for k, v in fields.items()]
+            if len(fields) == 1 and fields[0][0] in _CONTENTS:
+                block.chunks.append(_value_of(*fields[0][1:]))
             else:
-                block.chunks += _fields([(k, v, below(here, k)) for k, v in fields.items()])
+                block.chunks += _fields(fields)
             block.chunks = block.chunks or [Chunk(plain_event("", here))]
             yield block
 
@@ -250,7 +245,8 @@ def _fields(entries: Sequence[tuple[str, Any, str]]) -> Iterator[Chunk]:
 
 
 def _value_of(value: Any, pointer: str) -> Chunk:
-    return Chunk(plain_event(_as_text(value), pointer), json=not isinstance(value, str))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return Chunk(plain_event(text, pointer), json=not isinstance(value, str))
 
 
 def line_breaks(text: str) -> list[tuple[int, int]]:
@@ -284,27 +280,21 @@ def line_breaks(text: str) -> list[tuple[int, int]]:
     return out
 
 
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _place(item: Item, blocks: list[Block]) -> list[Finding]:
     """Puts each finding into the block that it is about. Returns the others."""
     remaining = []
     chunks = [(block, chunk) for block in blocks for chunk in block.chunks]
     for finding in item.findings:
-        best, near = None, 3  # to have only the first key in common is not enough
-        for block, chunk in chunks:
-            close = _closeness(finding, chunk.event)
-            if close > near:
-                best, near = (block, chunk), close
-        if best is None:
+        scores = [_closeness(finding, chunk.event) for _, chunk in chunks]
+        near = max(scores, default=0)
+        if near <= 3:  # to have only the first key in common is not enough
             remaining.append(finding)
             continue
-        best[0].findings.append(finding)
-        mark = _mark(finding, best[1], item.dialect)
+        block, chunk = chunks[scores.index(near)]
+        block.findings.append(finding)
+        mark = _mark(finding, chunk, item.dialect)
         if mark is not None:
-            best[1].marks.append(mark)
+            chunk.marks.append(mark)
     return remaining
 
 
@@ -312,10 +302,7 @@ _EXACT = 1 << 20
 
 
 def _closeness(finding: Finding, event: Event) -> int:
-    """Returns how near an event is to what a finding is about.
-
-    Nearest is its own span, then its own string, then keys in common.
-    """
+    """Returns how near an event is to a finding: its span, its string, or keys in common."""
     pointer = event.at.pointer
     text = event.terminal == TEXT
     if finding.pointer == pointer:
@@ -328,19 +315,13 @@ def _closeness(finding: Finding, event: Event) -> int:
     if event.name_at is not None and event.name_at.pointer == finding.pointer:
         return _EXACT
     ours, theirs = pointer.split("/"), finding.pointer.split("/")
-    same = next(
-        (i for i, (x, y) in enumerate(zip(ours, theirs, strict=False)) if x != y),
-        min(len(ours), len(theirs)),
-    )
+    same = in_common(ours, theirs)
     # The first key alone is enough only where the one is all below the other.
     return 2 * same + text if same > 2 or (same == 2 and len(ours) == 2) else 0
 
 
 def _range(event: Event) -> tuple[int, int]:
-    """Returns the span of an event in the string it was read from.
-
-    Texts that were joined keep the place of the first.
-    """
+    """Returns the span of an event in its string; joined texts keep that of the first."""
     pointer, span = event.at
     if span is None:
         return 0, len(event.text) if event.terminal == TEXT else 0
@@ -348,10 +329,7 @@ def _range(event: Event) -> tuple[int, int]:
 
 
 def _mark(finding: Finding, chunk: Chunk, dialect: Dialect) -> Mark | None:
-    """Returns the range of a chunk's text that a finding means.
-
-    Text that was read in another spelling has no such range.
-    """
+    """Returns the range of a chunk's text that a finding means; None if it is spelled otherwise."""
     event = chunk.event
     if finding.span is None or finding.pointer != event.at.pointer:
         return None

@@ -97,7 +97,7 @@ def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item
             row = block.first_row
             if row >= first:
                 findings = too_long(checker, block, row, source.path)
-                yield _unread(checker, source, row, block.data.decode("utf-8", "replace"), findings)
+                yield _unread(checker, block.data, row, source.path, findings)
             continue
         lines = block.lines()
         for row, raw in enumerate(lines, block.first_row):
@@ -110,13 +110,7 @@ def records(checker: Checker, source: Source, line: int | None) -> Iterator[Item
             row = block.first_row + max(0, len(lines) - 1)
             if row >= first:
                 findings = broken_off(checker, block, row, source.path)
-                yield _unread(
-                    checker,
-                    source,
-                    row,
-                    lines[-1].decode("utf-8", "replace") if lines else "",
-                    findings,
-                )
+                yield _unread(checker, lines[-1] if lines else b"", row, source.path, findings)
     _need(source, row, first, noun)
 
 
@@ -128,15 +122,12 @@ def record(checker: Checker, raw: bytes, row: int, path: str) -> Item:
     try:
         value = loads(text.removeprefix(_BOM) if row == 1 else text)
     except Fault:
-        return Item(
-            label, dialect, None, None, _on_line(diagnostic), text, lacks="the line cannot be read"
-        )
+        return _unread(checker, raw.removesuffix(b"\r"), row, path, diagnostic)
     findings = tuple(item.finding for item in diagnostic)
     if checker.formatless:
         why = f"{SHAPES[checker.shape].ABOUT} have none; choose a format with --dialect"
-        return Item(
-            label, dialect, None, None, findings, text, value, lacks=why, shape=checker.shape
-        )
+        shape = checker.shape
+        return Item(label, dialect, None, None, findings, text, value, lacks=why, shape=shape)
     episode = None
     if not any(f.code in ("MYP002", "MYP901") for f in findings):
         episode = (checker if checker.shape else dialect).read(value)[0]
@@ -150,17 +141,9 @@ def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
     text, faults, readable = decode(checker, data)
     findings = faults or [item.finding for item in diagnostic]
     rows = text.count("\n") + (not text.endswith("\n") and bool(text))
+    dialect, lacks = checker.dialect, "the text cannot be read"
     if diagnostic or (not readable and line is None):
-        yield Item(
-            source.path,
-            checker.dialect,
-            None,
-            None,
-            tuple(findings),
-            text,
-            text=text,
-            lacks="the text cannot be read",
-        )
+        yield Item(source.path, dialect, None, None, tuple(findings), text, text=text, lacks=lacks)
         return
     _need(source, rows, line or 1)
     row, done = 1, 0
@@ -170,18 +153,9 @@ def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
         done = unit.start
         if line is not None and row + unit.text.count("\n") < line:
             continue
-        segments, lacks = encoded(checker.dialect, unit.episode)
-        label = f"{source.path}:{row}"
-        yield Item(
-            label,
-            checker.dialect,
-            unit.episode,
-            segments,
-            (*about, *unit.findings),
-            unit.text,
-            text=unit.text,
-            lacks=lacks,
-        )
+        segments, lacks = encoded(dialect, unit.episode)
+        shown = f"{source.path}:{row}", dialect, unit.episode, segments
+        yield Item(*shown, (*about, *unit.findings), unit.text, text=unit.text, lacks=lacks)
         about = []
 
 
@@ -229,8 +203,6 @@ def first(items: Iterable[Item], number: int | None) -> Iterator[Item]:
     """Yields the first `number` items (None: all); empty lines are shown and not counted."""
     count = 0
     for item in items:
-        if number is not None and count >= number:
-            return
         yield item
         count += bool(item.raw.strip())
         if number is not None and count >= number:
@@ -244,10 +216,7 @@ def text_length(item: Item) -> int:
 
 
 def outline(item: Item) -> tuple[int, int | None]:
-    """Returns the number of turns, and the first phase to which the episode belongs.
-
-    The phase is None where the dialect has none.
-    """
+    """Returns the number of turns, and the first phase of the episode (None without phases)."""
     table = item.dialect.table
     tags = [table.terminals.get(e.terminal) for e in item.events() or ()]
     opened = [terminal.opens if terminal else "" for terminal in tags]
@@ -270,22 +239,12 @@ def tools_called(item: Item) -> list[str]:
 
 
 def _unread(
-    checker: Checker, source: Source, row: int, raw: str, diagnostic: list[Diagnostic]
+    checker: Checker, raw: bytes, row: int, path: str, diagnostic: list[Diagnostic]
 ) -> Item:
-    return Item(
-        f"{source.path}:{row}",
-        checker.dialect,
-        None,
-        None,
-        _on_line(diagnostic),
-        raw,
-        lacks="the line cannot be read",
-    )
-
-
-def _on_line(diagnostic: list[Diagnostic]) -> tuple[Finding, ...]:
-    """Returns findings about a line that is not JSON, their columns as spans."""
-    return tuple(_placed(d.finding, (d.column - 1, d.end_column - 1)) for d in diagnostic)
+    """Returns the item of a line that is not JSON; the columns of its findings are their spans."""
+    findings = tuple(_placed(d.finding, (d.column - 1, d.end_column - 1)) for d in diagnostic)
+    text, lacks = raw.decode("utf-8", "replace"), "the line cannot be read"
+    return Item(f"{path}:{row}", checker.dialect, None, None, findings, text, lacks=lacks)
 
 
 def _placed(finding: Finding, span: tuple[int, int] | None) -> Finding:

@@ -54,10 +54,7 @@ class Row:
 
 
 def rows(runs: Iterable[Run], width: int, display: Display, *, ends: bool = False) -> list[Row]:
-    """Returns the runs in rows of at most `width` cells, broken after a space where there is one.
-
-    `ends` shows line ends.
-    """
+    """Returns rows of at most `width` cells, broken after spaces; `ends` shows line ends."""
     out = [Row()]
     space = 0  # units up to the last place where the row may be broken
     for unit in _units(runs, display, ends):

@@ -14,6 +14,7 @@ import json
 import ntpath
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -147,6 +148,7 @@ def _inert(text: str) -> str:
 def _row(item: Item, blocks: Sequence[Block]) -> dict[str, Any]:
     """Returns the facts about an episode for the list and the overview."""
     turns, phase = outline(item)
+    severities = Counter(f.severity for f in item.findings)
     return {
         "label": item.label,
         "headline": _headline(item, blocks),
@@ -154,11 +156,7 @@ def _row(item: Item, blocks: Sequence[Block]) -> dict[str, Any]:
         "phase": phase,
         "tokens": len(item.ids) if item.segments is not None else None,
         "trained": sum(item.loss),
-        "counts": {
-            s: n
-            for s in ("error", "warning", "info")
-            if (n := sum(f.severity == s for f in item.findings))
-        },
+        "counts": {s: severities[s] for s in ("error", "warning", "info") if severities[s]},
         "rules": sorted({f.code for f in item.findings}),
         "tools": tools_called(item),
         "language": item.episode.language if item.episode is not None else None,

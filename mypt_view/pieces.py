@@ -16,10 +16,7 @@ _LATIN = re.compile("[\x80-\xff]")
 
 
 def pieces(segment: Segment, tokenizer: Tokenizer) -> Iterator[tuple[list[int], str]]:
-    """Yields the ids of a segment with their text, ids that share a character together.
-
-    The texts join to the event's text.
-    """
+    """Yields ids with their text, which join to the event's; ids that share a character are one."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     ids: list[int] = []
     text = ""

@@ -6,15 +6,17 @@ User text goes through `Text` objects only, made visible.
 from __future__ import annotations
 
 from bisect import bisect
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from mypt_cli.terminal import Display
 from mypt_cli.words import counted, notes
+from mypt_lint.report.totals import by_severity
 from mypt_spec.findings import Finding
 from mypt_view.blocks import Block, blocks_of
 from mypt_view.items import Item, outline
@@ -46,16 +48,11 @@ class Terminal:
     ) -> None:
         self._stream = stream
         self.display = Display(stream)
-        options = (
-            {}
-            if color is None
-            else {
-                "force_terminal": color,
-                "color_system": "standard" if color else None,
-                "no_color": not color,
-            }
-        )
-        self._console = Console(file=stream, markup=False, highlight=False, emoji=False, **options)  # type: ignore[arg-type]
+        options: dict[str, Any] = {}
+        if color is not None:
+            system = "standard" if color else None
+            options = {"force_terminal": color, "color_system": system, "no_color": not color}
+        self._console = Console(file=stream, markup=False, highlight=False, emoji=False, **options)
         self.plain = self._console.color_system is None or self._console.no_color
         console_width = self._console.width if self._console.is_terminal else _WIDTH
         self._width = max(width or console_width, 20)
@@ -67,18 +64,16 @@ class Terminal:
         coded = item.segments is not None
         lacks = {"mask": "loss mask", "ids": "ids"}.get(view, "")
         self._head(item, "" if coded else lacks)
-        if view == "mask" and coded:
-            self._legend()
+        if view == "mask" and coded and self.plain:
+            self._print(Text(f"  trained tokens are marked {TRAINED_MARK}"))
+        elif view == "mask" and coded:
+            self._print(Text.assemble("  ", ("trained", TRAINED), "  ", ("masked", MASKED)))
         for finding in remaining:
             self._finding(finding)
         if view == "tree" or (view == "ids" and coded):
             for finding in [f for block in blocks for f in block.findings]:
                 self._finding(finding)
-            for row in (
-                _tree(blocks, self.display, self._width, fine=self._fine)
-                if view == "tree"
-                else self._ids(item)
-            ):
+            for row in self._tree(blocks) if view == "tree" else self._ids(item):
                 self._print(row)
         else:
             self._bubbles(blocks, mask=view == "mask" and coded)
@@ -95,12 +90,6 @@ class Terminal:
             head.append(f"\n  no {lacks}: {self.display.line(item.lacks)}", SEVERITY["error"])
         self._print(head)
 
-    def _legend(self) -> None:
-        if self.plain:
-            self._print(Text(f"  trained tokens are marked {TRAINED_MARK}"))
-        else:
-            self._print(Text.assemble("  ", ("trained", TRAINED), "  ", ("masked", MASKED)))
-
     def _print(self, text: Text) -> None:
         if self.plain:
             self._stream.write(text.plain + "\n")
@@ -108,15 +97,10 @@ class Terminal:
             self._console.print(text, soft_wrap=True)
 
     def _finding(self, finding: Finding, indent: int = 2) -> None:
-        margin = " " * indent
-        lead = f"{finding.severity}[{finding.code}]"
-        line = self.display.line
-        text = Text.assemble(
-            margin,
-            (lead, SEVERITY[finding.severity]),
-            (f" {finding.name}: ", "bold"),
-            line(finding.message),
-        )
+        margin, line = " " * indent, self.display.line
+        lead = f"{finding.severity}[{finding.code}]", SEVERITY[finding.severity]
+        name = f" {finding.name}: ", "bold"
+        text = Text.assemble(margin, lead, name, line(finding.message))
         for label, note in notes(finding):
             text.append(f"\n{margin}  = {label}: ", "dim")
             text.append(line(note))
@@ -134,38 +118,22 @@ class Terminal:
 
     def _bubble(self, block: Block, indent: int, mask: bool) -> None:
         dashed = block.style_name == "think"
-        corner, line, right, side, low, end, under = tuple(
+        corner, line, right, side, low, end, under = (
             (_DASHED if dashed else _SOLID) if self._fine else _ASCII
         )
         colour = _COLOURS.get(block.style_name, "white")
-        style = "dim italic" if dashed else ""
-        laid = rows(
-            _runs(block, style, mask),
-            max(10, self._width - indent - 4 - (0 if block.model else _INDENT)),
-            self.display,
-            ends=mask,
-        )
+        runs = _runs(block, "dim italic" if dashed else "", mask)
+        room = max(10, self._width - indent - 4 - (0 if block.model else _INDENT))
+        laid = rows(runs, room, self.display, ends=mask)
         title = f" {self.display.line(block.title)} "[: self._width]
         width = max([row.width for row in laid] + [Text(title).cell_len])
-        margin = " " * indent
-        self._print(
-            Text.assemble(
-                margin,
-                (corner + line, colour),
-                (title, f"bold {colour}"),
-                (line * (width - Text(title).cell_len + 1) + right, colour),
-            )
-        )
+        margin, edge = " " * indent, (side, colour)
+        first = (corner + line, colour), (title, f"bold {colour}")
+        rest = line * (width - Text(title).cell_len + 1) + right
+        self._print(Text.assemble(margin, *first, (rest, colour)))
         for row in laid:
-            text = Text.assemble(
-                margin,
-                (side, colour),
-                " ",
-                *row.runs(),
-                " " * (width - row.width + 1),
-                (side, colour),
-            )
-            self._print(text)
+            blank = " " * (width - row.width + 1)
+            self._print(Text.assemble(margin, edge, " ", *row.runs(), blank, edge))
             if self.plain and row.marks:
                 self._print(Text(f"{margin}{under} {row.marks}"))
         self._print(Text.assemble(margin, (low + line * (width + 2) + end, colour)))
@@ -177,15 +145,47 @@ class Terminal:
         at = 0
         for segment, place in places:
             for number, trained in zip(segment.ids, segment.losses, strict=True):
-                row = Text(f"{at:>6} {number:>6}  ")
-                row.append("trained" if trained else "masked ", TRAINED if trained else MASKED)
-                row.append(f"  {place:<{wide}}  ", "dim")
-                row.append(
-                    quoted(tokenizer.decode_bytes([number]), self.display),
-                    "" if number in tokenizer.ordinary else "bold",
+                text = quoted(tokenizer.decode_bytes([number]), self.display)
+                yield Text.assemble(
+                    f"{at:>6} {number:>6}  ",
+                    ("trained", TRAINED) if trained else ("masked ", MASKED),
+                    (f"  {place:<{wide}}  ", "dim"),
+                    (text, "" if number in tokenizer.ordinary else "bold"),
                 )
-                yield row
                 at += 1
+
+    def _tree(self, blocks: list[Block]) -> Iterator[Text]:
+        """Yields the blocks, and below each its parts, one line a part."""
+        line, dots = self.display.line, self.display.ellipsis
+        branch, last, bar = ("├── ", "└── ", "│   ") if self._fine else ("|-- ", "`-- ", "|   ")
+        content = [block for block in blocks if block.style_name != "meta"]
+        tops = groupby(enumerate(content), key=lambda pair: pair[1].top or -pair[0])
+        groups = [[block for _, block in numbered] for _, numbered in tops]
+        for n, group in enumerate(groups, 1):
+            yield self._branch(last if n == len(groups) else branch, group)
+            inner = "    " if n == len(groups) else bar
+            parts = [(b, chunk) for b in group for chunk in b.chunks if not chunk.is_tag]
+            for i, (block, chunk) in enumerate(parts, 1):
+                kind = chunk.inline or (block.kind if block.nested else "text")
+                lead = inner + (last if i == len(parts) else branch)
+                row = Text.assemble((lead, "dim"), (f"{line(kind)} ", "cyan"))
+                text = quoted(chunk.event.text.encode("utf-8", "surrogatepass"), self.display)
+                room = max(20, self._width - row.cell_len)
+                yield row.append(text if len(text) <= room else text[: room - len(dots)] + dots)
+        for block in blocks:
+            if block.style_name == "meta":
+                words = " ".join(chunk.event.text.strip() for chunk in block.chunks)
+                yield Text(line(f"{block.title}: {words}"), "dim")
+
+    def _branch(self, lead: str, group: list[Block]) -> Text:
+        colour = _COLOURS.get(group[0].style_name, "default")
+        title = self.display.line(group[0].title), f"bold {colour}"
+        row = Text.assemble((lead, "dim"), title)
+        segments = [chunk.segment for b in group for chunk in b.chunks if chunk.segment is not None]
+        if segments:
+            total, trained = sum(len(s.ids) for s in segments), sum(sum(s.losses) for s in segments)
+            row.append(f"  {counted(total, 'token')}, {trained} trained", "dim")
+        return row
 
 
 def summary(item: Item) -> str:
@@ -198,20 +198,12 @@ def summary(item: Item) -> str:
         words.append(f"{counted(total, 'token')}, {trained} trained{share}")
     if turns or item.episode is not None:
         words.append(counted(turns, "turn"))
-    counts = [
-        counted(n, s)
-        for s in ("error", "warning", "info")
-        if (n := sum(f.severity == s for f in item.findings))
-    ]
-    words.append(", ".join(counts) or "no findings")
+    words.append(by_severity(Counter(f.severity for f in item.findings)) or "no findings")
     return f"{item.label}: {'; '.join(words)}"
 
 
 def _runs(block: Block, style: str, mask: bool) -> Iterator[Run]:
-    """Yields what to show of a block: its text; with `mask` its tags too, trained or not.
-
-    Tags that a finding means are shown.
-    """
+    """Yields what to show of a block: text, and tags with findings; with `mask` all tags."""
     for chunk in block.chunks:
         if chunk.is_tag and not mask and not chunk.marks:
             continue
@@ -249,46 +241,3 @@ def _apart(marks: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, st
         if b > at:
             yield max(a, at), b, severity
             at = b
-
-
-def _tree(blocks: list[Block], display: Display, width: int, *, fine: bool) -> Iterator[Text]:
-    """Yields the blocks, and below each its parts, one line a part."""
-    branch, last, bar = ("├── ", "└── ", "│   ") if fine else ("|-- ", "`-- ", "|   ")
-    meta = [block for block in blocks if block.style_name == "meta"]
-    blocks = [block for block in blocks if block.style_name != "meta"]
-    tops = [
-        list(group)
-        for _, group in groupby(enumerate(blocks), key=lambda pair: pair[1].top or -pair[0])
-    ]
-    for n, numbered in enumerate(tops):
-        group = [block for _, block in numbered]
-        final = n + 1 == len(tops)
-        yield _branch(last if final else branch, group[0], group, display)
-        inner = "    " if final else bar
-        parts = [(block, chunk) for block in group for chunk in block.chunks if not chunk.is_tag]
-        for i, (block, chunk) in enumerate(parts):
-            kind = chunk.inline or (block.kind if block.nested else "text")
-            lead = inner + (last if i + 1 == len(parts) else branch)
-            row = Text.assemble((lead, "dim"), (f"{display.line(kind)} ", "cyan"))
-            line = quoted(chunk.event.text.encode("utf-8", "surrogatepass"), display)
-            row.append(
-                line
-                if len(line) <= (room := max(20, width - row.cell_len))
-                else f"{line[: room - len(display.ellipsis)]}{display.ellipsis}"
-            )
-            yield row
-    for block in meta:
-        words = " ".join(chunk.event.text.strip() for chunk in block.chunks)
-        yield Text(display.line(f"{block.title}: {words}"), "dim")
-
-
-def _branch(lead: str, block: Block, group: list[Block], display: Display) -> Text:
-    segments = [chunk.segment for b in group for chunk in b.chunks if chunk.segment is not None]
-    row = Text.assemble(
-        (lead, "dim"),
-        (display.line(block.title), f"bold {_COLOURS.get(block.style_name, 'default')}"),
-    )
-    if segments:
-        total, trained = sum(len(s.ids) for s in segments), sum(sum(s.losses) for s in segments)
-        row.append(f"  {counted(total, 'token')}, {trained} trained", "dim")
-    return row

@@ -1,7 +1,4 @@
-"""Runs the subcommands of `mypt-lint`: explain, rules, init, new-dialect, and others.
-
-Input are the arguments after the subcommand's name; output goes to stdout.
-"""
+"""Runs the subcommands of `mypt-lint`: explain, rules, init, new-dialect, and others."""
 
 from __future__ import annotations
 

@@ -43,10 +43,7 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """An open document, linted as a file of its name would be.
-
-    `starts` are the offsets of its lines, which end at LF alone.
-    """
+    """An open document, linted as a file of its name; its lines begin at `starts`, after an LF."""
 
     text: str
     group: Group
@@ -113,10 +110,7 @@ class Document:
         return out
 
     def mask(self, start: int = 0, end: int | None = None) -> Iterator[Trained]:
-        """Yields what is trained of the lines or serialised episodes that touch a range, in order.
-
-        Without a legal form nothing is trained.
-        """
+        """Yields what is trained of legal lines or episodes that touch a range, in order."""
         end = len(self.text) if end is None else end
         if self.group.kind == "text":
             yield from self._text_mask(start, end)
@@ -164,10 +158,7 @@ class Document:
 
 
 def encoded(text: str) -> bytes:
-    """Returns a text in UTF-8.
-
-    Half a surrogate pair, which no file holds, becomes bytes that are a finding.
-    """
+    """Returns a text in UTF-8; half a surrogate pair becomes bytes that are a finding."""
     return text.encode("utf-8", "surrogatepass")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from io import BytesIO
@@ -42,10 +42,7 @@ _SEVERITIES = {
 
 
 class Positions:
-    """Turns offsets of a text into lines and columns of the protocol, and back.
-
-    The protocol's lines end at CR and CR LF too.
-    """
+    """Turns offsets into positions of the protocol, and back: lines end at CR and CR LF too."""
 
     def __init__(self, text: str, units: Callable[[str], int]) -> None:
         self._text, self._units = text, units
@@ -68,20 +65,12 @@ class Positions:
         """Returns the offset of a position, clamped to the text."""
         if position.line >= len(self._starts):
             return len(self._text)
-        start: int = self._starts[position.line]
-        last: int = (
-            self._starts[position.line + 1]
-            if position.line + 1 < len(self._starts)
-            else len(self._text)
-        )
-        low, high = start, last
-        while low < high:  # the first offset that is at or after the column
-            middle = (low + high) // 2
-            if self._units(self._text[start:middle]) < position.character:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        start, last, *_ = (*self._starts[position.line : position.line + 2], len(self._text))
+
+        def column(offset: int) -> int:
+            return self._units(self._text[start:offset])
+
+        return start + bisect_left(range(start, last), position.character, key=column)
 
     def pieces(self, start: int, end: int) -> Iterable[tuple[int, int]]:
         """Yields a range cut at line ends, which are left out."""
@@ -100,18 +89,14 @@ class Desk:
         self._cache: dict[str, tuple[int | None, Document | None, Positions]] = {}
 
     def current_document(self, uri: str) -> tuple[Document, Positions] | None:
-        """Returns a document as it is now, with its positions.
-
-        None for one that is not open, and where its settings are faulty; the user gets a message.
-        """
-        if uri not in self.server.workspace.text_documents:
+        """Returns a document as it is now; None if closed or (after a message) ill configured."""
+        open_ = self.server.workspace.text_documents.get(uri)
+        if open_ is None:
             return None  # it was closed while the client asked
-        open_ = self.server.workspace.get_text_document(uri)
         entry = self._cache.get(uri)
         if entry is None or entry[0] != open_.version:
-            positions = Positions(
-                open_.source, self.server.workspace.position_codec.client_num_units
-            )
+            codec = self.server.workspace.position_codec
+            positions = Positions(open_.source, codec.client_num_units)
             try:
                 document = self._linted(open_)
             except UsageError as error:
@@ -147,14 +132,8 @@ class Desk:
             excess = len(document.findings) - MAX_ITEMS
         if excess > 0:
             message = f"{excess} more findings are not shown here; mypt-lint --show-all prints them"
-            items.append(
-                lsp.Diagnostic(
-                    positions.range(0, 0),
-                    message,
-                    severity=lsp.DiagnosticSeverity.Warning,
-                    source="mypt-lint",
-                )
-            )
+            at, severity = positions.range(0, 0), lsp.DiagnosticSeverity.Warning
+            items.append(lsp.Diagnostic(at, message, severity=severity, source="mypt-lint"))
         version = self.server.workspace.get_text_document(uri).version
         self.server.text_document_publish_diagnostics(
             lsp.PublishDiagnosticsParams(uri, items, version)
@@ -184,15 +163,14 @@ def hover(desk: Desk, params: lsp.HoverParams) -> lsp.Hover | None:
         return None
     document, positions = current
     at = positions.offset(params.position)
-    here = [
-        item for item in document.findings if document.span(item)[0] <= at <= document.span(item)[1]
-    ]
+    spans = [(item, document.span(item)) for item in document.findings]
+    here = [(item, span) for item, span in spans if span[0] <= at <= span[1]]
     if not here:
         return None
-    pages = [page(code) for code in dict.fromkeys(item.finding.code for item in here)]
+    pages = [page(code) for code in dict.fromkeys(item.finding.code for item, _ in here)]
     return lsp.Hover(
         lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(pages)),
-        positions.range(*document.span(here[0])),
+        positions.range(*here[0][1]),
     )
 
 
@@ -211,27 +189,16 @@ def actions(desk: Desk, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
             action = lsp.CodeAction(
                 f"{item.finding.code}: {title}",
                 lsp.CodeActionKind.QuickFix,
+                diagnostics=[diagnostic(document, item, positions)],
+                is_preferred=fix.safe,
                 edit=_edit(uri, edits, positions),
             )
-            action.is_preferred, action.diagnostics = (
-                fix.safe,
-                [diagnostic(document, item, positions)],
-            )
             out.append(action)
-    only = params.context.only
-    if only is None or any(_FIX_ALL.startswith(kind) for kind in only):
-        edits = document.fix_all()
-        if edits:
-            out.append(
-                lsp.CodeAction(
-                    "mypt-lint: make all safe fixes", _FIX_ALL, edit=_edit(uri, edits, positions)
-                )
-            )
-    return [
-        action
-        for action in out
-        if only is None or any(str(action.kind).startswith(kind) for kind in only)
-    ]
+    only = params.context.only or [""]
+    if any(_FIX_ALL.startswith(kind) for kind in only) and (edits := document.fix_all()):
+        edit = _edit(uri, edits, positions)
+        out.append(lsp.CodeAction("mypt-lint: make all safe fixes", _FIX_ALL, edit=edit))
+    return [action for action in out if str(action.kind).startswith(tuple(only))]
 
 
 def _edit(uri: str, edits: list[Edit], positions: Positions) -> lsp.WorkspaceEdit:
@@ -278,10 +245,8 @@ def serve(options: argparse.Namespace) -> None:
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
         await asyncio.sleep(_PAUSE)
         uri, version = params.text_document.uri, params.text_document.version
-        if (
-            uri in server.workspace.text_documents
-            and server.workspace.get_text_document(uri).version == version
-        ):
+        open_ = server.workspace.text_documents.get(uri)
+        if open_ is not None and open_.version == version:
             desk.publish(uri)
 
     def closed(params: lsp.DidCloseTextDocumentParams) -> None:
@@ -299,10 +264,9 @@ def serve(options: argparse.Namespace) -> None:
     server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=kinds))(
         lambda params: actions(desk, params)
     )
-    server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, LEGEND)(
-        lambda params: tokens(desk, params)
-    )
-    server.feature(lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE, LEGEND)(
-        lambda params: tokens(desk, params)
-    )
+    for method in (
+        lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL,
+        lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE,
+    ):
+        server.feature(method, LEGEND)(lambda params: tokens(desk, params))
     server.start_io()

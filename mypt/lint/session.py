@@ -1,8 +1,7 @@
 """Runs the linter once: options in, output out, exit status back.
 
-It puts the parts in order: settings and files (run/plan), fixes (fix/files), the pass over the
-lines (run/runner) and over the data set (dataset/compare), reports (report/outputs), and the
-baseline.
+The parts in order: settings and files (run/plan), fixes (fix/files), the pass over the lines
+(run/runner) and over the data set (dataset/compare), reports (report/outputs), the baseline.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
 
-from mypt.lint.watch import watch
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import is_prepared
@@ -30,8 +29,9 @@ from mypt_lint.report.totals import fixable_line, fixed_line, statistics, summar
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.interleave import interleaved
 from mypt_lint.run.parallel import check_sources
-from mypt_lint.run.plan import AUTO, Group, Plan, named_dialect, planned
+from mypt_lint.run.plan import Group, Plan, named_dialect, planned
 from mypt_lint.settings.selection import selection
+from mypt_records.names import AUTO
 
 if TYPE_CHECKING:
     from mypt_lint.fix.dataset import Repairs
@@ -39,13 +39,11 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, FAILED = 0, 1, 2
 _UNITS = {"record": "line", "text": "episode", "generation": "generation", "rows": "row"}
 _PARALLEL = 16 << 20  # bytes of data for each process: fewer do not repay its start
+_PAUSE = 0.3  # seconds between two looks at the files that are watched
 
 
 def lint(options: argparse.Namespace) -> int:
-    """Lints what the options name. Returns the exit status.
-
-    Raises UsageError.
-    """
+    """Lints what the options name, and returns the exit status. Raises UsageError."""
     plan = _plan(options)
     if options.show_settings:
         status = _show_settings(plan, options.paths)
@@ -62,34 +60,43 @@ def lint(options: argparse.Namespace) -> int:
 
 
 def watched(options: argparse.Namespace) -> NoReturn:
-    """Lints again after each change, until interrupted.
-
-    Raises UsageError for what cannot be watched.
-    """
-    if (
-        options.fix
-        or options.fix_only
-        or options.diff
-        or options.write_baseline
-        or "-" in options.paths
-    ):
+    """Lints again after each change. Raises UsageError for what cannot be watched."""
+    if _fixes(options) or options.write_baseline or "-" in options.paths:
         raise UsageError("--watch only looks: leave out fixes, --write-baseline and standard input")
     if url := next((path for path in options.paths if "://" in path), None):
         raise UsageError(f"{url}: --watch looks at files here, and not into a store")
     plan = _plan(options)
     prepared = [path for path in options.paths if is_prepared(path)]
-    config_files = [path for path in (plan.config.path,) if path]
-    watch(
-        lambda: lint(options),
-        lambda: [
-            *config_files,
-            *prepared,
-            *(
-                s.path
-                for s in plan.sources([path for path in options.paths if path not in prepared])
-            ),
-        ],
-    )
+    others = [path for path in options.paths if path not in prepared]
+
+    def state() -> dict[str, tuple[int, int]]:
+        """Returns when each file was last written, and its size."""
+        out = {}
+        try:
+            sources = [source.path for source in plan.sources(others)]
+            for path in filter(None, [plan.config.path, *prepared, *sources]):
+                status = os.stat(path)
+                out[path] = status.st_mtime_ns, status.st_size
+        except (OSError, UsageError):  # a file that is being replaced, for one
+            pass
+        return out
+
+    while True:
+        before = state()
+        if sys.stdout.isatty():
+            sys.stdout.write("\x1b[2J\x1b[H")
+        try:
+            lint(options)
+        except UsageError as error:
+            print(f"mypt-lint: error: {error}", file=sys.stderr)
+        sys.stdout.flush()
+        print("watching for changes; stop with Ctrl-C", file=sys.stderr, flush=True)
+        while state() == before:
+            time.sleep(_PAUSE)
+
+
+def _fixes(options: argparse.Namespace) -> bool:
+    return bool(options.fix or options.fix_only or options.diff)
 
 
 def _plan(options: argparse.Namespace) -> Plan:
@@ -112,7 +119,7 @@ def _show_settings(plan: Plan, paths: list[str]) -> int:
 def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None:
     """Returns the keys that the baseline knows; None without a baseline. Raises UsageError."""
     if options.write_baseline:
-        if options.baseline or options.fix or options.fix_only or options.diff:
+        if options.baseline or _fixes(options):
             raise UsageError("--write-baseline cannot be combined: it takes all that is found now")
         path = None
     else:
@@ -140,7 +147,7 @@ class _Session:
         prepared = sorted({path for path in options.paths if is_prepared(path)})
         sources = plan.sources([path for path in options.paths if path not in prepared])
         groups = plan.groups(sources, known=self.baseline_keys, say=self.say)
-        if options.fix or options.fix_only or options.diff:
+        if _fixes(options):
             if options.launcher:
                 raise UsageError("--launcher only checks: leave it out to fix")
             status = self.fix(groups, prepared)
@@ -165,8 +172,7 @@ class _Session:
         options = self.options
         streams = {
             source.path
-            for group in groups
-            for source in group.sources
+            for source in _sources(groups)
             if source.stdin or source.size is None or source.stream is not None
         }
         data_set = ["what compares all records (--data-set)"] if self.plan.top["data-set"] else []
@@ -204,7 +210,7 @@ class _Session:
         options = self.options
         repairs = self._repairs(groups, prepared)
         on_screen = (options.diff or options.output == "-") and sys.stdout.isatty()
-        sources = [source for group in groups for source in group.sources]
+        sources = _sources(groups)
         with Bar(sources, quiet=options.quiet or on_screen) as bar:
             groups, fixes = fix_sources(
                 groups,
@@ -220,16 +226,13 @@ class _Session:
         if options.diff or options.fix_only:
             self.say(fixed_line(fixes.by_severity, None, would=options.diff, files=files))
             return FINDINGS if options.diff and fixes.files else CLEAN
-        total = self.report(groups, iter(()), output=None)
+        total = self.report(groups, (), output=None)
         self.say(summary_line(total))
         self.say(fixed_line(fixes.by_severity, total.by_severity, would=False, files=files))
         return self.status(total)
 
     def _repairs(self, groups: list[Group], prepared: list[str]) -> Repairs | None:
-        """Returns the fixes that only the whole data shows, if they are wanted.
-
-        Raises UsageError where the options exclude one another, or the data cannot be fixed.
-        """
+        """Returns the fixes that only the whole data shows, if wanted. Raises UsageError."""
         options = self.options
         if prepared:
             raise UsageError(
@@ -245,8 +248,7 @@ class _Session:
             raise UsageError("--diff writes nothing: leave out -o")
         if not (self.plan.top["data-set"] and options.unsafe_fixes):
             return None
-        sources = [source for group in groups for source in group.sources]
-        if not all(source.divisible or source.compressed for source in sources):
+        if not all(source.divisible or source.compressed for source in _sources(groups)):
             raise UsageError(
                 "for the fixes of --data-set, data is read twice, so it must be a file; leave out "
                 "--data-set or --unsafe-fixes"
@@ -256,12 +258,7 @@ class _Session:
         return Repairs(groups)
 
     def report(
-        self,
-        groups: list[Group],
-        folders: Iterator[Chunk],
-        *,
-        output: str | None,
-        unit: str = "",
+        self, groups: list[Group], folders: Iterable[Chunk], *, output: str | None, unit: str = ""
     ) -> Summary:
         """Checks all groups, writes the findings, and updates the baseline. Returns the counts.
 
@@ -270,7 +267,7 @@ class _Session:
         options = self.options
         kinds = {group.kind for group in groups} or {self.plan.top["kind"]}
         total = Summary(unit_name=unit or (_UNITS[min(kinds)] if len(kinds) == 1 else "unit"))
-        sources = [source for group in groups for source in group.sources]
+        sources = _sources(groups)
         keys: set[Key] = set()
         accepted = self.baseline_keys or frozenset()
         wants_all = options.write_baseline or self.baseline_keys is None
@@ -335,6 +332,10 @@ class _Session:
             if gone:
                 done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
                 self.say(f"{counted(len(gone), 'entry')} of {path} found no more; {done}.")
+
+
+def _sources(groups: Iterable[Group]) -> list[Source]:
+    return [source for group in groups for source in group.sources]
 
 
 def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:

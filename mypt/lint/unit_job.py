@@ -32,10 +32,7 @@ Unit = tuple[Piece, ...]
 
 @dataclass(frozen=True)
 class Part:
-    """A file of the job: `checker` is the number of its checker, `kind` what it holds.
-
-    `is_whole` says that it is one piece, which is read as if it were alone.
-    """
+    """A file: the number of its checker, its kind, and whether it is one piece, read alone."""
 
     checker: int
     kind: str
@@ -46,10 +43,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Job:
-    """All that units depend on: files, their checkers, and the pieces of each unit.
-
-    `folder` is where relative paths begin.
-    """
+    """All that units depend on; relative paths begin at `folder`."""
 
     folder: str
     checkers: Sequence[Checker]

@@ -1,8 +1,7 @@
 """Finds what no episode shows by itself (family 6), in one pass over all records, in order.
 
-Input are the sources with their checkers; output are findings, a block at a time. Memory is
-bounded. It is a separate pass, and only made when asked for: it reads every episode, clean ones
-too, which takes several times as long.
+Memory is bounded. The pass is only made when asked for: it reads every episode, clean ones too,
+which takes several times as long.
 """
 
 from __future__ import annotations
@@ -53,10 +52,9 @@ _LONG = 200  # characters of a name that always is: so the time is linear in the
 
 
 class DataSet:
-    """One pass over all data.
+    """One pass over all data; `prompts` must not be trained on.
 
-    `eval_globs` name the files for evaluation; without them, the files' own names do. `prompts`
-    must not be trained on.
+    `eval_globs` name the files for evaluation; without them, the files' own names do.
     """
 
     def __init__(

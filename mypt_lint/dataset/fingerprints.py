@@ -128,10 +128,7 @@ def plain(text: str) -> str:
 
 
 def nfc(text: str) -> str:
-    """Returns a text in NFC, in linear time.
-
-    Python alone sorts many accents on one letter by insertion, which is quadratic.
-    """
+    """Returns a text in NFC, in linear time: Python sorts many accents on a letter in more."""
     return normalize("NFC", text if text.isascii() else _MARKS.sub(_in_order, text))
 
 

@@ -1,7 +1,4 @@
-"""Keeps what was seen before, in bounded memory: 64-bit keys and values.
-
-When the table is full, it takes no new keys.
-"""
+"""Keeps 64-bit keys and values in bounded memory: a full table takes no new keys."""
 
 from __future__ import annotations
 
@@ -27,10 +24,7 @@ class Seen:
         return self.count >= self._most
 
     def put(self, key: int, value: int) -> int | None:
-        """Returns the value that the key had before, which stays.
-
-        Returns None for a new key, which gets `value`, if there is room.
-        """
+        """Returns the value that the key has; None for a new one, which gets `value` if it fits."""
         key, at, is_present = self._find(key)
         if not is_present and not self.full:
             self._keys[at], self._values[at] = key, value
@@ -43,10 +37,7 @@ class Seen:
         return int(self._values[at]) if is_present else None
 
     def _find(self, key: int) -> tuple[int, int, bool]:
-        """Returns the key as it is kept, a slot, and whether the key is there.
-
-        The slot is the key's, or the empty one where it would go.
-        """
+        """Returns the key as it is kept, its slot (or the empty one for it), and if it is there."""
         key = key or 1
         at = key & self._mask
         while (stored := int(self._keys[at])) not in (0, key):

@@ -51,10 +51,7 @@ class Fixer:
         object.__setattr__(self, "blunt", replace(full, with_fixes=False))
 
     def line(self, raw: bytes, *, row: int) -> tuple[bytes | None, Codes]:
-        """Returns a line of JSONL without its LF, fixed, and the number of fixes by code.
-
-        The line is None where it is to be deleted.
-        """
+        """Returns a line without its LF, fixed (None: to be deleted), and the fixes by code."""
         try:
             before = raw.decode("utf-8")
         except UnicodeDecodeError:
@@ -73,10 +70,7 @@ class Fixer:
         return after.encode("utf-8"), codes
 
     def findings(self, line: str, *, row: int, fixes: bool = True) -> list[Finding]:
-        """Returns all findings of a line, selected or not.
-
-        Without `fixes`, none is looked for, which takes less time.
-        """
+        """Returns all findings of a line, selected or not; it is faster not to look for `fixes`."""
         items = (self.full if fixes else self.blunt).line(
             line.encode("utf-8"), row=row, filename=""
         )

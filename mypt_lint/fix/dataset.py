@@ -28,10 +28,7 @@ from mypt_spec.findings import Finding
 
 
 class Repairs:
-    """Knows what is to be fixed in all files of the groups.
-
-    It reads them where the rules are selected; of duplicates, the first one stays.
-    """
+    """Knows what is to be fixed in all files; of duplicates, the first one stays."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
         data = DataSet(groups)

@@ -54,10 +54,7 @@ _RUN = re.compile(rb'("(?:[^"\\]|\\.)*+"|\n)|[ \t\r]{2,}+')
 
 
 class Piece(NamedTuple):
-    """Lines that stay, one line that changes, or a whole text: row, bytes before and after.
-
-    Both have their LF. The row of a whole text is 0.
-    """
+    """Lines that stay, one that changes, or a text (row 0): the bytes before and after, with LF."""
 
     row: int
     old: bytes

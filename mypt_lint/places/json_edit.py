@@ -1,8 +1,7 @@
-"""Carries out a JSON Patch on the source of a line.
+"""Carries out a JSON Patch (the operations of `mypt_spec.patch`) on the source of a line.
 
-Input is a line and a fix; output is the line, where all that no operation names keeps its bytes,
-escapes and spacing. Text that moves (removed here, added there) keeps its spelling too. The
-operations are those of `mypt_spec.patch`.
+What no operation names keeps its bytes, escapes and spacing, and text that moves (removed here,
+added there) its spelling.
 """
 
 from __future__ import annotations
@@ -99,10 +98,7 @@ def _before(path: str, removed: str) -> str:
 
 
 def replacement(line: str, fix: Fix) -> tuple[int, int, str] | None:
-    """Returns a fix as one replacement in a line; None if it does not fit.
-
-    It is (from column, to column, new text); columns count from 1.
-    """
+    """Returns a fix as (from column, to column, new text), from 1; None if it does not fit."""
     try:
         new = edited(line, fix)
     except ValueError:
@@ -222,10 +218,7 @@ class _Source:
 
 
 def difference(old: str, new: str) -> tuple[int, int, str]:
-    """Returns where the old string differs from the new one, and what to write there.
-
-    What the two have in common at both ends is left out.
-    """
+    """Returns where the old string differs from the new (start, end), and what to write there."""
     before = in_common(old, new)
     after = in_common(old[before:][::-1], new[before:][::-1])
     return before, len(old) - after, new[before : len(new) - after]

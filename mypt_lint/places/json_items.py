@@ -25,21 +25,14 @@ _DECODE = json.JSONDecoder(strict=False).decode
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """A place in the value: a key or an index under a parent. The root has no parent.
-
-    Compared by identity.
-    """
+    """A key or an index under a parent (the root has none); compared by identity."""
 
     parent: Node | None
     token: str | int = ""
 
     @property
     def pointer(self) -> str:
-        """Returns the RFC 6901 pointer.
-
-        It is built on demand: all pointers of a deeply nested line take space quadratic in its
-        length.
-        """
+        """Returns the RFC 6901 pointer, on demand: all of a nested line take quadratic space."""
         tokens: list[str] = []
         node = self
         while node.parent is not None:

@@ -27,10 +27,7 @@ _ESCAPE = re.compile(
 
 
 class Places:
-    """The places of one line, for any number of findings on it.
-
-    `unique`: the line is known to be JSON in which no key occurs twice.
-    """
+    """The places of one line; `unique`: it is known to be JSON in which no key occurs twice."""
 
     def __init__(self, text: str, *, unique: bool = False) -> None:
         self.text = text
@@ -56,10 +53,7 @@ class Places:
                 self._repeats.setdefault((item.node.parent, str(item.node.token)), item)
 
     def _link(self, node: Node) -> None:
-        """Makes `node` known to its ancestors.
-
-        A repeated key is a new node, so the last one wins, as in json.loads.
-        """
+        """Makes `node` known to its ancestors; of repeated keys the last wins, as in json.loads."""
         while node.parent is not None:
             place = (node.parent, str(node.token))
             if self._children.get(place) is node:

@@ -6,13 +6,14 @@ tags that are missing, misspelt or doubled in a text.
 
 Nothing here knows what may follow what. A candidate is made, read again, and kept if its finding is
 gone and no other has come. That takes a check of the whole each, so it is done for a few findings;
-others of a record may get what is found in their turn (turns.py), for the caller to prove. Only
-text that the model itself writes is ever read as structure: text of users, documents and tools
-stays text (invariant 6).
+others of a record may get what is found in their turn, for the caller to prove. Only text that the
+model itself writes is ever read as structure: text of users, documents and tools stays text
+(invariant 6).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,6 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from mypt_lint.proposals.turns import Turns
 from mypt_lint.proposals.typed_tags import TypedTags
 from mypt_spec.damage.near_miss import near_miss
 from mypt_spec.dialect import Dialect
@@ -31,8 +31,10 @@ from mypt_spec.patch import apply
 # Limits of the search.
 _MOST = 8  # findings of one line or text for which a fix is looked for
 _LONGEST = 1 << 18  # code points of a text
+_SHARE = 16  # times the size of a record that its turns may have, each with what is before them all
 _Findings = list[Finding]
 _Check = Callable[[Any], _Findings]
+_Key = tuple[str, str, tuple[int, int] | None]  # code, pointer and span of a finding
 
 
 def candidates_of(
@@ -142,32 +144,27 @@ class _Record:
         return None if episode is None else TypedTags(self.dialect, self.record, episode)
 
     @cached_property
-    def _turns(self) -> Turns:
+    def _turns(self) -> _Turns:
         def look(turn: dict[str, Any]) -> _Findings:
             episode, _ = self.dialect.read(turn)
             return candidates_of(self.dialect, turn, episode, self.check(turn), self.check)
 
-        return Turns(self.dialect, self.record, look)
+        return _Turns(self.dialect, self.record, look)
 
     def _message(self, pointer: str) -> int | None:
         _, key, index, *_ = (*pointer.split("/"), "", "", "")
-        inside = key == self.dialect.adapter.SCHEMA.messages and isinstance(
-            self.record.get(key), list
-        )
+        messages = self.dialect.adapter.SCHEMA.messages
+        inside = key == messages and isinstance(self.record.get(key), list)
         return int(index) if inside and index else None
 
     def _folded(self, index: int) -> Iterator[Fix]:
         """Yields the fix that makes a message the field of the next message."""
         schema = self.dialect.adapter.SCHEMA
-        messages = self.record.get(schema.messages)
-        if not isinstance(messages, list) or index + 1 >= len(messages):
+        pair = self.record[schema.messages][index : index + 2]
+        if len(pair) < 2 or not all(isinstance(message, dict) for message in pair):
             return
-        message, following = messages[index], messages[index + 1]
-        if (
-            not isinstance(message, dict)
-            or not isinstance(following, dict)
-            or message.keys() != {"role", "content"}
-        ):
+        message, following = pair
+        if message.keys() != {"role", "content"}:
             return
         role, key = schema.folded.get(str(message["role"]), ("", ""))
         if following.get("role") == role and key not in following:
@@ -179,6 +176,65 @@ class _Record:
             yield Fix(f'make it the "{key}" of the {role} message behind it', True, patch=patch)
 
 
+@dataclass(frozen=True)
+class _Turns:
+    """The turns of a record, in each of which fixes are looked for as in a record by itself.
+
+    That is what comes before all turns, then the turn's messages; so a record of many turns takes
+    time in proportion to their number. A rule may see more than one turn, so a fix from here is not
+    proved for the whole record. `look` returns the findings of a record, with fixes.
+    """
+
+    dialect: Dialect
+    record: dict[str, Any]
+    look: Callable[[dict[str, Any]], _Findings]
+    _cache: dict[int, dict[_Key, Fix]] = field(default_factory=dict)
+
+    def fix(self, finding: Finding, message: int) -> Fix | None:
+        """Returns the fix that a finding has in its turn; a record of one turn has none."""
+        turn = bisect_right(self._starts, message) - 1
+        if turn < 0 or len(self._starts) < 2:
+            return None
+        if turn not in self._cache:
+            self._cache[turn] = self._fixes(turn) if len(self._cache) < self._most else {}
+        return self._cache[turn].get((finding.code, finding.pointer, finding.span))
+
+    @property
+    def _key(self) -> str:
+        return self.dialect.adapter.SCHEMA.messages
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        schema, opener = self.dialect.adapter.SCHEMA, self.dialect.table.turn_opener
+        roles = [str(message.get(schema.tag)) for message in self.record[self._key]]
+        return [i for i, role in enumerate(roles) if schema.aliases.get(role, role) == opener]
+
+    @cached_property
+    def _most(self) -> int:
+        head = {**self.record, self._key: self.record[self._key][: self._starts[0]]}
+        return _SHARE * len(repr(self.record)) // len(repr(head))
+
+    def _fixes(self, turn: int) -> dict[_Key, Fix]:
+        messages, starts = self.record[self._key], [*self._starts, None]
+        head = messages[: starts[0]]
+        turn_messages = messages[starts[turn] : starts[turn + 1]]
+        by = self._starts[turn] - len(head)
+        fixes: dict[_Key, Fix] = {}
+        for finding in self.look({**self.record, self._key: head + turn_messages}):
+            if finding.fix is not None:
+                patch = tuple(o | {"path": self._moved(o["path"], by)} for o in finding.fix.patch)
+                key = finding.code, self._moved(finding.pointer, by), finding.span
+                fixes.setdefault(key, Fix(finding.fix.title, finding.fix.safe, patch=patch))
+        return fixes
+
+    def _moved(self, pointer: str, by: int) -> str:
+        """Returns a pointer into a message of a turn as one into the whole record."""
+        owner, index, *deeper = pointer.removeprefix("/").split("/", 2)
+        if owner != self._key or int(index) < self._starts[0]:
+            return pointer
+        return "/".join(["", owner, str(int(index) + by), *deeper])
+
+
 def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:
     """Yields fixes that write the expected tag, correct the spelling, or delete the tag."""
     if finding.span is None:
@@ -186,11 +242,8 @@ def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:
     start, end = finding.span
     miss = near_miss(text[start:end], d.table)
     if miss is not None:
-        yield Fix(
-            f"write `{miss.tag}`",
-            False,
-            edits=((start + miss.start, start + miss.end, miss.tag),),
-        )
+        edit = start + miss.start, start + miss.end, miss.tag
+        yield Fix(f"write `{miss.tag}`", False, edits=(edit,))
         return
     missing = [
         t
@@ -204,7 +257,6 @@ def _for_text(d: Dialect, text: str, finding: Finding) -> Iterator[Fix]:
     tag = text[start:end]
     if d.table.literals.fullmatch(tag):
         # A mark twice in a row means no more than one.
-        twice = tag in {mark.shown for mark in d.table.marks.values()} and text[
-            :start
-        ].rstrip().endswith(tag)
+        marks = {mark.shown for mark in d.table.marks.values()}
+        twice = tag in marks and text[:start].rstrip().endswith(tag)
         yield Fix(f"delete `{tag}`", twice, edits=((start, end, ""),))

@@ -16,9 +16,9 @@ says whether the automaton takes the rest.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 from mypt_spec.bodies.strict_json import value_at
@@ -31,6 +31,7 @@ from mypt_spec.parser import messages_of
 from mypt_spec.table import TEXT
 
 _TAGS = 100  # tags and texts of one text: there are many ways to move them
+_Patch = tuple[dict[str, Any], ...]
 _EVENTS = 1000  # tags and texts of one message: every way to read it anew reads all of them
 
 
@@ -41,6 +42,7 @@ class TypedTags:
     dialect: Dialect
     record: dict[str, Any]
     episode: Episode
+    _ends: dict[tuple[int, int], bool] = field(default_factory=dict)
 
     @cached_property
     def legal(self) -> bool:
@@ -124,7 +126,8 @@ class TypedTags:
         count = len(spelled)
         while count and spelled[count - 1].terminal != TEXT:
             count -= 1
-        following = self._tags_after(at)
+        after = (event.terminal for event in islice(self._events, at + 1, None))
+        following = takewhile(lambda terminal: terminal != TEXT, after)
         if count in (0, len(spelled)) or not all(e.terminal in following for e in spelled[count:]):
             return
         pointer, span = text.at
@@ -134,30 +137,15 @@ class TypedTags:
         first = span[0] if span else 0
         new = "".join(e.text for e in spelled[:count])
         dropped = "".join(e.text for e in spelled[count:])
+        value = value[:first] + new + value[first + len(text.text) :]
         yield Fix(
             f"leave out `{dropped}`: it is written there anyway",
             safe,
-            patch=(
-                {
-                    "op": "replace",
-                    "path": pointer,
-                    "value": value[:first] + new + value[first + len(text.text) :],
-                },
-            ),
+            patch=({"op": "replace", "path": pointer, "value": value},),
         )
 
-    def _tags_after(self, at: int) -> Iterator[str]:
-        for place in range(at + 1, len(self._events)):
-            terminal = self._events[place].terminal
-            if terminal == TEXT:
-                return
-            yield terminal
-
     def _reread(self, at: int, spelled: list[Event], safe: bool) -> Iterator[Fix]:
-        """Yields fixes that read tags typed into a content as the structure that they spell.
-
-        That may be a thought, a citation, a call or a result.
-        """
+        """Yields fixes that read tags in a content as thoughts, citations, calls or results."""
         message = _message(spelled[0])
         first, last = self._spans[message]
         inside = [*self._events[first:at], *spelled, *self._events[at + 1 : last]]
@@ -168,9 +156,9 @@ class TypedTags:
                 events = [*self._events[:first], *way, *self._events[last:]]
                 messages, _ = messages_of(events, self.dialect.table)
                 same = [m.role for m in messages] == [m.role for m in self.episode.messages]
-                written = self._written(messages, message)
-                if written is not None:
-                    yield Fix(written[0], exact and same, patch=written[1])
+                title, patch = self._written(messages, message)
+                if patch:
+                    yield Fix(title, exact and same, patch=patch)
 
     def _ways(
         self, inside: list[Event], message: str, safe: bool
@@ -210,10 +198,6 @@ class TypedTags:
             self._ends[last, state] = self._goes_on(last, state)
         return self._ends[last, state]
 
-    @cached_property
-    def _ends(self) -> dict[tuple[int, int], bool]:
-        return {}
-
     def _goes_on(self, at: int, state: int) -> bool:
         machine = self.dialect.automaton
         for place in range(at, len(self._events)):
@@ -225,12 +209,10 @@ class TypedTags:
             state = following
         return machine.accepting(state)
 
-    def _written(
-        self, messages: list[Message], message: str
-    ) -> tuple[str, tuple[dict[str, Any], ...]] | None:
+    def _written(self, messages: list[Message], message: str) -> tuple[str, _Patch]:
         """Returns title and patch that make one message of the record what `messages` hold.
 
-        Other messages are not looked at.
+        Other messages are not looked at. The patch is empty where there is none.
         """
         d, schema = self.dialect, self.dialect.adapter.SCHEMA
         meta = {(m.role, m.at.pointer): m.meta for m in self.episode.messages}
@@ -245,11 +227,11 @@ class TypedTags:
         try:
             new = d.write(Episode(d.name, tuple(plain)))[schema.messages]
         except ValueError:
-            return None
+            return "", ()
         old, index = self.record[schema.messages], int(message.rpartition("/")[2])
         count = len(new) - len(old) + 1
         if count < 1:
-            return None
+            return "", ()
         mine, first = new[index : index + count], old[index]
         patch = [_operation("remove", message, key) for key in first if key not in mine[0]]
         for key, value in mine[0].items():
@@ -258,7 +240,7 @@ class TypedTags:
                 patch.append(_operation(op, message, key, value=value))
         for place, added in enumerate(mine[1:], index + 1):
             patch.append(_operation("add", f"/{schema.messages}", str(place), value=added))
-        return (_title(mine, first, d), tuple(patch)) if patch else None
+        return (_title(mine, first, d), tuple(patch)) if patch else ("", ())
 
 
 def _operation(op: str, owner: str, key: str, **value: Any) -> dict[str, Any]:
@@ -293,10 +275,7 @@ def _readings(text: str, d: Dialect) -> Iterator[tuple[str, bool]]:
 
 
 def _tame(message: Message, d: Dialect) -> tuple[Part, ...]:
-    """Returns parts that any record can hold.
-
-    They have other words for a text with tags in it, which belongs to another finding.
-    """
+    """Returns parts that any record can hold: other words for a text that has tags in it."""
     return tuple(
         replace(p, text="x") if p.kind == "text" and d.table.literals.search(p.text) else p
         for p in message.parts

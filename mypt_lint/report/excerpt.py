@@ -1,8 +1,4 @@
-"""Makes the source line under a finding visible, and cuts it to the width around the mark.
-
-Input is a snippet of raw text; output is a text that any terminal shows as it is, with the place of
-the carets.
-"""
+"""Makes the source line under a finding visible on any terminal, cut around the mark."""
 
 from __future__ import annotations
 
@@ -64,10 +60,7 @@ def clusters(text: str, display: Display) -> list[Cluster]:
 
 
 def _joins(char: str, before: str) -> bool:
-    """Returns whether the character takes no new cells after `before`.
-
-    A joiner joins wide characters (emoji) only.
-    """
+    """Returns whether the character takes no new cells; a joiner joins wide ones only."""
     if cell_len(char) == 0:
         return True
     wide = cell_len(char) == 2 and cell_len(before[0]) == 2
@@ -75,10 +68,7 @@ def _joins(char: str, before: str) -> bool:
 
 
 def excerpt(snippet: Snippet, display: Display, width: int) -> Excerpt:
-    """Returns the snippet in at most `width` cells, with as much of the mark in view as fits.
-
-    There are always a few cells.
-    """
+    """Returns the snippet in `width` cells (at least a few), with as much of the mark as fits."""
     parts = clusters(snippet.text, display)
     starts, widths, count = [c.start for c in parts], [c.width for c in parts], len(parts)
     begin = min(max(snippet.mark[0], 0), len(snippet.text))

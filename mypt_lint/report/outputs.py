@@ -1,4 +1,4 @@
-"""Sends findings where they go: in one format or several, to standard output or to files.
+"""Sends findings, in one format or several, to standard output or to files.
 
 For people, only the first of many equal findings are printed, and the rest is counted.
 """
@@ -23,10 +23,7 @@ _FOR_PEOPLE = ("text", "grouped")  # formats that only count equal findings afte
 
 
 def utf8(stream: TextIO) -> TextIO:
-    """Sets a stream to UTF-8 unless it is a terminal, and returns it.
-
-    A pipe with a narrow encoding must not lose what findings quote.
-    """
+    """Sets a stream to UTF-8 unless it is a terminal: findings quote anything. Returns it."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None and not stream.isatty():
         reconfigure(encoding="utf-8")

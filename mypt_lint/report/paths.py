@@ -10,10 +10,7 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def relative(filename: str) -> str:
-    """Returns the name relative to the working folder when the file is below that.
-
-    The separator is `/` on every system.
-    """
+    """Returns the name, relative to the working folder if the file is below it, with `/`."""
     if os.path.isabs(filename):
         below = os.path.join(os.getcwd(), "")
         filename = filename.removeprefix(below)
@@ -27,8 +24,7 @@ def relative(filename: str) -> str:
 def uri(filename: str) -> tuple[str, bool]:
     """Returns a URI reference for the file, and whether it is relative to the checked root.
 
-    The bytes of the name are percent-encoded as they are on disk, so a name that is not UTF-8
-    survives.
+    The bytes of the name are percent-encoded, so a name that is not UTF-8 survives.
     """
     name = relative(filename)
     try:

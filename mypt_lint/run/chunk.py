@@ -80,10 +80,7 @@ class Chunk:
         _join(self.once_per_file, later.once_per_file)
 
     def moved(self, rows: int) -> Chunk:
-        """Moves findings whose rows count from `FAR` to where they count after `rows`.
-
-        Returns itself.
-        """
+        """Moves rows that count from `FAR` to where they count after `rows`. Returns itself."""
         self.findings = [_moved(item, rows - FAR) for item in self.findings]
         for entry in self.once_per_file.values():
             entry.first = _moved(entry.first, rows - FAR)

@@ -32,10 +32,7 @@ Unit = tuple[bool, Source, Callable[[], Iterable[Chunk]]]
 def check_sources(
     checker: Checker, sources: list[Source], kind: str, *, jobs: int = 1
 ) -> Iterator[Chunk]:
-    """Checks as `runner.run` does; records with `jobs` processes, this one among them.
-
-    Raises UsageError when a process is killed.
-    """
+    """Checks as `runner.run`, records by `jobs` processes. Raises UsageError if one is killed."""
     if kind == "record" and jobs > 1:
         yield from once(_parallel(checker, sources, jobs))
     else:

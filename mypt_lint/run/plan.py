@@ -1,8 +1,7 @@
 """Plans a run: which sources, in what order, and by which settings each is checked.
 
-Input are options, a configuration and paths; output are groups of neighbouring sources with equal
-settings, each with its checker. Other commands that read data plan by the same code, so a file is
-checked alike by all of them.
+Output are groups of neighbouring sources with equal settings, each with its checker. Other commands
+that read data plan by the same code, so all of them check a file alike.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,21 +26,15 @@ from mypt_lint.check.baseline import Key
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import Guess, candidates, detect, elsewhere_than, in_order
 from mypt_lint.check.from_settings import checker, hidden
-from mypt_lint.run.shape import (
-    about,
-    formats_of_texts,
-    said,
-    with_shape,
-)
+from mypt_lint.run.shape import about, formats_of_texts, said, with_shape
 from mypt_lint.settings.config import Config, asked
 from mypt_lint.settings.options import DEFAULTS
 from mypt_lint.settings.selection import UnknownRuleError, chosen
 from mypt_lint.settings.settings import Settings, settings
-from mypt_records.names import FOUND, OTHER, TEXTS
+from mypt_records.names import AUTO, FOUND, OTHER, TEXTS
 from mypt_spec.dialect import Dialect
 from mypt_spec.tokenizer.vocabulary import COPIES
 
-AUTO = "auto"
 _THREADS = 32  # that wait for a store, or for a disk where there are _MANY files
 _MANY = 100
 _SUFFIXES = {
@@ -48,6 +42,7 @@ _SUFFIXES = {
     "generation": (".txt", ".text", ".jsonl", ".ndjson"),
 }
 Say = Callable[[str], None]
+_Choice = tuple[str, Settings, Source]  # a dialect or shape, settings, and the source to read
 
 
 class Group(NamedTuple):
@@ -72,11 +67,7 @@ class Resolved(NamedTuple):
     formatless: bool = False
 
     def checker(
-        self,
-        vocabulary: str | None,
-        *,
-        known: frozenset[Key] | None = None,
-        edits: bool = False,
+        self, vocabulary: str | None, *, known: frozenset[Key] | None = None, edits: bool = False
     ) -> Checker:
         """Returns the checker of the source. Raises UsageError."""
         return checker(
@@ -94,10 +85,7 @@ class Plan:
     """The settings of one call: the defaults, the configuration, and the command line."""
 
     def __init__(
-        self,
-        given: Mapping[str, Any],
-        config: Config,
-        defaults: Mapping[str, Any] = DEFAULTS,
+        self, given: Mapping[str, Any], config: Config, defaults: Mapping[str, Any] = DEFAULTS
     ) -> None:
         self.given, self.config, self.defaults = given, config, defaults
         self.edits = False  # to find what a fix changes in its line takes time; few formats show it
@@ -115,10 +103,7 @@ class Plan:
 
     @property
     def eval_prompts(self) -> list[str]:
-        """Returns the prompts that are reserved for evaluation, one for each line of their file.
-
-        Raises UsageError.
-        """
+        """Returns the prompts reserved for evaluation, each a line of a file. Raises UsageError."""
         path = self._file("eval-prompts")
         if path is None:
             return []
@@ -127,18 +112,14 @@ class Plan:
 
     def _file(self, key: str) -> str | None:
         path: str | None = self.top[key]
-        return (
-            path if path is None or self.given.get(key) else os.path.join(self.config.folder, path)
-        )
+        from_settings = path is not None and not self.given.get(key)
+        return os.path.join(self.config.folder, path or "") if from_settings else path
 
     def files(
         self, paths: Sequence[str], suffixes: Sequence[str] = SUFFIXES, *, say: Say | None = None,
         unreadable: list[str] | None = None,
     ) -> list[Source]:  # fmt: skip
-        """Returns the files that paths name, without those that `left_out` then counts.
-
-        `say` is told how many these are, and why they are left out; `unreadable` as in LeftOut.
-        """
+        """Returns the files that paths name; `say` is told how many are left out, and why."""
         exclude = (
             (self.config.folder, self.config.top.get("exclude", ())),
             (os.getcwd(), self.given.get("exclude") or ()),
@@ -152,36 +133,27 @@ class Plan:
 
     def sources(self, paths: list[str]) -> list[Source]:
         """Returns the files that paths name, sorted; in folders, those with a fitting suffix."""
-        kinds = {
-            self.top["kind"],
-            *(section["kind"] for _, section in self.config.files if "kind" in section),
-        }
-        suffixes = tuple(
-            dict.fromkeys(
-                suffix for kind in sorted(kinds) for suffix in _SUFFIXES.get(kind, SUFFIXES)
-            )
-        )
-        out = self.files(paths, suffixes, unreadable=[])
-        if len(kinds) > 1:
-            exact = {os.path.realpath(path) for path in paths}
-            out = [
-                s
-                for s in out
-                if os.path.realpath(s.path) in exact or s.path.startswith("<") or self._fits(s.path)
-            ]
-        return sorted(out, key=lambda source: source.path)
+        of_sections = {section["kind"] for _, section in self.config.files if "kind" in section}
+        kinds = sorted({self.top["kind"]} | of_sections)
+        suffixes = dict.fromkeys(chain(*(_SUFFIXES.get(kind, SUFFIXES) for kind in kinds)))
+        exact = {os.path.realpath(path) for path in paths}
 
-    def _fits(self, path: str) -> bool:
-        bare = path.lower().removesuffix(".gz").removesuffix(".zst")
-        return bare.endswith(_SUFFIXES.get(self.of(path)["kind"], SUFFIXES))
+        def fits(path: str) -> bool:
+            bare = path.lower().removesuffix(".gz").removesuffix(".zst")
+            return (
+                len(kinds) == 1
+                or path.startswith("<")
+                or bare.endswith(_SUFFIXES.get(self.of(path)["kind"], SUFFIXES))
+                or os.path.realpath(path) in exact
+            )
+
+        out = self.files(paths, tuple(suffixes), unreadable=[])
+        return sorted((s for s in out if fits(s.path)), key=lambda source: source.path)
 
     def groups(
         self, sources: list[Source], *, known: frozenset[Key] | None, say: Say
     ) -> list[Group]:
-        """Returns the sources with their checkers; neighbours that are checked alike share one.
-
-        `say` is told which dialects are found.
-        """
+        """Returns sources with checkers, which equal neighbours share; tells `say` the dialects."""
         out: list[Group] = []
         checkers: dict[tuple[Any, ...], Checker] = {}
         for source in sources:
@@ -198,8 +170,8 @@ class Plan:
                 out.append(Group(checkers[key], [resolution.source], resolution.own["kind"]))
         return out
 
-    def dialect_of(self, source: Source, say: Say) -> tuple[str, Settings, Source]:
-        """Returns (dialect, settings, source to read) for a source; `say` is told what is found.
+    def dialect_of(self, source: Source, say: Say) -> _Choice:
+        """Returns the dialect of a source; `say` is told what is found.
 
         Raises UsageError where only the user can say the dialect.
         """
@@ -224,11 +196,8 @@ class Plan:
             raise UsageError(f"{source.path}: these are no records of a dialect: choose --dialect")
         return name, options, reread
 
-    def format_of(self, source: Source, say: Say) -> tuple[str, Settings, Source]:
-        """Returns (dialect or shape, settings, source to read) of the records of a source.
-
-        `say` is told what is found.
-        """
+    def format_of(self, source: Source, say: Say) -> _Choice:
+        """Returns the dialect or shape of the records of a source; `say` is told what is found."""
         options = self.of(source.path)
         name = options["dialect"]
         if name in FOUND or (name != AUTO and options.origin("dialect") != "default"):
@@ -260,13 +229,8 @@ class Plan:
         (dialect,) = first
         return dialect, [settings for _, settings, _ in results], [s for *_, s in results]
 
-    def _dialects_of(
-        self, sources: Sequence[Source], say: Say
-    ) -> list[tuple[str, Settings, Source]]:
-        """Returns `dialect_of` each source.
-
-        Beginnings of many files, and of objects in stores, are read side by side.
-        """
+    def _dialects_of(self, sources: Sequence[Source], say: Say) -> list[_Choice]:
+        """Returns `dialect_of` each source; many files, and objects, are read side by side."""
         here = [self.dialect_of(source, say) for source in sources[:1]]
         others = sources[1:]
         if len(others) < _MANY and not any(source.remote for source in others):
@@ -275,7 +239,7 @@ class Plan:
 
         step = 1 + len(others) // (_THREADS * 8)
 
-        def some(first: int) -> tuple[list[tuple[str, Settings, Source]], list[str]]:
+        def some(first: int) -> tuple[list[_Choice], list[str]]:
             lines: list[str] = []
             return [self.dialect_of(s, lines.append) for s in others[first : first + step]], lines
 
@@ -299,14 +263,13 @@ class Plan:
             return Resolved(options, name if sure else DEFAULTS["dialect"], (), source, not sure)
         _check_system(options, name, source)
         if name != AUTO:
-            names = in_order(usual)
             if options["kind"] != "record":
                 return Resolved(options, name, (), source)
-            others, source = elsewhere_than(source, mypt_spec.dialect(name), names)
+            others, source = elsewhere_than(source, mypt_spec.dialect(name), in_order(usual))
             if others and not sure:
                 name = others[0].name
                 say(f"{source.path}: {either([d.name for d in others])}; --dialect {name} says so")
-                return Resolved(options, name, (), source)
+                others = ()
             return Resolved(options, name, others, source)
         dialects = candidates(usual, options["kind"])
         guess = detect(source, options["kind"], dialects, hidden(options))
@@ -320,11 +283,9 @@ def _check_system(options: Settings, name: str, source: Source) -> None:
 
     Settings may hold for many files, some of which have prompts of their own.
     """
-    if (
-        options["system"] is None
-        or options["records"] in FOUND
-        or options.origin("system") != "command line"
-    ):
+    if options["system"] is None or options["records"] in FOUND:
+        return
+    if options.origin("system") != "command line":
         return
     of = "a dialect" if name == AUTO else name
     fault = f"{source.path}: --system changes no records of {of}; leave it out"
@@ -342,18 +303,15 @@ def _prepared_with(path: str) -> str | None:
 
 def _guessed(source: Source, guess: Guess) -> str:
     """Returns what is said about a dialect that was found out."""
-    also = (
-        f" ({', '.join(guess.others)} would fit as well; choose with --dialect)"
-        if guess.others and guess.sure
-        else ""
-    )
-    doubt = (
-        ""
-        if guess.sure
-        else " is taken for it: nothing at its beginning is legal in any dialect; choose with "
-        "--dialect"
-    )
-    return f"{source.path}: {guess.dialect.name}{also}{doubt}"
+    more = ""
+    if not guess.sure:
+        more = (
+            " is taken for it: nothing at its beginning is legal in any dialect; choose with "
+            "--dialect"
+        )
+    elif guess.others:
+        more = f" ({', '.join(guess.others)} would fit as well; choose with --dialect)"
+    return f"{source.path}: {guess.dialect.name}{more}"
 
 
 def planned(
@@ -385,20 +343,16 @@ def given(options: argparse.Namespace) -> dict[str, Any]:
         out["ignore"] = chosen(ignore or ())
     except UnknownRuleError as error:
         raise UsageError(str(error)) from None
-    out["system"] = _system(options)
+    path = getattr(options, "system_file", None)
+    out["system"] = getattr(options, "system", None)
+    if path is not None:
+        out["system"] = text_of(path).removesuffix("\n")
     out["tools"] = tuple((name, "", "") for name in getattr(options, "tool", ()))
     out["data-set"] = getattr(options, "data_set", None) or None
     out["eval"] = tuple(getattr(options, "eval", None) or ()) or None
     out["exclude"] = tuple(getattr(options, "exclude", ()))
     out["respect-gitignore"] = False if getattr(options, "no_respect_gitignore", False) else None
     return out
-
-
-def _system(options: argparse.Namespace) -> str | None:
-    """Returns the system prompt that a command line names. Raises UsageError."""
-    text: str | None = getattr(options, "system", None)
-    path = getattr(options, "system_file", None)
-    return text_of(path).removesuffix("\n") if path is not None else text
 
 
 def named_dialect(name: str, vocabulary: str | None = None) -> Dialect:

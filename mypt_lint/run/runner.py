@@ -23,10 +23,7 @@ from mypt_spec.findings import Finding
 
 
 def run(checker: Checker, sources: list[Source], kind: str) -> Iterator[Chunk]:
-    """Checks sources in the order given.
-
-    Every chunk belongs to one source; `summary.files` is 1 in its last chunk.
-    """
+    """Checks sources in order; `summary.files` is 1 in the last chunk of each."""
     yield from once(_run(checker, sources, kind))
 
 
@@ -58,10 +55,7 @@ def pieces(
     kind: str = "record",
     part: tuple[int, int | None] | None = None,
 ) -> Iterator[Callable[[], Chunk]]:
-    """Yields the work of `check_lines` in pieces: read, but not yet done.
-
-    In a byte range, rows count from `FAR`.
-    """
+    """Yields the work of `check_lines`, read but not done; in a range, rows count from `FAR`."""
     start, end = part or (0, None)
     base = FAR if start else 0
     read_blocks = blocks if kind == "generation" else record_blocks
@@ -139,10 +133,7 @@ def _fault(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
 
 
 def ended(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
-    """Returns the findings that only the end of a file shows, as those of its last chunk.
-
-    `last` is its last block, None where it has none; `base` is added to the rows of that block.
-    """
+    """Returns what only the end of a file shows; `base` is added to rows of its `last` block."""
     chunk = Chunk(summary=Summary(files=1), position=last.position if last else 0)
     chunk.add(ending(checker, last, base, path), b"", checker.known)
     return chunk.counted(0)

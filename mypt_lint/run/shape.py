@@ -17,13 +17,12 @@ from mypt_cli.parser import dialect_name
 from mypt_lint.check.detect import beginning, failures, mentions, of_a_dialect
 from mypt_lint.settings.settings import Settings
 from mypt_records.chat import ROLES
-from mypt_records.names import FOUND, OTHER
+from mypt_records.names import AUTO, FOUND, OTHER
 from mypt_records.reading import closest_key
 from mypt_spec.dialect import RECORDS, Dialect, detectable_dialects, folder
 from mypt_spec.extra_keys import extra_key
 from mypt_spec.findings import Finding
 
-AUTO = "auto"
 _WORST = 5  # errors of one record that count
 # What other tools write, and no dialect whose records code reads.
 _OTHER_KEYS = ("tools", "functions", "chat_template_kwargs", "parallel_tool_calls", "tool_choice")
@@ -63,10 +62,7 @@ def _reads_others(name: str) -> bool:
 
 
 def formats_of_texts(source: Source) -> tuple[tuple[str, ...], Source]:
-    """Returns the dialects of the first texts of a source, the most frequent first, and the source.
-
-    For records whose shape is `text`.
-    """
+    """Returns the dialects of the first texts, the most frequent first, and the source."""
     from mypt_records.shapes.text import format_of
 
     records, source = beginning(source)
@@ -158,10 +154,7 @@ def _worse(check: Callable[[object], list[Finding]], records: Iterable[object], 
 
 
 def _errors(findings: Iterable[Finding]) -> int:
-    """Returns the number of errors; of top-level keys, those that some format has.
-
-    Any program adds keys of its own to records, however many; they say nothing about the format.
-    """
+    """Returns the number of errors; keys that no format has say nothing about the format."""
     keys = ((extra_key(f), f.severity == "error") for f in findings)
     return min(_WORST, sum(key in _keys() if key else error for key, error in keys))
 

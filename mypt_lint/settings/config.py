@@ -69,20 +69,14 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def asked(options: argparse.Namespace, start: str | None = None) -> Config:
-    """Returns the configuration that a command line asks for.
-
-    That is none, a file, or the nearest one from `start` upwards.
-    """
+    """Returns the configuration that a command line asks for: none, a file, or the nearest."""
     if options.no_config:
         return Config()
     return read(options.config) if options.config else find(start)
 
 
 def find(start: str | None = None) -> Config:
-    """Returns the nearest configuration in `start` (the working folder) or above it.
-
-    It is empty where there is none.
-    """
+    """Returns the nearest configuration in `start` (the working folder) or above, or none."""
     folder = os.path.abspath(start or os.getcwd())
     while True:
         for name in FILES:

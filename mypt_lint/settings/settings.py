@@ -1,8 +1,7 @@
 """Decides which settings a file has, and where each value comes from.
 
-They come from the defaults, the configuration, its sections for files, and the command line. Of
-most settings the last one wins. `exclude`, `ignore`, `tools`, `severity` and `metadata` add up, so
-that a section need not repeat them.
+That is the defaults, the configuration, its sections for files, or the command line: the last one
+wins, but `exclude`, `ignore`, `tools`, `severity` and `metadata` add up.
 """
 
 from __future__ import annotations
@@ -66,10 +65,7 @@ NO_SETTINGS = Settings((), ())
 def settings(
     path: str | None, config: Config, defaults: Mapping[str, Any], given: Mapping[str, Any]
 ) -> Settings:
-    """Returns the settings of a file (None: of no file in particular).
-
-    `given` are those of the command line.
-    """
+    """Returns the settings of a file (None: of no file); `given` are those of the command line."""
     where = short(config.path) if config.path else ""
     layers = [("default", defaults), (where, config.top)]
     layers += [

@@ -88,10 +88,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A message of the model: its index, its prompt, and the text up to its end.
-
-    `start` and `end` are where what the model says begins and ends in that text.
-    """
+    """A message of the model: what it says is `trained.text[start:end]`, after its `prompt`."""
 
     at: int
     description: str
@@ -253,10 +250,7 @@ def _answer(case: Case, answer: Answer, stops: frozenset[str]) -> Iterator[Fault
 
 
 def _forgotten(case: Case, prompt: str, trained: str) -> bool:
-    """Returns whether a prompt has an earlier thought that the trained text has no more.
-
-    The format forgets it on purpose, which is said of the whole conversation.
-    """
+    """Returns whether the trained text lacks a thought of the prompt, which is on purpose."""
     thoughts = [v.text.strip() for v in case.values if v.kind in ("thought", "earlier thought")]
     return any(text in prompt and text not in trained for text in thoughts)
 
@@ -341,10 +335,7 @@ def _marked_headers(case: Case) -> Iterator[Fault]:
 
 
 def injected(case: Case, tokens: list[str]) -> Fault | None:
-    """Returns a fault if what a user types becomes a special token of the template's texts.
-
-    `case` is a conversation that begins with a question.
-    """
+    """Returns a fault if what a user types (`case` begins with it) becomes a special token."""
     in_parts = isinstance(case.messages[0]["content"], list)
     for token in tokens:
         text = f"What does {token} mean?"
@@ -360,10 +351,7 @@ def injected(case: Case, tokens: list[str]) -> Fault | None:
 
 
 def tokens(case: Case, special: dict[str, str], assumed: frozenset[str] = frozenset()) -> list[str]:
-    """Returns what the template writes around the values that looks like a special token.
-
-    Not those that are only assumed.
-    """
+    """Returns what looks like a special token around the values, and is not only `assumed`."""
     text = bare(case, case.output.text)
     tags = _TAG.findall(text)
     tags += [token for token in special.values() if token and token in text]

@@ -7,16 +7,15 @@ loss mask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 from mypt_lint.template.checks import Fault, difference, quoted
 from mypt_lint.template.render import Failed, Render, Rendered
 from mypt_lint.template.source import Template
 from mypt_spec import Dialect, Episode
-from mypt_spec import dialect as load
 
 _PROMPT = "You are helpful."  # of conversations without one, where a format needs it
 
@@ -28,13 +27,13 @@ class Format:
         from mypt_convert.engine import Converter
 
         self.dialect = dialect
-        self.name = str(dialect.folder or dialect.name)
+        name = str(dialect.folder or dialect.name)
         # As it is; and with a prompt, where the format must have one.
-        self._converters = [Converter("openai", self.name, system=s) for s in (None, _PROMPT)]
+        self._converters = [Converter("openai", name, system=s) for s in (None, _PROMPT)]
 
-    def __reduce__(self) -> tuple[Callable[[str], Format], tuple[str]]:
+    def __reduce__(self) -> tuple[type[Format], tuple[Dialect]]:
         """Returns what makes it again in another process, which is started and not forked."""
-        return _again, (self.name,)
+        return Format, (self.dialect,)
 
     def named(self, template: Template) -> Template:
         """Returns a template with the first token of the format, if a lone file does not say."""
@@ -78,15 +77,10 @@ class Format:
             return
         parsed = None if record is None else self.dialect.read(record)[0]
         # A template may keep earlier thoughts, or forget them as the official one does.
-        forms = (
-            [] if parsed is None else [parsed, *self.dialect.trained(parsed, history="official")]
-        )
+        forms = parsed and [parsed, *self.dialect.trained(parsed, history="official")]
         if forms and episode not in forms:
-            layouts = [
-                self.dialect.serialize(one, layout=layout)
-                for one in forms
-                for layout in self.dialect.table.layouts
-            ]
+            pairs = product(forms, self.dialect.table.layouts)
+            layouts = [self.dialect.serialize(one, layout=layout) for one, layout in pairs]
             nearest = max(layouts, key=lambda ours: difference(text.text, ours)[0])
             at, got, ours = difference(text.text, nearest)
             message = f"at character {at} stands {quoted(got)}, and {name} writes {quoted(ours)}"
@@ -119,7 +113,3 @@ class Format:
     def rendered(self, render: Render, record: dict[str, Any]) -> Rendered | Failed:
         """Returns what a template for records of the dialect makes of one of them."""
         return render(self.messages(record), record.get("tools"))
-
-
-def _again(name: str) -> Format:
-    return Format(load(name))

@@ -1,7 +1,6 @@
-"""Lints a chat template on the shipped conversations.
+"""Lints the chat templates of a file or model folder on the shipped conversations.
 
-Input is the path of a template or of a model folder, and a dialect if one was named. Output are
-findings. Equal faults of several conversations are one finding, which names the first of them.
+Equal faults of several conversations are one finding, which names the first of them.
 """
 
 from __future__ import annotations
@@ -56,18 +55,15 @@ def lint_template(
         except OutOfBoundsError as error:
             message = f"it renders nothing: rendering was stopped after {error}"
             findings, faulty = [(Finding("MYP710", message, help=_BOUNDED), 1)], []
-        findings_at = [
-            _diagnostic(
-                template,
-                finding,
-                line,
-                "" if dialect is None else dialect.name,
-                severities.get(finding.code, finding.severity),
-            )
-            for finding, line in findings
-            if finding.code in codes
-        ]
-        chunk = Chunk(findings_at, Summary(files=1, units=len(rows), unit_name="conversation"))
+        chunk = Chunk(summary=Summary(files=1, units=len(rows), unit_name="conversation"))
+        for finding, line in findings:
+            if finding.code in codes:
+                graded = regraded(finding, severities.get(finding.code, finding.severity))
+                if template.name:  # the file holds several
+                    graded = replace(graded, message=f"template {template.name}: {finding.message}")
+                name = "" if dialect is None else dialect.name
+                item = Diagnostic(graded, template.path, line, 1, line, 1, name)
+                chunk.findings.append(item)
         yield chunk.counted(len({number for number, code in faulty if number and code in codes}))
 
 
@@ -126,7 +122,7 @@ def _in_its_form(
     as JSON text.
     """
     best: tuple[int, list[dict[str, Any]], list[Outcome]] | None = None
-    for form in (_same, _as_parts, _as_json_text):
+    for form in (lambda row: row, _as_parts, _as_json_text):
         formed = [form(copy.deepcopy(row)) for row in rows]
         outcomes = [render(row["messages"], row.get("tools")) for row in formed]
         plain = [
@@ -141,10 +137,6 @@ def _in_its_form(
             break
     assert best is not None
     return best[1], best[2]
-
-
-def _same(row: dict[str, Any]) -> dict[str, Any]:
-    return row
 
 
 def _as_parts(row: dict[str, Any]) -> dict[str, Any]:
@@ -172,7 +164,8 @@ def _findings(out: _Outcome, template: Template) -> Iterator[tuple[Finding, int]
         message = f"it renders no conversation: {fault.subject}"
         yield Finding("MYP710", message), out.lines.get(fault, 1)
         return
-    nowhere = _nowhere(out.cases)
+    kinds = {value.kind for case in out.cases for value in case.values}
+    nowhere = kinds - {value.kind for case in out.cases for value, _ in case.spans}
     if nowhere.issuperset(("question", "answer")):
         yield Finding("MYP710", "it writes no question and no answer of any conversation"), 1
         return
@@ -195,11 +188,6 @@ def _findings(out: _Outcome, template: Template) -> Iterator[tuple[Finding, int]
         yield Finding(code, message, help=advice), out.lines.get(fault, 1)
 
 
-def _nowhere(cases: list[Case]) -> set[str]:
-    kinds = {value.kind for case in cases for value in case.values}
-    return kinds - {value.kind for case in cases for value, _ in case.spans}
-
-
 def _subject(fault: Fault, nowhere: set[str]) -> tuple[str, str]:
     """Returns what faults of one finding share: the code, and what they are about."""
     if fault.subject == "earlier thought" and "thought" in nowhere:
@@ -210,12 +198,3 @@ def _subject(fault: Fault, nowhere: set[str]) -> tuple[str, str]:
     elif fault.code == "MYP713" and fault.subject in nowhere:
         return "MYP721", f"{fault.subject}s"
     return fault.code, fault.subject
-
-
-def _diagnostic(
-    template: Template, finding: Finding, line: int, dialect: str, severity: str
-) -> Diagnostic:
-    """Returns a finding at a line of the template, which is named if the file holds several."""
-    if template.name:
-        finding = replace(finding, message=f"template {template.name}: {finding.message}")
-    return Diagnostic(regraded(finding, severity), template.path, line, 1, line, 1, dialect)

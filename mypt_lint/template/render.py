@@ -1,8 +1,4 @@
-"""Renders conversations by a chat template, in the sandbox of transformers.
-
-Input are messages and tools; output is a text with the spans inside `{% generation %}`, or why
-there is none.
-"""
+"""Renders messages and tools by a chat template, in the sandbox of transformers."""
 
 from __future__ import annotations
 
@@ -22,10 +18,7 @@ _NEEDS = "--template needs {}; pip install 'mypt-tags[templates]'"
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A text, and the spans in it that the template marks as generated, in code points.
-
-    `spans` is None for a template without `{% generation %}`.
-    """
+    """A text, and its spans (code points) in `{% generation %}`; None for a template without."""
 
     text: str
     spans: tuple[tuple[int, int], ...] | None

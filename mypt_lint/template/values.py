@@ -14,10 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value: what it is called in findings, its text, and the index of its message.
-
-    `message` is -1 for what belongs to a tool.
-    """
+    """One value: its kind in findings, its text, and the index of its message (-1: of a tool)."""
 
     kind: str
     text: str

@@ -1,7 +1,4 @@
-"""Checks for text that nobody said: Python's words for absent values, HTML, spoilt calls.
-
-Input is a case, and the text that the template itself has; output are faults.
-"""
+"""Checks for text that nobody said: Python's words for absent values, HTML, spoilt calls."""
 
 from __future__ import annotations
 

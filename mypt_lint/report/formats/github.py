@@ -26,10 +26,7 @@ def _property(text: str) -> str:
 
 
 class Report:
-    """Annotates the first finding of each rule, then others, as many as GitHub shows.
-
-    The rest goes to the log, and to the summary of the step.
-    """
+    """Annotates the first finding of each rule, then others; the log and summary have the rest."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

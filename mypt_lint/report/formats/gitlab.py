@@ -1,7 +1,4 @@
-"""Prints GitLab's Code Quality report: a JSON array with a different fingerprint for each finding.
-
-It is written as findings come.
-"""
+"""Prints GitLab's Code Quality report: a JSON array whose findings differ in fingerprint."""
 
 from __future__ import annotations
 

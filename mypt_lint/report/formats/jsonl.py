@@ -1,7 +1,4 @@
-"""Prints one JSON object a line.
-
-The last is the summary, so a report that was cut off can be told from a whole one.
-"""
+"""Prints one JSON object a line; the last, the summary, shows that the report is complete."""
 
 from __future__ import annotations
 

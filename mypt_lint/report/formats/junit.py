@@ -21,7 +21,7 @@ class Report:
         self._file: str | None = None
         self._cases: list[str] = []
         self._count = 0
-        self._begun = False
+        self._head = '<?xml version="1.0"?>\n<testsuites name="mypt-lint">\n'
 
     def finding(self, diagnostic: Diagnostic) -> None:
         if diagnostic.filename != self._file:
@@ -32,14 +32,9 @@ class Report:
             return
         finding = diagnostic.finding
         name = f"{finding.code} {finding.name} {diagnostic.at}"
-        details = [f"expected {one_of(finding.expected)}"] if finding.expected else []
-        text = "\n".join(
-            [
-                f"{diagnostic.at} {finding.message}",
-                *details,
-                *([finding.help] if finding.help else []),
-            ]
-        )
+        details = [f"{diagnostic.at} {finding.message}"]
+        details += [f"expected {one_of(finding.expected)}"] if finding.expected else []
+        text = "\n".join([*details, finding.help] if finding.help else details)
         self._cases.append(
             f"    <testcase name={self._attribute(name)} "
             f"classname={self._attribute(diagnostic.filename)}>\n"
@@ -50,8 +45,7 @@ class Report:
 
     def finish(self, summary: Summary) -> None:
         self._close()
-        if not self._begun:
-            self._begin()
+        if self._head:
             self._write(
                 '  <testsuite name="mypt-lint" tests="1" failures="0">\n    <testcase name="no '
                 'findings" classname="mypt-lint"/>\n  </testsuite>\n'
@@ -61,8 +55,6 @@ class Report:
     def _close(self) -> None:
         if self._file is None:
             return
-        if not self._begun:
-            self._begin()
         unlisted = self._count - len(self._cases)
         if unlisted:
             text = quoteattr(f"{unlisted} more findings are not listed")
@@ -78,10 +70,6 @@ class Report:
         self._write("".join(self._cases) + "  </testsuite>\n")
         self._cases, self._count, self._file = [], 0, None
 
-    def _begin(self) -> None:
-        self._begun = True
-        self._write('<?xml version="1.0"?>\n<testsuites name="mypt-lint">\n')
-
     def _attribute(self, text: str) -> str:
         return quoteattr(self._printable(text))
 
@@ -90,7 +78,7 @@ class Report:
         return _NO_XML.sub(lambda m: f"\\u{ord(m[0]):04x}", self._display.line(text, keep=keep))
 
     def _write(self, text: str) -> None:
-        ascii_only = self._display.encoding != "utf-8"
-        self._stream.write(
-            text.encode("ascii", "xmlcharrefreplace").decode() if ascii_only else text
-        )
+        if self._display.encoding != "utf-8":
+            text = text.encode("ascii", "xmlcharrefreplace").decode()
+        self._stream.write(self._head + text)
+        self._head = ""

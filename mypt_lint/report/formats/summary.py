@@ -1,7 +1,4 @@
-"""Prints one page of Markdown: totals, and a row for each rule with the first place that broke it.
-
-It is for the summary of a CI run.
-"""
+"""Prints a page of Markdown for a CI run: totals, and each rule with its first place."""
 
 from __future__ import annotations
 

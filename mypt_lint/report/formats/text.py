@@ -12,7 +12,6 @@ from mypt_cli.terminal import Display
 from mypt_cli.words import notes
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.report.excerpt import excerpt
-from mypt_spec.findings import Finding
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,13 +88,15 @@ class Report:
         assert diagnostic.snippet is not None
         source = excerpt(diagnostic.snippet, self._display, self._width - len(gutter) - len(" | "))
         above = "" if brief else f"\n{gutter} |"
-        carets = "^" * source.carets + _label(diagnostic.finding)
+        finding = diagnostic.finding
+        refused = finding.code.startswith("MYP2") and finding.expected
+        carets = "^" * source.carets + (" not allowed here" if refused else "")
         block += [
             (f"{above}\n{diagnostic.row} | ", _GUTTER),
             (f"{source.text}\n", ""),
             (f"{gutter} | ", _GUTTER),
             (" " * source.indent, ""),
-            (carets, _STYLES[diagnostic.finding.severity]),
+            (carets, _STYLES[finding.severity]),
         ]
 
 
@@ -110,7 +111,3 @@ def _console(stream: TextIO, color: bool | None) -> Console | None:
         return Console(file=stream)
     # The caller has chosen, so NO_COLOR and TERM do not count.
     return Console(file=stream, color_system="standard", force_terminal=True, no_color=False)
-
-
-def _label(finding: Finding) -> str:
-    return " not allowed here" if finding.code.startswith("MYP2") and finding.expected else ""
