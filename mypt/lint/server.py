@@ -90,8 +90,8 @@ class Desk:
 
     def current_document(self, uri: str) -> tuple[Document, Positions] | None:
         """Returns a document as it is now; None if closed or (after a message) ill configured."""
-        open_ = self.server.workspace.text_documents.get(uri)
-        if open_ is None:
+        open_ = self.server.workspace.get_text_document(uri)
+        if open_.version is None:
             return None  # it was closed while the client asked
         entry = self._cache.get(uri)
         if entry is None or entry[0] != open_.version:
@@ -245,8 +245,7 @@ def serve(options: argparse.Namespace) -> None:
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
         await asyncio.sleep(_PAUSE)
         uri, version = params.text_document.uri, params.text_document.version
-        open_ = server.workspace.text_documents.get(uri)
-        if open_ is not None and open_.version == version:
+        if server.workspace.get_text_document(uri).version == version:
             desk.publish(uri)
 
     def closed(params: lsp.DidCloseTextDocumentParams) -> None:

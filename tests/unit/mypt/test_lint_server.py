@@ -195,6 +195,17 @@ def test_diagnostics_follow_the_text(serve: Any) -> None:
     serve(steps)
 
 
+def test_a_name_with_a_space(serve: Any) -> None:
+    """Its URI is percent-encoded."""
+
+    async def steps(s: Session) -> None:
+        (finding,) = await s.open("{\n")
+        assert finding.code == "MYP001"
+        assert await s.hover(finding.range.start) is not None
+
+    serve(steps, name="a b.jsonl")
+
+
 def test_hover_is_the_page_of_the_rule(serve: Any) -> None:
     async def steps(s: Session) -> None:
         (finding,) = await s.open(RECORD.replace('"role": "user"', '"role": "robot"'))
