@@ -209,12 +209,6 @@ def first(items: Iterable[Item], number: int | None) -> Iterator[Item]:
             return  # before the next one is read: it may not be there yet
 
 
-def text_length(item: Item) -> int:
-    """Returns how much text there is to show, in code points."""
-    events = item.events()
-    return len(item.raw) if events is None else sum(len(e.text) for e in events)
-
-
 def outline(item: Item) -> tuple[int, int | None]:
     """Returns the number of turns, and the first phase of the episode (None without phases)."""
     table = item.dialect.table

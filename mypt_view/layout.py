@@ -44,10 +44,6 @@ class Row:
             yield "".join(unit.text for unit in group), style
 
     @property
-    def text(self) -> str:
-        return "".join(unit.text for unit in self.units)
-
-    @property
     def marks(self) -> str:
         """Returns the marks under the row, without white space at their end."""
         return "".join(unit.mark * unit.width for unit in self.units).rstrip()

@@ -26,7 +26,7 @@ from mypt_cli.words import notes
 from mypt_spec import __version__
 from mypt_spec.findings import Finding
 from mypt_view.blocks import Block, Chunk, blocks_of
-from mypt_view.items import Item, outline, text_length, tools_called
+from mypt_view.items import Item, outline, tools_called
 from mypt_view.pieces import pieces
 from mypt_view.totals import TagTotals
 
@@ -60,7 +60,8 @@ def collect(items: Iterable[Item]) -> Collected:
     size = 0
     todo = "show a part of the file with FILE:LINE and -n N"
     for item in items:
-        size += text_length(item)
+        events = item.events()
+        size += len(item.raw) if events is None else sum(len(event.text) for event in events)
         if len(out.rows) == MAX_EPISODES:
             raise UsageError(f"a page holds at most {MAX_EPISODES:,} episodes; {todo}")
         if size > MAX_TEXT:

@@ -26,8 +26,7 @@ from mypt_lint.check.baseline import Key
 from mypt_lint.check.diagnostic import Summary
 from mypt_lint.report.outputs import Outputs, outputs_of
 from mypt_lint.report.totals import fixable_line, fixed_line, statistics, summary_line
-from mypt_lint.run.chunk import Chunk
-from mypt_lint.run.interleave import interleaved
+from mypt_lint.run.chunk import Chunk, interleaved
 from mypt_lint.run.parallel import check_sources
 from mypt_lint.run.plan import Group, Plan, named_dialect, planned
 from mypt_lint.settings.selection import selection

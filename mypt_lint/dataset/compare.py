@@ -125,12 +125,8 @@ class DataSet:
             if len(chunk.findings) >= 1000:
                 yield chunk
                 chunk = Chunk()
-        if (
-            count >= _MANY
-            and not answers.full
-            and answers.count < _DISTINCT * count
-            and "MYP607" in checker.codes
-        ):
+        is_varied = count < _MANY or answers.full or answers.count >= _DISTINCT * count
+        if "MYP607" in checker.codes and not is_varied:
             share = f"{answers.count} of {count} final answers differ ({answers.count / count:.0%})"
             hint = "look at the answers that come most often; vary them, or drop some"
             finding = checker.graded(Finding("MYP607", share, help=hint))
@@ -145,45 +141,29 @@ class DataSet:
         before = self.episodes.put(digests.whole, place)
         like = None if digests.toolless is None else self._toolless.put(digests.toolless, place)
         if before is not None:
-            yield Finding(
-                "MYP601",
-                f"the same episode is at {self._place(before)}",
-                help="delete one of the two",
-            )
+            message = f"the same episode is at {self._place(before)}"
+            yield Finding("MYP601", message, help="delete one of the two")
         elif like is not None:
-            yield Finding(
-                "MYP610",
-                f"the same conversation, with other tools, is at {self._place(like)}",
-                help="keep the one whose tools belong to it",
-            )
+            message = f"the same conversation, with other tools, is at {self._place(like)}"
+            yield Finding("MYP610", message, help="keep the one whose tools belong to it")
         elif digests.prompt is not None:
             first = self.prompts.put(digests.prompt, place)
             same_answer = self._answers.put(digests.prompt, digests.own)
             if first is not None and same_answer != digests.own:
-                yield Finding(
-                    "MYP602",
-                    f"the same prompt has another answer at {self._place(first)}",
-                    digests.answer_at,
-                    help="keep the better answer, or make the prompts differ",
-                )
-        if (
-            not evaluated
-            and self._evaluated.count
-            and (where := self._evaluated.get(digests.questions)) is not None
-        ):
+                message = f"the same prompt has another answer at {self._place(first)}"
+                hint = "keep the better answer, or make the prompts differ"
+                yield Finding("MYP602", message, digests.answer_at, help=hint)
+        if evaluated:
+            return
+        where = self._evaluated.get(digests.questions) if self._evaluated.count else None
+        if where is not None:
+            message = f"the same questions are evaluated at {self._place(where)}"
             hint = "remove it from one of the two: what is trained on measures nothing"
-            yield Finding(
-                "MYP603", f"the same questions are evaluated at {self._place(where)}", help=hint
-            )
-        if not evaluated and self._reserved:
-            for text, at in digests.asked:
-                if digest(text) in self._reserved:
-                    yield Finding(
-                        "MYP606",
-                        "this prompt is reserved for evaluation",
-                        at,
-                        help="take the episode out of the training data",
-                    )
+            yield Finding("MYP603", message, help=hint)
+        for text, at in digests.asked if self._reserved else ():
+            if digest(text) in self._reserved:
+                hint = "take the episode out of the training data"
+                yield Finding("MYP606", "this prompt is reserved for evaluation", at, help=hint)
 
 
 def _fingerprint(unit: Episode | Chat, checker: Checker) -> Fingerprint:

@@ -11,6 +11,7 @@ from typing import Any
 from unicodedata import combining, normalize
 
 from mypt_lint.dataset.fingerprints import nfc
+from mypt_lint.places.json_edit import in_common
 from mypt_spec.bodies.strict_json import value_at
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding, Fix
@@ -53,24 +54,15 @@ def _spaced(text: str, pointer: str) -> Iterator[Finding]:
     ]
     span = (0, first) if first else (last, len(text))
     fix = _replaced("take the white space away", pointer, text[first:last])
-    yield Finding(
-        "MYP608",
-        f"the text {' and '.join(ends)}",
-        pointer,
-        span,
-        help="take it away, unless it is meant",
-        fix=fix,
-    )
+    message, hint = f"the text {' and '.join(ends)}", "take it away, unless it is meant"
+    yield Finding("MYP608", message, pointer, span, help=hint, fix=fix)
 
 
 def _composed(text: str, pointer: str) -> Iterator[Finding]:
     new = nfc(text)
     if new == text:
         return
-    at = next(
-        (i for i, (a, b) in enumerate(zip(text, new, strict=False)) if a != b),
-        min(len(text), len(new)),
-    )
+    at = in_common(text, new)
     end = at + 1
     while end < min(len(text), at + _MOST_CHARACTERS) and (
         combining(text[end]) or _joins(text[at:end], text[end])
@@ -79,14 +71,8 @@ def _composed(text: str, pointer: str) -> Iterator[Finding]:
     part = text[at:end]
     message = f'"{part}" is spelled {_hex(part)}; in NFC it is {_hex(normalize("NFC", part))}'
     fix = _replaced("write the text in NFC", pointer, new)
-    yield Finding(
-        "MYP609",
-        message,
-        pointer,
-        (at, end),
-        help="normalise texts to NFC where they are made",
-        fix=fix,
-    )
+    hint = "normalise texts to NFC where they are made"
+    yield Finding("MYP609", message, pointer, (at, end), help=hint, fix=fix)
 
 
 def _joins(text: str, char: str) -> bool:

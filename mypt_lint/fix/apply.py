@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import itemgetter
 
 from mypt_lint.check.checker import Checker
@@ -19,36 +20,29 @@ from mypt_spec.patch import apply
 
 _MOST_READ = 1 << 24  # code points that proofs of one line or text may read in all
 _LOOKS = 40  # proofs that each line or text may have, however long
-_AGAIN = (
-    8  # proofs of fixes at whose places there were new findings when they were made with others
-)
+_AGAIN = 8  # proofs of fixes at whose places findings came when they were made with others
 Codes = Counter[str]
 
 
 @dataclass(frozen=True)
 class Fixer:
-    """Fixes for one checker: those of the selected rules.
-
-    With `unsafe`, also those that change or guess content. `full` is the checker with all rules
-    selected, which proves them; `blunt` finds the same, and looks for no fixes.
-    """
+    """Fixes for the selected rules of a checker; `unsafe` ones change or guess content."""
 
     checker: Checker
     unsafe: bool = False
-    full: Checker = field(init=False)
-    blunt: Checker = field(init=False)
 
-    def __post_init__(self) -> None:
-        full = replace(
-            self.checker,
-            codes=frozenset(RULES),
-            severities=(),
-            most=1 << 30,
-            edits=False,
-            proposals=True,
+    @cached_property
+    def full(self) -> Checker:
+        """Returns the checker with all rules selected, which proves the fixes."""
+        every, most = frozenset(RULES), 1 << 30
+        return replace(
+            self.checker, codes=every, severities=(), most=most, edits=False, proposals=True
         )
-        object.__setattr__(self, "full", full)
-        object.__setattr__(self, "blunt", replace(full, with_fixes=False))
+
+    @cached_property
+    def blunt(self) -> Checker:
+        """Returns a checker that finds the same, and looks for no fixes."""
+        return replace(self.full, with_fixes=False)
 
     def line(self, raw: bytes, *, row: int) -> tuple[bytes | None, Codes]:
         """Returns a line without its LF, fixed (None: to be deleted), and the fixes by code."""
@@ -61,19 +55,16 @@ class Fixer:
             return self.findings(text, row=row)
 
         if not before.removeprefix("\ufeff").strip():
-            return (
-                (None, Counter(f.code for f in look(before)))
-                if "MYP011" in self.checker.codes
-                else (raw, Counter())
-            )
+            if "MYP011" not in self.checker.codes:
+                return raw, Counter()
+            return None, Counter(f.code for f in look(before))
         after, codes = self.fixed(before, look, edited_at_once)
         return after.encode("utf-8"), codes
 
     def findings(self, line: str, *, row: int, fixes: bool = True) -> list[Finding]:
         """Returns all findings of a line, selected or not; it is faster not to look for `fixes`."""
-        items = (self.full if fixes else self.blunt).line(
-            line.encode("utf-8"), row=row, filename=""
-        )
+        checker = self.full if fixes else self.blunt
+        items = checker.line(line.encode("utf-8"), row=row, filename="")
         return [item.finding for item in items]
 
     def text(self, data: bytes) -> tuple[bytes, Codes]:

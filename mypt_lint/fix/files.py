@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import BytesIO
+from itertools import islice
 from typing import NamedTuple
 
 from mypt_cli.errors import UsageError
@@ -172,22 +173,15 @@ def _show(pieces: _Pieces, path: str, write: Write) -> Codes:
 
 
 def _hunks(write: Write, piece: Piece) -> None:
-    old, new = (data.decode("utf-8").split("\n") for data in (piece.old, piece.new))
-    before, after = (
-        [line + "\n" for line in side[:-1]] + [side[-1]] * bool(side[-1]) for side in (old, new)
-    )
-    for line in list(difflib.unified_diff(before, after, n=1))[2:]:
-        write(
-            line.encode()
-            if line.startswith("@@")
-            else _diff_line(line[:1].encode(), line[1:].encode())
-        )
+    before, after = (BytesIO(data).readlines() for data in (piece.old, piece.new))
+    hunks = difflib.diff_bytes(difflib.unified_diff, before, after, n=1)
+    for line in islice(hunks, 2, None):
+        write(line if line.startswith(b"@@") else _diff_line(line[:1], line[1:]))
 
 
 def _diff_line(sign: bytes, line: bytes) -> bytes:
-    return (
-        sign + line if line.endswith(b"\n") else sign + line + b"\n\\ No newline at end of file\n"
-    )
+    ending = b"" if line.endswith(b"\n") else b"\n\\ No newline at end of file\n"
+    return sign + line + ending
 
 
 def _not_emptied(pieces: _Pieces) -> Iterator[Piece]:
@@ -229,20 +223,16 @@ def _lines(
         if block.kind != "lines":
             block = replace(block, data=_tight(block.data))
         lines = BytesIO(block.data).readlines()
-        _, doubtful = clean_filter.unproved(block.data)
-        if (
-            lines
-            and not lines[-1].endswith(b"\n")
-            and len(lines) - 1 not in {i for i, _ in doubtful}
-        ):
-            doubtful.append((len(lines) - 1, lines[-1]))
+        doubtful = dict(clean_filter.unproved(block.data)[1])
+        if lines and not lines[-1].endswith(b"\n"):
+            doubtful[len(lines) - 1] = lines[-1]
         rows = range(block.first_row, block.first_row + len(lines))
         repeated, also = (
             {row - rows.start for row in wanted.intersection(rows)} for wanted in (dropped, untidy)
         )
-        others = {i: lines[i].removesuffix(b"\n") for i in repeated | also}
+        doubtful |= {i: lines[i].removesuffix(b"\n") for i in repeated | also}
         written = 0
-        for index, raw in sorted({**others, **dict(doubtful)}.items()):
+        for index, raw in sorted(doubtful.items()):
             row = block.first_row + index
             new, codes = (
                 (None, Counter({"MYP601": 1})) if index in repeated else fixer.line(raw, row=row)

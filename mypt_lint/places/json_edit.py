@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from mypt_lint.places.json_items import Item, json_items
-from mypt_lint.places.positions import string_columns
+from mypt_lint.places.positions import StringColumns
 from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Fix
 from mypt_spec.patch import apply
@@ -45,8 +46,7 @@ def edited_at_once(line: str, fixes: Sequence[Fix]) -> str:
     if len(fixes) == 1:
         return edited(line, fixes[0])
     edits = {edit for fix in fixes for edit in fix.edits}
-    source = _Source(line, {})
-    added: dict[int, _Edit] = {}
+    source, added = _Source(line, {}), dict[int, _Edit]()
     for fix in fixes:
         fix_edits, adds_items = _edits_at_once(source, fix)
         if adds_items and added.setdefault(fix_edits[-1][0], fix_edits[-1]) != fix_edits[-1]:
@@ -121,12 +121,9 @@ class _Source:
                     "duplicate key: only the author can tell which of the two was meant"
                 )
             pointer = item.pointer
-            if item.kind == "key":
-                self.keys[pointer] = item
-            else:
-                self.values[pointer] = item
-                if item.node.parent is not None:
-                    self.inner.setdefault(item.node.parent.pointer, []).append(pointer)
+            (self.keys if item.kind == "key" else self.values)[pointer] = item
+            if item.kind == "value" and item.node.parent is not None:
+                self.inner.setdefault(item.node.parent.pointer, []).append(pointer)
 
     def edit(self, operation: dict[str, Any]) -> _Edit:
         """Returns an operation as one edit of the line: start, end, new text."""
@@ -140,10 +137,9 @@ class _Source:
         raise ValueError(f"no fix does {op!r} at {path!r}")
 
     def _value(self, path: str) -> Item:
-        try:
-            return self.values[path]
-        except KeyError:
-            raise ValueError(f"the fix does not fit: nothing at {path!r}") from None
+        if path not in self.values:
+            raise ValueError(f"the fix does not fit: nothing at {path!r}")
+        return self.values[path]
 
     def _is_item(self, path: str) -> bool:
         return self.line[self._value(path.rpartition("/")[0]).start] == "["
@@ -162,12 +158,8 @@ class _Source:
         siblings = self.inner[parent]
         at = int(token) if self.line[self._value(parent).start] == "[" else siblings.index(path)
         if at + 1 < len(siblings):
-            start, end = self._start(path), self._start(siblings[at + 1])
-        elif at:
-            start, end = self.values[siblings[at - 1]].end, item.end
-        else:
-            start, end = self._start(path), item.end
-        return start, end, ""
+            return self._start(path), self._start(siblings[at + 1]), ""
+        return self.values[siblings[at - 1]].end if at else self._start(path), item.end, ""
 
     def _replace(self, path: str, value: Any) -> _Edit:
         item = self._value(path)
@@ -176,45 +168,44 @@ class _Source:
         if isinstance(value, str) and source[0] == '"':  # of a string, only what differs
             old = json.loads(source, strict=False)
             first, last, text = difference(old, value)
-            start, end = string_columns(self.line, start, end, (first, last))
+            start, end = StringColumns(self.line, start, end).of((first, last))
             new = self._spelled(text)[1:-1]
         return start, end, new
 
     def _add(self, path: str, value: Any) -> _Edit:
         parent, _, token = path.rpartition("/")
         owner, siblings = self._value(parent), self.inner.get(parent, [])
-        new = (
-            self.removed_texts[value]
-            if isinstance(value, str) and value in self.removed_texts
-            else self._spelled(value)
-        )
+        was_removed = isinstance(value, str) and value in self.removed_texts
+        new = self.removed_texts[value] if was_removed else self._spelled(value)
         if self.line[owner.start] == "{":
-            new = f"{self._spelled(unescape(token))}:{self._space(_COLON)}{new}"
+            new = f"{self._spelled(unescape(token))}{self._colon}{new}"
             # A key of the whole record comes before its messages.
             at = 0 if not parent else len(siblings)
         else:
             at = len(siblings) if token == "-" else int(token)
             if at > len(siblings):
                 raise ValueError(f"the fix does not fit: nothing to add at {path!r}")
-        comma = f",{self._space(_COMMA)}"
         if not siblings:
             place = owner.start + 1
         elif at < len(siblings):
-            place, new = self._start(siblings[at]), new + comma
+            place, new = self._start(siblings[at]), new + self._comma
         else:
-            place, new = self.values[siblings[-1]].end, comma + new
+            place, new = self.values[siblings[-1]].end, self._comma + new
         return place, place, new
 
-    def _space(self, pattern: re.Pattern[str]) -> str:
-        """Returns the white space that this line has after a comma or colon."""
-        match = pattern.search(self.line)
-        return match[1] if match else " "
+    @cached_property
+    def _comma(self) -> str:
+        match = _COMMA.search(self.line)
+        return f",{match[1]}" if match else ", "  # with the white space that the line has there
+
+    @cached_property
+    def _colon(self) -> str:
+        match = _COLON.search(self.line)
+        return f":{match[1]}" if match else ": "
 
     def _spelled(self, value: Any) -> str:
-        comma, colon = f",{self._space(_COMMA)}", f":{self._space(_COLON)}"
-        return json.dumps(
-            value, ensure_ascii=self.line.isascii(), separators=(comma, colon), allow_nan=False
-        )
+        separators, is_ascii = (self._comma, self._colon), self.line.isascii()
+        return json.dumps(value, ensure_ascii=is_ascii, separators=separators, allow_nan=False)
 
 
 def difference(old: str, new: str) -> tuple[int, int, str]:

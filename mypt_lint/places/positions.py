@@ -6,7 +6,7 @@ pay for this. Nothing here raises on any text.
 Theory of operation. Two readers find the value of a pointer. `members` reads only the objects and
 arrays on the way there, and refuses a line that is not JSON, or is nested too deep. For such a
 line, `json_items` lists all keys and values up to the fault, once. A span counts the decoded code
-points of a string; `string_columns` goes through the escapes in its source.
+points of a string; `StringColumns` goes through the escapes in its source.
 
 In the line `{"a": ["x\ny"]}`, the pointer /a/0 has the offsets 7 to 13, and its span (1, 2), which
 is the line end, has the offsets 9 to 11.
@@ -39,7 +39,7 @@ class Places:
         self._values: dict[Node, Item] = {}
         self._keys: dict[Node, Item] = {}
         self._repeats: dict[tuple[Node, str], Item] = {}
-        self._strings: dict[int, _StringColumns] = {}
+        self._strings: dict[int, StringColumns] = {}
 
     def _scan(self) -> None:
         self._scanned = True
@@ -85,7 +85,7 @@ class Places:
         if span is None or not exact or not self.text.startswith('"', start):
             return start, end
         if start not in self._strings:
-            self._strings[start] = _StringColumns(self.text, start, end)
+            self._strings[start] = StringColumns(self.text, start, end)
         return self._strings[start].of(span)
 
     def _among_items(self, tokens: list[str], *, on_key: bool) -> tuple[int, int, bool]:
@@ -115,17 +115,11 @@ def _tokens(pointer: str) -> list[str]:
     return [unescape(token) for token in tokens] if "~" in pointer else tokens
 
 
-def string_columns(text: str, start: int, end: int, span: tuple[int, int]) -> tuple[int, int]:
-    """Returns the source of the decoded code points `span` of the JSON string `text[start:end]`.
+class StringColumns:
+    """The columns of the JSON string `text[start:end]`, a literal with its quotes.
 
-    The string is a literal with its quotes. An escape is one code point, and so is a pair of
-    surrogate escapes. The span is clamped to the string.
+    For any number of spans: each escape is read once.
     """
-    return _StringColumns(text, start, end).of(span)
-
-
-class _StringColumns:
-    """The columns of one JSON string, for any number of spans in it: each escape is read once."""
 
     def __init__(self, text: str, start: int, end: int) -> None:
         self._end = end - 1
@@ -134,6 +128,10 @@ class _StringColumns:
         self._shrinks = [start + 1]  # raw offset minus decoded offset, up to each escape
 
     def of(self, span: tuple[int, int]) -> tuple[int, int]:
+        """Returns the source of decoded code points, clamped to the string.
+
+        An escape is one code point, and so is a pair of surrogate escapes.
+        """
         first, last = max(span[0], 0), max(span[0], span[1], 0)
         return self._column(first), self._column(last)
 

@@ -1,13 +1,14 @@
 """Holds the outcome for a part of a source: findings, counts, and the keys of a baseline.
 
 What many records of a file have is one finding, shown at the first of them: chunks count it apart,
-and `once` puts it into the last chunk of the file.
+and `once` puts it into the last chunk of the file. `interleaved` merges the chunks of two passes
+over the same sources, as if there had been one; it holds at most one chunk of each.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import repeat
@@ -24,6 +25,10 @@ _PROMPT_ONLY = "MYP252"
 OF_THE_FILE = frozenset({METADATA, MIXED, ONE_LABEL, UNREAD, VOCABULARY})
 _LABEL = re.compile(rb'"(?:label|kto_tag)"\s*:\s*(true|false)')
 _FEW = 10  # labels of a file that may be equal by chance
+# Findings about a file: the line at which they are shown is not faulty because of them.
+_NOT_OF_A_LINE = frozenset({"MYP012", "MYP013", METADATA, ONE_LABEL})
+_Place = tuple[str, int]
+_END: _Place = ("\U0010ffff", 0)
 
 
 @dataclass(slots=True)
@@ -179,3 +184,48 @@ def _shape(once: Once) -> str:
 def _saying(item: Diagnostic, message: str) -> Diagnostic:
     finding = replace(item.finding, message=message)
     return replace(item, finding=regraded(finding, item.finding.severity))
+
+
+def interleaved(chunks: Iterator[Chunk], others: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Yields the chunks of the first pass, with the findings of the second in their places.
+
+    A line that only the second pass finds fault with was counted as clean: here it is faulty.
+    """
+    waiting: deque[Diagnostic] = deque()  # what was read of the second pass, and not yielded yet
+
+    def before(place: _Place) -> Iterator[Chunk]:
+        """Yields findings of the second pass, each counted; their lines are clean no more."""
+        while True:
+            out = Chunk()
+            while waiting and _place(waiting[0]) < place:
+                out.findings.append(waiting.popleft())
+            fresh = None if waiting else next(others, None)
+            if fresh is not None:
+                waiting.extend(fresh.findings)
+                out.keys, out.summary.known = fresh.keys, fresh.summary.known
+            out.summary.tally(out.findings)
+            lines = len({_place(item) for item in out.findings})
+            out.summary.faulty, out.summary.clean = lines, -lines
+            yield out
+            if fresh is None:
+                return
+
+    for chunk in chunks:
+        if chunk.findings:
+            first, last = _place(chunk.findings[0]), _place(chunk.findings[-1])
+            yield from before(first)
+            for extra in before((last[0], last[1] + 1)):
+                of_lines = (f for f in chunk.findings if f.finding.code not in _NOT_OF_A_LINE)
+                lines = {_place(item) for item in of_lines} & set(map(_place, extra.findings))
+                extra.summary.faulty -= len(lines)
+                extra.summary.clean += len(lines)
+                chunk.summary.add(extra.summary)
+                chunk.keys |= extra.keys
+                chunk.findings += extra.findings
+            chunk.findings.sort(key=lambda item: item.sort_key)
+        yield chunk
+    yield from before(_END)
+
+
+def _place(item: Diagnostic) -> _Place:
+    return item.filename, item.number

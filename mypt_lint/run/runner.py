@@ -13,7 +13,7 @@ from mypt_cli.jsonl.blocks import Block, Source, blocks
 from mypt_cli.jsonl.records import record_blocks
 from mypt_cli.jsonl.values import MAX_LINE
 from mypt_lint.check.checker import Checker
-from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.check.diagnostic import Summary
 from mypt_lint.check.file_faults import BLOCK, broken_off, ending, too_long, whole_text
 from mypt_lint.check.origins import placed
 from mypt_lint.check.texts import generation_line, generation_units, row_line, text_units
@@ -69,67 +69,41 @@ def pieces(
 
 def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> Chunk:
     """Checks a block of a file of some kind; `row` is that of its first line."""
-    if block.too_long or block.fault:
-        return (_too_long if block.too_long else _fault)(fast, block, row, path)
+    checker, data = fast.checker, block.data
+    chunk = Chunk(position=block.position)
+    if block.fault and not block.too_long:  # what is wrong between records
+        chunk.add(broken_off(checker, block, row, path), b"", checker.known)
+        return chunk.counted(0)
+    chunk.summary.bytes = len(data)
+    if block.too_long:
+        items = too_long(checker, block, row, path)
+        chunk.summary.units = 1
+        chunk.add(items, b"%d %b" % (block.too_long, data), checker.known)
+        return chunk.counted(int(not chunk.summary.known))
+    if block.broken:  # the piece of a line at a damaged end is no bad JSON
+        data = data[: data.rfind(b"\n") + 1]
     if kind == "record":
-        return _records(fast, block, row, path)
-    line = row_line if kind == "rows" else generation_line
-    return _each(line, fast, block, row, path)
-
-
-def _records(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
-    """Checks a block of records; `row` is that of its first line."""
-    units, results = fast.block(_complete_lines(block), row=row, filename=path)
-    unit = "line" if block.kind == "lines" else "record"
-    summary = Summary(units=units, bytes=len(block.data), unit_name=unit)
-    chunk = Chunk(summary=summary, position=block.position)
-    baseline = fast.checker.known
+        chunk.summary.units, results = fast.block(data, row=row, filename=path)
+    else:
+        check = row_line if kind == "rows" else generation_line
+        lines = enumerate(Block(data, 1, 0).lines(), row)
+        results = [(raw, check(checker, raw, row=at, filename=path)) for at, raw in lines]
+        chunk.summary.units = len(results)
     if block.kind != "lines":
-        results = [(raw, placed(_of_records(items), block, row)) for raw, items in results]
-    if fast.checker.shape == "kto" and fast.checker.selects(ONE_LABEL):
+        if kind == "record":  # no line, so findings about lines are not of it
+            chunk.summary.unit_name = "record"
+            results = [
+                (raw, [i for i in items if i.finding.code != "MYP019"]) for raw, items in results
+            ]
+        results = [(raw, placed(items, block, row)) for raw, items in results]
+    if kind == "record" and checker.shape == "kto" and checker.selects(ONE_LABEL):
         hint = "KTO compares good answers with bad ones: add records with the other label"
         first = block.data.partition(b"\n")[0].decode("utf-8", "replace")
         for label, count in labels(block.data).items():
             finding = Finding(ONE_LABEL, label, help=hint)
-            item = fast.checker.at(finding, first, 0, len(first), row, path)
+            item = checker.at(finding, first, 0, len(first), row, path)
             hold(chunk.once_per_file, item, count)
-    return chunk.counted(sum([chunk.add(items, raw, baseline) for raw, items in results]))
-
-
-def _of_records(items: list[Diagnostic]) -> list[Diagnostic]:
-    """Returns findings without those about lines: records of arrays and tables are none."""
-    return [item for item in items if item.finding.code != "MYP019"]
-
-
-def _each(
-    check: Callable[..., list[Diagnostic]], fast: FastChecker, block: Block, row: int, path: str
-) -> Chunk:
-    lines = Block(_complete_lines(block), 1, 0).lines()
-    chunk = Chunk(summary=Summary(units=len(lines), bytes=len(block.data)), position=block.position)
-    faulty = 0
-    for i, raw in enumerate(lines):
-        items = check(fast.checker, raw, row=row + i, filename=path)
-        faulty += chunk.add(placed(items, block, row), raw, fast.checker.known)
-    return chunk.counted(faulty)
-
-
-def _complete_lines(block: Block) -> bytes:
-    """Returns a block without the piece of a line at a damaged end, which is no bad JSON."""
-    return block.data[: block.data.rfind(b"\n") + 1] if block.broken else block.data
-
-
-def _too_long(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
-    chunk = Chunk(summary=Summary(units=1, bytes=len(block.data)), position=block.position)
-    items = too_long(fast.checker, block, row, path)
-    chunk.add(items, b"%d %b" % (block.too_long, block.data), fast.checker.known)
-    return chunk.counted(int(not chunk.summary.known))
-
-
-def _fault(fast: FastChecker, block: Block, row: int, path: str) -> Chunk:
-    """Returns the finding about what is wrong between records."""
-    chunk = Chunk(position=block.position)
-    chunk.add(broken_off(fast.checker, block, row, path), b"", fast.checker.known)
-    return chunk.counted(0)
+    return chunk.counted(sum([chunk.add(items, raw, checker.known) for raw, items in results]))
 
 
 def ended(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:

@@ -14,6 +14,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from mypt_cli.errors import UsageError, suggestion
@@ -77,18 +78,13 @@ def asked(options: argparse.Namespace, start: str | None = None) -> Config:
 
 def find(start: str | None = None) -> Config:
     """Returns the nearest configuration in `start` (the working folder) or above, or none."""
-    folder = os.path.abspath(start or os.getcwd())
-    while True:
-        for name in FILES:
-            path = os.path.join(folder, name)
-            if os.path.isfile(path):
-                data = _load(path)
-                if name != "pyproject.toml" or "mypt-lint" in data.get("tool", {}):
-                    return read(path)
-        above = os.path.dirname(folder)
-        if above == folder:
-            return Config()
-        folder = above
+    here = Path(os.path.abspath(start or ""))
+    for path in (str(folder / name) for folder in (here, *here.parents) for name in FILES):
+        if os.path.isfile(path):
+            data = _load(path)
+            if not path.endswith("pyproject.toml") or "mypt-lint" in data.get("tool", {}):
+                return read(path)
+    return Config()
 
 
 def read(path: str) -> Config:

@@ -67,11 +67,9 @@ def settings(
 ) -> Settings:
     """Returns the settings of a file (None: of no file); `given` are those of the command line."""
     where = short(config.path) if config.path else ""
+    sections = config.matching(path) if path is not None else ()
     layers = [("default", defaults), (where, config.top)]
-    layers += [
-        (f'{where}, files "{glob}"', section)
-        for glob, section in (config.matching(path) if path is not None else ())
-    ]
+    layers += [(f'{where}, files "{glob}"', section) for glob, section in sections]
     layers.append(("command line", given))
     merged: dict[str, _Value] = {}
     for origin, layer in layers:

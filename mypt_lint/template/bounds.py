@@ -6,13 +6,14 @@ step of it. The process ends with the one that started it, whatever ends that on
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from mypt_cli.run import end_with_parent
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -78,18 +79,11 @@ def _bind(memory: int, seconds: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):  # no handler of the parent, which ends it
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+    end_with_parent()
     if sys.platform == "win32":
         return
-    import fcntl
     import resource
-    from multiprocessing import parent_process
 
-    parent = parent_process()
-    assert parent is not None
-    # The pipe that the parent holds open is closed by its end, and the signal of that ends this.
-    fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
-    flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
-    fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
     limits = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_CORE: 0}
     with suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
         limits[resource.RLIMIT_AS] = int(file.read().split()[0]) * resource.getpagesize() + memory

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from mypt_lint.places.json_items import json_items
-from mypt_lint.places.positions import Places, string_columns
+from mypt_lint.places.positions import Places, StringColumns
 from tests.support.examples import either
 from tests.support.growth import in_proportion
 
@@ -79,7 +79,7 @@ def test_pointer_escapes_and_escaped_keys() -> None:
 def test_span_in_a_string(literal: str, span: tuple[int, int], expected: str) -> None:
     line = '{"k": [' + literal + "]}"
     assert source(line, "/k/0", span) == expected
-    start, end = string_columns(literal, 0, len(literal), span)
+    start, end = StringColumns(literal, 0, len(literal)).of(span)
     assert literal[start:end] == expected
 
 
