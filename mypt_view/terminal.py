@@ -118,9 +118,8 @@ class Terminal:
 
     def _bubble(self, block: Block, indent: int, mask: bool) -> None:
         dashed = block.style_name == "think"
-        corner, line, right, side, low, end, under = (
-            (_DASHED if dashed else _SOLID) if self._fine else _ASCII
-        )
+        fine = _DASHED if dashed else _SOLID
+        corner, line, right, side, low, end, under = tuple(fine if self._fine else _ASCII)
         colour = _COLOURS.get(block.style_name, "white")
         runs = _runs(block, "dim italic" if dashed else "", mask)
         room = max(10, self._width - indent - 4 - (0 if block.model else _INDENT))

@@ -20,7 +20,7 @@ from mypt_lint.places.positions import Places
 from mypt_lint.run.plan import Group
 from mypt_lint.run.runner import run
 from mypt_spec.bodies.strict_json import Fault, loads
-from mypt_spec.encoder import Segment, segments
+from mypt_spec.encoder import segments
 from mypt_spec.episode import Place
 from mypt_spec.table import TEXT
 
@@ -54,9 +54,8 @@ class Document:
     def from_text(text: str, group: Group) -> Document:
         """Lints a text with the checker of a group, whose one source has the document's name."""
         source = Source(group.sources[0].path, stream=io.BytesIO(encoded(text)))
-        items = [
-            item for chunk in run(group.checker, [source], group.kind) for item in chunk.findings
-        ]
+        chunks = run(group.checker, [source], group.kind)
+        items = [item for chunk in chunks for item in chunk.findings]
         starts = [0]
         while (end := text.find("\n", starts[-1])) >= 0:
             starts.append(end + 1)
@@ -74,11 +73,8 @@ class Document:
     def fix(self, item: Diagnostic) -> list[Edit]:
         """Returns the edits that make a finding's fix; none where it has none."""
         if self.group.kind != "record":
-            return (
-                [Edit(*edit) for edit in item.finding.fix.edits]
-                if item.finding.fix is not None
-                else []
-            )
+            fix = item.finding.fix
+            return [] if fix is None else [Edit(*edit) for edit in fix.edits]
         if item.edit is None:
             return []
         start, end, new = item.edit
@@ -91,9 +87,8 @@ class Document:
         """Returns the edits of `mypt-lint --fix`."""
         fixer = Fixer(self.group.checker, unsafe)
         if self.group.kind == "text":
-            return _changed(
-                0, self.text, fixer.text(encoded(self.text))[0].decode("utf-8", "replace")
-            )
+            whole = fixer.text(encoded(self.text))[0].decode("utf-8", "replace")
+            return _changed(0, self.text, whole)
         out: list[Edit] = []
         for row in sorted({item.row for item in self.findings if fixer.wants(item.finding)}):
             start, end = self.starts[row - 1], self._end(row)
@@ -101,12 +96,9 @@ class Document:
             new, _ = fixer.line(encoded(old), row=row)
             ending = "" if last else "\n"
             wants_end = last and "MYP013" in fixer.checker.codes and old
-            after = (
-                ""
-                if new is None
-                else new.decode("utf-8", "replace") + ("\n" if wants_end else ending)
-            )
-            out += _changed(start, old + ending, after)
+            new_ending = b"\n" if wants_end else ending.encode()
+            after = b"" if new is None else new + new_ending
+            out += _changed(start, old + ending, after.decode("utf-8", "replace"))
         return out
 
     def mask(self, start: int = 0, end: int | None = None) -> Iterator[Trained]:
@@ -118,10 +110,8 @@ class Document:
             for row, first in enumerate(self.starts, 1):
                 last = self._end(row)
                 if first <= end and start <= last:
-                    yield from _apart(
-                        Trained(a + first, b + first, loss)
-                        for a, b, loss in self._line_mask(self.text[first:last])
-                    )
+                    ranges = self._line_mask(self.text[first:last])
+                    yield from _apart(Trained(a + first, b + first, loss) for a, b, loss in ranges)
 
     def _end(self, row: int) -> int:
         return self.starts[row] - 1 if row < len(self.starts) else len(self.text)
@@ -147,10 +137,10 @@ class Document:
         for unit in text_episodes(checker, self.text):
             if unit.episode is None or unit.start > end or unit.start + len(unit.text) < start:
                 continue
-            for segment in segments(
-                checker.dialect.lex(unit.text), checker.dialect.table, checker.dialect.tokenizer
-            ):
-                if segment.event.at.span is not None and not _between(segment):
+            d = checker.dialect
+            for segment in segments(d.lex(unit.text), d.table, d.tokenizer):
+                is_gap = segment.event.terminal == TEXT and not segment.inside
+                if segment.event.at.span is not None and not is_gap:
                     a, b = segment.event.at.span
                     if segment.trailing:
                         b -= len(unit.text[a:b]) - len(unit.text[a:b].rstrip())
@@ -160,11 +150,6 @@ class Document:
 def encoded(text: str) -> bytes:
     """Returns a text in UTF-8; half a surrogate pair becomes bytes that are a finding."""
     return text.encode("utf-8", "surrogatepass")
-
-
-def _between(segment: Segment) -> bool:
-    """Returns whether a segment is white space between blocks, which is no content."""
-    return segment.event.terminal == TEXT and not segment.inside
 
 
 def _inside(places: Places, line: str, at: Place) -> tuple[int, int]:

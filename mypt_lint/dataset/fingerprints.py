@@ -56,10 +56,10 @@ def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
         for m in (messages[i] for i in turn_starts(messages, table))
     )
     base = Fingerprint(_written(messages, table), asked=questions)
-    by_model = [
-        i for i, m in enumerate(messages) if m.role in openers and openers[m.role].body_by_model
-    ]
-    last = next((i for i in reversed(by_model) if messages[i].text.strip()), None)
+    roles = {role for role, opener in openers.items() if opener.body_by_model}
+    indexes = reversed(range(len(messages)))
+    answers = (i for i in indexes if messages[i].role in roles and messages[i].text.strip())
+    last = next(answers, None)
     if last is None:
         return base
     answer = messages[last]
@@ -93,7 +93,7 @@ def of_chat(chat: Chat) -> Fingerprint:
         prompt=_json([messages[:last], tools]),
         own=_json(messages[last]),
         answer=answer.text,
-        answer_at=answer.content[0].at,
+        answer_at=answer.content[0].at if answer.content else answer.at,
     )
 
 
