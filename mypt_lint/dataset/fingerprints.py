@@ -56,13 +56,12 @@ def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
         for m in (messages[i] for i in turn_starts(messages, table))
     )
     base = Fingerprint(_written(messages, table), asked=questions)
-    roles = {role for role, opener in openers.items() if opener.body_by_model}
-    indexes = reversed(range(len(messages)))
-    answers = (i for i in indexes if messages[i].role in roles and messages[i].text.strip())
-    last = next(answers, None)
-    if last is None:
+    for last in reversed(range(len(messages))):
+        answer = messages[last]
+        if answer.role in openers and openers[answer.role].body_by_model and answer.text.strip():
+            break
+    else:
         return base
-    answer = messages[last]
     return replace(
         base,
         prompt=_written(messages[:last], table),
