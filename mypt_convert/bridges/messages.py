@@ -11,33 +11,28 @@ from typing import Any
 from mypt_convert.bridges.steps import (
     BOUNDARY,
     UNNAMED,
+    Bridge,
     Conversation,
     Step,
     answers,
     call_of,
     calls_of,
-    extras_of,
-    first_carries,
-    messages_of,
     metadata_of,
-    result_of,
-    result_text,
-    wait,
+    tool_message,
+    value_step,
 )
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.messages import Messages
 from mypt_spec.adapters.template_options import KEY
-from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.dialect import Dialect
 from mypt_spec.table import TEXT, TokenTable
 
-_HEADS = ("system", "developer", "user")
 _KINDS = {"thought": "think", "answer": "text"}
 _RANKS = {"think": 0, "text": 1, "call": 2}
 
 
 @dataclass
-class MessageBridge:
+class MessageBridge(Bridge):
     """The bridge of a dialect with such records; see `Bridge`.
 
     `names_tool`: whether the text of a result names its tool, so that each result in a record does.
@@ -51,6 +46,7 @@ class MessageBridge:
     names_tool: bool = False
     with_text: bool = True
     NEEDS_IDS: bool = False
+    DIVIDED: bool = True
 
     @classmethod
     def of(cls, dialect: Dialect) -> MessageBridge:
@@ -75,29 +71,15 @@ class MessageBridge:
             frozenset(kinds), extras, "call" in paths, together, names_tool, with_text, with_id
         )
 
-    def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
-        """Returns a canonical record as steps."""
-        out: list[Step] = []
-        waiting: Waiting[Step] = Waiting()
-        extras, before = extras_of(record), ""
-        messages = list(messages_of(record))
-        results = [message for _, message, _ in messages if message["role"] == "tool"]
-        if results and not any("name" in message for message in results):
-            extras[UNNAMED] = True
-        for at, message, meta in messages:
-            role = message["role"]
-            if role == "assistant":
-                group = _assistant_steps(message, at)
-                wait(group, waiting)
-                meta = meta | ({BOUNDARY: True} if role == before else {})
-            elif role == "tool":
-                group = [result_of(message, at, waiting)]
-                meta = meta | ({} if "name" in message or UNNAMED in extras else {"name": None})
-            else:
-                group = [Step(role, message["content"], at=f"{at}/content")]
-            before = role
-            out += first_carries(group, meta)
-        return Conversation(tuple(out), extras)
+    def message_steps(self, message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
+        """Returns the steps of a message."""
+        role = message["role"]
+        if role != "assistant":
+            return [value_step(role, message, "content", at)]
+        key = next((key for key in THOUGHTS if key in message), "")
+        out = [value_step("think", message, key, at)] if key else []
+        out += [value_step("text", message, "content", at)] if "content" in message else []
+        return out + calls_of(message.get("tool_calls", ()), f"{at}/tool_calls")
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
         """Returns a record with the steps that have a place in it."""
@@ -121,13 +103,11 @@ class MessageBridge:
                 rank = len(_RANKS) if i in final else now
                 continue
             rank = len(_RANKS)
-            with_text: dict[str, Any] = {"role": step.kind, "content": step.value}
             if step.kind == "result":
-                names_tool = step.id and "tool_call_id" not in step.meta
-                ids = {"tool_call_id": step.id} if names_tool else {}
-                names = {} if unnamed or "name" in step.meta else {"name": step.name}
-                with_text = {"role": "tool", **ids, **names, "content": result_text(step.value)}
-            messages.append(with_text | metadata_of(step.meta))
+                messages.append(tool_message(step, unnamed=unnamed))
+            else:
+                about = metadata_of(step.meta)
+                messages.append({"role": step.kind, "content": step.value} | about)
         return {"messages": messages}
 
     def _before_call(self, at: int, steps: tuple[Step, ...]) -> bool:
@@ -139,14 +119,6 @@ def _follows_text(kind: str, dialect: Dialect) -> bool:
     opener, rows = dialect.table.openers[kind].name, dialect.automaton.steps
     names = {opener, dialect.table.join(opener, TEXT)}
     return any(names & set(rows[row[TEXT]]) for row in rows if TEXT in row)
-
-
-def _assistant_steps(message: dict[str, Any], at: str) -> list[Step]:
-    key = next((key for key in THOUGHTS if key in message), "")
-    out = [Step("think", message[key], at=f"{at}/{key}")] if key else []
-    if "content" in message:
-        out.append(Step("text", message["content"], at=f"{at}/content"))
-    return out + calls_of(message.get("tool_calls", ()), f"{at}/tool_calls")
 
 
 def _say(step: Step, message: dict[str, Any]) -> None:

@@ -9,7 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_convert.bridges.steps import Conversation, Step, answers, first_carries, metadata_of
+from mypt_convert.bridges.steps import (
+    Bridge,
+    Conversation,
+    Step,
+    answers,
+    first_carries,
+    metadata_of,
+)
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.record_schema import RecordSchema
 from mypt_spec.table import TokenTable
@@ -24,17 +31,13 @@ _THOUGHTS = (*THOUGHTS, "think", "thought", "thoughts")
 
 
 @dataclass
-class OwnBridge:
+class OwnBridge(Bridge):
     """The bridge of a declared format; see `Bridge`. `roles` are its roles by kind of step."""
 
     schema: RecordSchema
     roles: dict[str, str]
     thought: str
     KINDS: frozenset[str]
-    EXTRAS: frozenset[str] = frozenset()
-    HAS_IDS: bool = False
-    NEEDS_IDS: bool = False
-    PARALLEL: bool = False
 
     @classmethod
     def of(cls, schema: RecordSchema) -> OwnBridge:

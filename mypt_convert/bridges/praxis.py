@@ -5,66 +5,59 @@ from __future__ import annotations
 from typing import Any
 
 from mypt_convert.bridges.steps import (
+    Bridge,
     Conversation,
     Step,
-    extras_of,
-    first_carries,
-    messages_of,
     metadata_of,
     result_text,
     result_value,
+    value_step,
 )
 from mypt_spec.table import TokenTable
 
-KINDS = frozenset({"system", "developer", "user", "text", "call", "result", "eos"})
-EXTRAS: frozenset[str] = frozenset()
-HAS_IDS = PARALLEL = NEEDS_IDS = False
 
+class Praxis(Bridge):
+    """The bridge of Praxis."""
 
-def steps(record: dict[str, Any], table: TokenTable) -> Conversation:
-    out: list[Step] = []
-    for at, message, meta in messages_of(record):
-        role, group, called = message["role"], list[Step](), ""
-        for i, item in enumerate(message.get("contents", ())):
+    KINDS = frozenset({"system", "developer", "user", "text", "call", "result", "eos"})
+
+    def message_steps(self, message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
+        """Returns the steps of a message."""
+        role = message["role"]
+        if "contents" not in message:
+            kind = "text" if role == "assistant" else role
+            return [Step(kind, message.get("content", ""), at=f"{at}/content")]
+        out, called = list[Step](), ""
+        for i, item in enumerate(message["contents"]):
             here = f"{at}/contents/{i}"
             if item["type"] == "text":
-                group.append(Step("text", item["text"], at=f"{here}/text"))
+                out.append(value_step("text", item, "text", here))
             elif item["type"] == "toolcall":
                 called = item["name"]
-                group.append(Step("call", item["arguments"], called, at=f"{here}/arguments"))
+                out.append(Step("call", item["arguments"], called, at=f"{here}/arguments"))
             else:
-                group.append(
-                    Step("result", result_value(item["content"]), called, at=f"{here}/content")
-                )
-        if "contents" not in message:
-            group.append(
-                Step(
-                    "text" if role == "assistant" else role,
-                    message.get("content", ""),
-                    at=f"{at}/content",
-                )
-            )
-        out += first_carries(group, meta)
-    return Conversation(tuple(out), extras_of(record))
+                value = result_value(item["content"])
+                out.append(Step("result", value, called, at=f"{here}/content"))
+        return out
 
-
-def record(conversation: Conversation, table: TokenTable) -> dict[str, Any]:
-    messages: list[dict[str, Any]] = []
-    for step in conversation.steps:
-        item = _item(step)
-        if step.kind == "eos":
-            messages.append({"role": "eos"} | metadata_of(step.meta))
-        elif item is None and step.kind in KINDS:
-            messages.append({"role": step.kind, "content": step.value} | metadata_of(step.meta))
-        elif item is not None:
-            if not messages or messages[-1]["role"] != "assistant":
-                messages.append({"role": "assistant", "contents": []} | metadata_of(step.meta))
-            items = messages[-1]["contents"]
-            # Texts side by side would be read as one: of two drafts the later one stays.
-            if items and items[-1]["type"] == item["type"] == "text":
-                items.pop()
-            items.append(item)
-    return {"messages": messages}
+    def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
+        """Returns a record with the steps that have a place in it."""
+        messages: list[dict[str, Any]] = []
+        for step in conversation.steps:
+            item, meta = _item(step), metadata_of(step.meta)
+            if step.kind == "eos":
+                messages.append({"role": "eos"} | meta)
+            elif item is None and step.kind in self.KINDS:
+                messages.append({"role": step.kind, "content": step.value} | meta)
+            elif item is not None:
+                if not messages or messages[-1]["role"] != "assistant":
+                    messages.append({"role": "assistant", "contents": []} | meta)
+                items = messages[-1]["contents"]
+                # Texts side by side would be read as one: of two drafts the later one stays.
+                if items and items[-1]["type"] == item["type"] == "text":
+                    items.pop()
+                items.append(item)
+        return {"messages": messages}
 
 
 def _item(step: Step) -> dict[str, Any] | None:
@@ -72,8 +65,9 @@ def _item(step: Step) -> dict[str, Any] | None:
         return {"type": "text", "text": step.value}
     if step.kind == "call":
         return {"type": "toolcall", "name": step.name, "arguments": step.value}
-    return (
-        {"type": "toolresult", "content": result_text(step.value)}
-        if step.kind == "result"
-        else None
-    )
+    if step.kind == "result":
+        return {"type": "toolresult", "content": result_text(step.value)}
+    return None
+
+
+BRIDGE = Praxis()

@@ -10,9 +10,9 @@ have more; what two formats do not share is lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, loads
@@ -58,28 +58,65 @@ class Conversation:
     extras: dict[str, Any] = field(default_factory=dict)
 
 
-class Bridge(Protocol):
-    """A module that takes a dialect's canonical record apart into steps, and puts one together.
+class Bridge:
+    """Takes a dialect's canonical record apart into steps, and puts one together.
 
-    These are bridges/<folder>.py. `KINDS` are the steps that it can hold somewhere; `EXTRAS` are
-    top-level keys other than metadata and `language`; `HAS_IDS` says whether calls may have ids,
-    `PARALLEL` whether a call may come between a call and its result, and `NEEDS_IDS` whether no
-    result can be without one.
+    bridges/<folder>.py has the only instance, `BRIDGE`. `KINDS` are the steps that a record can
+    hold somewhere; `EXTRAS` are top-level keys other than metadata and `language`; `HAS_IDS` says
+    whether calls may have ids, `PARALLEL` whether a call may come between a call and its result,
+    and `NEEDS_IDS` whether no result can be without one. Of the top-level keys, `HEADS` are steps
+    before the messages, and `LAST` are messages after them. `DIVIDED` says whether answers in
+    succession stay messages of their own.
     """
 
     KINDS: frozenset[str]
-    EXTRAS: frozenset[str]
-    HAS_IDS: bool
-    PARALLEL: bool
-    NEEDS_IDS: bool
+    EXTRAS: frozenset[str] = frozenset()
+    HAS_IDS: bool = False
+    PARALLEL: bool = False
+    NEEDS_IDS: bool = False
+    HEADS: tuple[str, ...] = ()
+    LAST: tuple[str, ...] = ()
+    DIVIDED: bool = False
 
     def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
         """Returns a canonical record as steps."""
-        ...
+        out = [Step(key, record[key], at=f"/{key}") for key in self.HEADS if key in record]
+        keys = ("messages", *self.HEADS, *self.LAST)
+        extras = {key: value for key, value in record.items() if key not in keys}
+        messages = [(f"/messages/{i}", message) for i, message in enumerate(record["messages"])]
+        messages += [(f"/{key}", record[key]) for key in self.LAST if key in record]
+        results = [message for _, message in messages if message["role"] == "tool"]
+        if results and not any("name" in message for message in results):
+            extras[UNNAMED] = True
+        waiting: Waiting[Step] = Waiting()
+        before = ""
+        for at, message in messages:
+            meta, role = metadata_of(message), message["role"]
+            if role == "tool":
+                group = [_result_of(message, at, waiting)]
+                meta |= {} if "name" in message or UNNAMED in extras else {"name": None}
+            else:
+                group = self.message_steps(message, at, table)
+                meta |= {BOUNDARY: True} if self.DIVIDED and role == before == "assistant" else {}
+            for step in group:
+                if step.kind == "call":
+                    waiting.add(step, None, step.id)
+            before = role
+            out += first_carries(group, meta)
+        return Conversation(tuple(out), extras)
+
+    def message_steps(self, message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
+        """Returns the steps of a message that is at a place, and is no result of role "tool"."""
+        raise NotImplementedError
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
         """Returns a record with the steps that have a place in it, in order; without extras."""
-        ...
+        raise NotImplementedError
+
+
+def value_step(kind: str, message: dict[str, Any], key: str, at: str) -> Step:
+    """Returns the step that is the value of a message's key."""
+    return Step(kind, message[key], at=f"{at}/{key}")
 
 
 def first_carries(steps: Sequence[Step], meta: dict[str, Any]) -> list[Step]:
@@ -155,28 +192,18 @@ def call_of(step: Step) -> dict[str, Any]:
     return ids | {"type": "function", "function": function}
 
 
-def wait(calls: Iterable[Step], waiting: Waiting[Step]) -> None:
-    """Adds the calls of steps to those without a result."""
-    for step in calls:
-        if step.kind == "call":
-            waiting.add(step, None, step.id)
+def tool_message(step: Step, *, unnamed: bool) -> dict[str, Any]:
+    """Returns a result as a message of role "tool", without the name of its tool if `unnamed`."""
+    ids = {"tool_call_id": step.id} if step.id and "tool_call_id" not in step.meta else {}
+    names = {} if unnamed or "name" in step.meta else {"name": step.name}
+    content = {"content": result_text(step.value)}
+    return {"role": "tool"} | ids | names | content | metadata_of(step.meta)
 
 
-def result_of(message: dict[str, Any], at: str, waiting: Waiting[Step]) -> Step:
+def _result_of(message: dict[str, Any], at: str, waiting: Waiting[Step]) -> Step:
     """Returns a result with the name and id of the call that it answers, which waits no longer."""
     called = message.get("tool_call_id")
     call = waiting.take(called) or Step("call", {})
     meta = {"tool_call_id": None} if called is None and call.id else {}
     value, name = result_value(message["content"]), message.get("name", call.name)
     return Step("result", value, name, call.id, f"{at}/content", meta)
-
-
-def messages_of(record: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Yields pointer, message and its metadata, for each message of a canonical record."""
-    for i, message in enumerate(record["messages"]):
-        yield f"/messages/{i}", message, metadata_of(message)
-
-
-def extras_of(record: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """Returns the top-level keys that are no steps."""
-    return {key: value for key, value in record.items() if key not in ("messages", *keys)}
