@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 from mypt_cli.errors import UsageError, nearest
 from mypt_cli.parser import Parser
-from mypt_cli.run import run
+from mypt_cli.run import message_of
+
+FAILED, INTERRUPTED = 2, 130
+_OURS = "mypt_"  # modules whose exceptions carry a message for people
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,11 @@ class Command:
     `options` adds its options to a parser, and `body` does what they say and returns the exit
     status, None for 0. `quiet` says what -q leaves out; "" is a command without -q. If the first
     word is one of `subcommands`, which maps names to help, the command that `subcommand` returns
-    runs instead. The others are as for `run`.
+    runs instead.
+
+    The exit status is 2 for an error, which is one line on stderr, and 130 after Ctrl-C, where
+    `interrupted` is what to say. `errors` are exceptions of other packages that carry a message for
+    people; `gone` is the status when the reader of the output has gone (`| head`).
     """
 
     name: str
@@ -37,19 +45,35 @@ class Command:
     gone: int = 0
 
     def __call__(self, words: Sequence[str] | None = None) -> int:
-        arguments = list(sys.argv[1:] if words is None else words)
+        try:
+            status = self._run(list(sys.argv[1:] if words is None else words))
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            start = "\n" if sys.stderr.isatty() else ""  # after the ^C that the terminal has echoed
+            print(f"{start}{self.name}: {self.interrupted}", file=sys.stderr)
+            return INTERRUPTED
+        except BrokenPipeError:
+            # What is still in the buffer has nowhere to go.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return self.gone
+        except Exception as error:
+            expected = isinstance(error, (*self.errors, OSError))
+            if not (expected or type(error).__module__.startswith(_OURS)):
+                traceback.print_exc()
+                print(f"{self.name}: error: this is a fault of {self.name}, not of what it was "
+                      "given; please report it with the lines above", file=sys.stderr)  # fmt: skip
+                return FAILED
+            print(f"{self.name}: error: {message_of(error)}", file=sys.stderr)
+            return FAILED
+        return status
 
-        def body() -> int:
-            first = arguments[0] if arguments else ""
-            if self.subcommand is not None:
-                if first in self.subcommands:
-                    return self.subcommand(first)(arguments[1:])
-                self._refuse_misspelt(first)
-            return self.body(self.parser().parse_args(arguments)) or 0
-
-        return run(
-            self.name, body, errors=self.errors, interrupted=self.interrupted, gone=self.gone
-        )
+    def _run(self, arguments: list[str]) -> int:
+        first = arguments[0] if arguments else ""
+        if self.subcommand is not None:
+            if first in self.subcommands:
+                return self.subcommand(first)(arguments[1:])
+            self._refuse_misspelt(first)
+        return self.body(self.parser().parse_args(arguments)) or 0
 
     def _refuse_misspelt(self, first: str) -> None:
         """Raises UsageError if the first word is no file, but nearly the name of a subcommand."""

@@ -15,18 +15,13 @@ class UsageError(Exception):
 
 def unreadable(path: str, error: OSError) -> UsageError:
     """Returns the UsageError for a path that the system cannot read."""
-    if isinstance(error, FileNotFoundError):
-        if os.path.islink(path):
-            return UsageError(
-                f"{path}: a symbolic link to nothing; restore its target or remove the link"
-            )
-        return UsageError(
-            f"{path}: no such file or folder; name a file, a folder, a pattern ('data/**/*.jsonl') "
-            "or -"
-        )
-    return UsageError(
-        f"{path}: cannot be read: {error.strerror or error}; check its permissions and links"
-    )
+    if not isinstance(error, FileNotFoundError):
+        why = f"cannot be read: {error.strerror or error}; check its permissions and links"
+    elif os.path.islink(path):
+        why = "a symbolic link to nothing; restore its target or remove the link"
+    else:
+        why = "no such file or folder; name a file, a folder, a pattern ('data/**/*.jsonl') or -"
+    return UsageError(f"{path}: {why}")
 
 
 def refuse_url(path: str, *, what: str = "a file", then: str = "copy it to the store then") -> None:

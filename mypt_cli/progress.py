@@ -23,7 +23,6 @@ class Sized(Protocol):
     @property
     def size(self) -> int | None:
         """Returns the number of bytes on disk."""
-        ...
 
 
 class Bar:

@@ -13,21 +13,11 @@ HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def escape(char: str) -> str:
     r"""Returns one character, spelled out: `\n`, `\x1b`, `\u202e`, `\U000e0041`."""
-    if char in _SHORT:
-        return _SHORT[char]
-    code = ord(char)
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def encoding_of(stream: TextIO) -> str:

@@ -41,13 +41,9 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "line"), counted(2, "line"), counted(2, "entry")
     ('1 line', '2 lines', '2 entries')
     """
-    return (
-        f"{number} {noun}"
-        if number == 1
-        else f"{number} {noun.removesuffix('y')}ies"
-        if noun.endswith("y")
-        else f"{number} {noun}s"
-    )
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun}"
 
 
 def notes(finding: Finding) -> list[tuple[str, str]]:

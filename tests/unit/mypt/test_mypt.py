@@ -15,8 +15,8 @@ from mypt.complete import candidates
 from mypt.lint.cli import main as lint
 from mypt.main import main
 from mypt.table import GROUPS, MODULES, command
+from mypt_cli.command import Command
 from mypt_cli.parser import Parser, coloured, visible_flags
-from mypt_cli.run import run
 from tests.support.build import native, write
 from tests.support.children import child
 
@@ -104,10 +104,13 @@ OurError.__module__ = "mypt_spec.anything"
 
 def test_what_stops_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     def stopped(error: BaseException) -> int:
-        def body() -> int:
+        def body(_: object) -> int:
             raise error
 
-        return run("mypt-x", body, errors=(ValueError,), interrupted="interrupted; go on")
+        return Command(
+            "mypt-x", "Stop.", "", lambda parser: None, body,
+            errors=(ValueError,), interrupted="interrupted; go on",
+        )([])  # fmt: skip
 
     for error, words in (
         (OurError("a.jsonl: too long"), "a.jsonl: too long"),
