@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from mypt_cli.jsonl.blocks import HEAD, Block, Origin
+from mypt_cli.jsonl.blocks import HEAD, Block, Origin, Unfinished
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
 from mypt_cli.jsonl.line import BOM, read_line
 from mypt_spec.findings import Finding
@@ -80,9 +81,8 @@ class _Cutter:
         self.ready: list[Origin] = []
         self.again = False  # whether it was said that the array is not alone in its file
         self.is_reported = False  # whether something wrong is just before the next byte
-        self.held: list[bytes] | None = None  # pieces of what is not complete
+        self.unfinished: Unfinished | None = None
         self.junk = False  # whether that is no record
-        self.length = 0
         self.start = (1, 1)
         self.depth = 0
         self.in_string = self.escaped = False
@@ -90,17 +90,7 @@ class _Cutter:
     def complete_blocks(self, position: int) -> Iterator[Block]:
         """Yields what is complete."""
         self.flush()
-        for block in self.out:
-            yield Block(
-                block.data,
-                block.first_row,
-                position,
-                block.too_long,
-                block.broken,
-                "array",
-                block.origins,
-                block.fault,
-            )
+        yield from [replace(block, position=position, kind="array") for block in self.out]
         self.out = []
 
     def flush(self) -> None:
@@ -117,25 +107,22 @@ class _Cutter:
             self._fault_of(read_line(BOM, first=True).spots[0].finding, b"")
             self.column, at = 2, len(BOM)
         while at < len(data):
-            if self.held is not None:
-                at = self._go_on(data, at)
+            if self.unfinished is not None:
+                at = self._go_on(data, at, self.unfinished)
                 continue
-            begin, at = at, self._end(_SPACE, data, at)
+            begin, at = at, _end(_SPACE, data, at)
             self._move(data[begin:at])
             if at < len(data):
                 at = self._between(data, at)
 
     def end(self) -> None:
         """Notes what the end of the file shows."""
-        if self.held is not None and not self.junk and self.depth + self.in_string == 0:
-            self._finish()
-        if self.held is not None and self.junk:
-            self._finish()
-        if self.held is not None:
-            raw = b"".join(self.held)
-            self.row, self.column = self.start
-            self._fault("open", f"the file ends in record {self.number}, which begins here", raw)
-            self.held = None
+        if self.unfinished is not None and (self.junk or self.depth + self.in_string == 0):
+            self._finish(self.unfinished)
+        if self.unfinished is not None:
+            message = f"the file ends in record {self.number}, which begins here"
+            self._fault("open", message, self.unfinished.complete(), self.start)
+            self.unfinished = None
         elif self.state is not END:
             self._fault("cut", f"the array has no end: the file ends {self._where()}")
         if self.number == 1 and not self.out:
@@ -172,31 +159,33 @@ class _Cutter:
             self._begin(junk=False)
             return at
         else:
-            self._begin(junk=True)
-            self._hold(char)
+            self._begin(junk=True).add(char)
+            self._move(char)
             return at + 1
         self.column += 1
         return at + 1
 
-    def _begin(self, *, junk: bool) -> None:
-        self.held, self.junk, self.length, self.depth = [], junk, 0, 0
-        self.start = (self.row, self.column)
+    def _begin(self, *, junk: bool) -> Unfinished:
+        self.junk, self.depth, self.start = junk, 0, (self.row, self.column)
         self.in_string = self.escaped = False
+        self.unfinished = Unfinished(self.max_line)
+        return self.unfinished
 
-    def _go_on(self, data: bytes, at: int) -> int:
+    def _go_on(self, data: bytes, at: int, unfinished: Unfinished) -> int:
         """Takes more of what is begun. Returns where to go on."""
-        begin, is_complete = at, False
+        begin = at
         if self.junk:
-            at = self._end(_JUNK, data, at)
+            at = _end(_JUNK, data, at)
             is_complete = at < len(data)
         else:
-            at, is_complete = self._record(data, at)
-        self._hold(data[begin:at])
+            at, is_complete = self._record(data, at, is_empty=not unfinished.length)
+        unfinished.add(data[begin:at])
+        self._move(data[begin:at])
         if is_complete:
-            self._finish()
+            self._finish(unfinished)
         return at
 
-    def _record(self, data: bytes, at: int) -> tuple[int, bool]:
+    def _record(self, data: bytes, at: int, *, is_empty: bool) -> tuple[int, bool]:
         """Returns the end of what belongs to the record that is begun, and whether that ends it."""
         while at < len(data):
             if self.in_string:
@@ -204,10 +193,10 @@ class _Cutter:
                 if not self.in_string and not self.depth:
                     return at, True
                 continue
-            if not self.depth and (self.length or data[at : at + 1] not in b'"[{'):
-                at = self._end(_WORD, data, at)  # a number, or a word, or more of it
+            if not self.depth and (not is_empty or data[at : at + 1] not in b'"[{'):
+                at = _end(_WORD, data, at)  # a number, or a word, or more of it
                 return at, at < len(data)
-            at = self._end(_INSIDE, data, at) if self.depth else at
+            at = _end(_INSIDE, data, at) if self.depth else at
             char = data[at : at + 1]
             if not char:
                 break
@@ -226,7 +215,7 @@ class _Cutter:
         if self.escaped:
             self.escaped = False
             at += data[at : at + 1] != b"\n"
-        at = self._end(_STRING, data, at)
+        at = _end(_STRING, data, at)
         char = data[at : at + 1]
         if char == b"\\" and at + 1 == len(data):
             self.escaped = True
@@ -238,35 +227,22 @@ class _Cutter:
             return at + 1
         return at
 
-    def _hold(self, piece: bytes) -> None:
-        assert self.held is not None
-        self.length += len(piece)
-        self._move(piece)
-        if self.length <= self.max_line:
-            self.held.append(piece)
-        else:
-            head = b"".join(self.held)[:HEAD]
-            self.held = [head + piece[: HEAD - len(head)]]
-
-    def _finish(self) -> None:
-        raw, origin = b"".join(self.held or ()), self.start
-        self.held = None
+    def _finish(self, unfinished: Unfinished) -> None:
+        raw, self.unfinished = unfinished.complete(), None
         if self.junk:
             raw = raw.rstrip(b" \t\r\n")
-            here, (self.row, self.column) = (self.row, self.column), origin
             beginning = raw[:40].decode("utf-8", "replace")
             message = f"{beginning!r} {self._where()} is not part of an array"
-            self._fault("junk", message, raw[:HEAD])
-            self.row, self.column = here
+            self._fault("junk", message, raw, self.start)
             self.is_reported = True
             return
-        if self.length > self.max_line:
+        origin = Origin(*self.start, raw)
+        if unfinished.too_long:
             self.flush()
-            at = (Origin(*origin, raw),)
             line = raw.replace(b"\n", b" ")
-            self.out.append(Block(line, self.number, 0, too_long=self.length, origins=at))
+            self.out.append(Block(line, self.number, 0, unfinished.too_long, origins=(origin,)))
         else:
-            self.ready.append(Origin(*origin, raw))
+            self.ready.append(origin)
         self.number += 1
         self.state = END if self.state is END else AFTER
 
@@ -275,15 +251,17 @@ class _Cutter:
             self._fault(name, message, b"[")
         self.again = True
 
-    def _fault(self, name: str, message: str, raw: bytes = b"") -> None:
-        self._fault_of(Finding("MYP015", message, help=_HELP[name]), raw)
+    def _fault(
+        self, name: str, message: str, raw: bytes = b"", at: tuple[int, int] | None = None
+    ) -> None:
+        self._fault_of(Finding("MYP015", message, help=_HELP[name]), raw, at)
 
-    def _fault_of(self, finding: Finding, raw: bytes) -> None:
+    def _fault_of(self, fault: Finding, raw: bytes, at: tuple[int, int] | None = None) -> None:
+        """Adds what is wrong at a place, by default that of the next byte."""
         self.flush()
-        at = (Origin(self.row, self.column, raw[:HEAD]),)
-        self.out.append(
-            Block(b"", self.number, 0, broken=finding.message, origins=at, fault=finding)
-        )
+        origin = Origin(*(at or (self.row, self.column)), raw[:HEAD])
+        message = fault.message
+        self.out.append(Block(b"", self.number, 0, 0, message, origins=(origin,), fault=fault))
 
     def _move(self, piece: bytes) -> None:
         """Moves the place of the next byte; columns count characters."""
@@ -294,10 +272,10 @@ class _Cutter:
         tail = piece[last:] if last else piece
         self.column += len(tail if tail.isascii() else tail.translate(None, _BYTES_OF_ONE))
 
-    @staticmethod
-    def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
-        run = pattern.match(data, at)
-        return run.end() if run else at
+
+def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    run = pattern.match(data, at)
+    return run.end() if run else at
 
 
 def _one_line(raw: bytes) -> bytes:

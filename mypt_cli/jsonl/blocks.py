@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import BinaryIO, Literal
 
 from mypt_cli.errors import UsageError, unreadable
-from mypt_cli.jsonl.compression import CHUNK, BrokenDataError, FileReader, gather, gunzip, unzstd
+from mypt_cli.jsonl.compression import CHUNK, BrokenDataError, FileReader, gather, unpack
 from mypt_spec.findings import Finding
 
 Packing = Literal["", "gz", "zst"]
@@ -179,100 +179,74 @@ def opened(source: Source) -> Iterator[BinaryIO]:
             stream.close()
 
 
-def cut_lines(pieces: Iterator[bytes], reader: FileReader, *, max_line: int) -> Iterator[Block]:
-    """Yields the lines in pieces of decompressed bytes that `reader` has read."""
-    cutter = _Cutter(max_line)
-    broken = ""
-    try:
-        for data in pieces:
-            yield from cutter.feed(data, reader.offset)
-    except BrokenDataError as error:
-        broken = str(error)
-    if cutter.length or broken:
-        yield cutter.line(reader.offset, broken=broken)
+class Unfinished:
+    """The beginning of a line or record whose end is not read yet.
 
-
-class _Cutter:
-    """Cuts bytes that come in any pieces into blocks of whole lines.
-
-    It holds at most one unfinished line.
+    `length` is its bytes. Of more than `limit` bytes, only the first HEAD are held.
     """
 
-    def __init__(self, max_line: int) -> None:
-        self.max_line = max_line
-        self.row = 1
-        self.length = 0  # of the unfinished line, whether it is held or too long to be
-        self.unfinished = BytesIO()
-
-    def feed(self, data: bytes, position: int) -> Iterator[Block]:
-        last = data.rfind(b"\n") + 1
-        tail = data[last:]
-        if last and 0 < self.length <= min(self.max_line, last - 1):
-            data = b"".join((self.unfinished.getvalue(), memoryview(data)[:last]))
-            self._forget()
-        else:
-            data = data[:last]
-            if data and self.length:
-                first = data.find(b"\n")
-                self._hold(data[:first])
-                yield self.line(position, ending=b"\n")
-                data = data[first + 1 :]
-        if len(data) > self.max_line:
-            yield from self._sift(data, position)
-        elif data:
-            yield self._block(data, position)
-        self._hold(tail)
-
-    def line(self, position: int, *, ending: bytes = b"", broken: str = "") -> Block:
-        """Returns the line that is held, now complete."""
-        too_long = self.length if self.length > self.max_line else 0
-        if not too_long:
-            self.unfinished.write(ending)
-        block = Block(self.unfinished.getvalue(), self.row, position, too_long, broken)
-        self.row += 1
-        self._forget()
-        return block
-
-    def _sift(self, data: bytes, position: int) -> Iterator[Block]:
-        """Yields blocks of whole lines among which some may be too long."""
-        yielded = at = 0
-        while at < len(data):
-            newline = data.index(b"\n", at)
-            if newline - at > self.max_line:
-                if yielded < at:
-                    yield self._block(data[yielded:at], position)
-                yield Block(
-                    data[at : min(at + HEAD, newline)], self.row, position, too_long=newline - at
-                )
-                self.row += 1
-                yielded = newline + 1
-            at = newline + 1
-        if yielded < at:
-            yield self._block(data[yielded:], position)
-
-    def _block(self, data: bytes, position: int) -> Block:
-        block = Block(data, self.row, position)
-        self.row += _newlines(data)
-        return block
-
-    def _hold(self, data: bytes) -> None:
-        self.length += len(data)
-        if self.length <= self.max_line:
-            self.unfinished.write(data)
-            return
-        head = self.unfinished.getvalue()[:HEAD]
-        head += data[: HEAD - len(head)]
-        self.unfinished = BytesIO()
-        self.unfinished.write(head)
-
-    def _forget(self) -> None:
-        self.unfinished = BytesIO()
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self.length = 0
+        self._held = BytesIO()
+
+    @property
+    def too_long(self) -> int:
+        """Returns the number of bytes if they are too many, otherwise 0."""
+        return self.length if self.length > self.limit else 0
+
+    def add(self, piece: bytes) -> None:
+        """Adds what follows."""
+        self.length += len(piece)
+        if not self.too_long:
+            self._held.write(piece)
+            return
+        head = self._held.getvalue()[:HEAD]
+        self._held = BytesIO()
+        self._held.write(head + piece[: HEAD - len(head)])
+
+    def complete(self, end: bytes = b"") -> bytes:
+        """Returns the bytes that are held, with their end unless they are too long."""
+        self._held.write(b"" if self.too_long else end)
+        return self._held.getvalue()
 
 
-def _newlines(data: bytes) -> int:
+def cut_lines(pieces: Iterator[bytes], reader: FileReader, *, max_line: int) -> Iterator[Block]:
+    """Yields the lines in pieces of decompressed bytes that `reader` has read.
+
+    Holds at most one unfinished line.
+    """
+    row, line, broken = 1, Unfinished(max_line), ""
+
+    def block(end: bytes) -> Block:
+        return Block(line.complete(end), row, reader.offset, line.too_long, broken)
+
+    try:
+        for data in pieces:
+            start, end = 0, data.rfind(b"\n") + 1
+            tail = data[end:]
+            if 0 < line.length <= min(max_line, end - 1):
+                data = b"".join((line.complete(), memoryview(data)[:end]))
+                line, end = Unfinished(max_line), len(data)
+            # Otherwise the end of a long line is a block, and so is each that may be too long.
+            while start < end and (line.length or end - start > max_line):
+                newline = data.index(b"\n", start)
+                line.add(data[start:newline])
+                yield block(b"\n")
+                row, line, start = row + 1, Unfinished(max_line), newline + 1
+            if start < end:
+                yield Block(data[start:end], row, reader.offset)
+                row += _newlines(data, start)
+            line.add(tail)
+    except BrokenDataError as error:
+        broken = str(error)
+    if line.length or broken:
+        yield block(b"")
+
+
+def _newlines(data: bytes, start: int) -> int:
     """Counts as `data.count` does, which looks at every byte; `find` jumps from one to the next."""
-    count, at = 0, data.find(b"\n")
+    count, at = 0, data.find(b"\n", start)
     while at >= 0:
         count, at = count + 1, data.find(b"\n", at + 1)
     return count
@@ -280,10 +254,8 @@ def _newlines(data: bytes) -> int:
 
 def content(source: Source, reader: FileReader, size: int) -> Iterator[bytes]:
     """Yields decompressed bytes in pieces. Raises BrokenDataError after the last good piece."""
-    if source.compressed == "gz":
-        yield from gather(gunzip(reader, size), size)
-    elif source.compressed == "zst":
-        yield from gather(unzstd(reader), size)
+    if source.compressed:
+        yield from gather(unpack(reader, is_gzip=source.compressed == "gz"), size)
     else:
         while data := reader.read(size):
             yield data

@@ -5,19 +5,19 @@ Damage ends the pieces after the last good one, with a BrokenDataError.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import zlib
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from types import ModuleType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from mypt_cli.errors import UsageError
 
 CHUNK = 1 << 16  # compressed bytes read at once
-# zstandard cannot bound its output, and four bytes may unpack to 128 KiB: so many compressed bytes
-# at once bound one step to about 32 MiB.
-_ZST_PIECE = 1 << 10
+# Compressed bytes unpacked at once, which bound the output of one step to 16 MiB and about 32 MiB:
+# a byte of gzip may unpack to 1 KiB, and four bytes of zstd to 128 KiB.
+_GZ_PIECE, _ZST_PIECE = 1 << 14, 1 << 10
 
 
 class BrokenDataError(Exception):
@@ -73,45 +73,54 @@ def gather(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
         raise broken
 
 
-def gunzip(reader: FileReader, size: int) -> Iterator[bytes]:
-    """Yields the content of gzip members, one after the other.
+def unpack(reader: FileReader, *, is_gzip: bool) -> Iterator[bytes]:
+    """Yields the content of gzip members or zstd frames, one after the other.
 
-    Zero padding is allowed between and after them, as in gzip itself.
+    Zero padding is allowed between and after gzip members, as in gzip itself. At damage, of zstd
+    the content of up to 1 KiB of input before it is lost with it.
     """
-    unzip, data = zlib.decompressobj(31), b""
-    members, inside = 0, False
-    while True:
-        if not data:
-            data = reader.read(CHUNK)
-            if not data and (inside or not members):
-                with contextlib.suppress(zlib.error):
-                    yield unzip.flush()
-                raise BrokenDataError(
-                    f"gzip data ends too early, at byte {reader.offset} of the file: it is "
-                    "truncated"
-                )
-            if not data:
-                return
-        if members and not inside:
-            data = data.lstrip(b"\0")
-            if not data:
+    fault: type[Exception] = zlib.error
+    start: Callable[[], Any] = partial(zlib.decompressobj, 31)
+    if not is_gzip:
+        zstandard = zstandard_module(reader.path)
+        fault, start = zstandard.ZstdError, zstandard.ZstdDecompressor().decompressobj
+    name, word, most = ("gzip", "at", _GZ_PIECE) if is_gzip else ("zstd", "after", _ZST_PIECE)
+    member, inside, members = start(), False, 0
+    remaining = b""
+    while (fresh := reader.read(CHUNK)) or remaining:
+        data, remaining, at = remaining + fresh, b"", 0
+        while at < len(data):
+            if is_gzip and members and not inside and data[at] == 0:
+                at = len(data) - len(data[at:].lstrip(b"\0"))
                 continue
-        inside = True
-        before = unzip.copy()
-        try:
-            out = unzip.decompress(data, size)
-        except zlib.error as error:
-            good = yield from _salvage(before, data)
-            where = reader.offset - len(data) + good
-            raise BrokenDataError(
-                f"gzip data is damaged at byte {where} of the file: {_reason(error)}"
-            ) from None
-        if out:
-            yield out
-        data = unzip.unconsumed_tail
-        if unzip.eof:
-            data = unzip.unused_data
-            unzip, inside, members = zlib.decompressobj(31), False, members + 1
+            # A file's pieces count from the beginning of the frame, wherever reading began: so
+            # damage in it is at the same byte. A pipe's are not waited for.
+            if reader.seekable and fresh and len(data) - at < most:
+                remaining = data[at:]
+                break
+            piece = data[at : at + most]
+            before = member.copy() if is_gzip else None
+            inside = True
+            try:
+                out = member.decompress(piece)
+            except fault as error:
+                where = reader.offset - len(data) + at
+                if before is not None:
+                    where += yield from _salvage(before, piece)
+                reason = str(error).rpartition(": ")[2]  # without the library's own preamble
+                raise BrokenDataError(
+                    f"{name} data is damaged {word} byte {where} of the file: {reason}"
+                ) from None
+            if out:
+                yield out
+            at += len(piece)
+            if member.eof:
+                at -= len(member.unused_data)
+                member, inside, members = start(), False, members + 1
+    if inside or not members:
+        raise BrokenDataError(
+            f"{name} data ends too early, at byte {reader.offset} of the file: it is truncated"
+        )
 
 
 def _salvage(unzip: zlib._Decompress, data: bytes) -> Generator[bytes, None, int]:
@@ -127,49 +136,6 @@ def _salvage(unzip: zlib._Decompress, data: bytes) -> Generator[bytes, None, int
         if out:
             yield out
     return len(data)
-
-
-def unzstd(reader: FileReader) -> Iterator[bytes]:
-    """Yields the content of zstd frames.
-
-    At damage, the content of up to 1 KiB of input before it is lost with it.
-    """
-    zstandard = zstandard_module(reader.path)
-    unzip = zstandard.ZstdDecompressor()
-    frame, inside, frames = unzip.decompressobj(), False, 0
-    remaining = b""
-    while (fresh := reader.read(CHUNK)) or remaining:
-        data, remaining, at = remaining + fresh, b"", 0
-        while at < len(data):
-            # A file's pieces count from the beginning of the frame, wherever reading began: so
-            # damage in it is at the same byte. A pipe's are not waited for.
-            if reader.seekable and fresh and len(data) - at < _ZST_PIECE:
-                remaining = data[at:]
-                break
-            piece = data[at : at + _ZST_PIECE]
-            at += len(piece)
-            inside = True
-            try:
-                out = frame.decompress(piece)
-            except zstandard.ZstdError as error:
-                where = reader.offset - len(data) + at - len(piece)
-                raise BrokenDataError(
-                    f"zstd data is damaged after byte {where} of the file: {_reason(error)}"
-                ) from None
-            if out:
-                yield out
-            if frame.eof:
-                at -= len(frame.unused_data)
-                frame, inside, frames = unzip.decompressobj(), False, frames + 1
-    if inside or not frames:
-        raise BrokenDataError(
-            f"zstd data ends too early, at byte {reader.offset} of the file: it is truncated"
-        )
-
-
-def _reason(error: Exception) -> str:
-    """Returns a library's message without its own preamble."""
-    return str(error).rpartition(": ")[2]
 
 
 def zstandard_module(path: str) -> ModuleType:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mypt_cli.jsonl.line import BOM
-from mypt_cli.jsonl.other_files import OtherFile, other_file
 
 Kind = Literal["lines", "array", "object", "parquet", "other"]
 HEAD = 1 << 16  # bytes looked at
+_OTHER_HEAD = 512  # bytes that decide what else a file is
 MAGIC = b"PAR1"
 _SPACE = b" \t\r\n"
 _STRING = r'"(?:[^"\\\n]|\\["\\/bfnrt])*+"'
@@ -33,6 +33,48 @@ _RECORD_KEYS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("instruction", "completion"), str),
     **dict.fromkeys(("prompt", "chosen", "rejected"), (str, list)),
 }
+
+
+class OtherFile(NamedTuple):
+    """What a file is that holds no JSON, and how to get JSONL from it.
+
+    Without this, each line of such a file would be an error, and a fix that ends its last line
+    would damage it.
+    """
+
+    what: str
+    advice: str
+
+
+_UNPACK = "unpack it first"
+_JSONL = "convert it to JSONL, one record a line"
+_OTHER_FILES: tuple[tuple[bytes, OtherFile], ...] = (  # how they begin, and what they are
+    (rb"\x1f\x8b", OtherFile("gzip data", 'end its name with ".gz", and it is read packed')),
+    (rb"\x28\xb5\x2f\xfd", OtherFile("zstandard data", 'end its name with ".zst", and it is read')),
+    (rb"PK\x03\x04", OtherFile("a ZIP archive", _UNPACK)),
+    (rb"BZh[1-9]", OtherFile("bzip2 data", f"{_UNPACK}: bunzip2")),
+    (rb"\xfd7zXZ\0", OtherFile("xz data", f"{_UNPACK}: unxz")),
+    (rb"ARROW1", OtherFile("an Arrow file", f"{_JSONL}, or save it as Parquet")),
+    (
+        rb"\xff\xfe\0\0|\0\0\xfe\xff|[\[{]\0\0\0|\0\0\0[\[{]",
+        OtherFile("text in UTF-32", "convert the file: iconv -f UTF-32 -t UTF-8"),
+    ),
+    (
+        rb"version https://git-lfs\.github\.com/spec/",
+        OtherFile("a pointer of Git LFS", "fetch the data that it names: git lfs pull"),
+    ),
+    (
+        rb"(?i:\s*(?:<!doctype\s+html|<html)[\s>])",
+        OtherFile(
+            "an HTML page", "download the data again: this is a login, an error or a file's page"
+        ),
+    ),
+    (
+        rb'"?[A-Za-z_][\w .-]*"?(?:[,;\t]"?[A-Za-z_][\w .-]*"?)+\r?\n',
+        OtherFile("a table of text (CSV)", f"{_JSONL}: pandas.read_csv and to_json do"),
+    ),
+)
+_PATTERNS = tuple((re.compile(pattern), kind) for pattern, kind in _OTHER_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +119,18 @@ def layout_of(head: bytes, *, ended: bool) -> Layout | None:
     return LINES if body or ended else None
 
 
+def other_file(head: bytes) -> OtherFile | None:
+    r"""Returns what a file is that begins with `head`, and no JSON; None where it may be JSON.
+
+    >>> other_file(b"<!DOCTYPE html><html>").what, other_file(b"question,answer\n2+2,4\n").what
+    ('an HTML page', 'a table of text (CSV)')
+    >>> other_file(b'{"a": 1}'), other_file(b"not JSON, but what?")
+    (None, None)
+    """
+    head = head[:_OTHER_HEAD].removeprefix(BOM)
+    return next((kind for pattern, kind in _PATTERNS if pattern.match(head)), None)
+
+
 def _array(body: bytes, *, ended: bool) -> Layout | None:
     """Returns the layout of a file that begins with a bracket.
 
@@ -92,21 +146,26 @@ def _array(body: bytes, *, ended: bool) -> Layout | None:
 
 
 def _is_conversation(line: bytes) -> bool:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
+    value = _loaded(line)
     return isinstance(value, list) and all(
         isinstance(m, dict) and not {"role", "from"}.isdisjoint(m) and not is_record(m)
         for m in value
     )
 
 
+def _loaded(line: str | bytes) -> Any:
+    """Returns the value of a line of JSON; None where it is not valid."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _object(head: bytes, *, ended: bool) -> Layout:
     text = head[:HEAD].decode("utf-8", "replace").removeprefix("\ufeff").lstrip()
     first, _, after = text.partition("\n")
     first, after = first.rstrip(), after.lstrip()
-    if first.endswith("}") and after.startswith("{") and _is_object(first):
+    if first.endswith("}") and after.startswith("{") and isinstance(_loaded(first), dict):
         return LINES
     wrapped = _WRAPPED.match(text)
     if wrapped and is_record(_first_value(text[wrapped.end() :])):
@@ -115,13 +174,6 @@ def _object(head: bytes, *, ended: bool) -> Layout:
     if goes_on and _OPEN_LINE.match(first) and not is_record(_first_value(after)):
         return Layout("object")
     return LINES
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def records_in_array(head: bytes) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.names import is_prepared
+from mypt_cli.words import counted
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -68,10 +69,10 @@ class LeftOut:
 
     def is_baseline(self, path: str) -> bool:
         """Returns whether a file that is named by itself is a baseline, and notes it."""
-        result = os.path.isfile(path) and _project_file(path) == _BASELINE
-        if result:
-            self.why[path] = _BASELINE
-        return result
+        if not os.path.isfile(path) or _project_file(path) != _BASELINE:
+            return False
+        self.why[path] = _BASELINE
+        return True
 
     def line(self, hint: str = "") -> str:
         """Returns a line that says how many were left out and why, with a hint; "" for none."""
@@ -79,7 +80,7 @@ class LeftOut:
             return ""
         folders = sum(path.endswith("/") for path in self.why)
         counts = ((len(self.why) - folders, "file"), (folders, "folder"))
-        summary = " and ".join(f"{n} {noun}{'s' * (n > 1)}" for n, noun in counts if n)
+        summary = " and ".join(counted(n, noun) for n, noun in counts if n)
         reasons = ", ".join(f"{n} {why}" for why, n in sorted(Counter(self.why.values()).items()))
         advice = "naming one reads it" if {*self.why.values()} - {_BASELINE} else "it is not data"
         return f"{summary} left out ({reasons}); {hint}{advice}."
@@ -99,7 +100,8 @@ class Walk:
         self.top = folder
         self.specs: dict[str, GitIgnoreSpec | None] = {}  # of folders with a .gitignore
         if rules.git:
-            above = _repository(folder)
+            in_git = (base for base in _upwards(folder) if os.path.exists(f"{base}/.git"))
+            above = next(in_git, "")  # the folder of the repository
             if above and not self._ignored(folder + os.sep, above):
                 self.top = above
 
@@ -124,7 +126,9 @@ class Walk:
 
         The nearest that says anything decides.
         """
-        for base in _upwards(os.path.dirname(full.rstrip(os.sep)), top):
+        for base in _upwards(os.path.dirname(full.rstrip(os.sep))):
+            if not base.startswith(top):
+                break
             if base not in self.specs:
                 self.specs[base] = _gitignore(base)
             is_ignored = _check(self.specs[base], base, full)
@@ -147,23 +151,12 @@ def _project_file(path: str) -> str:
     return next((kind for needed, kind in _PROJECT_FILES if keys >= needed), "")
 
 
-def _repository(folder: str) -> str:
-    """Returns the folder of the git repository that a folder is in; empty where there is none."""
-    while not os.path.exists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return ""
+def _upwards(folder: str) -> Iterator[str]:
+    """Yields a folder and all above it, the nearest first."""
+    yield folder
+    while (above := os.path.dirname(folder)) != folder:
         folder = above
-    return folder
-
-
-def _upwards(folder: str, top: str) -> Iterator[str]:
-    while folder.startswith(top):
         yield folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
 
 
 def _gitignore(folder: str) -> GitIgnoreSpec | None:

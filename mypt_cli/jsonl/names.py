@@ -35,3 +35,9 @@ def packing(path: str) -> Packing:
     if path.lower().endswith(PARQUET):
         parquet_module(path)
     return compressed
+
+
+def is_json(path: str) -> bool:
+    """Returns whether a file, packed or not, ends in .json."""
+    name, ending = os.path.splitext(path.lower())
+    return (name if ending in PACKED else path.lower()).endswith(JSON)

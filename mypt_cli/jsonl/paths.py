@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import STDIN, Source
-from mypt_cli.jsonl.names import JSON, PACKED, SUFFIXES, packing
+from mypt_cli.jsonl.names import JSON, PACKED, SUFFIXES, is_json, packing
 from mypt_cli.jsonl.records import holds_records
 
 if TYPE_CHECKING:
@@ -146,15 +146,14 @@ def _folder(folder: str, endings: tuple[str, ...], left_out: LeftOut | None) -> 
     return [
         path
         for path in there
-        if (path == folder or _fits(path))
+        # Of .json, only arrays of records. What cannot be read stays in the list, to be refused.
+        if (
+            path == folder
+            or not (is_json(path) and os.access(path, os.R_OK))
+            or holds_records(source_of(path))
+        )
         and (judge is None or not judge.leaves_out(path, folder=False))
     ]
-
-
-def _fits(path: str) -> bool:
-    """Returns whether a file in a folder is to be read for its content, not only for its name."""
-    name = path.lower().removesuffix(".gz").removesuffix(".zst")
-    return not (name.endswith(JSON) and os.access(path, os.R_OK)) or holds_records(source_of(path))
 
 
 def _glob(pattern: str, left_out: LeftOut | None) -> list[str]:
@@ -165,7 +164,8 @@ def _glob(pattern: str, left_out: LeftOut | None) -> list[str]:
     pattern = pattern.replace(os.sep, "/")
     paths = ["/" if pattern.startswith("/") else ""]
     parts = [part for part in pattern.split("/") if part]
-    judge = left_out.below(_fixed(pattern)) if left_out else None
+    fixed = re.split(r"[^/]*[*?[]", pattern, maxsplit=1)[0] or "."  # before its first wild part
+    judge = left_out.below(fixed) if left_out else None
     for index, part in enumerate(parts):
         if part == "**":
             # A last `**` is everything below, which a folder means anyway.
@@ -188,13 +188,8 @@ def _glob(pattern: str, left_out: LeftOut | None) -> list[str]:
                 for base in paths
                 if os.path.lexists(os.path.join(base, part))
             ]
-    return [path for path in dict.fromkeys(paths) if judge is None or not _is_excluded(path, judge)]
-
-
-def _is_excluded(path: str, judge: Walk) -> bool:
-    return judge.leaves_out(path, folder=os.path.isdir(path))
-
-
-def _fixed(pattern: str) -> str:
-    """Returns the folder that a pattern names before its first wild part."""
-    return re.split(r"[^/]*[*?[]", pattern, maxsplit=1)[0] or "."
+    return [
+        path
+        for path in dict.fromkeys(paths)
+        if judge is None or not judge.leaves_out(path, folder=os.path.isdir(path))
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import chain
+from contextlib import suppress
 from shlex import quote
 
 from mypt_cli.jsonl.blocks import (
@@ -26,7 +26,6 @@ from mypt_cli.jsonl.blocks import (
 )
 from mypt_cli.jsonl.compression import BrokenDataError, FileReader
 from mypt_cli.jsonl.layout import HEAD, LINES, Layout, layout_of, records_in_array
-from mypt_cli.jsonl.other_files import OtherFile
 from mypt_spec.findings import Finding
 
 
@@ -62,7 +61,9 @@ def record_blocks(
                 source, block_size=block_size, max_line=max_line, stream=again
             )
         elif layout.other is not None:
-            yield _not_json(layout.other, reader.offset)
+            message = f"the file is {layout.other.what}, not JSONL"
+            fault = Finding("MYP017", message, help=layout.other.advice)
+            yield Block(b"", 1, reader.offset, broken=message, kind="other", fault=fault)
         else:
             yield _in_object(layout, source, reader.offset)
 
@@ -90,15 +91,12 @@ def _layout(source: Source) -> Layout:
 
 def holds_records(source: Source) -> bool:
     """Returns whether a file is a JSON array of objects with a key that records have."""
-    with source.open() as stream:
-        head = b""
-        try:
-            for piece in content(source, FileReader(stream, source.path), HEAD):
-                head += piece
-                if len(head) >= HEAD:
-                    break
-        except BrokenDataError:
-            pass
+    head = b""
+    with source.open() as stream, suppress(BrokenDataError):
+        for piece in content(source, FileReader(stream, source.path), HEAD):
+            head += piece
+            if len(head) >= HEAD:
+                break
     return records_in_array(head)
 
 
@@ -113,28 +111,21 @@ def _detect_layout(pieces: Iterator[bytes]) -> tuple[Layout, Iterator[bytes]]:
             piece, broken = b"", error
         head += [piece] if piece else []
         layout = layout_of(b"".join(head), ended=not piece)
-    return layout, chain(head, _broken(broken) if broken is not None else pieces)
 
+    def all_pieces() -> Iterator[bytes]:
+        yield from head
+        if broken is not None:
+            raise broken
+        yield from pieces
 
-def _broken(error: BrokenDataError) -> Iterator[bytes]:
-    yield from ()
-    raise error
-
-
-def _not_json(foreign: OtherFile, position: int) -> Block:
-    message = f"the file is {foreign.what}, not JSONL"
-    fault = Finding("MYP017", message, help=foreign.advice)
-    return Block(b"", 1, position, broken=message, kind="other", fault=fault)
+    return layout, all_pieces()
 
 
 def _in_object(layout: Layout, source: Source, position: int) -> Block:
-    unpack = {
-        "": "",
-        "gz": f"zcat {quote(source.path)} | ",
-        "zst": f"zstdcat {quote(source.path)} | ",
-    }
+    unpack = {"": "", "gz": "zcat", "zst": "zstdcat"}[source.compressed]
+    unpack = f"{unpack} {quote(source.path)} | " if unpack else ""
     file = "" if source.stdin or source.compressed else f" {quote(source.path)}"
-    jq = f"{unpack[source.compressed]}jq -c"
+    jq = f"{unpack}jq -c"
     if layout.key:
         message = f"the records are in a list under the key {layout.key!r} of one object"
         path = quote(f".[{json.dumps(layout.key)}][]")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
-from mypt_cli.jsonl.names import JSON, MANIFEST, PACKED, packing
+from mypt_cli.jsonl.names import MANIFEST, is_json, packing
 from mypt_cli.jsonl.records import holds_records
-from mypt_cli.store import Entry, Store, find
+from mypt_cli.store import find
 from mypt_cli.urls import is_pattern
 
 if TYPE_CHECKING:
@@ -33,29 +33,17 @@ def stored(path: str, endings: tuple[str, ...], left_out: LeftOut | None) -> lis
         entries = [entry for entry in entries if _matches(entry.key, endings)]
     if not itself and left_out is not None:
         entries = [e for e in entries if not left_out.excludes(e.key, store.name(e.key))]
-    sources = [_source(store, entry) for entry in entries]
+    names = [(store.name(entry.key), entry) for entry in entries]
+    sources = [Source(name, packing(name), e.size, etag=e.etag) for name, e in names]
     if not itself and not pattern:
-        sources = [s for s in sources if not _is_json(s.path) or holds_records(s)]
+        sources = [s for s in sources if not is_json(s.path) or holds_records(s)]
     if not sources:
-        why = (
-            left_out.line() if left_out else ""
-        ) or "no file to read; name the objects themselves"
+        why = left_out.line() if left_out else ""
+        why = why or "no file to read; name the objects themselves"
         raise UsageError(f"{path}: nothing to read; {why}")
     return sources
-
-
-def _source(store: Store, entry: Entry) -> Source:
-    name = store.name(entry.key)
-    return Source(name, packing(name), entry.size, etag=entry.etag)
 
 
 def _matches(key: str, endings: tuple[str, ...]) -> bool:
     hidden = any(part.startswith(".") for part in key.split("/")[:-1])
     return key.lower().endswith(endings) and not hidden
-
-
-def _is_json(path: str) -> bool:
-    name = path.lower()
-    for ending in PACKED:
-        name = name.removesuffix(ending)
-    return name.endswith(JSON)

@@ -34,19 +34,14 @@ def lines(source: Source) -> Iterator[Line]:
     """Yields each record of a source, in constant memory. Raises UsageError for unreadable ones."""
     for block in record_blocks(source, max_line=MAX_LINE):
         if block.too_long:
-            fault = Finding(
-                "MYP007", f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
-            )
-            yield Line(source.path, block.first_row, block.position, fault=fault)
+            message = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
+            too_long = Finding("MYP007", message)
+            yield Line(source.path, block.first_row, block.position, fault=too_long)
             continue
-        for i, raw in enumerate([] if block.broken else block.lines()):
-            yield _line(source.path, block.first_row + i, block.position, raw)
+        for row, raw in enumerate([] if block.broken else block.lines(), block.first_row):
+            line = read_line(raw, first=row == 1)
+            fault = line.fault.finding if line.fault is not None else None
+            spots = tuple(spot.finding for spot in line.spots)
+            yield Line(source.path, row, block.position, line.value, fault, spots)
         if block.broken:
             yield Line(source.path, block.first_row, block.position, fault=block.finding())
-
-
-def _line(path: str, row: int, position: int, raw: bytes) -> Line:
-    line = read_line(raw, first=row == 1)
-    fault = line.fault.finding if line.fault is not None else None
-    spots = tuple(spot.finding for spot in line.spots)
-    return Line(path, row, position, line.value, fault, spots)
