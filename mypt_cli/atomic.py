@@ -29,14 +29,18 @@ _UNABLE = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP)
 
 
 @contextmanager
-def replacing(path: str | Path, *, part: str | Path | None = None) -> Iterator[BinaryIO]:
+def replacing(
+    path: str | Path, *, part: str | Path | None = None, absent: bool = False
+) -> Iterator[BinaryIO]:
     """Yields a file that takes the name `path` when the block ends without an exception.
 
     It is synced before that, and its folder after. The permissions of an old file are kept. A link
     stays a link: the file that it names is replaced. The temporary name is random, so that two
-    writers never meet, unless `part` is given. A pipe or device is written as it comes. Raises
-    OSError.
+    writers never meet, unless `part` is given. A pipe or device is written as it comes. With
+    `absent`, raises FileExistsError where something has the name. Raises OSError.
     """
+    if absent and os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     target = os.path.realpath(path)
     old = os.stat(target).st_mode if os.path.exists(target) else None
     if old is not None and not stat.S_ISREG(old):
@@ -56,7 +60,11 @@ def replacing(path: str | Path, *, part: str | Path | None = None) -> Iterator[B
             yield out
             out.flush()
             os.fsync(out.fileno())
-        os.replace(temporary, target)
+        if absent:  # a link is made whole or not at all, and never over another file
+            os.link(temporary, target)
+            os.unlink(temporary)
+        else:
+            os.replace(temporary, target)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
@@ -118,14 +126,10 @@ def sync_folder(path: str | Path) -> None:
         return
     try:
         handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
     except OSError as error:
         if error.errno not in _UNABLE:
             raise
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in _UNABLE:
-            raise
-    finally:
-        os.close(handle)

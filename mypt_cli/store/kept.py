@@ -12,13 +12,14 @@ import hashlib
 import os
 import secrets
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mypt_cli.atomic import sha256
+from mypt_cli.atomic import replacing, sha256
 from mypt_cli.store.store import Store
 
 try:
@@ -94,11 +95,10 @@ class Kept:
         trusted = name in self._sound or not self.verify
         if trusted and _touched(path, entry["bytes"]):
             return path
-        with _locked(self.cache.root / f".lock{hash_of(name) % _LOCKS}"):
+        with _locked(self.cache.root / f".lock{zlib.crc32(name.encode()) % _LOCKS}"):
             here = _touched(path, entry["bytes"])
-            if here and self.verify and sha256(path) != entry["sha256"]:
-                here = False  # damaged on this disk, so it is fetched again
-            if not here:
+            # What is damaged on this disk is fetched again.
+            if not here or (self.verify and sha256(path) != entry["sha256"]):
                 self._fetch(name, path, entry)
         self._sound.add(name)
         return path
@@ -159,16 +159,9 @@ class Kept:
 
     def _copy(self, name: str, size: int, etag: str) -> None:
         path = self.folder / name
-        if path.exists() and path.stat().st_size == size:
-            return
-        part = path.with_name(f".{name}.{secrets.token_hex(4)}")
-        part.write_bytes(self.store.read(name, etag=etag))
-        os.replace(part, path)
-
-
-def hash_of(name: str) -> int:
-    """Returns a number that is the same in all processes."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
+        if not path.exists() or path.stat().st_size != size:
+            with replacing(path) as out:
+                out.write(self.store.read(name, etag=etag))
 
 
 def _files(root: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -190,13 +183,11 @@ def _is_dead(part: Path, status: os.stat_result) -> bool:
 
 def _touched(path: Path, size: int) -> bool:
     """Returns whether a file of this size is there, and notes that it is used."""
-    try:
-        if path.stat().st_size != size:
-            return False
-        os.utime(path)
-    except FileNotFoundError:
-        return False
-    return True
+    with suppress(FileNotFoundError):
+        if path.stat().st_size == size:
+            os.utime(path)
+            return True
+    return False
 
 
 @contextmanager

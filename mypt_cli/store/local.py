@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,36 +52,24 @@ class LocalFiles:
         path = self._path(key)
         with _as_faults():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            if not absent:
-                with atomic.replacing(path) as out:
-                    out.writelines(_pieces(data))
-                return
-            part = os.path.join(
-                os.path.dirname(path), f".{os.path.basename(path)}.{secrets.token_hex(4)}"
-            )
             try:
-                with open(part, "xb") as out:
-                    out.writelines(_pieces(data))
-                    out.flush()
-                    os.fsync(out.fileno())
-                # A link is made whole or not at all, and never over another file.
-                os.link(part, path)
+                with atomic.replacing(path, absent=absent) as out:
+                    if isinstance(data, bytes):
+                        out.write(data)
+                    else:
+                        with data.open("rb") as file:
+                            shutil.copyfileobj(file, out, _COPIED)
             except FileExistsError:
                 raise Fault("exists") from None
             except (OSError, NotImplementedError) as error:
-                if isinstance(error, FileNotFoundError | PermissionError) and not os.access(
-                    os.path.dirname(path) or ".", os.W_OK
-                ):
+                refused = isinstance(error, FileNotFoundError | PermissionError)
+                if not absent or (refused and not os.access(os.path.dirname(path) or ".", os.W_OK)):
                     raise
                 raise Fault(
                     "unable",
                     "this disk makes no hard links, so a file cannot be written only if there is "
                     "none; choose a folder on another disk, or a store",
                 ) from None
-            finally:
-                with suppress(OSError):
-                    os.unlink(part)
-            atomic.sync_folder(os.path.dirname(path) or ".")
 
     def delete(self, key: str) -> None:
         """Deletes a file."""
@@ -97,15 +85,6 @@ class LocalFiles:
 def _entry(key: str, status: os.stat_result) -> Entry:
     etag = f"{status.st_size:x}-{status.st_mtime_ns:x}-{status.st_ino:x}"
     return Entry(key, status.st_size, etag)
-
-
-def _pieces(data: bytes | Path) -> Iterator[bytes]:
-    if isinstance(data, bytes):
-        yield data
-        return
-    with data.open("rb") as file:
-        while piece := file.read(_COPIED):
-            yield piece
 
 
 @contextmanager

@@ -64,13 +64,10 @@ class Bucket:
 
     def get(self, key: str, start: int, end: int | None) -> tuple[Entry, memoryview]:
         """Returns bytes of an object."""
-        options: dict[str, Any] = {}
-        if end is not None:
-            options["range"] = (start, end)
-        elif start:
-            options["range"] = {"offset": start}
+        part = (start, end) if end is not None else {"offset": start}
+        options = {"range": part} if start or end is not None else None
         with self._as_faults():
-            result = self._obstore.get(self._store, key, options=options or None)
+            result = self._obstore.get(self._store, key, options=options)
             return _entry(result.meta), memoryview(result.bytes())
 
     def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
@@ -117,11 +114,10 @@ class Bucket:
         web = self._scheme.startswith("http")
         if web and listing:
             return Fault("refused", "a web server lists no objects; name each one")
-        if isinstance(error, NotImplementedError | errors.NotSupportedError):
-            if "Range" in text:
-                return Fault("refused", "this server serves no ranges of bytes; download the file")
-            return Fault("unable", _UNABLE)
-        if status == 501:
+        unable = isinstance(error, NotImplementedError | errors.NotSupportedError)
+        if unable and "Range" in text:
+            return Fault("refused", "this server serves no ranges of bytes; download the file")
+        if unable or status == 501:
             return Fault("unable", _UNABLE)
         if code == "NoSuchBucket":
             return Fault("missing", "there is no such bucket; check its name and the endpoint")
@@ -129,9 +125,8 @@ class Bucket:
             return Fault("missing")
         if any(word in text for word in _TOKENS) or "Account must be" in text:
             return Fault("denied", f"no credentials were found; set {_VARIABLES[self._scheme]}")
-        if status in (401, 403) or isinstance(
-            error, errors.PermissionDeniedError | errors.UnauthenticatedError
-        ):
+        denied = isinstance(error, errors.PermissionDeniedError | errors.UnauthenticatedError)
+        if denied or status in (401, 403):
             hint = f"check {_VARIABLES[self._scheme]}" if not web else "name a public object"
             return Fault("denied", f"access is denied ({answer or 'no rights'}); {hint}")
         if status == 416:
@@ -160,16 +155,13 @@ def client_options(scheme: str, environ: Mapping[str, str]) -> dict[str, Any]:
     >>> client_options("s3", {}), client_options("s3", {"AWS_ENDPOINT_URL": "http://10.0.0.1:9"})
     ({'unsigned_payload': True}, {'client_options': {'allow_http': True}})
     """
-    if scheme != "s3":
-        return {"client_options": {"allow_http": True}} if scheme == "http" else {}
-    out: dict[str, Any] = {}
-    endpoint = urlsplit(next(filter(None, map(environ.get, _ENDPOINTS)), "https://"))
+    first = next(filter(None, map(environ.get, _ENDPOINTS)), "https://")
+    endpoint = urlsplit(first if scheme == "s3" else f"{scheme}://")
     plain = endpoint.scheme == "http"
-    if plain:
-        out["client_options"] = {"allow_http": True}
-    if not any(environ.get(name) for name in _HASHED):
-        here = endpoint.hostname in ("localhost", "127.0.0.1", "::1")
-        out |= {"unsigned_payload": True} if here or not plain else {}
+    out: dict[str, Any] = {"client_options": {"allow_http": True}} if plain else {}
+    here = endpoint.hostname in ("localhost", "127.0.0.1", "::1")
+    if scheme == "s3" and (here or not plain) and not any(map(environ.get, _HASHED)):
+        out["unsigned_payload"] = True
     return out
 
 
@@ -203,6 +195,5 @@ def _module() -> Any:
         importlib.import_module("obstore.exceptions")
         return importlib.import_module("obstore")
     except ImportError:
-        raise Fault(
-            "refused", "reading a store needs obstore: pip install 'mypt-tags[store]'"
-        ) from None
+        hint = "reading a store needs obstore: pip install 'mypt-tags[store]'"
+        raise Fault("refused", hint) from None

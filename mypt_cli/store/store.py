@@ -98,15 +98,9 @@ class Store:
         Stores may list late: that an object is absent here proves nothing; `head` does.
         """
         under = (self._prefix + folder).strip("/")
-
-        def all_of() -> list[Entry]:
-            found = [
-                Entry(e.key[len(self._prefix) :], e.size, e.etag)
-                for e in self._backend.entries(under)
-            ]
-            return sorted(found, key=lambda entry: entry.key)
-
-        return self._call(folder, all_of)
+        entries = self._call(folder, lambda: list(self._backend.entries(under)))
+        entries.sort(key=lambda entry: entry.key)
+        return [Entry(e.key[len(self._prefix) :], e.size, e.etag) for e in entries]
 
     def glob(self, pattern: str) -> list[Entry]:
         """Returns the objects whose key matches a pattern of `*`, `?`, `[..]` and `**`, sorted."""
@@ -210,15 +204,12 @@ class Store:
         try:
             self.put_if_absent(key, b"1")
             if self.put_if_absent(key, b"2"):
-                raise self._error(
-                    key,
-                    Fault(
-                        "unable",
-                        "this store overwrote an object that it was to write only if there is "
-                        "none, so two commits could both succeed; use a store that knows "
-                        "If-None-Match, or a local folder",
-                    ),
+                why = (
+                    "this store overwrote an object that it was to write only if there is none, so "
+                    "two commits could both succeed; use a store that knows If-None-Match, or a "
+                    "local folder"
                 )
+                raise self._error(key, Fault("unable", why))
         finally:
             with suppress(StoreError):
                 self.delete(key)
