@@ -20,6 +20,7 @@ from mypt_convert.metadata import in_the_way, metadata_pointers, renamed, with_s
 from mypt_records.shapes import SHAPES
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY as OPTIONS
+from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.dialect import Dialect, dialect, dialects, is_folder, registered
 from mypt_spec.episode import Episode
@@ -36,15 +37,12 @@ class Judge(Protocol):
 
     def read(self, record: Any) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of a record, if it has one, and what was found."""
-        ...
 
     def selects(self, code: str) -> bool:
         """Returns whether a rule is on."""
-        ...
 
     def severity(self, finding: Finding) -> str:
         """Returns how much a finding weighs."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -153,11 +151,16 @@ class Converter:
             Finding("MYP114", f"{_loss_key(loss)}: {loss.reason}", loss.pointer)
             for loss in with_source_names(out.losses, findings)
         ]
-        extra += [_without_effect(f, self.target) for f in findings if f.pointer == f"/{OPTIONS}"]
-        items = chat.placed(
-            [*out.findings, *out.said, *extra], value, self.source, self.bridge.KINDS
-        )
-        return (None if out.record is None else self.target.read(out.record)[0]), items
+        # Options of a template are an unknown key of the target.
+        message = f'"{OPTIONS}" has no effect: {self.target.name} has no options'
+        extra += [
+            Finding("MYP361", message, f.pointer, on_key=True, help="leave it out")
+            for f in findings
+            if f.pointer == f"/{OPTIONS}"
+        ]
+        items = [*out.findings, *out.said, *extra]
+        episode = None if out.record is None else self.target.read(out.record)[0]
+        return episode, chat.placed(items, value, self.source, self.bridge.KINDS)
 
     def _unprompted(self, conversation: Conversation, losses: list[Loss], out: Converted) -> bool:
         """Returns whether a refused record lacks a system prompt."""
@@ -176,11 +179,8 @@ class Converter:
             steps, named = with_ids(conversation.steps)
             conversation = replace(conversation, steps=steps)
         built = self.bridge.record(conversation, self.target.table)
-        built |= {
-            k: v
-            for k, v in conversation.extras.items()
-            if k.startswith("_") or k == "language" or k in self.bridge.EXTRAS
-        }
+        keys = {"language", *self.bridge.EXTRAS}  # besides metadata
+        built |= {k: v for k, v in conversation.extras.items() if k.startswith("_") or k in keys}
         episode, findings = self.checker.read(built)
         errors = [f for f in _against(self.checker, findings, ("error",)) if f.severity == "error"]
         there = self.bridge.steps(built, self.target.table).steps if findings else ()
@@ -194,11 +194,10 @@ class Converter:
         back = self.bridge.steps(written, self.target.table)
         changed, invented = self._compare(conversation, back)
         if invented:
-            message = (
-                f"as {self.target.name} it would be read back as something else: "
-                f"{invented[0].kind} {str(invented[0].value)[:80]!r}"
-            )
-            return Converted(None, tuple(losses), (Finding("MYP903", message, invented[0].at),))
+            step = invented[0]
+            other = f"{step.kind} {str(step.value)[:80]!r}"
+            message = f"as {self.target.name} it would be read back as something else: {other}"
+            return Converted(None, tuple(losses), (Finding("MYP903", message, step.at),))
         return Converted(written, (*losses, *changed), said=said, named=named)
 
     def _fit(
@@ -212,18 +211,10 @@ class Converter:
         kinds = self.bridge.KINDS
         first = steps[0].kind if steps else ""
         alone = not any(step.kind in ("system", "developer") for step in steps[1:])
-        if (
-            (first == "developer" or (first == IDENTITY and alone))
-            and first not in kinds
-            and "system" in kinds
-        ):
-            losses.append(
-                Loss(
-                    first,
-                    steps[0].at,
-                    f"{self.target.name} has none; it is the system prompt there",
-                )
-            )
+        prompts = first == "developer" or (first == IDENTITY and alone)
+        if prompts and first not in kinds and "system" in kinds:
+            why = f"{self.target.name} has none; it is the system prompt there"
+            losses.append(Loss(first, steps[0].at, why))
             steps[0] = replace(steps[0], kind="system")
         if system is not None and "system" in kinds and not any(s.kind == "system" for s in steps):
             steps.insert(0, Step("system", system))
@@ -236,9 +227,8 @@ class Converter:
         calls = [s.id for s in steps if s.kind == "call"]
         if not self.bridge.HAS_IDS and any(calls):
             if IDS in extras and extras[IDS] != calls:
-                losses.append(
-                    Loss("id", f"/{IDS}", f"{IDS} would keep the ids of the calls, and is taken")
-                )
+                why = f"{IDS} would keep the ids of the calls, and is taken"
+                losses.append(Loss("id", f"/{IDS}", why))
             elif "call" in kinds:
                 extras[IDS] = calls
             steps = [replace(s, id="") for s in steps]
@@ -270,103 +260,69 @@ class Converter:
         self, findings: Iterable[Finding], old: Conversation, back: Sequence[Step]
     ) -> Iterator[Finding]:
         """Yields findings about the new record, at their places in the source."""
-        places = _Places(
-            {twin.at: step.at for step, twin in align(old.steps, back).pairs if twin is not None},
-            old.extras,
-        )
+        twins = [(twin.at, s.at) for s, twin in align(old.steps, back).pairs if twin is not None]
+        places = dict(twins)
+        messages = {_message(new): _message(at) for new, at in twins}
+
+        def place(pointer: str) -> str:
+            """Returns the place of the value, of its message, or of the same top-level key."""
+            base = pointer
+            while base and base not in places:
+                base = base.rpartition("/")[0]
+            if base in places:
+                return places[base] + pointer[len(base) :]
+            if pointer.startswith("/messages/") and _message(pointer) in messages:
+                return messages[_message(pointer)]
+            return pointer if pointer[1:].split("/", maxsplit=1)[0] in old.extras else ""
+
         for finding in findings:
-            yield replace(
-                finding,
-                message=f"as {self.target.name}: {finding.message}",
-                pointer=places.of(finding.pointer),
-                fix=None,
-            )
-
-
-class _Places:
-    """The places in the source of pointers into the new record."""
-
-    def __init__(self, source: dict[str, str], extras: dict[str, Any]) -> None:
-        self._source, self._extras = source, extras
-        self._messages = {_message(at): _message(where) for at, where in source.items()}
-
-    def of(self, pointer: str) -> str:
-        """Returns the place of the value itself, of another key of its message, or of the same
-        top-level key.
-        """
-        base = pointer
-        while base and base not in self._source:
-            base = base.rpartition("/")[0]
-        if base in self._source:
-            return self._source[base] + pointer[len(base) :]
-        if pointer.startswith("/messages/") and _message(pointer) in self._messages:
-            return self._messages[_message(pointer)]
-        return pointer if pointer[1:].split("/", maxsplit=1)[0] in self._extras else ""
+            message = f"as {self.target.name}: {finding.message}"
+            yield replace(finding, message=message, pointer=place(finding.pointer), fix=None)
 
 
 def _message(pointer: str) -> str:
     return "/".join(pointer.split("/")[:3])
 
 
-class _Apart:
-    """Takes records of a dialect apart that a judge does not refuse."""
+def _apart(
+    value: Any, source: Dialect, bridge: Bridge, judge: Judge, counting: Sequence[str]
+) -> tuple[Conversation | None, list[Finding], list[Loss]]:
+    """Returns (conversation, findings, losses) of a record of a dialect.
 
-    def __init__(
-        self, source: Dialect, bridge: Bridge, judge: Judge | None, counting: Sequence[str]
-    ) -> None:
-        self.source, self.bridge, self.counting = source, bridge, counting
-        self.checker = judge or DialectJudge(source)
-
-    def __call__(self, value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
-        """Returns (conversation, findings, losses).
-
-        The findings are those for which the record is refused, or those about its unknown keys,
-        which are metadata now.
-        """
-        episode, findings = self.checker.read(value)
-        against = _against(self.checker, findings, self.counting)
-        if episode is not None:
-            against = [f for f in against if f.code not in (UNKNOWN, METADATA)]
-        if episode is None or against:
-            return None, against, []
-        unknown = self.unknown(value)
-        if clash := in_the_way(value, unknown):
-            return None, clash, []
-        value = renamed(value, unknown)
-        episode, findings = self.source.read(value)
-        if episode is None:
-            return None, findings, []
-        try:
-            canonical = self.source.write(episode)
-        except ValueError as error:
-            return None, [Finding("MYP903", str(error))], []
-        moved = [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
-        left_out = _left_out(value, canonical, self.source, [f.pointer for f in findings])
-        steps = self.bridge.steps(canonical, self.source.table)
-        return steps, unknown, [*left_out, *moved]
-
-    def unknown(self, value: dict[str, Any]) -> list[Finding]:
-        """Returns a finding for each unknown key of a record that can be read."""
-        top = self.source.adapter.SCHEMA.top
-        keys = [
-            Finding(UNKNOWN, f'unknown key "{key}"', f"/{escape(key)}", on_key=True)
-            for key in value
-            if key not in top and not key.startswith("_")
-        ]
-        inside = [f for f in self.source.read(value)[1] if f.code == UNKNOWN and not extra_key(f)]
-        return keys + inside
+    The findings are those for which the judge refuses it, or those about its unknown keys, which
+    are metadata now.
+    """
+    episode, findings = judge.read(value)
+    against = _against(judge, findings, counting)
+    if episode is not None:
+        against = [f for f in against if f.code not in (UNKNOWN, METADATA)]
+    if episode is None or against:
+        return None, against, []
+    unknown = [
+        Finding(UNKNOWN, f'unknown key "{key}"', f"/{escape(key)}", on_key=True)
+        for key in value
+        if key not in source.adapter.SCHEMA.top and not key.startswith("_")
+    ]
+    unknown += [f for f in source.read(value)[1] if f.code == UNKNOWN and not extra_key(f)]
+    if clash := in_the_way(value, unknown):
+        return None, clash, []
+    value = renamed(value, unknown)
+    episode, findings = source.read(value)
+    if episode is None:
+        return None, findings, []
+    try:
+        canonical = source.write(episode)
+    except ValueError as error:
+        return None, [Finding("MYP903", str(error))], []
+    moved = [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
+    left_out = _left_out(value, canonical, source, [f.pointer for f in findings])
+    return bridge.steps(canonical, source.table), unknown, [*left_out, *moved]
 
 
 def _loss_key(loss: Loss) -> str:
     """Returns what the record itself calls what is lost: `reasoning_content`, not a thought."""
     key = (loss.pointer.split("/") + [""] * 4)[3]
     return key if key in (*THOUGHTS, "tool_calls", "function_call") else loss.field
-
-
-def _without_effect(unknown: Finding, target: Dialect) -> Finding:
-    """Returns a finding about options of a template, which are an unknown key of the target."""
-    message = f'"{OPTIONS}" has no effect: {target.name} has no options'
-    return Finding("MYP361", message, unknown.pointer, on_key=True, help="leave it out")
 
 
 def _against(judge: Judge, findings: Iterable[Finding], counting: Sequence[str]) -> list[Finding]:
@@ -408,9 +364,11 @@ def reader(
     the steps that it knows, which texts may hold.
     """
     if name not in SHAPES:
-        return _Apart(dialect(name), bridge_of(name), judge, counting)
+        source, bridge = dialect(name), bridge_of(name)
+        a_judge = judge or DialectJudge(source)
+        return lambda value: _apart(value, source, bridge, a_judge, counting)
 
-    def apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
+    def chat_apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
         conversation, findings, a_chat = chat.read(value, name, takes, kinds)
         unknown = [] if conversation is None else chat.unknown(a_chat, takes)
         if not unknown:
@@ -419,7 +377,7 @@ def reader(
             return None, clash, []
         return chat.read(renamed(value, unknown), name, takes, kinds)[0], unknown, []
 
-    return apart
+    return chat_apart
 
 
 def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:
@@ -452,25 +410,19 @@ def with_ids(steps: Sequence[Step]) -> tuple[tuple[Step, ...], int]:
     """
     used = {step.id for step in steps if step.kind == "call"}
     fresh = (name for i in itertools.count() if (name := f"call{i:05}") not in used)
-    waiting: list[tuple[str, str]] = []  # (name of the tool, id) of calls that got one
+    waiting: Waiting[str] = Waiting()  # new ids of calls, by the name of the tool
     out, new = [], 0
     for step in steps:
         if step.kind == "call" and not step.id:
             step = replace(step, id=next(fresh))
-            waiting.append((step.name, step.id))
+            waiting.add(step.id, step.name)
             new += 1
         elif step.kind == "result" and not step.id:
-            match = next((both for both in waiting if both[0] == step.name), None)
-            if match is not None:
-                waiting.remove(match)
-                step = replace(step, id=match[1])
+            step = replace(step, id=waiting.take(step.name) or "")
         out.append(step)
     return tuple(out), new
 
 
 def _ids(value: Any, count: int) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == count > 0
-        and all(isinstance(v, str) for v in value)
-    )
+    is_list = isinstance(value, list) and len(value) == count > 0
+    return is_list and all(isinstance(v, str) for v in value)

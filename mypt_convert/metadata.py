@@ -81,10 +81,6 @@ def _with_source_name(loss: Loss, sources: dict[str, str]) -> Loss:
 
 def metadata_pointers(unknown: Sequence[Finding], losses: Sequence[Loss]) -> tuple[str, ...]:
     """Returns the pointers of the unknown keys of which nothing is lost; `losses` are as given."""
-    heads = {at for loss in losses for at in _heads(loss.pointer)} if unknown else set()
+    pointers = [loss.pointer.split("/") for loss in losses]
+    heads = {"/".join(tokens[:end]) for tokens in pointers for end in range(2, len(tokens) + 1)}
     return tuple(finding.pointer for finding in unknown if finding.pointer not in heads)
-
-
-def _heads(pointer: str) -> list[str]:
-    tokens = pointer.split("/")
-    return ["/".join(tokens[:end]) for end in range(2, len(tokens) + 1)]

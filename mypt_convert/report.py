@@ -45,34 +45,23 @@ class Report:
             first = outcome.findings[0]
             extra = f" (and {len(outcome.findings) - 1} more)" if len(outcome.findings) > 1 else ""
             self._refuse(line, first.code, first.pointer, first.message + extra)
-        elif not outcome.losses:
-            self.lossless += 1
+        elif outcome.losses and self.on_loss == "error":
+            self._count_losses(outcome)
+            loss = outcome.losses[0]
+            message = f"would lose {_fields(outcome)}: {loss.reason}"
+            self._refuse(line, "loss", loss.pointer, message)
+        else:
+            self.lossless += not outcome.losses
+            self.with_losses += bool(outcome.losses)
             self.new_ids += outcome.named
             self.metadata_keys.update({at.rpartition("/")[2] for at in outcome.kept})
+            self._count_losses(outcome)
+            for loss in outcome.losses if self.on_loss == "warn" else ():
+                self._say(line, f"lost {loss.field}", loss.pointer, loss.reason)
             return outcome.record
-        elif self.on_loss == "error":
-            self._count(outcome)
-            self._refuse(
-                line,
-                "loss",
-                outcome.losses[0].pointer,
-                f"would lose {_fields(outcome)}: {outcome.losses[0].reason}",
-            )
-        else:
-            return self._lossy(line, outcome)
         return None
 
-    def _lossy(self, line: Line, outcome: Converted) -> dict[str, Any] | None:
-        self.with_losses += 1
-        self.new_ids += outcome.named
-        self.metadata_keys.update({at.rpartition("/")[2] for at in outcome.kept})
-        self._count(outcome)
-        if self.on_loss == "warn":
-            for loss in outcome.losses:
-                self._say(line, f"lost {loss.field}", loss.pointer, loss.reason)
-        return outcome.record
-
-    def _count(self, outcome: Converted) -> None:
+    def _count_losses(self, outcome: Converted) -> None:
         self.values.update(loss.field for loss in outcome.losses)
         self.records.update({loss.field for loss in outcome.losses})
 
@@ -83,28 +72,23 @@ class Report:
 
     def _say(self, line: Line, kind: str, pointer: str, message: str) -> None:
         where = f" {pointer}" if pointer else ""
-        print(
-            self.display.line(f"{line.path}:{line.row}: {kind}{where}: {message}"), file=self.stream
-        )
+        text = f"{line.path}:{line.row}: {kind}{where}: {message}"
+        print(self.display.line(text), file=self.stream)
 
     def lines(self) -> Iterator[str]:
         """Yields the summary: sums that add up, and losses by field."""
         lossy = f" ({self.with_losses} with losses)" if self.with_losses else ""
         written = self.lossless + self.with_losses
-        yield (
-            f"{counted(self.read, 'record')} read: {written} written{lossy}, {self.refused} refused"
-        )
+        records = counted(self.read, "record")
+        yield f"{records} read: {written} written{lossy}, {self.refused} refused"
         width = max(map(len, self.records), default=0)
+        verb = "would lose" if self.on_loss == "error" else "lost"
         for name, count in sorted(self.records.items(), key=lambda item: (-item[1], item[0])):
-            yield (
-                f"  {'would lose' if self.on_loss == 'error' else 'lost'} {name:<{width}}  "
-                f"{counted(self.values[name], 'time')} in {counted(count, 'record')}"
-            )
+            times = f"{counted(self.values[name], 'time')} in {counted(count, 'record')}"
+            yield f"  {verb} {name:<{width}}  {times}"
         if self.reasons["loss"]:
-            yield (
-                f"  {counted(self.reasons['loss'], 'record')} refused for that; --on-loss warn "
-                "writes them without it"
-            )
+            refused = f"{counted(self.reasons['loss'], 'record')} refused for that"
+            yield f"  {refused}; --on-loss warn writes them without it"
         for key, count in sorted(self.metadata_keys.items()):
             where = f'key "{key}" kept as "_{key}" in {counted(count, "record")}'
             yield self.display.line(f"  {where}: metadata, which has no effect")
@@ -131,8 +115,8 @@ class Report:
 
 
 def _fields(outcome: Converted) -> str:
-    first = {loss.field: loss.pointer for loss in reversed(outcome.losses)}
-    return ", ".join(
-        f"{name} ({first[name]})" if i else name
-        for i, name in enumerate(dict.fromkeys(loss.field for loss in outcome.losses))
-    )
+    """Returns the fields that are lost, each but the first with its first place."""
+    places: dict[str, str] = {}
+    for loss in outcome.losses:
+        places.setdefault(loss.field, loss.pointer)
+    return ", ".join(f"{name} ({at})" if i else name for i, (name, at) in enumerate(places.items()))

@@ -117,11 +117,8 @@ class _Reader:
 
     def message(self, message: Message) -> list[Step]:
         weight = message.weight if message.role == "assistant" else None
-        beside = {
-            k: g.value
-            for k, g in message.beside.items()
-            if g is not weight and not _void(k, g.value)
-        }
+        others = {key: item.value for key, item in message.beside.items() if item is not weight}
+        beside = {key: value for key, value in others.items() if not _void(key, value)}
         if weight is not None:
             beside[WEIGHT] = int(weight.value) if isinstance(weight.value, bool) else weight.value
         if message.role == self.before == "assistant":
@@ -240,9 +237,7 @@ def placed(
     chat = read_chat(record, shape)
     originals = set(map(id, chat.messages))
     changed = {m.at for m in read_out(chat, kinds).messages if id(m) not in originals}
-    joined = {
-        _place(message): message for message in chat.messages if len(message.content or ()) > 1
-    }
+    joined = {_place(m): m for m in chat.messages if len(m.content or ()) > 1}
 
     def inside(finding: Finding) -> bool:
         return bool(chat.serialised) or any(finding.pointer.startswith(f"{at}/") for at in changed)
@@ -266,8 +261,5 @@ def _placed(
     while pointer and value_at(record, pointer) is None:
         pointer = pointer.rpartition("/")[0]
     inside = isinstance(value_at(record, pointer), str) and not serialised
-    return replace(
-        finding,
-        pointer=pointer,
-        span=finding.span if pointer == finding.pointer and inside else None,
-    )
+    is_same = pointer == finding.pointer and inside
+    return replace(finding, pointer=pointer, span=finding.span if is_same else None)

@@ -137,16 +137,13 @@ def metadata_of(meta: dict[str, Any]) -> dict[str, Any]:
 def answers(steps: Sequence[Step]) -> set[int]:
     """Returns the indices of the texts that end a turn, the last ones with no call after them."""
     out: set[int] = set()
-    last = None
-    for i, step in enumerate(steps):
-        if step.kind in TURN:
-            out |= {last} if last is not None else set()
-            last = None
-        elif step.kind == "text":
-            last = i
-        elif step.kind == "call":
-            last = None
-    return out if last is None else out | {last}
+    is_last = True  # whether neither a text nor a call follows in the turn
+    for i in reversed(range(len(steps))):
+        if steps[i].kind == "text" and is_last:
+            out.add(i)
+        if steps[i].kind in (*TURN, "text", "call"):
+            is_last = steps[i].kind in TURN
+    return out
 
 
 def result_text(value: Any) -> str:
