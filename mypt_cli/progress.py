@@ -37,23 +37,16 @@ class Bar:
         self._progress: Progress | None = None
         if quiet or not sys.stderr.isatty():
             return
+        from rich import progress as bars
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            MofNCompleteColumn,
-            Progress,
-            ProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
 
-        counts: tuple[ProgressColumn, ...] = (DownloadColumn(), TransferSpeedColumn())
+        counts: list[bars.ProgressColumn] = [bars.DownloadColumn(), bars.TransferSpeedColumn()]
         if unit:
-            counts = (MofNCompleteColumn(), TextColumn(unit))
-        columns = (TextColumn("{task.description}"), BarColumn(), *counts, TimeRemainingColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            counts = [bars.MofNCompleteColumn(), bars.TextColumn(unit)]
+        what, rest = bars.TextColumn("{task.description}"), bars.TimeRemainingColumn()
+        console = Console(stderr=True)
+        columns = (what, bars.BarColumn(), *counts, rest)
+        self._progress = bars.Progress(*columns, console=console, transient=True)
         total = todo if isinstance(todo, int) else sum(source.size or 0 for source in todo)
         self._task = self._progress.add_task("", total=total or None)
 

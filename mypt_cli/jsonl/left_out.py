@@ -95,7 +95,7 @@ class Walk:
         self.exclude = [
             (base, spec)
             for base, patterns in rules.exclude
-            if patterns and not _matches(spec := _spec(tuple(patterns)), base, folder + os.sep)
+            if patterns and not _check(spec := _spec(tuple(patterns)), base, folder + os.sep)
         ]
         self.top = folder
         self.specs: dict[str, GitIgnoreSpec | None] = {}  # of folders with a .gitignore
@@ -113,7 +113,7 @@ class Walk:
         return bool(reason)
 
     def _reason(self, full: str, path: str, folder: bool) -> str:
-        if any(_matches(spec, base, full) for base, spec in self.exclude):
+        if any(_check(spec, base, full) for base, spec in self.exclude):
             return EXCLUDED
         if self.rules.git and self._ignored(full, self.top):
             return IGNORED
@@ -179,7 +179,3 @@ def _check(spec: GitIgnoreSpec | None, base: str, full: str) -> bool | None:
     if spec is None or name.startswith(".."):
         return None
     return spec.check_file(name + "/" * full.endswith(os.sep)).include
-
-
-def _matches(spec: GitIgnoreSpec, base: str, full: str) -> bool:
-    return _check(spec, base, full) is True

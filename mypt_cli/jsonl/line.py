@@ -110,12 +110,9 @@ def _separators(text: str, raw: bytes) -> Iterator[Spot]:
 
 def _unreadable(text: str, body: str, raw: bytes) -> Spot | None:
     if not body.strip():
-        finding = Finding(
-            "MYP011",
-            "the line is empty",
-            help="delete the line: every line holds one record",
-            fix=Fix("delete the line", True, edits=((0, len(text), ""),)),
-        )
+        fix = Fix("delete the line", True, edits=((0, len(text), ""),))
+        hint = "delete the line: every line holds one record"
+        finding = Finding("MYP011", "the line is empty", help=hint, fix=fix)
         return Spot(finding, text, 0, len(text))
     if is_utf16(raw):
         finding = Finding("MYP002", IS_UTF16, help=FROM_UTF16)
@@ -124,10 +121,8 @@ def _unreadable(text: str, body: str, raw: bytes) -> Spot | None:
         raw.decode("utf-8")
     except UnicodeDecodeError as error:
         start = len(raw[: error.start].decode("utf-8"))
-        message = (
-            f"byte {error.start + 1} of the line (0x{raw[error.start]:02x}) is not UTF-8: "
-            f"{error.reason}"
-        )
+        place = f"byte {error.start + 1} of the line (0x{raw[error.start]:02x})"
+        message = f"{place} is not UTF-8: {error.reason}"
         finding = Finding("MYP002", message, help="convert the file to UTF-8")
         return Spot(finding, text, start, start + 1)
     return None

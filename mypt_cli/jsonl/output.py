@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any
 
 from mypt_cli.atomic import replacing
@@ -63,14 +62,9 @@ class Output:
         except OSError as error:
             raise self._cannot(error) from None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *details: Any) -> None:
         try:
-            self._stack.__exit__(kind, error, trace)
+            self._stack.__exit__(*details)
         except OSError as failure:
             raise self._cannot(failure) from None
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from mypt_cli.errors import UsageError, unreadable
 from mypt_cli.jsonl.blocks import STDIN, Source
-from mypt_cli.jsonl.names import JSON, PACKED, SUFFIXES, is_json, packing
+from mypt_cli.jsonl.names import JSON, MANIFEST, PACKED, SUFFIXES, is_json, packing
 from mypt_cli.jsonl.records import holds_records
+from mypt_cli.urls import is_pattern
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.left_out import LeftOut, Walk
@@ -42,9 +43,7 @@ def expand(
             sources.setdefault("-", Source(STDIN, stdin=True))
             continue
         if "://" in path and not os.path.lexists(path):
-            from mypt_cli.jsonl.stored import stored  # needs a package that not everyone has
-
-            for source in stored(path, endings, left_out):
+            for source in _stored(path, endings, left_out):
                 sources.setdefault(source.path, source)
             continue
         if os.path.isdir(path):
@@ -74,6 +73,39 @@ def expand(
                     raise
                 left_out.unread(error)
     return list(sources.values())
+
+
+def _stored(path: str, endings: tuple[str, ...], left_out: LeftOut | None) -> list[Source]:
+    """Returns the sources that a URL names: an object, those below a folder, or those that match.
+
+    Patterns of `left_out` count from the folder that the URL names. Raises UsageError, also for a
+    folder that is a prepared data set.
+    """
+    from mypt_cli.store import find  # not loaded at every start
+
+    store, entries = find(path)
+    itself = len(entries) == 1 and store.name(entries[0].key) == path
+    pattern = is_pattern(path)
+    if not itself and not pattern:
+        if any(entry.key == MANIFEST for entry in entries):
+            raise UsageError(
+                f"{path}: is a prepared data set; mypt-train --data reads it from there. Copy it "
+                "here to check it or to look at it"
+            )
+        # Not those in hidden folders.
+        shown = (e for e in entries if "/." not in f"/{e.key.rpartition('/')[0]}")
+        entries = [e for e in shown if e.key.lower().endswith(endings)]
+    if not itself and left_out is not None:
+        entries = [e for e in entries if not left_out.excludes(e.key, store.name(e.key))]
+    names = [(store.name(entry.key), entry) for entry in entries]
+    sources = [Source(name, packing(name), e.size, etag=e.etag) for name, e in names]
+    if not itself and not pattern:
+        sources = [s for s in sources if not is_json(s.path) or holds_records(s)]
+    if not sources:
+        why = left_out.line() if left_out else ""
+        why = why or "no file to read; name the objects themselves"
+        raise UsageError(f"{path}: nothing to read; {why}")
+    return sources
 
 
 def source_of(path: str) -> Source:

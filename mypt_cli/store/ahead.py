@@ -1,9 +1,8 @@
-"""Reads an object as a file, by ranges, and fetches the next ones while one is read."""
+"""Reads an object as a file, by ranges, and fetches the next one while one is read."""
 
 from __future__ import annotations
 
 import io
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ class Ahead(io.RawIOBase):
         *,
         start: int,
         piece: int,
-        ahead: int,
+        ahead: bool,
     ) -> None:
         super().__init__()
         self._get, self._end, self._piece, self._ahead = get, end, piece, ahead
@@ -35,7 +34,7 @@ class Ahead(io.RawIOBase):
         # The piece that is read now, which begins at `_from`.
         self._fetched: bytes | memoryview = b""
         self._from = -1
-        self._coming: deque[tuple[int, Future[bytes | memoryview]]] = deque()
+        self._coming: Future[bytes | memoryview] | None = None  # the piece after it
         self._threads: ThreadPoolExecutor | None = None
 
     def readable(self) -> bool:
@@ -79,21 +78,19 @@ class Ahead(io.RawIOBase):
         return self._get(self._at, min(self._at + min(self._piece, _LOOK), self._end))
 
     def _next(self) -> bytes | memoryview:
-        """Returns the piece that begins at the present place, and asks for those after it."""
-        if not self._ahead:
-            return self._get(self._at, min(self._at + self._piece, self._end))
-        start = self._coming[-1][0] + self._piece if self._coming else self._at
-        while len(self._coming) <= self._ahead and start < self._end:
+        """Returns the piece that begins at the present place, and asks for the one after it."""
+        coming, end = self._coming, min(self._at + self._piece, self._end)
+        self._coming = None
+        if self._ahead and end < self._end:
             if self._threads is None:
                 from concurrent.futures import ThreadPoolExecutor
 
-                self._threads = ThreadPoolExecutor(self._ahead + 1)
-            end = min(start + self._piece, self._end)
-            self._coming.append((start, self._threads.submit(self._get, start, end)))
-            start = end
-        return self._coming.popleft()[1].result()
+                self._threads = ThreadPoolExecutor(2)  # one may still fetch for another place
+            last = min(end + self._piece, self._end)
+            self._coming = self._threads.submit(self._get, end, last)
+        return coming.result() if coming is not None else self._get(self._at, end)
 
     def _drop(self) -> None:
-        for _, future in self._coming:
-            future.cancel()
-        self._coming.clear()
+        if self._coming is not None:
+            self._coming.cancel()
+            self._coming = None

@@ -32,7 +32,6 @@ T = TypeVar("T")
 TRIES = 6
 _FIRST, _LONGEST = 0.2, 20.0  # seconds between two tries
 PIECE = 8 << 20  # a request takes as long as some hundred KiB
-AHEAD = 1  # pieces that are fetched while one is read
 
 
 class StoreError(UsageError):
@@ -151,10 +150,11 @@ class Store:
         etag: str = "",
         size: int | None = None,
         piece: int = PIECE,
-        ahead: int = AHEAD,
+        ahead: int = 1,
     ) -> io.BufferedReader:
-        """Returns an object as a file to read and seek in; `ahead` pieces are fetched in advance.
+        """Returns an object as a file to read and seek in; `ahead` is 0 or 1.
 
+        With 1, the next piece is fetched while one is read.
         It is placed at `start`, and ends at `end` if that is before its end. It refuses to go on
         when the object changes; with `etag`, also to begin with another one. It holds at most
         `ahead + 2` pieces of `piece` bytes. With `etag` and `size`, asks nothing before it is read.
@@ -167,7 +167,7 @@ class Store:
             return self._part(key, start, end, entry.etag)
 
         last = entry.size if end is None else min(end, entry.size)
-        return io.BufferedReader(Ahead(get, last, start=start, piece=piece, ahead=ahead))
+        return io.BufferedReader(Ahead(get, last, start=start, piece=piece, ahead=bool(ahead)))
 
     def put(self, key: str, data: bytes | Path) -> None:
         """Writes an object, of bytes or of a local file, whole or not at all."""

@@ -97,7 +97,7 @@ def test_objects_are_read_ahead_as_files(root: str) -> None:
     store = Store.at(root)
     data = os.urandom(10_000)
     store.put("a", data)
-    with store.open("a", piece=999, ahead=2) as file:
+    with store.open("a", piece=999) as file:
         assert file.read(10) == data[:10]
         assert file.seek(-20, 2) == len(data) - 20
         assert file.read() == data[-20:]
