@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 MAX_DEPTH = 200
@@ -154,6 +154,8 @@ def pointer_to(node: Node) -> str:
 
 def faults(value: Any) -> Iterator[Fault]:
     """Yields what strict JSON lacks in any Python value, with RFC 6901 pointers. Never raises."""
+    if _is_strict(value):
+        return
     stack: list[tuple[Any, Node, int]] = [(value, None, 0)]
     while stack:
         item, node, depth = stack.pop()
@@ -169,26 +171,16 @@ def faults(value: Any) -> Iterator[Fault]:
                 key = item.duplicate  # type: ignore[attr-defined]
                 message = f"duplicate key {key!r}; only the last value would be read"
                 yield Fault("MYP004", message, pointer=pointer_to((node, key)))
-            for key in item if not _ascii(item) else ():
+            for key in item:
                 if not isinstance(key, str):
                     message = f"a key is {type(key).__name__}; JSON keys are strings"
                     yield Fault("MYP104", message, pointer=pointer_to(node))
                 elif _SURROGATE.search(key):
                     message = f"lone surrogate in key {key!r}: no UTF-8 can hold it"
                     yield Fault("MYP006", message, pointer=pointer_to((node, key)))
-            if depth < MAX_DEPTH and _sound(item.values()):
-                continue
-            stack += [
-                (v, (node, key_text(k)), depth + 1)
-                for k, v in reversed(item.items())
-                if depth >= MAX_DEPTH - 1 or not _plain(v)
-            ]
+            stack += [(v, (node, key_text(k)), depth + 1) for k, v in reversed(item.items())]
         elif isinstance(item, list):
-            stack += [
-                (v, (node, i), depth + 1)
-                for i, v in reversed(list(enumerate(item)))
-                if depth >= MAX_DEPTH - 1 or not _plain(v)
-            ]
+            stack += [(v, (node, i), depth + 1) for i, v in reversed(list(enumerate(item)))]
         elif isinstance(item, float):
             if not math.isfinite(item):
                 number = "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
@@ -203,26 +195,30 @@ def faults(value: Any) -> Iterator[Fault]:
             yield Fault("MYP104", message, pointer=pointer_to(node))
 
 
-def _ascii(keys: Iterable[Any]) -> bool:
-    """Returns whether all keys are strings of ASCII."""
+def _is_strict(value: Any) -> bool:
+    """Returns whether a value certainly has no faults: most have none, and need no pointers."""
+    strings: list[Any] = []
+    level, depth = [value], 0  # all values at one depth
+    while level and depth <= MAX_DEPTH:
+        below: list[Any] = []
+        for item in level:
+            kind = item.__class__
+            if kind is str:
+                strings.append(item)
+            elif kind is dict:
+                strings += item
+                below += item.values()
+            elif kind is list:
+                below += item
+            elif kind is int or kind is float:
+                if not -_TOO_LARGE < item < _TOO_LARGE:
+                    return False
+            elif item is not None and kind is not bool:
+                return False
+        level, depth = below, depth + 1
     try:
-        return "".join(keys).isascii()
-    except TypeError:
-        return False
-
-
-def _plain(value: Any) -> bool:
-    """Returns whether a value is a string of ASCII, or an object of such keys and sound strings."""
-    if value.__class__ is str:
-        return bool(value.isascii())
-    return value.__class__ is dict and _ascii(value) and _sound(value.values())
-
-
-def _sound(values: Iterable[Any]) -> bool:
-    """Returns whether all values are strings without half characters."""
-    try:
-        return not lone_surrogate("".join(values))
-    except TypeError:
+        return not level and not lone_surrogate("".join(strings))
+    except TypeError:  # a key that is no string
         return False
 
 
