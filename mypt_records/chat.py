@@ -112,7 +112,8 @@ class Chat:
     other; `label` says whether the answer is good. `tools` are the declared ones, None where
     nothing declares any. `extras` are the top-level keys that are no messages, with null left out.
     `serialised` is the dialect of a record that is a text with tags, and has no messages here.
-    `findings` say what of the record could not be read, or is not known here.
+    `findings` say what of the record could not be read, or is not known here. `facts` has the
+    results of the functions `once_per_chat`, by name.
     """
 
     shape: str
@@ -123,10 +124,11 @@ class Chat:
     extras: dict[str, Any] = field(default_factory=dict, compare=False)
     serialised: str = ""
     findings: tuple[Finding, ...] = ()
+    facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def texts(self) -> Iterator[tuple[Message, Text]]:
+    def texts(self, *, rejected: bool = True) -> Iterator[tuple[Message, Text]]:
         """Yields all texts and thoughts, each with its message."""
-        for message in (*self.messages, *self.rejected):
+        for message in (*self.messages, *(self.rejected if rejected else ())):
             for text in (*(message.content or ()), *message.thoughts):
                 yield message, text
 

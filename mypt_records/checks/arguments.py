@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mypt_records.chat import Call, Chat, JsonValue
-from mypt_records.checks.registry import check
+from mypt_records.checks.registry import check, once_per_chat
 from mypt_records.checks.tools import null_in, without_null
 from mypt_records.fixes import from_python
 from mypt_records.inside import located
@@ -25,11 +25,6 @@ def calls(chat: Chat) -> Iterator[Call]:
         yield from message.calls
 
 
-def value_of(source: JsonValue) -> Any:
-    """Returns arguments as a JSON value. Raises Fault for a text that is no JSON."""
-    return loads(source.value) if isinstance(source.value, str) else source.value
-
-
 def _may_be_built_in(chat: Chat, call: Call) -> bool:
     """Returns whether a call may be of a tool without a name, such as one that takes code."""
     tools = chat.tools or ()
@@ -42,21 +37,21 @@ def in_text(source: JsonValue) -> bool:
     return isinstance(source.value, str) or source.outer is not None
 
 
-def _arguments_of(chat: Chat) -> Iterator[tuple[Call, JsonValue, Any]]:
+@once_per_chat
+def parsed_arguments(chat: Chat) -> list[tuple[Call, JsonValue, Any]]:
+    """Returns the calls that have arguments, with their value, or a Fault for what is no JSON."""
+    out = []
     for call in calls(chat):
-        if call.arguments is not None:
+        if (source := call.arguments) is not None:
             try:
-                yield call, call.arguments, value_of(call.arguments)
-            except Fault:
-                continue
+                value = loads(source.value) if isinstance(source.value, str) else source.value
+            except Fault as fault:
+                value = fault
+            out.append((call, source, value))
+    return out
 
 
-def _objects(chat: Chat) -> Iterator[tuple[Call, JsonValue, dict[str, Any]]]:
-    for call, source, value in _arguments_of(chat):
-        if isinstance(value, dict):
-            yield call, source, value
-
-
+@once_per_chat
 def _schemas(chat: Chat) -> dict[str, dict[str, Any]]:
     """Returns the declared parameters by the names of tools, where these are declared once."""
     by_name: dict[str, list[Any]] = {}
@@ -73,22 +68,17 @@ def _schemas(chat: Chat) -> dict[str, dict[str, Any]]:
 @check("MYP304")
 def arguments_not_json(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that are a text, but no JSON."""
-    for call in calls(chat):
-        if call.arguments is None or not isinstance(call.arguments.value, str):
+    for call, source, fault in parsed_arguments(chat):
+        if not isinstance(fault, Fault) or _may_be_built_in(chat, call):
             continue
-        if _may_be_built_in(chat, call):
-            continue
-        try:
-            value_of(call.arguments)
-        except Fault as fault:
-            text, at = call.arguments.value, fault.offset
-            span = None if at is None else (min(at, len(text)), min(at + 1, len(text)))
-            why = fault.message.removeprefix("not JSON: ")
-            problem = f"arguments of {call.name.text!r} are not valid JSON: {why}"
-            hint = _HINT if not text.strip() else "fix the arguments, or drop the record"
-            finding = located("MYP304", problem, call.arguments, hint=hint)
-            finding = replace(finding, fix=from_python(call.arguments))
-            yield finding if call.arguments.outer is not None else replace(finding, span=span)
+        text, at = source.value, fault.offset
+        span = None if at is None else (min(at, len(text)), min(at + 1, len(text)))
+        why = fault.message.removeprefix("not JSON: ")
+        problem = f"arguments of {call.name.text!r} are not valid JSON: {why}"
+        hint = _HINT if not text.strip() else "fix the arguments, or drop the record"
+        finding = located("MYP304", problem, source, hint=hint)
+        finding = replace(finding, fix=from_python(source))
+        yield finding if source.outer is not None else replace(finding, span=span)
 
 
 @check("MYP332")
@@ -98,8 +88,8 @@ def arguments_no_object(chat: Chat) -> Iterator[Finding]:
         if call.arguments is None and not _may_be_built_in(chat, call):
             message = f"the call of {call.name.text!r} has no arguments"
             yield Finding("MYP332", message, call.at, help=_HINT)
-    for call, source, value in _arguments_of(chat):
-        if not isinstance(value, dict):
+    for call, source, value in parsed_arguments(chat):
+        if not isinstance(value, dict | Fault):
             message = f"the arguments of {call.name.text!r} are {a_kind_of(value)}"
             yield located("MYP332", message, source, hint=_HINT)
 
@@ -108,9 +98,9 @@ def arguments_no_object(chat: Chat) -> Iterator[Finding]:
 def arguments_misfit(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that do not fit the declared parameters of their tool."""
     schemas, patience = _schemas(chat), Patience()
-    for call, source, value in _objects(chat) if schemas else ():
+    for call, source, value in parsed_arguments(chat) if schemas else ():
         schema = schemas.get(call.name.text)
-        if schema is None:
+        if schema is None or not isinstance(value, dict):
             continue
         extra = unnamed(value, schema)
         if extra and schema.get("additionalProperties") is not True:
@@ -145,9 +135,9 @@ def _unnamed(
 def null_padding(chat: Chat) -> Iterator[Finding]:
     """Finds arguments that are null and belong to other tools."""
     schemas = _schemas(chat)
-    for call, source, value in _objects(chat) if schemas else ():
+    for call, source, value in parsed_arguments(chat) if schemas else ():
         schema = schemas.get(call.name.text)
-        extra = unnamed(value, schema) if schema is not None else []
+        extra = unnamed(value, schema) if schema is not None and isinstance(value, dict) else []
         padded = [key for key in extra if value[key] is None]
         if padded:
             keys = ", ".join(map(repr, padded[:5])) + ", ..." * (len(padded) > 5)

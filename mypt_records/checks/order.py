@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from mypt_records.chat import Chat, Message
-from mypt_records.checks.registry import check
+from mypt_records.checks.registry import check, once_per_chat
 from mypt_spec.findings import Finding
 
 _INSTRUCTING = ("system", "developer")
 
 
+@once_per_chat
 def talk(chat: Chat) -> list[Message]:
     """Returns the messages without instructions."""
     return [m for m in chat.messages if m.role not in _INSTRUCTING]

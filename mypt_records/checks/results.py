@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mypt_records.chat import Call, Chat, Message
-from mypt_records.checks.registry import check
+from mypt_records.checks.registry import check, once_per_chat
 from mypt_spec.findings import Finding, regraded
 
 
@@ -26,6 +26,7 @@ class Round:
     goes_on: bool = False
 
 
+@once_per_chat
 def rounds(chat: Chat) -> list[Round]:
     """Returns all rounds; results without any call are in rounds without calls."""
     out: list[Round] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from mypt_records.chat import Chat
@@ -87,11 +86,11 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
             fault = f'{subject}: "required" is among the properties, where it names an argument'
             hint = 'put it beside "properties", as a list of names'
             yield located("MYP128", fault, schema, misplaced, hint=hint)
-        elif wrong := list(islice(_wrong_types(schema.value, ""), _MOST)):
-            every = [(at, _json_type(kind)) for at, kind in _wrong_types(schema.value, "")]
-            exact = all(kind for _, kind in every)
-            fix = within(schema, every, "write the types of JSON Schema") if exact else None
-            for pointer, kind in wrong:
+        elif wrong := _wrong_types(schema.value):
+            meant = [(at, _json_type(kind)) for at, kind in wrong]
+            exact = all(kind for _, kind in meant)
+            fix = within(schema, meant, "write the types of JSON Schema") if exact else None
+            for pointer, kind in wrong[:_MOST]:
                 fault = f"{subject} are not a valid JSON Schema: {kind!r} is not one of its types"
                 finding = located("MYP128", fault, schema, pointer, hint=_type_help(kind))
                 yield replace(finding, fix=fix)
@@ -116,20 +115,20 @@ def _without_properties(schema: dict[str, Any]) -> str:
     return next(iter(schema)) if described else ""
 
 
-def null_in(schema: Any, at: str = "") -> str:
+def null_in(schema: Any) -> str:
     """Returns the pointer of the first key of a schema that is null; empty for none."""
     if not isinstance(schema, dict):
         return ""
     for key, value in schema.items():
         if value is None and key not in _VALUES:
-            return f"{at}/{escape(key)}"
+            return f"/{escape(key)}"
     for key in ("properties", "items", "additionalProperties"):
-        if pointer := null_in(schema.get(key), f"{at}/{key}"):
-            return pointer
+        if key in schema and (pointer := null_in(schema[key])):
+            return f"/{key}{pointer}"
     properties = schema.get("properties")
     for key, value in properties.items() if isinstance(properties, dict) else ():
-        if pointer := null_in(value, f"{at}/properties/{escape(key)}"):
-            return pointer
+        if pointer := null_in(value):
+            return f"/properties/{escape(key)}{pointer}"
     return ""
 
 
@@ -161,22 +160,23 @@ def _required_inside(schema: dict[str, Any]) -> str:
     return ""
 
 
-def _wrong_types(schema: Any, at: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+def _wrong_types(schema: Any, depth: int = 0) -> list[tuple[str, str]]:
+    """Returns the types of a schema that JSON Schema does not have, each after its pointer."""
     if not isinstance(schema, dict) or depth > _DEPTH:
-        return
-    kind = schema.get("type")
-    for place, name in (
-        [(f"{at}/type/{i}", name) for i, name in enumerate(kind)]
-        if isinstance(kind, list)
-        else [(f"{at}/type", kind)]
-    ):
-        if isinstance(name, str) and name not in _KINDS:
-            yield place, name
-    properties = schema.get("properties")
+        return []
+    kind, properties = schema.get("type"), schema.get("properties")
+    names = [(f"/{i}", name) for i, name in enumerate(kind)] if isinstance(kind, list) else []
+    wrong = [
+        (f"/type{at}", name)
+        for at, name in names or [("", kind)]
+        if isinstance(name, str) and name not in _KINDS
+    ]
     for key, below in properties.items() if isinstance(properties, dict) else ():
-        yield from _wrong_types(below, f"{at}/properties/{escape(key)}", depth + 1)
+        for at, name in _wrong_types(below, depth + 1):
+            wrong.append((f"/properties/{escape(key)}{at}", name))
     for key in ("items", "additionalProperties"):
-        yield from _wrong_types(schema.get(key), f"{at}/{key}", depth + 1)
+        wrong += [(f"/{key}{at}", name) for at, name in _wrong_types(schema.get(key), depth + 1)]
+    return wrong
 
 
 def _json_type(kind: str) -> str:

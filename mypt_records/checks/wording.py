@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from mypt_records.chat import Chat, Message, Text
 from mypt_records.checks.registry import check
@@ -65,7 +64,7 @@ def _first(pattern: re.Pattern[str], text: str, words: tuple[str, ...]) -> re.Ma
 def _answers(chat: Chat) -> Iterator[tuple[Message, Text]]:
     """Yields the texts that a model learns to write; not those of bad answers."""
     good = chat.label is None or chat.label.value
-    items = replace(chat, rejected=()).texts() if good else ()
+    items = chat.texts(rejected=False) if good else ()
     return (item for item in items if item[0].role == "assistant")
 
 
