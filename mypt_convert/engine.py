@@ -17,7 +17,9 @@ from mypt_convert.bridges import bridge_of, chat
 from mypt_convert.bridges.steps import IDENTITY, IDS, Bridge, Conversation, Step
 from mypt_convert.compare import Loss, align, beside, leaves, same
 from mypt_convert.metadata import in_the_way, metadata_pointers, renamed, with_source_names
+from mypt_records.chat import Chat
 from mypt_records.shapes import SHAPES
+from mypt_records.shapes import read as read_chat
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY as OPTIONS
 from mypt_spec.adapters.waiting import Waiting
@@ -71,7 +73,7 @@ class Converted:
     Pointers are those of the source record. `losses` are in the order of the source. `kept` points
     to the unknown keys that are metadata of the new record, under a name that begins with `_`.
     `said` is what else is found in the new record. `named` is the number of calls that got an id,
-    because the format needs one.
+    because the format needs one. `episode` is what the new record is read as.
     """
 
     record: dict[str, Any] | None
@@ -80,6 +82,7 @@ class Converted:
     kept: tuple[str, ...] = ()
     said: tuple[Finding, ...] = ()
     named: int = 0
+    episode: Episode | None = None
 
 
 def readable() -> tuple[str, ...]:
@@ -133,17 +136,21 @@ class Converter:
             first = replace(first, message=f"{first.message}; --system gives it one")
         return replace(out, findings=(first, *others))
 
-    def read(self, value: Any) -> tuple[Episode | None, list[Finding]]:
+    def read(self, value: Any, source_chat: Chat) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of the new record, if any, and findings at places of the source.
 
-        They say why there is none, what is found in the new record, and what is lost.
+        They say why there is none, what is found in the new record, and what is lost. The source is
+        a shape, in which the record is read as `source_chat`.
         """
-        conversation, findings, losses = self.take_apart(value)
+        kinds = self.bridge.KINDS
+        conversation, findings, losses = _chat_steps(
+            value, source_chat, self.source, self.bridge.EXTRAS, kinds
+        )
         if conversation is None:
             return None, findings
         out = self._converted(conversation, losses, self.system)
         if out.record is None and self._unprompted(conversation, losses, out):
-            advice = SHAPES[self.source].PROMPT if self.source in SHAPES else ""
+            advice = SHAPES[self.source].PROMPT
             hint = "; or ".join(filter(None, ["--system TEXT gives it one", advice]))
             first, *others = out.findings
             out = replace(out, findings=(replace(first, help=hint), *others))
@@ -158,9 +165,8 @@ class Converter:
             for f in findings
             if f.pointer == f"/{OPTIONS}"
         ]
-        items = [*out.findings, *out.said, *extra]
-        episode = None if out.record is None else self.target.read(out.record)[0]
-        return episode, chat.placed(items, value, self.source, self.bridge.KINDS)
+        items = chat.placed([*out.findings, *out.said, *extra], value, source_chat, kinds)
+        return out.episode, items
 
     def _unprompted(self, conversation: Conversation, losses: list[Loss], out: Converted) -> bool:
         """Returns whether a refused record lacks a system prompt."""
@@ -188,7 +194,7 @@ class Converter:
             return Converted(None, tuple(losses), tuple(self._blame(errors, conversation, there)))
         said = tuple(self._blame(findings, conversation, there))
         try:
-            written = self.target.write(episode)
+            written, read_back = self.target.canonical(episode, built)
         except ValueError as error:
             return Converted(None, tuple(losses), (Finding("MYP903", str(error)),))
         back = self.bridge.steps(written, self.target.table)
@@ -198,7 +204,8 @@ class Converter:
             other = f"{step.kind} {str(step.value)[:80]!r}"
             message = f"as {self.target.name} it would be read back as something else: {other}"
             return Converted(None, tuple(losses), (Finding("MYP903", message, step.at),))
-        return Converted(written, (*losses, *changed), said=said, named=named)
+        losses += changed
+        return Converted(written, tuple(losses), said=said, named=named, episode=read_back)
 
     def _fit(
         self, conversation: Conversation, system: str | None
@@ -368,16 +375,21 @@ def reader(
         a_judge = judge or DialectJudge(source)
         return lambda value: _apart(value, source, bridge, a_judge, counting)
 
-    def chat_apart(value: Any) -> tuple[Conversation | None, list[Finding], list[Loss]]:
-        conversation, findings, a_chat = chat.read(value, name, takes, kinds)
-        unknown = [] if conversation is None else chat.unknown(a_chat, takes)
-        if not unknown:
-            return conversation, findings, []
-        if clash := in_the_way(value, unknown):
-            return None, clash, []
-        return chat.read(renamed(value, unknown), name, takes, kinds)[0], unknown, []
+    return lambda value: _chat_steps(value, read_chat(value, name), name, takes, kinds)
 
-    return chat_apart
+
+def _chat_steps(
+    value: Any, source_chat: Chat, shape: str, takes: frozenset[str], kinds: frozenset[str]
+) -> tuple[Conversation | None, list[Finding], list[Loss]]:
+    """Returns (conversation, findings, losses) of a record, which reads as `source_chat`."""
+    conversation, findings, parsed = chat.read(value, source_chat, takes, kinds)
+    unknown = [] if conversation is None else chat.unknown(parsed, takes)
+    if not unknown:
+        return conversation, findings, []
+    if clash := in_the_way(value, unknown):
+        return None, clash, []
+    value = renamed(value, unknown)
+    return chat.read(value, read_chat(value, shape), takes, kinds)[0], unknown, []
 
 
 def _in_turn(steps: list[Step]) -> tuple[list[Step], list[Step]]:

@@ -127,15 +127,27 @@ class Dialect:
         Raises ValueError when no record can hold the Episode, for instance when text of an
         assistant spells a whole citation. The proof is that the record is read back.
         """
+        return self.canonical(episode)[0]
+
+    def canonical(
+        self, episode: Episode, source: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], Episode]:
+        """Returns the canonical record, as `write` does, and the Episode that is read from it.
+
+        `source` is the record that the Episode was read from. Where it is canonical, keys in order,
+        that reading is the proof.
+        """
         record = self.adapter.write(episode, self.table)
         if episode.language is not None:
             record["language"] = episode.language
         record |= episode.meta
+        if source is not None and repr(source) == repr(record):
+            return record, episode
         back, findings = self.read(record)
         if back != episode:
             why = findings[0].message if findings else "it comes back as another"
             raise ValueError(f"no record can hold this Episode: {why}")
-        return record
+        return record, back
 
     def serialize(self, episode: Episode, *, layout: str = "compact") -> str:
         """Returns the text of an Episode in a layout of the token table.

@@ -13,7 +13,6 @@ from mypt_convert.bridges import bridge_of
 from mypt_convert.bridges.steps import BOUNDARY, Conversation, Step, first_carries, result_value
 from mypt_records.chat import Call, Chat, Message
 from mypt_records.reading import below
-from mypt_records.shapes import read as read_chat
 from mypt_records.written import read_out
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
@@ -59,16 +58,17 @@ def _is_note(message: Message, key: str) -> bool:
 
 def read(
     record: Any,
-    shape: str,
+    chat: Chat,
     takes: frozenset[str] = frozenset(),
     kinds: frozenset[str] = frozenset(),
 ) -> tuple[Conversation | None, list[Finding], Chat]:
-    """Returns (steps, findings, chat); no steps where the findings say why there are none.
+    """Returns (steps, findings, chat) of a record, which reads as `chat`, with `kinds` read out.
 
-    Keys that are not known here are kept, for the target to take or lose. `takes` are the top-level
-    keys that the target knows, `kinds` the steps. Never raises.
+    There are no steps where the findings say why there are none. Keys that are not known here are
+    kept, for the target to take or lose. `takes` are the top-level keys that the target knows,
+    `kinds` the steps. Never raises.
     """
-    chat = read_out(read_chat(record, shape), kinds)
+    chat = read_out(chat, kinds)
     reader = _Reader()
     reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _UNKNOWN]
     steps = [step for message in chat.messages for step in reader.message(message)]
@@ -228,13 +228,13 @@ def _place(message: Message) -> str:
 
 
 def placed(
-    findings: Iterable[Finding], record: Any, shape: str, kinds: frozenset[str]
+    findings: Iterable[Finding], record: Any, chat: Chat, kinds: frozenset[str]
 ) -> list[Finding]:
     """Returns findings at values of the record: a span in joined texts is one in its own text.
 
-    What a record holds inside of a text, as JSON or between tags, has no place but the text.
+    The record reads as `chat`. What it holds inside of a text, as JSON or between tags, has no
+    place but the text.
     """
-    chat = read_chat(record, shape)
     originals = set(map(id, chat.messages))
     changed = {m.at for m in read_out(chat, kinds).messages if id(m) not in originals}
     joined = {_place(m): m for m in chat.messages if len(m.content or ()) > 1}

@@ -194,7 +194,7 @@ def tool_message(step: Step, *, unnamed: bool) -> dict[str, Any]:
     ids = {"tool_call_id": step.id} if step.id and "tool_call_id" not in step.meta else {}
     names = {} if unnamed or "name" in step.meta else {"name": step.name}
     content = {"content": result_text(step.value)}
-    return {"role": "tool"} | ids | names | content | metadata_of(step.meta)
+    return {"role": "tool"} | content | ids | names | metadata_of(step.meta)
 
 
 def _result_of(message: dict[str, Any], at: str, waiting: Waiting[Step]) -> Step:

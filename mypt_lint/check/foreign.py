@@ -8,11 +8,15 @@ there, and what the record cannot say in it, is found here at the place in the s
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding, regraded
 
-ReadInDialect = Callable[[object], tuple[Episode | None, list[Finding]]]
+if TYPE_CHECKING:
+    from mypt_records.chat import Chat
+
+ReadInDialect = Callable[[object, "Chat"], tuple[Episode | None, list[Finding]]]
 
 
 def judged(
@@ -31,10 +35,11 @@ def judged(
         about = SHAPES[shape_here].ABOUT
         message = f"this is one of {about}; the file has {SHAPES[shape].ABOUT}"
         return None, [Finding("MYP113", message, help="one file, one shape: move it")]
-    of_chat = checks.findings(read_out(read(record, shape)))
+    chat = read(record, shape)
+    of_chat = checks.findings(read_out(chat))
     if read_in_dialect is None:
         return None, of_chat
-    episode, in_dialect = read_in_dialect(record)
+    episode, in_dialect = read_in_dialect(record, chat)
     return episode, _joined(of_chat, in_dialect)
 
 

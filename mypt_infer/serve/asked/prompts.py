@@ -16,6 +16,7 @@ from mypt_convert.engine import Converter, DialectJudge
 from mypt_infer.decode.prompt import prompt_ids
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.asked.errors import ApiError, place_of
+from mypt_records.shapes import read as read_chat
 from mypt_spec import Dialect, Finding
 from mypt_spec.adapters.template_options import KEY
 from mypt_spec.encoder import encode_events
@@ -70,12 +71,13 @@ class Prompter:
         ]
         record: dict[str, Any] = {"messages": spoken} | ({"tools": list(tools)} if tools else {})
         record |= {KEY: options} if options else {}
-        conversation, _, parsed = chat.read(record, _SHAPE)
+        source_chat = read_chat(record, _SHAPE)
+        conversation, _, parsed = chat.read(record, source_chat)
         if conversation is not None:
             for finding in chat.unknown(parsed, frozenset({KEY})):
                 key = finding.pointer.rpartition("/")[2]
                 raise _refused(f"{self.dialect.name} has no place for {key!r}", finding.pointer)
-        episode, findings = self._convert.read(record)
+        episode, findings = self._convert.read(record, source_chat)
         for finding in findings:
             if finding.code == _LOST and finding.pointer.startswith("/tools"):
                 continue
