@@ -87,7 +87,7 @@ def overfull() -> tuple[float, list[str]]:
     """Returns (held, over): MB that all memos say they hold, and those larger than their room."""
     memos = [found for found in gc.get_objects() if isinstance(found, Memo)]
     over = [f"{m.nbytes} bytes of {m._room}" for m in memos if m.nbytes > m._room]
-    over += [f"{len(m.known)} of {m._entries}" for m in memos if len(m.known) > m._entries]
+    over += [f"{len(m.entries)} of {m._limit}" for m in memos if len(m.entries) > m._limit]
     return sum(m.nbytes for m in memos) / 2**20, over
 
 

@@ -219,11 +219,11 @@ class Decoder:
 
     def allow(self, state: int) -> AllowSet:
         """Returns the allow set of a state."""
-        least, inside, free = self._free.known.get(state >> BUDGET_BITS) or self.free(int(state))
+        least, inside, free = self._free.entries.get(state >> BUDGET_BITS) or self.free(int(state))
         if state >> BLOCK_BITS & ENDLESS > least and state & UNBOUNDED > inside:
             return free
         state = int(state)
-        allow_set = self._sets.known.get(state)
+        allow_set = self._sets.entries.get(state)
         if allow_set is None:
             allow_set = self._make(*unpacked(state))
             self._sets.keep(state, allow_set, allow_set.size)
@@ -235,7 +235,7 @@ class Decoder:
         It is valid while more than these many tokens remain, in all and in the block.
         """
         machine = state >> BUDGET_BITS
-        needs = self._free.known.get(machine)
+        needs = self._free.entries.get(machine)
         if needs is not None:
             return needs
         free = self._unbudgeted.free(machine) if machine < self._size else self.engine.free(machine)
@@ -330,7 +330,7 @@ class Decoder:
             raise ValueError(
                 f"id {token} is outside the vocabulary of {self.tables.vocabulary} ids"
             )
-        jump = self._jumps.known.get(state >> BUDGET_BITS << _ID_BITS | token)
+        jump = self._jumps.entries.get(state >> BUDGET_BITS << _ID_BITS | token)
         if jump is not None:
             if state & NO_BUDGETS == NO_BUDGETS:
                 return jump
@@ -359,7 +359,7 @@ class Decoder:
         else:
             within = inside if inside == UNBOUNDED else inside - 1
         if distance > budget or (block and to_close > within):
-            self._too_long.keep(state, self._too_long.known.get(state, 0) + 1)
+            self._too_long.keep(state, self._too_long.entries.get(state, 0) + 1)
             self._refuse(state, token, before)
             raise ValueError(
                 f"id {token} is not allowed in state {state}: no legal ending would fit into the "
@@ -537,7 +537,7 @@ class Decoder:
         if fits.all():
             return ids
         state = packed(machine, remaining, inside)
-        if self._too_long.known.get(state, 0) >= _TRIED:
+        if self._too_long.entries.get(state, 0) >= _TRIED:
             return self.near_ids(state)
         ids, *places = self.engine.proved_options(machine, proved=False)
         return ids[self._fits(machine, remaining, inside, *places)]

@@ -296,7 +296,7 @@ class Guided(Engine):
         """
         with self.calls.lock:
             place = self._at(state)
-            number = self.places.known.get((place.hole, state, token))
+            number = self.places.entries.get((place.hole, state, token))
             if number is not None:
                 return number
             offered = self.offered(state)
@@ -319,7 +319,7 @@ class Guided(Engine):
     def offered(self, state: int) -> Offered:
         """Returns what may follow a state, as far as llguidance and the companion say."""
         with self.calls.lock:
-            offered = self._offered.known.get(state)
+            offered = self._offered.entries.get(state)
             if offered is None:
                 offered = self._offer(state)
                 self._offered.keep(state, offered, offered.bits.nbytes)
@@ -328,7 +328,7 @@ class Guided(Engine):
     def proved(self, state: int) -> ProvenIds:
         """Returns what may follow a state with a proven ending, within a bound of work."""
         with self.calls.lock:
-            proven = self._options.known.get(state)
+            proven = self._options.entries.get(state)
             if proven is None:
                 place = self._place(state)
                 proven = self._proofs(state, place, self._agreed(state, place))
@@ -360,7 +360,7 @@ class Guided(Engine):
 
     def _forget(self, numbers: set[int]) -> None:
         for memo in (self._matchers, self._offered, self._options, self._texts):
-            for number in numbers.intersection(memo.known):
+            for number in numbers.intersection(memo.entries):
                 memo.forget(number)
         for number in numbers.intersection(self._refused):
             del self._refused[number]
@@ -378,12 +378,12 @@ class Guided(Engine):
         It is that of the state before, which loses it: a copy takes longer with each byte read. A
         state that is asked again, because several come from it, gets one that stays.
         """
-        entry = self._matchers.known.get(state)
+        entry = self._matchers.entries.get(state)
         at, tokens = state, list[int]()
         while entry is None and (place := self._at(at)).before >= 0:
             tokens.append(place.token)
             at = place.before
-            entry = self._matchers.known.get(at)
+            entry = self._matchers.entries.get(at)
         if entry is not None and not tokens:
             return entry[0]
         place, again = self._at(state), len(tokens) > 1
@@ -432,10 +432,10 @@ class Guided(Engine):
 
     def _read(self, state: int) -> tuple[bytes, Reading]:
         """Returns the text of a body so far, and what was read of it, if it is JSON."""
-        entry = self._texts.known.get(state)
+        entry = self._texts.entries.get(state)
         if entry is None:
             place, answer = self._at(state), self.calls.answer
-            before = self._texts.known.get(place.before)
+            before = self._texts.entries.get(place.before)
             if before is not None:
                 text = before[0] + self.ground.search.vocabulary.tokens[place.token]
             else:
@@ -461,7 +461,7 @@ class Guided(Engine):
         return Place(matcher, place.companion, text, place.ending, at, listed, rule)
 
     def _ending(self, state: int, token: int) -> list[int] | None:
-        proved = self._options.known.get(state)
+        proved = self._options.entries.get(state)
         if proved is not None:
             at = int(np.searchsorted(proved.ids, token))
             if at < len(proved.ids) and proved.ids[at] == token:
@@ -474,7 +474,7 @@ class Guided(Engine):
     def _refuse(self, state: int, tokens: list[int]) -> None:
         refused = self._refused.setdefault(state, set())
         refused.update(tokens)
-        offered = self._offered.known.get(state)
+        offered = self._offered.entries.get(state)
         if offered is None:
             return
         if len(refused) >= _REFUSALS and not offered.sure:

@@ -76,7 +76,7 @@ class OneWay:
             return []
         tail = self._tail(before)
         key = (inner, *tail)
-        entry = self._spelled.known.get(key)
+        entry = self._spelled.entries.get(key)
         if entry is None:
             ids = self._spell(tail, self._way(inner))
             entry = self._spelled.keep(key, ids, 200 + 36 * len(ids))
@@ -100,7 +100,7 @@ class OneWay:
         return tuple(reversed(out))
 
     def _way(self, state: int) -> _Way:
-        way = self._ways.known.get(state)
+        way = self._ways.entries.get(state)
         if way is not None:
             return way
         out, at = bytearray(), state

@@ -182,7 +182,7 @@ class DeviceDecoder:
                 self._ready.clear()
             if machine in self.decoder.refusals:  # the set that is kept ready is too large
                 self._ready.forget(machine)
-            ready = self._ready.known.get(machine)
+            ready = self._ready.entries.get(machine)
             if ready is None or ready[2] is not dtype:
                 ready = self._prepare(int(state), dtype)
             if (
@@ -239,7 +239,7 @@ class DeviceDecoder:
 
     def list_of(self, allow_set: AllowSet) -> Tensor:
         """Returns the shorter list of an allow set as a tensor."""
-        ids = self._lists.known.get(allow_set)
+        ids = self._lists.entries.get(allow_set)
         if ids is None:
             ids = torch.as_tensor(allow_set.places, device=self.classes.device)
             self._lists.keep(allow_set, ids, ids.nbytes + allow_set.size)

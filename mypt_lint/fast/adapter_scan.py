@@ -98,7 +98,7 @@ class AdapterScan:
 
     def _judged(self, lines: list[bytes]) -> _Block:
         """Returns lines whose skeletons and tools are judged."""
-        splits, recall = self.splitter.split(lines), self.skeletons.known.get
+        splits, recall = self.splitter.split(lines), self.skeletons.entries.get
         block = _Block(lines, splits, list(map(recall, splits.keys)), {})
         judged, new = block.judged, set[int]()
         for i, (raw, key) in enumerate(zip(lines, splits.keys, strict=True)):
@@ -128,7 +128,7 @@ class AdapterScan:
         for i, piece in enumerate(keys):
             if len(piece) > _LONG:
                 piece = blake2b(piece, digest_size=20).digest()
-            count = self.pieces.known.get(piece)
+            count = self.pieces.entries.get(piece)
             if count is None:
                 pieces = pieces or self.splitter.pieces(raw)
                 count = self.pieces.keep(piece, self._strings(pieces[i]))

@@ -83,8 +83,8 @@ class CleanShapes:
             lambda m: numbers.setdefault(m[0], f'"{self.filling.name(len(numbers))}"'),
             msgspec.json.encode(record).decode(),
         )
-        if text in self.ends.known:
-            return self.ends.known[text]
+        if text in self.ends.entries:
+            return self.ends.entries[text]
         episode, state = self._clean_episode(msgspec.json.decode(text)), None
         if episode is not None:
             state = self.checker.dialect.automaton.run(
@@ -129,7 +129,7 @@ class CleanShapes:
                 return False
             if kinds is None:
                 return True
-        known = self.values.known.get((key, kinds or value))
+        known = self.values.entries.get((key, kinds or value))
         if known is None:
             filled = spelled([Part(kind, "x") for kind in kinds], self.table) if kinds else value
             record = smallest(self.layout, shape, self.filling) | {key: filled}
@@ -142,7 +142,7 @@ class CleanShapes:
 
         Where nothing is declared, all may be called.
         """
-        tools = self.tools.known.get(head)
+        tools = self.tools.entries.get(head)
         if tools is None:
             record = smallest(self.layout, shape, self.filling) | self._named(head)
             record[self.layout.messages] = record[self.layout.messages][:1]

@@ -63,7 +63,7 @@ class CleanTexts:
         if not all(map(self.is_usual, texts)):
             return False
         for text in texts:
-            if text in self.fine.known:
+            if text in self.fine.entries:
                 continue
             begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
             if begun and (self.has_tag(text) or near_miss(text, self.table) is not None):

@@ -77,7 +77,7 @@ class CleanTools:
         strings, plain = 0, None
         own: Container[str] = _NONE
         if tools is not None:
-            known = self.known.known.get(tools)
+            known = self.known.entries.get(tools)
             if known is None and self.texts.in_json:
                 plain = None if again else self._new(tools)
                 known = self._judged(tools) if plain is None else None
@@ -100,7 +100,7 @@ class CleanTools:
         That no string in them spells what ends it is for `come_back` to say. Most lists never come
         again, so only the hash is kept.
         """
-        if self.takes is None or hash(raw) in self.seen.known:
+        if self.takes is None or hash(raw) in self.seen.entries:
             return None
         self.seen.keep(hash(raw), None)
         return self.takes(raw)
@@ -132,7 +132,7 @@ class CleanTools:
             elif split.called and self.tagged:
                 return False  # nothing says how values are read
         return all(
-            self._prove(*both, self.declared.known.get(raw) or Declared(raw, {}))
+            self._prove(*both, self.declared.entries.get(raw) or Declared(raw, {}))
             for raw, both in groups.items()
         )
 

@@ -106,8 +106,8 @@ class FindingsCache:
         if 2 * skeleton.strings != unescaped_quotes(raw):
             return None
         key = self.encode(skeleton.rest)
-        if key in self.memo.known:
-            known = self.memo.known[key]
+        if key in self.memo.entries:
+            known = self.memo.entries[key]
         elif len(key) > _LONG:
             return None
         else:

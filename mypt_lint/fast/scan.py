@@ -101,7 +101,7 @@ def compile_scan(layout: Layout, judge: CleanShapes, *, keep: bool = False) -> S
 
 _PASS = """\
 def scan(lines, kept=None, ask=ask, texts=texts, decode=decode, UNSET=UNSET{types}):
-    shapes, heads, longest = ask.shapes.known, ask.heads.known, ask.longest
+    shapes, heads, longest = ask.shapes.entries, ask.heads.entries, ask.longest
     bad, values, strings = [], [], 0
     for i, raw in enumerate(lines):
         try:

@@ -157,7 +157,7 @@ class Skeletons:
 
     def head(self, text: str) -> Pieces:
         """Returns the pieces of a text that may declare tools; many records share such a text."""
-        pieces = self.heads.known.get(text)
+        pieces = self.heads.entries.get(text)
         if pieces is None:
             pieces = self.heads.keep(text, self.pieces(text, declares=True), len(text))
         return pieces

@@ -187,4 +187,4 @@ def test_memory_is_bounded() -> None:
         line = json.dumps({"system": "S", "messages": messages}).encode()
         found = [item.finding.code for item in recall.line(line, row=2, filename="f")]
         assert found == ["MYP105", "MYP102"]
-        assert sum(map(len, recall.memo.known)) < 5 << 20
+        assert sum(map(len, recall.memo.entries)) < 5 << 20

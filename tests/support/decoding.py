@@ -29,7 +29,7 @@ from tests.support.dialects import DIALECTS
 
 # A run of tests has more dialects and vocabularies than a server, and compiles each of them once.
 for _memo in (byte_dfa._strings, grammar_graph._texts, token_classes._leaf_sets):
-    _memo._entries = 64
+    _memo._limit = 64
 # The dialects with calls of tools.
 CALLERS = [n for n in DIALECTS if calling_blocks(mypt_spec.dialect(n).table)]
 # fmt: off

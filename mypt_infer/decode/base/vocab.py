@@ -35,7 +35,7 @@ _S = TypeVar("_S", bound=_Sized)
 
 def entry_of(memo: Memo[_K, _S], key: _K, make: Callable[[], _S]) -> _S:
     """Returns the entry of a key; it is made, and kept with its `nbytes`, if it is not known."""
-    entry = memo.known.get(key)
+    entry = memo.entries.get(key)
     if entry is None:
         entry = make()
         memo.keep(key, entry, entry.nbytes)

@@ -54,7 +54,7 @@ class RowSets:
         self._sets = Memo[tuple[int, bytes], AllowSet](_MOST_ROWS, room=_ROOM)
 
     def row(self, number: int) -> Row:
-        row = self._rows.known.get(number)
+        row = self._rows.entries.get(number)
         if row is None:
             row = self._read_row(number)
             self._rows.keep(number, row, row.ids.nbytes + row.exit.nbytes + 500)
@@ -63,7 +63,7 @@ class RowSets:
     def allow(self, number: int, is_open: npt.NDArray[np.bool_]) -> AllowSet:
         """Returns the ids that may follow in a row; `is_open` says so of each of its exits."""
         key = number, is_open.tobytes()
-        allow_set = self._sets.known.get(key)
+        allow_set = self._sets.entries.get(key)
         if allow_set is None:
             row = self.row(number)
             joins = np.append(is_open, not row.dense)[row.exit]

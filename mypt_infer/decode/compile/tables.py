@@ -289,7 +289,7 @@ def build(
     if holes:
         tool_key = [t.name for t in tools] if names_in_tags(dialect) else bool(tools)
     key = (dialect.fingerprint, repr((holes, tool_key, sorted(forbidden_blocks), response)))
-    entry = _built.known.get(key)
+    entry = _built.entries.get(key)
     if entry is None:
 
         def tables_with(parts: list[tuple[Bodies, Part]] | None) -> Tables:

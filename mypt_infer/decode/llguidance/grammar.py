@@ -292,7 +292,7 @@ def words(dialect: Dialect, end: int) -> Any:
             "the engine \"llguidance\" is not installed: pip install 'mypt-tags[llguidance]'"
         ) from None
     key = (dialect.fingerprint, end)
-    entry = _words.known.get(key)
+    entry = _words.entries.get(key)
     if entry is None:
         wrapper = _Words(dialect, end)
         built = LLTokenizer(TokenizerWrapper(wrapper), slices=LLTokenizer.json_slices())

@@ -78,7 +78,7 @@ class Ground:
         return _ROOM + arrays
 
     def takes(self, state: int) -> AcceptedIds:
-        accepted = self.accepted.known.get(state)
+        accepted = self.accepted.entries.get(state)
         if accepted is None:
             flags, then, _ = self.lexemes.allowed(state)
             flags = flags & self.search.vocabulary.texts

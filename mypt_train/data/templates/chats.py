@@ -151,7 +151,7 @@ class ChatTemplates:
 
         None where the record must be encoded as a whole.
         """
-        chat = self.chats.known.get(keys)
+        chat = self.chats.entries.get(keys)
         record = None
         if chat is None:
             size = sum(map(len, keys))
@@ -220,7 +220,7 @@ class ChatTemplates:
             (key, min(n, 2), n < question, n < final, cut if n == number - 1 else None, weights[n])
             for n, key in enumerate(keys[:number])
         ]
-        pieces = [self.pieces.known.get(name, True) for name in names]
+        pieces = [self.pieces.entries.get(name, True) for name in names]
         if False in pieces:
             return None
         if True in pieces:

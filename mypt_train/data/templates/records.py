@@ -89,13 +89,13 @@ class Templates:
 
         None where the record must be encoded as a whole.
         """
-        template = self.memo.known.get(skeleton)
+        template = self.memo.entries.get(skeleton)
         if template is not None:
             return template, names + free
         size = sum(len(part) for part in skeleton[1:] if part is not None)
         if size > _LONGEST:
             return None
-        is_second = skeleton in self.memo.known
+        is_second = skeleton in self.memo.entries
         template = self._learn(skeleton, len(names)) if is_second else None
         self.memo.keep(skeleton, template, size + size_of(skeleton[0]))
         return (template, names + free) if template is not None else None

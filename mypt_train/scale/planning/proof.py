@@ -123,7 +123,7 @@ def prove_whole(source: Input, *, counting: Counting | None = None) -> None:
     counting = counting or Counting(lambda _: None)
     with opened(source) as stream:
         now = Stamp.from_stream(stream)
-        stamp = _hashed.known.get((source.path, source.sha256))
+        stamp = _hashed.entries.get((source.path, source.sha256))
         if stamp is not None and stamp.same(now):
             counting.add(source.bytes)
             return

@@ -22,10 +22,10 @@ def test_a_memo_keeps_to_its_bounds(calls: list[tuple[str, int]], entries: int, 
         value = last[key] = object()
         sizes[key] = size
         assert memo.keep(key, value, size) is value
-        assert memo.known.items() <= last.items()
-        assert (key in memo.known) == (size <= room)
-        assert len(memo.known) <= entries
-        assert memo.size == sum(sizes[key] for key in memo.known) <= room
+        assert memo.entries.items() <= last.items()
+        assert (key in memo.entries) == (size <= room)
+        assert len(memo.entries) <= entries
+        assert memo.size == sum(sizes[key] for key in memo.entries) <= room
 
 
 @given(_CALLS, st.integers(1, 8), st.integers(0, 30), st.integers(1, 9))
@@ -35,47 +35,47 @@ def test_what_each_entry_takes_counts(
     memo = Memo[str, int](entries, room=room, each=each)
     for key, size in calls:
         memo.keep(key, size, size)
-        assert (key in memo.known) == (size + each <= room)
-        assert len(memo.known) <= entries
-        assert memo.nbytes == sum(size + each for size in memo.known.values()) <= room
+        assert (key in memo.entries) == (size + each <= room)
+        assert len(memo.entries) <= entries
+        assert memo.nbytes == sum(size + each for size in memo.entries.values()) <= room
 
 
 def test_without_room_sizes_count_for_nothing() -> None:
     memo = Memo[int, int](2)
     for number in range(9):
         memo.keep(number, number, 10**9)
-    assert memo.known == {7: 7, 8: 8}
+    assert memo.entries == {7: 7, 8: 8}
 
 
 def test_a_full_memo_keeps_the_newer_half() -> None:
     memo = Memo[int, int](8)
     for number in range(9):
         memo.keep(number, -number)
-    assert list(memo.known) == [4, 5, 6, 7, 8]
+    assert list(memo.entries) == [4, 5, 6, 7, 8]
 
 
 def test_what_is_too_large_leaves_the_others() -> None:
     memo = Memo[str, str](8, room=10)
     memo.keep("a", "old", 5)
     memo.keep("b", "large", 11)
-    assert memo.known == {"a": "old"}
+    assert memo.entries == {"a": "old"}
     memo.keep("a", "large", 11)  # what it knew of this key is not true any more
-    assert memo.known == {}
+    assert memo.entries == {}
 
 
 def test_a_cleared_memo_has_all_its_room() -> None:
     memo = Memo[str, str](8, room=10)
     memo.keep("a", "x", 9)
     memo.clear()
-    assert memo.known == {}
+    assert memo.entries == {}
     memo.keep("b", "y", 9)
     memo.keep("c", "z", 1)
-    assert memo.known == {"b": "y", "c": "z"}
+    assert memo.entries == {"b": "y", "c": "z"}
 
 
 def test_a_reader_may_hold_the_dict() -> None:
     memo = Memo[int, int](2)
-    find = memo.known.get
+    find = memo.entries.get
     for number in range(9):
         memo.keep(number, number)
         assert find(number) == number
@@ -94,7 +94,7 @@ def test_threads_share_a_memo() -> None:
         try:
             for number in range(first, first + 4000):
                 memo.keep(number % 97, number % 97, number % 17)
-                value = memo.known.get(number % 89)
+                value = memo.entries.get(number % 89)
                 if value not in (None, number % 89):
                     wrong.append(value)
         except Exception as error:
@@ -106,4 +106,4 @@ def test_threads_share_a_memo() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert len(memo.known) <= 16 + len(threads)
+    assert len(memo.entries) <= 16 + len(threads)

@@ -68,12 +68,12 @@ def test_states_are_kept_within_bytes(
     assert made.epoch > 2
     inner = getattr(made.engine, "engine", made.engine)
     numbers = set(inner.places._places)
-    assert set(inner.places.known.values()) == numbers
+    assert set(inner.places.entries.values()) == numbers
     memos = (inner._matchers, inner._offered, inner._options, inner._texts)
-    for kept in (*(memo.known for memo in memos), inner._refused):
+    for kept in (*(memo.entries for memo in memos), inner._refused):
         assert set(kept) <= numbers
     numbers = set(places(made)[-1]._places)
-    for kept in (made._facts, made.refusals, made._free.known):
+    for kept in (made._facts, made.refusals, made._free.entries):
         assert {n for n in kept if n >= made.tables.size} <= numbers
 
 
@@ -91,9 +91,9 @@ def test_steps_are_kept_within_bytes() -> None:
     tracemalloc.stop()
     assert kept.nbytes == each * 20_000
     assert taken <= kept.nbytes <= 2.5 * taken
-    assert (kept._entries + 1) * each > min(kept._room, decoder._JUMPS * each)
-    assert kept._entries * each <= kept._room
-    assert len(kept.known) == 20_000
+    assert (kept._limit + 1) * each > min(kept._room, decoder._JUMPS * each)
+    assert kept._limit * each <= kept._room
+    assert len(kept.entries) == 20_000
 
 
 def resident() -> int:
@@ -114,7 +114,7 @@ def test_matchers_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None
     state, sizes = in_call(made), list[int]()
     for token in made.dialect.tokenizer.encode(text):
         state = made.next(state, token)
-        sizes.append(len(inner._matchers.known))
+        sizes.append(len(inner._matchers.entries))
         assert inner._matchers.nbytes <= room
     read = inner._at(machine(state)).read
     assert read == len(text.encode())
@@ -123,7 +123,7 @@ def test_matchers_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None
         for number in list(inner.places._places):
             inner._matcher(number)
             assert inner._matchers.nbytes <= room
-    assert 10 < len(inner._matchers.known) <= 60
+    assert 10 < len(inner._matchers.entries) <= 60
     here = inner._matcher(machine(state))
     before = resident()
     copies = [here.deep_copy() for _ in range(40)]
@@ -145,7 +145,7 @@ def test_calls_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     before, sizes = resident(), []
     for i in range(8):
         decoder_of(i)
-        sizes.append(len(kept.known))
+        sizes.append(len(kept.entries))
         assert kept.nbytes <= 3 * one + 3000
     assert max(sizes) == 3
     assert resident() - before <= 8 * one + (8 << 20)
@@ -234,7 +234,7 @@ def test_what_is_kept_of_dialects_is_bounded_in_bytes() -> None:
     memos = {name: memo for name, memo in named.items() if isinstance(memo, Memo)}
     assert len(memos) >= 12
     assert not {name for name, memo in memos.items() if memo._room == sys.maxsize}
-    assert not {name for name, memo in memos.items() if set(memo.known) - set(memo._sizes)}
+    assert not {name for name, memo in memos.items() if set(memo.entries) - set(memo._sizes)}
     words = vocabulary(mypt_spec.dialect("mypt").tokenizer, "gpt2")
     assert 4 << 20 < words.nbytes < 16 << 20
 

@@ -34,7 +34,7 @@ def test_tools_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     Decoder("mypt", many_tools(1))
     before = tracked_objects()
     Decoder("mypt", many_tools(10))
-    kept = list(pieces._pieces.known.values())
+    kept = list(pieces._pieces.entries.values())
     assert len(kept) >= 10
     assert sum(len(piece.dfa) for piece in kept) > 400
     assert tracked_objects() - before < 20 * 10

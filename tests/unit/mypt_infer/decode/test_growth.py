@@ -45,8 +45,8 @@ def test_tables_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "_built", kept)
     for i in range(6):
         Decoder("mypt", [{"name": f"t_{i}"}])
-        assert kept.size == sum(t.nbytes for t in kept.known.values()) <= room
-    assert len(kept.known) > 1
+        assert kept.size == sum(t.nbytes for t in kept.entries.values()) <= room
+    assert len(kept.entries) > 1
     large = [function(f"u_{i}", {"a": long_enum(120)}) for i in range(40)]
     assert Decoder("mypt", large).tables.nbytes > room
     assert kept.size <= room

@@ -67,7 +67,7 @@ def test_requests_with_changing_tools_leave_nothing(monkeypatch: pytest.MonkeyPa
             state = made.next(state, int(chance.choice(made.near_ids(state))))
     for memo in (item for item in gc.get_objects() if isinstance(item, Memo)):
         assert memo.nbytes <= memo._room
-        assert len(memo.known) <= memo._entries
-    assert all(memo.known for memo in small)
+        assert len(memo.entries) <= memo._limit
+    assert all(memo.entries for memo in small)
     del made
     assert alive() <= before

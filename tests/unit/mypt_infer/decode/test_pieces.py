@@ -76,8 +76,8 @@ def test_pieces_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Memo[Any, pieces.Piece](4096, room=room)
     monkeypatch.setattr(pieces, "_pieces", kept)
     build(mypt_spec.dialect("mypt"), declare(many_tools(20)))
-    assert 0 < kept.size == sum(piece.nbytes for piece in kept.known.values()) <= room
-    assert len(kept.known) < 20
+    assert 0 < kept.size == sum(piece.nbytes for piece in kept.entries.values()) <= room
+    assert len(kept.entries) < 20
 
 
 def test_the_tree_of_tokens() -> None:
