@@ -145,7 +145,7 @@ class _Session:
         options, plan = self.options, self.plan
         prepared = sorted({path for path in options.paths if is_prepared(path)})
         sources = plan.sources([path for path in options.paths if path not in prepared])
-        groups = plan.groups(sources, known=self.baseline_keys, say=self.say)
+        groups = plan.groups(sources, baseline=self.baseline_keys, say=self.say)
         if _fixes(options):
             if options.launcher:
                 raise UsageError("--launcher only checks: leave it out to fix")
@@ -327,7 +327,7 @@ class _Session:
             gone = self.baseline_keys - keys
             if options.prune_baseline and gone:
                 baseline.write(path, self.baseline_keys & keys)
-            self.say(f"{counted(total.known, 'finding')} known from {path}.")
+            self.say(f"{counted(total.in_baseline, 'finding')} known from {path}.")
             if gone:
                 done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
                 self.say(f"{counted(len(gone), 'entry')} of {path} found no more; {done}.")

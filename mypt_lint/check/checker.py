@@ -19,7 +19,7 @@ from mypt_cli.words import either
 from mypt_lint.check.baseline import Key
 from mypt_lint.check.detect import error_count
 from mypt_lint.check.diagnostic import Diagnostic, Snippet
-from mypt_lint.check.foreign import ReadInDialect, judged
+from mypt_lint.check.foreign import ReadInDialect, check_foreign
 from mypt_lint.check.suppress import suppressed
 from mypt_lint.check.untrainable import ALWAYS, hidden_causes, untrainable
 from mypt_lint.places.json_edit import replacement
@@ -51,7 +51,7 @@ class Checker:
 
     Only findings of the selected rules, `codes`, are reported. A faulty record that is legal in one
     of the `others` is in the wrong file, or, if `misnamed`, the whole file is in another dialect
-    than it is checked as. `known` are accepted findings; with None, no keys are made. `severities`
+    than it is checked as. `baseline` are accepted findings; with None, no keys are made. `severities`
     are pairs (code, severity) that differ from the rule's. `with_fixes` looks for fixes that need
     more than their finding; with `proposals`, there are also fixes that are proved only when they
     are made; `edits` adds to each fix what it changes in the line. With a `shape`, the records are
@@ -66,7 +66,7 @@ class Checker:
     others: tuple[Dialect, ...] = ()
     misnamed: bool = False
     most: int = MAX_FINDINGS
-    known: frozenset[Key] | None = None
+    baseline: frozenset[Key] | None = None
     severities: tuple[tuple[str, str], ...] = ()
     with_fixes: bool = True
     proposals: bool = False
@@ -84,7 +84,7 @@ class Checker:
 
     def native(self) -> Checker:
         """Returns the checker of the records that records of the shape are converted to."""
-        return replace(self, shape="", others=(), with_fixes=False, known=None)
+        return replace(self, shape="", others=(), with_fixes=False, baseline=None)
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
         """Returns the findings of a line of JSONL without its line end, in order of place.
@@ -109,9 +109,9 @@ class Checker:
         if line.fault is not None:
             yield self.at(self.insist(line.fault.finding), *line.fault[1:], row, filename)
         else:
-            yield from self.in_record(self.judged(line.value), line.text, row, filename)
+            yield from self.in_record(self.record_findings(line.value), line.text, row, filename)
 
-    def judged(self, record: object) -> list[Finding]:
+    def record_findings(self, record: object) -> list[Finding]:
         """Returns all findings about a record from `strict_json.loads`, selected or not."""
         return self.read(record)[1]
 
@@ -123,7 +123,7 @@ class Checker:
         """
         if self.shape:
             read_in_dialect = None if self.formatless else _converting(self)
-            episode, findings = judged(record, self.shape, read_in_dialect)
+            episode, findings = check_foreign(record, self.shape, read_in_dialect)
         else:
             episode, findings = self.dialect.check(record, limits=self.limits)
         if self.allowed:
@@ -218,7 +218,7 @@ class Checker:
         self, findings: list[Finding], line: str, row: int, filename: str, *, unique: bool = False
     ) -> Iterator[Diagnostic]:
         """Yields the selected findings about the record in a line, which is text, as `locate`."""
-        reported = self.shown(findings)
+        reported = self.selected_findings(findings)
         places = Places(line if reported else "", unique=unique)
         strings: dict[str, str] = {}
         for finding in reported:
@@ -233,7 +233,7 @@ class Checker:
                     snippet = Snippet.around(strings[finding.pointer], *finding.span)
             yield self.at(finding, line, start, end, row, filename, snippet)
 
-    def shown(self, findings: list[Finding]) -> list[Finding]:
+    def selected_findings(self, findings: list[Finding]) -> list[Finding]:
         """Returns the selected findings of one line or text.
 
         Of very many, the rest is cut, and the cut is a finding itself (MYP902).
@@ -281,7 +281,7 @@ class Checker:
         while (at := text.find("\n", starts[-1])) >= 0:
             starts.append(at + 1)
         out = []
-        for finding in self.shown(list(findings)):
+        for finding in self.selected_findings(list(findings)):
             a, b = finding.span or (0, 0)
             row, end_row = bisect_right(starts, a), bisect_right(starts, max(a, b - 1))
             end_column = b - starts[end_row - 1] + 1

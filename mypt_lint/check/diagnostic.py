@@ -95,7 +95,7 @@ class Summary:
 
     `units` are records, or episodes of text; every unit that is read is clean or faulty.
     `keys` counts keys at fault by (code, key), `fixable` findings by "safe" and "unsafe", and
-    `known` those of the baseline, which are counted nowhere else.
+    `in_baseline` those of the baseline, which are counted nowhere else.
     """
 
     files: int = 0
@@ -109,7 +109,7 @@ class Summary:
     units_by_code: Counter[str] = field(default_factory=Counter)
     keys: Counter[tuple[str, str]] = field(default_factory=Counter)
     fixable: Counter[str] = field(default_factory=Counter)
-    known: int = 0
+    in_baseline: int = 0
 
     def count_key(self, key: tuple[str, str], count: int = 1) -> None:
         """Counts a key at fault, up to MAX_KEYS different ones."""
@@ -146,4 +146,4 @@ class Summary:
         self.fixable += other.fixable
         for key, count in other.keys.items():
             self.count_key(key, count)
-        self.known += other.known
+        self.in_baseline += other.in_baseline

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ReadInDialect = Callable[[object, "Chat"], tuple[Episode | None, list[Finding]]]
 
 
-def judged(
+def check_foreign(
     record: object, shape: str, read_in_dialect: ReadInDialect | None
 ) -> tuple[Episode | None, list[Finding]]:
     """Returns the Episode of a record in a dialect, if any, and all findings.

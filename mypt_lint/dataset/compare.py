@@ -121,7 +121,7 @@ class DataSet:
             if findings:
                 items = checker.locate(findings, raw, row=row, filename=source.path)
                 items = sorted(placed(items, block), key=lambda item: item.sort_key)
-                chunk.add(items, raw, checker.known)
+                chunk.add(items, raw, checker.baseline)
             if len(chunk.findings) >= 1000:
                 yield chunk
                 chunk = Chunk()
@@ -131,7 +131,7 @@ class DataSet:
             hint = "look at the answers that come most often; vary them, or drop some"
             finding = checker.graded(Finding("MYP607", share, help=hint))
             item = Diagnostic(finding, source.path, row, 1, row, 1, checker.dialect.name)
-            chunk.add([item], b"", checker.known)
+            chunk.add([item], b"", checker.baseline)
         yield chunk
 
     def _place(self, place: int) -> str:

@@ -182,7 +182,7 @@ class CleanShapes:
             episode, findings = replace(self.checker, limits=limits, with_fixes=False).read(record)
         except Exception:  # the checker reports it
             return None
-        return None if self.checker.shown(findings) else episode
+        return None if self.checker.selected_findings(findings) else episode
 
 
 class _Words:

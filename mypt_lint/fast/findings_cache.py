@@ -116,7 +116,7 @@ class FindingsCache:
 
     def _learn(self, key: bytes, skeleton: Skeleton) -> tuple[CachedFinding, ...] | None:
         """Checks a rest and remembers its findings."""
-        findings = self.plain.judged(skeleton.rest)
+        findings = self.plain.record_findings(skeleton.rest)
         known: tuple[CachedFinding, ...] | None = None
         if len(findings) <= _FINDINGS:
             with suppress(NoSkeletonError):

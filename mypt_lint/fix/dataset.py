@@ -98,7 +98,7 @@ def _spacing(
     raw = text.encode("utf-8")
     items = fixer.full.locate(findings, raw, row=row, filename="")
     chunk = Chunk()
-    chunk.add(items, raw, checker.known)
+    chunk.add(items, raw, checker.baseline)
     return [item.finding for item in chunk.findings]
 
 

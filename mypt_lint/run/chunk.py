@@ -68,7 +68,7 @@ class Chunk:
             if key is not None:
                 self.keys.add(key)
             if baseline is not None and key in baseline:
-                self.summary.known += 1
+                self.summary.in_baseline += 1
             elif _is_once(item):
                 hold(self.once_per_file, item)
             else:
@@ -202,7 +202,7 @@ def interleaved(chunks: Iterator[Chunk], others: Iterator[Chunk]) -> Iterator[Ch
             fresh = None if waiting else next(others, None)
             if fresh is not None:
                 waiting.extend(fresh.findings)
-                out.keys, out.summary.known = fresh.keys, fresh.summary.known
+                out.keys, out.summary.in_baseline = fresh.keys, fresh.summary.in_baseline
             out.summary.tally(out.findings)
             lines = len({_place(item) for item in out.findings})
             out.summary.faulty, out.summary.clean = lines, -lines

@@ -67,7 +67,7 @@ class Resolved(NamedTuple):
     formatless: bool = False
 
     def checker(
-        self, vocabulary: str | None, *, known: frozenset[Key] | None = None, edits: bool = False
+        self, vocabulary: str | None, *, baseline: frozenset[Key] | None = None, edits: bool = False
     ) -> Checker:
         """Returns the checker of the source. Raises UsageError."""
         return checker(
@@ -75,7 +75,7 @@ class Resolved(NamedTuple):
             named_dialect(self.dialect, vocabulary),
             others=self.others,
             misnamed=self.own["dialect"] != AUTO and bool(self.others),
-            known=known,
+            baseline=baseline,
             edits=edits,
             formatless=self.formatless,
         )
@@ -151,7 +151,7 @@ class Plan:
         return sorted((s for s in out if fits(s.path)), key=lambda source: source.path)
 
     def groups(
-        self, sources: list[Source], *, known: frozenset[Key] | None, say: Say
+        self, sources: list[Source], *, baseline: frozenset[Key] | None, say: Say
     ) -> list[Group]:
         """Returns sources with checkers, which equal neighbours share; tells `say` the dialects."""
         out: list[Group] = []
@@ -163,7 +163,7 @@ class Plan:
                 vocabulary = _prepared_with(source.path)
             key = (resolution.own, resolution.dialect, resolution.others, vocabulary)
             if key not in checkers:
-                checkers[key] = resolution.checker(vocabulary, known=known, edits=self.edits)
+                checkers[key] = resolution.checker(vocabulary, baseline=baseline, edits=self.edits)
             if out and out[-1].checker is checkers[key]:
                 out[-1].sources.append(resolution.source)
             else:

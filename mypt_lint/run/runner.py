@@ -72,14 +72,14 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
     checker, data = fast.checker, block.data
     chunk = Chunk(position=block.position)
     if block.fault and not block.too_long:  # what is wrong between records
-        chunk.add(broken_off(checker, block, row, path), b"", checker.known)
+        chunk.add(broken_off(checker, block, row, path), b"", checker.baseline)
         return chunk.counted(0)
     chunk.summary.bytes = len(data)
     if block.too_long:
         items = too_long(checker, block, row, path)
         chunk.summary.units = 1
-        chunk.add(items, b"%d %b" % (block.too_long, data), checker.known)
-        return chunk.counted(int(not chunk.summary.known))
+        chunk.add(items, b"%d %b" % (block.too_long, data), checker.baseline)
+        return chunk.counted(int(not chunk.summary.in_baseline))
     if block.broken:  # the piece of a line at a damaged end is no bad JSON
         data = data[: data.rfind(b"\n") + 1]
     if kind == "record":
@@ -103,13 +103,13 @@ def checked(fast: FastChecker, block: Block, row: int, path: str, kind: str) -> 
             finding = Finding(ONE_LABEL, label, help=hint)
             item = checker.at(finding, first, 0, len(first), row, path)
             hold(chunk.once_per_file, item, count)
-    return chunk.counted(sum([chunk.add(items, raw, checker.known) for raw, items in results]))
+    return chunk.counted(sum([chunk.add(items, raw, checker.baseline) for raw, items in results]))
 
 
 def ended(checker: Checker, last: Block | None, base: int, path: str) -> Chunk:
     """Returns what only the end of a file shows; `base` is added to rows of its `last` block."""
     chunk = Chunk(summary=Summary(files=1), position=last.position if last else 0)
-    chunk.add(ending(checker, last, base, path), b"", checker.known)
+    chunk.add(ending(checker, last, base, path), b"", checker.baseline)
     return chunk.counted(0)
 
 

@@ -156,7 +156,7 @@ def test_findings_are_about_what_their_rules_see(
     """Words do not change structure, and a finding about a text is about no other."""
     checker = Checker(mypt_spec.dialect(name), limits, with_fixes=False)
     record, other, changed = data.draw(reworded(name))
-    one, two = checker.judged(record), checker.judged(other)
+    one, two = checker.record_findings(record), checker.record_findings(other)
     shapes = [
         Counter((f.code, f.pointer, f.on_key) for f in found if RULES[f.code].sees == "structure")
         for found in (one, two)

@@ -130,7 +130,7 @@ def test_a_record_is_converted_if_and_only_if_it_lints_clean(
     if line.fault is not None:
         return
     judge = checker(own, mypt_spec.dialect(name), with_fixes=False)
-    found = judge.judged(line.value)
+    found = judge.record_findings(line.value)
     graded = [judge.graded(f) for f in found if judge.selects(f.code)]
     against = [f for f in graded if f.severity in own.counting and not is_kept(f)]
     out = converter(own, name, name).record(line.value)

@@ -21,7 +21,7 @@ TEXT = b"".join(line + b"\n" for line in lines(*[{"note": i} | chat() for i in r
 
 def test_an_editor_shows_them_once() -> None:
     source = Source("a.jsonl", stream=io.BytesIO(TEXT.encode()))
-    (group,) = Plan({}, Config()).groups([source], known=None, say=lambda _: None)
+    (group,) = Plan({}, Config()).groups([source], baseline=None, say=lambda _: None)
     findings = Document.from_text(TEXT, group._replace(sources=[Source("a.jsonl")])).findings
     assert [(item.finding.code, item.row) for item in findings] == [("MYP112", 1)]
 
