@@ -116,7 +116,9 @@ class Desk:
         plan = planned(self._options, path.replace("\\", "/").rpartition("/")[0] or "/")
         plan.edits = True
         source = Source(path, stream=BytesIO(encoded(open_.source)))
-        (group,) = plan.groups([source], baseline=known_keys(self._options, plan), say=lambda _: None)
+        (group,) = plan.groups(
+            [source], baseline=known_keys(self._options, plan), say=lambda _: None
+        )
         return Document.from_text(
             open_.source, group._replace(sources=[replace(source, stream=None)])
         )

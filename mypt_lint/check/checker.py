@@ -51,13 +51,13 @@ class Checker:
 
     Only findings of the selected rules, `codes`, are reported. A faulty record that is legal in one
     of the `others` is in the wrong file, or, if `misnamed`, the whole file is in another dialect
-    than it is checked as. `baseline` are accepted findings; with None, no keys are made. `severities`
-    are pairs (code, severity) that differ from the rule's. `with_fixes` looks for fixes that need
-    more than their finding; with `proposals`, there are also fixes that are proved only when they
-    are made; `edits` adds to each fix what it changes in the line. With a `shape`, the records are
-    those of other tools, checked in the dialect too unless `formatless`, with `system` as the
-    prompt of those that have none. Of unknown top-level keys, those `allowed` are no finding.
-    `mask` is what rows for a trainer train (`mypt_spec.encoder.MASKS`).
+    than it is checked as. `baseline` are accepted findings; without it, no keys are made.
+    `severities` are pairs (code, severity) that differ from the rule's. `with_fixes` looks for
+    fixes that need more than their finding; with `proposals`, there are also fixes that are proved
+    only when they are made; `edits` adds to each fix what it changes in the line. With a `shape`,
+    the records are those of other tools, checked in the dialect too unless `formatless`, with
+    `system` as the prompt of those that have none. Of unknown top-level keys, those `allowed` are
+    no finding. `mask` is what rows for a trainer train (`mypt_spec.encoder.MASKS`).
     """
 
     dialect: Dialect

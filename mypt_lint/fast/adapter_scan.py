@@ -33,7 +33,7 @@ _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose skeleton is remember
 _NO_TOOLS = 0, None
 # What is judged once: how many strings a skeleton has, and the keys of its pieces.
 Judged = tuple[int, tuple[bytes, ...]]
-Taken = tuple[tuple[bytes, ...]]
+PieceKeys = tuple[tuple[bytes, ...]]
 
 
 class _Block(NamedTuple):
@@ -69,17 +69,17 @@ class AdapterScan:
         self.encode = msgspec.json.Encoder().encode
 
     def scan(
-        self, lines: list[bytes], kept: list[Taken | None] | None = None
+        self, lines: list[bytes], parts: list[PieceKeys | None] | None = None
     ) -> tuple[list[int], int, list[Any]]:
         """Returns what the pass of scan.py returns.
 
         These are the lines that are not clean, the number of strings of the others without those in
-        their metadata, and the metadata values. `kept` gets the keys of the pieces of each line,
+        their metadata, and the metadata values. `parts` gets the keys of the pieces of each line,
         None for one that is not clean.
         """
         if self.checker.limits.schemas:  # which bind values that a skeleton leaves out
             return list(range(len(lines))), 0, []
-        block = self._judged(lines)
+        block = self._judge_lines(lines)
         judged, more = block.judged, block.splits.more
         clean = [i for i in more if judged[i] is not None]
         free = self._free(block, clean) if self._are_clean(block.splits.texts) else -1
@@ -89,14 +89,14 @@ class AdapterScan:
                     judged[i] = None
             clean = [i for i in more if judged[i] is not None]
             free = self._free(block, clean, proved=True)
-        if kept is not None:
-            kept += [None if one is None else (one[1],) for one in judged]
+        if parts is not None:
+            parts += [None if one is None else (one[1],) for one in judged]
         notes = [note for i in clean for note in more[i].notes]
         strings = sum([one[0] for one in judged if one is not None]) + free + len(notes)
         strings += sum([block.tools[i][0] for i in clean if i in block.tools])
         return [i for i, one in enumerate(judged) if one is None], strings, notes
 
-    def _judged(self, lines: list[bytes]) -> _Block:
+    def _judge_lines(self, lines: list[bytes]) -> _Block:
         """Returns lines whose skeletons and tools are judged."""
         splits, recall = self.splitter.split(lines), self.skeletons.entries.get
         block = _Block(lines, splits, list(map(recall, splits.keys)), {})

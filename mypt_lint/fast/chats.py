@@ -28,9 +28,9 @@ from mypt_spec.bodies.strict_json import escape
 _LONGEST = 1 << 20  # bytes of a line
 _TEXTS = frozenset({"content", "value", "text", "reasoning_content", "thinking", "reasoning"})
 _ROLE = frozenset({"from", "role"})
-# A finding about them depends on the value: the help about a label that is a number names one.
-_KEPT = frozenset({"tools", "functions", "language", "label"})
-_LEFT = frozenset({"text", "history", "response_format"})  # for the checker
+# Findings about these depend on their values: the help about a label that is a number names one.
+_READ_VALUES = frozenset({"tools", "functions", "language", "label"})
+_NOT_CACHEABLE = frozenset({"text", "history", "response_format"})
 _SMALL = 1 << 53
 _WRITTEN = (str, bool, type(None))
 
@@ -54,18 +54,18 @@ class ChatSkeletons:
         texts = Placeholders(out)
         for key, value in record.items():
             out.rest[key] = self._top(key, value, texts)
-        if not self._are_clean(list(texts.known)):
+        if not self._are_clean(list(texts.signs)):
             raise NoSkeletonError
         return out
 
     def _top(self, key: str, value: Any, texts: Placeholders) -> Any:
         """Returns a top-level value as it is in the rest."""
-        if key in _LEFT or (key in LISTS and value):
+        if key in _NOT_CACHEABLE or (key in LISTS and value):
             raise NoSkeletonError
         out, kind = texts.out, value.__class__
         if kind is str:
             out.strings += 1
-            return value if key in _KEPT else texts.of(value)
+            return value if key in _READ_VALUES else texts.of(value)
         if kind is list and value:
             messages = [item for item in value if item.__class__ is dict]
             if not all(map(_ROLE.isdisjoint, messages)):
@@ -77,7 +77,7 @@ class ChatSkeletons:
         elif kind is int or kind is float:
             if not (-_SMALL < value < _SMALL if kind is int else math.isfinite(value)):
                 raise NoSkeletonError
-            if key in _KEPT:
+            if key in _READ_VALUES:
                 return value
             out.others[f"/{escape(key)}"] = value
             return 0 if kind is int else 0.5

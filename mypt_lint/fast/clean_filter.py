@@ -36,7 +36,7 @@ from mypt_lint.fast.clean_shapes import CleanShapes
 from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.layout import Layout
 from mypt_lint.fast.quotes import unescaped_quotes
-from mypt_lint.fast.scan import Scan, Taken, compile_scan
+from mypt_lint.fast.scan import LineParts, Scan, compile_scan
 from mypt_records.names import OPT_OUT
 from mypt_spec.adapters.splitter import splitter
 from mypt_spec.record_schema import ROLE
@@ -48,12 +48,12 @@ _KEY = re.compile(r"_[\w.:-]{0,60}", re.ASCII)
 class CleanFilter:
     """Proves lines clean for one checker.
 
-    Remembers shapes and head strings, so it belongs to one thread. With `keep`, it also tells what
+    Remembers shapes and head strings, so it belongs to one thread. `with_parts`: it also tells what
     clean lines are made of.
     """
 
-    def __init__(self, checker: Checker, *, keep: bool = False) -> None:
-        self.checker, self.keep = checker, keep
+    def __init__(self, checker: Checker, *, with_parts: bool = False) -> None:
+        self.checker, self.with_parts = checker, with_parts
         dialect = checker.dialect
         self.layout = Layout.of(dialect.adapter.SCHEMA)
         self.texts = CleanTexts(dialect.table, dialect.automaton)
@@ -67,7 +67,7 @@ class CleanFilter:
             self.by_adapter = AdapterScan(checker, split, self.texts, self.shapes.longest)
             self.scan = self.by_adapter.scan
         else:
-            self.scan = compile_scan(self.layout, self.shapes, keep=keep)
+            self.scan = compile_scan(self.layout, self.shapes, with_parts=with_parts)
 
     def unproved(self, data: bytes) -> tuple[int, list[tuple[int, bytes]]]:
         """Returns how many lines a block has, and each that is not proved clean with its index."""
@@ -79,16 +79,18 @@ class CleanFilter:
         """Returns whether a line (without its line end) is proved clean."""
         return not has_separator(raw) and not self._doubtful([raw], unescaped_quotes(raw))
 
-    def doubtful(self, lines: list[bytes], kept: list[Taken | None] | None = None) -> list[int]:
+    def doubtful(
+        self, lines: list[bytes], parts: list[LineParts | None] | None = None
+    ) -> list[int]:
         """Returns the indexes of the lines (without line ends) that are not proved clean.
 
-        `kept`, if given, gets what each line is made of, as `compile_scan` says.
+        `parts`, if given, gets what each line is made of, as `compile_scan` says.
         """
         data = b"\n".join(lines)
-        return _apart(lines, data, self._doubtful(lines, unescaped_quotes(data), kept))
+        return _apart(lines, data, self._doubtful(lines, unescaped_quotes(data), parts))
 
     def _doubtful(
-        self, lines: list[bytes], quotes: int, kept: list[Taken | None] | None = None
+        self, lines: list[bytes], quotes: int, parts: list[LineParts | None] | None = None
     ) -> list[int]:
         """Returns the indexes of the lines that are not proved clean.
 
@@ -96,31 +98,31 @@ class CleanFilter:
         """
         if self.checker.shape:  # it proves records of the dialect
             return list(range(len(lines)))
-        bad, exact = self._scanned(lines, quotes, kept)
+        bad, exact = self._scanned(lines, quotes, parts)
         if exact:
             return bad
         if len(lines) > 1:
             for i in sorted(set(range(len(lines))).difference(bad)):
-                alone: list[Taken | None] | None = None if kept is None else []
+                alone: list[LineParts | None] | None = None if parts is None else []
                 bad += [i] if self._doubtful([lines[i]], unescaped_quotes(lines[i]), alone) else []
-                if kept is not None:
-                    kept[i] = alone[0] if alone else None
+                if parts is not None:
+                    parts[i] = alone[0] if alone else None
             return sorted(bad)
         if not self._learn(lines[0]):
             return [0]
-        if kept is not None:
-            kept.clear()
-        bad, exact = self._scanned(lines, quotes, kept)
+        if parts is not None:
+            parts.clear()
+        bad, exact = self._scanned(lines, quotes, parts)
         return bad if exact else [0]
 
     def _scanned(
-        self, lines: list[bytes], quotes: int, kept: list[Taken | None] | None
+        self, lines: list[bytes], quotes: int, parts: list[LineParts | None] | None
     ) -> tuple[list[int], bool]:
         """Returns (indexes of lines that are not clean, whether all strings of the others count).
 
         Where some strings do not, any of the others may not be clean either.
         """
-        bad, strings, values = self.scan(lines, kept)
+        bad, strings, values = self.scan(lines, parts)
         if 2 * len(bad) < len(lines):
             quotes -= sum([unescaped_quotes(lines[i]) for i in bad])
         else:
@@ -147,8 +149,8 @@ class CleanFilter:
         """Expects the metadata keys of a line from now on; returns whether there were new ones."""
         if self.by_adapter is not None:
             return self.by_adapter.splitter.learn(raw)
-        known = self.layout.metadata
-        if sum(map(len, known.values())) >= _METADATA:
+        metadata = self.layout.metadata
+        if sum(map(len, metadata.values())) >= _METADATA:
             return False
         try:
             record = msgspec.json.decode(raw)
@@ -157,14 +159,14 @@ class CleanFilter:
                 (role, key)
                 for role, item in items
                 for key in item
-                if _KEY.fullmatch(key) and key not in known[role] and key != OPT_OUT
+                if _KEY.fullmatch(key) and key not in metadata[role] and key != OPT_OUT
             ]
         except (ValueError, TypeError, KeyError, RecursionError):
             return False  # a key that occurs twice can be anything
         for role, key in dict.fromkeys(fresh[:_METADATA]):
-            known[role].append(key)
+            metadata[role].append(key)
         if fresh:
-            self.scan = compile_scan(self.layout, self.shapes, keep=self.keep)
+            self.scan = compile_scan(self.layout, self.shapes, with_parts=self.with_parts)
         return bool(fresh)
 
 

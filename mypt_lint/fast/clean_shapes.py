@@ -129,13 +129,13 @@ class CleanShapes:
                 return False
             if kinds is None:
                 return True
-        known = self.values.entries.get((key, kinds or value))
-        if known is None:
+        is_clean = self.values.entries.get((key, kinds or value))
+        if is_clean is None:
             filled = spelled([Part(kind, "x") for kind in kinds], self.table) if kinds else value
             record = smallest(self.layout, shape, self.filling) | {key: filled}
             size = len(kinds or value)
-            known = self.values.keep((key, kinds or value), self._is_clean(record), size)
-        return known
+            is_clean = self.values.keep((key, kinds or value), self._is_clean(record), size)
+        return is_clean
 
     def declared(self, head: Head, shape: Shape, names: dict[str, int]) -> bool:
         """Returns whether the record or the limits declare all names, and tags can hold them.
@@ -163,8 +163,8 @@ class CleanShapes:
 
     def _named(self, head: Head) -> dict[str, str]:
         """Returns the top-level strings by their keys."""
-        given = zip(self.layout.heads, head, strict=True)
-        return {key: value for key, value in given if value is not UNSET}
+        items = zip(self.layout.heads, head, strict=True)
+        return {key: value for key, value in items if value is not UNSET}
 
     def _is_clean(self, record: dict[str, Any]) -> bool:
         """Returns whether the checker has nothing to say about a smallest record."""

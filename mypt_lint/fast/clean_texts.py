@@ -39,8 +39,8 @@ class CleanTexts:
         self.inner_tags = inner_tags(table, automaton)
         # Texts with something like the beginning of a tag, and no tag.
         self.fine = Memo[str, bool](_ENTRIES, room=_ROOM)
-        shown = (*table.special, *(t.shown for t in table.plain_tags))
-        self.beginnings = beginnings(shown)
+        tags = (*table.special, *(t.shown for t in table.plain_tags))
+        self.beginnings = beginnings(tags)
         first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
         edges = {text for text in (*self.ends, *self.begins) if not any(c in text for c in first)}
         edges |= {"{"} if table.untagged else set()
@@ -48,7 +48,7 @@ class CleanTexts:
         self.first, self.first_in_json = tuple(sorted(first | edges)), tuple(sorted(first))
         # JSON of clean strings holds no tag, nor anything like one.
         self.in_json = not any(map(_STRUCTURE.match, first)) and not any(
-            re.search(r'["\\]', tag) for tag in shown
+            re.search(r'["\\]', tag) for tag in tags
         )
         self.inline = Reader(table, []).inline
         self.spellings: dict[tuple[str, ...], frozenset[str]] = {}
@@ -88,8 +88,8 @@ class CleanTexts:
         begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
         if not begun and fragment(text, self.inner_tags) is None:
             return True
-        found = [string for string in strings_of([value()]) if string and not string.isspace()]
-        return self.are_clean([*found, text])
+        strings = [text for text in strings_of([value()]) if text and not text.isspace()]
+        return self.are_clean([*strings, text])
 
     def is_usual(self, text: str) -> bool:
         """Returns whether a text makes no tag with the one beside it, and is in NFC if it must."""
@@ -103,8 +103,8 @@ class CleanTexts:
 
     def tagged(self, value: Any, encoded: bytes | bytearray) -> bool:
         """Returns whether a string in a JSON value, here also encoded, spells a tag."""
-        found = any(c.encode() in encoded for c in self.first)
-        return found and self.has_tag("\n".join(strings_of([value])))
+        is_suspect = any(c.encode() in encoded for c in self.first)
+        return is_suspect and self.has_tag("\n".join(strings_of([value])))
 
     def kinds(self, text: str, inline: tuple[str, ...], texts: list[str]) -> tuple[str, ...] | None:
         """Returns the kinds of the parts of a string with inline tags, None where it is all text.
@@ -125,23 +125,23 @@ class CleanTexts:
 
     def _spellings(self, inline: tuple[str, ...]) -> frozenset[str]:
         """Returns tags of blocks that a text may hold; none if one has several spellings."""
-        found = self.spellings.get(inline)
-        if found is None:
+        spellings = self.spellings.get(inline)
+        if spellings is None:
             blocks = (self.table.openers, self.table.closers)
             tags = frozenset(tags[kind].bare for tags in blocks for kind in inline)
-            found = tags if all(tag in self.table.special for tag in tags) else frozenset()
-            self.spellings[inline] = found
-        return found
+            spellings = tags if all(tag in self.table.special for tag in tags) else frozenset()
+            self.spellings[inline] = spellings
+        return spellings
 
 
 def strings_of(values: list[Any]) -> list[str]:
     """Returns all strings in JSON values, keys too."""
-    found: list[str] = []
+    strings: list[str] = []
     while values:
-        found += [v for v in values if v.__class__ is str]
+        strings += [v for v in values if v.__class__ is str]
         nested: list[Iterable[Any]] = [v for v in values if v.__class__ is list]
         for item in [v for v in values if v.__class__ is dict]:
-            found += item
+            strings += item
             nested.append(item.values())
         values = list(chain.from_iterable(nested))
-    return found
+    return strings

@@ -58,7 +58,7 @@ class CleanTools:
         elif self.tags:
             self.takes = whole_tools if self.whole else plain_tools
         # Strings of definitions, and names; -1: not clean.
-        self.known = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
+        self.verdicts = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
         self.seen = Memo[int, None](_HASHES)
         self.declared = Memo[bytes, Declared](_LISTS, room=_ROOM)
         self.decode = msgspec.json.Decoder().decode
@@ -75,22 +75,22 @@ class CleanTools:
         """
         tools, called, declared = split.tools, split.called, self.checker.limits.tools
         strings, plain = 0, None
-        own: Container[str] = _NONE
+        names: Container[str] = _NONE
         if tools is not None:
-            known = self.known.entries.get(tools)
-            if known is None and self.texts.in_json:
+            verdict = self.verdicts.entries.get(tools)
+            if verdict is None and self.texts.in_json:
                 plain = None if again else self._new(tools)
-                known = self._judged(tools) if plain is None else None
+                verdict = self._judge(tools) if plain is None else None
             if plain is None:
-                strings, own = known or (-1, _NONE)
+                strings, names = verdict or (-1, _NONE)
             else:
-                own = plain[1]
+                names = plain[1]
                 bound = called and self.binds
-                if bound and not self._prove(*_paired(split), Declared(tools, own)):
+                if bound and not self._prove(*_paired(split), Declared(tools, plain[1])):
                     return -1, None
         if tools is not None or declared:
             for name in called:
-                if name not in own and name not in declared:
+                if name not in names and name not in declared:
                     return -1, None
         return strings, None if plain is None else plain[0]
 
@@ -105,15 +105,15 @@ class CleanTools:
         self.seen.keep(hash(raw), None)
         return self.takes(raw)
 
-    def _judged(self, raw: bytes) -> tuple[int, frozenset[str]]:
+    def _judge(self, raw: bytes) -> tuple[int, frozenset[str]]:
         """Returns the strings of definitions, -1 where they are not clean, and the names."""
         plain = plain_tools(raw)
         names = self._names(raw) if plain is None else frozenset(plain[1])
         self.declared.keep(raw, Declared(raw, {} if plain is None else plain[1]), len(raw))
         again = None if plain is None else written(plain[0])
         strings = unescaped_quotes(raw if again is None else again) // 2
-        found = (strings, names) if self._are_clean(raw, again) else (-1, _NONE)
-        return self.known.keep(raw, found, len(raw))
+        verdict = (strings, names) if self._are_clean(raw, again) else (-1, _NONE)
+        return self.verdicts.keep(raw, verdict, len(raw))
 
     def fit(self, splits: Iterable[Split]) -> bool:
         """Returns whether the calls of lines whose tools are not new are proved to fit these.
@@ -225,15 +225,15 @@ def _fits_declared(given: dict[str, Any], schema: Any) -> bool:
     """
     if schema is UNSET or schema.__class__ is bool or schema.properties is UNSET:
         return _fits(given, schema)
-    known, needed, other = schema.properties, schema.required, schema.additionalProperties
-    if other is UNSET and not given.keys() <= known.keys():
+    properties, needed, other = schema.properties, schema.required, schema.additionalProperties
+    if other is UNSET and not given.keys() <= properties.keys():
         return False
     if schema.type != "object" or not given.keys() >= (_NONE if needed is UNSET else needed):
         return False
     if not schema.enum is schema.anyOf is schema.oneOf is schema.allOf is UNSET:
         return False
     for key, value in given.items():
-        of = known.get(key, other)
+        of = properties.get(key, other)
         if of is not other and of.type == _scalar(value.__class__) and (
             of.format is of.anyOf is of.oneOf is of.allOf
             is of.minLength is of.maxLength is of.minimum is of.maximum
@@ -249,9 +249,9 @@ def _fits(value: Any, schema: Any) -> bool:
     """Returns whether a value is proved to fit a plain schema, or one that is UNSET or a bool."""
     if schema is UNSET or schema.__class__ is bool:
         return schema is not False
-    kind, wanted = JSON_TYPES.get(value.__class__, ""), schema.type
-    if wanted != kind and wanted is not UNSET:
-        some = (wanted,) if wanted.__class__ is str else wanted
+    kind, expected = JSON_TYPES.get(value.__class__, ""), schema.type
+    if expected != kind and expected is not UNSET:
+        some = (expected,) if expected.__class__ is str else expected
         if kind not in some and not (kind == "integer" and "number" in some):
             return False
     if not (
@@ -266,17 +266,18 @@ def _fits(value: Any, schema: Any) -> bool:
     if kind == "array":
         return all(map(_fits, value, repeat(schema.items)))
     if kind == "object":
-        known = {} if schema.properties is UNSET else schema.properties
+        properties = {} if schema.properties is UNSET else schema.properties
         needed, other = schema.required, schema.additionalProperties
-        of = map(known.get, value, repeat(other))
+        of = map(properties.get, value, repeat(other))
         return (needed is UNSET or needed <= value.keys()) and all(map(_fits, value.values(), of))
     return bool(kind)
 
 
 def _come_back(given: Given, schema: Any) -> bool:
     """Returns whether arguments are proved to come back from tags, where no string spells one."""
-    known = {} if schema is None or schema is UNSET else schema.properties
-    kinds = {} if known is UNSET else {key: _kinds(inner) for key, inner in known.items()}
+    properties = {} if schema is None or schema is UNSET else schema.properties
+    named = {} if properties is UNSET else properties
+    kinds = {key: _kinds(inner) for key, inner in named.items()}
     for one in given:
         for key, value in one.items():
             some, kind = kinds.get(key, KINDS), JSON_TYPES.get(value.__class__, "")

@@ -87,8 +87,8 @@ class FindingsCache:
             return self.checker.line(raw, row=row, filename=filename)
         if not findings:
             return []
-        found = self.checker.locate(findings, raw, row=row, filename=filename, unique=True)
-        return found if len(found) < 2 else sorted(found, key=lambda item: item.sort_key)
+        diagnostics = self.checker.locate(findings, raw, row=row, filename=filename, unique=True)
+        return sorted(diagnostics, key=lambda item: item.sort_key)
 
     def _findings(self, raw: bytes) -> list[Finding] | None:
         """Returns the findings about a record, None where its skeleton does not tell them."""
@@ -107,21 +107,21 @@ class FindingsCache:
             return None
         key = self.encode(skeleton.rest)
         if key in self.memo.entries:
-            known = self.memo.entries[key]
+            entry = self.memo.entries[key]
         elif len(key) > _LONG:
             return None
         else:
-            known = self._learn(key, skeleton)
-        return None if known is None else [restored(item, skeleton) for item in known]
+            entry = self._learn(key, skeleton)
+        return None if entry is None else [restored(item, skeleton) for item in entry]
 
     def _learn(self, key: bytes, skeleton: Skeleton) -> tuple[CachedFinding, ...] | None:
         """Checks a rest and remembers its findings."""
         findings = self.plain.record_findings(skeleton.rest)
-        known: tuple[CachedFinding, ...] | None = None
+        entry: tuple[CachedFinding, ...] | None = None
         if len(findings) <= _FINDINGS:
             with suppress(NoSkeletonError):
-                known = tuple([cached(finding, skeleton) for finding in findings])
-        return self.memo.keep(key, known, len(key) + _WEIGHT * len(known or ()))
+                entry = tuple([cached(finding, skeleton) for finding in findings])
+        return self.memo.keep(key, entry, len(key) + _WEIGHT * len(entry or ()))
 
 
 def cached(finding: Finding, skeleton: Skeleton) -> CachedFinding:

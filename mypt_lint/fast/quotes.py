@@ -32,17 +32,17 @@ def _by_numpy(data: bytes | bytearray) -> int:
     np.equal(chars, ord("\\"), out=slashes)
     escaped[0] = False
     np.logical_and(quotes[1:], slashes[:-1], out=escaped[1:])
-    found = int(np.count_nonzero(quotes)) - int(np.count_nonzero(escaped))
+    count = int(np.count_nonzero(quotes)) - int(np.count_nonzero(escaped))
     # A backslash before a quote may itself be escaped; few quotes have two before them.
     np.logical_and(escaped[2:], slashes[:-2], out=quotes[2:])
     if not quotes[2:].any():
-        return found
+        return count
     for quote in (np.flatnonzero(quotes[2:]) + 2).tolist():
         at = quote
         while at and data[at - 1] == ord("\\"):
             at -= 1
-        found += (quote - at) % 2 == 0
-    return found
+        count += (quote - at) % 2 == 0
+    return count
 
 
 @cache

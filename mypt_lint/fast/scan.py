@@ -56,7 +56,7 @@ from mypt_spec.record_schema import (
 DEPTH = 6  # deeper values are left to the checker; the size of their type doubles with each level
 # What a line is made of: its shape, then each string that stays as it is; the names that are
 # called; the texts and JSON values.
-Taken = tuple[tuple[Any, ...], list[str], list[Any]]
+LineParts = tuple[tuple[Any, ...], list[str], list[Any]]
 _NEVER = -1 << 40  # a number of strings that stays negative whatever is added
 
 # scan(lines) -> indexes of lines that are not clean; strings of the others, without those in their
@@ -64,12 +64,12 @@ _NEVER = -1 << 40  # a number of strings that stays negative whatever is added
 Scan = Callable[..., tuple[list[int], int, list[Any]]]
 
 
-def compile_scan(layout: Layout, judge: CleanShapes, *, keep: bool = False) -> Scan:
+def compile_scan(layout: Layout, judge: CleanShapes, *, with_parts: bool = False) -> Scan:
     """Compiles the pass.
 
-    A line that the pass does not name is clean if all strings of the line were counted. With
-    `keep`, the pass has a second argument: a list that gets what each line is made of, None for a
-    line that is not clean.
+    A line that the pass does not name is clean if all strings of the line were counted.
+    `with_parts`: the pass has a second argument, a list that gets what each line is made of, None
+    for a line that is not clean.
     """
     scope: dict[str, Any] = {
         "UNSET": UNSET,
@@ -94,13 +94,13 @@ def compile_scan(layout: Layout, judge: CleanShapes, *, keep: bool = False) -> S
     scope["decode"] = msgspec.json.Decoder(record).decode
     scope |= {f"type{i}": kind for i, kind in enumerate(types)}
     # The source is built from the schema and names of metadata fields, never from values.
-    exec(_source(layout, judge.texts.first, keep), scope)
+    exec(_source(layout, judge.texts.first, with_parts), scope)
     scan: Scan = scope["scan"]
     return scan
 
 
 _PASS = """\
-def scan(lines, kept=None, ask=ask, texts=texts, decode=decode, UNSET=UNSET{types}):
+def scan(lines, parts=None, ask=ask, texts=texts, decode=decode, UNSET=UNSET{types}):
     shapes, heads, longest = ask.shapes.entries, ask.heads.entries, ask.longest
     bad, values, strings = [], [], 0
     for i, raw in enumerate(lines):
@@ -132,12 +132,12 @@ def scan(lines, kept=None, ask=ask, texts=texts, decode=decode, UNSET=UNSET{type
 {none}
         else:
             strings += count + more
-{taken}
+{add_parts}
     return bad, strings, values
 """
 
 
-def _source(layout: Layout, first: tuple[str, ...], keep: bool) -> str:
+def _source(layout: Layout, first: tuple[str, ...], with_parts: bool) -> str:
     """Writes the source of the pass.
 
     In the source, `more` counts strings that are not part of the shape, and `odd` collects texts
@@ -146,21 +146,21 @@ def _source(layout: Layout, first: tuple[str, ...], keep: bool) -> str:
     """
     places = {name: f"record.f{i}" for i, (name, _) in enumerate(layout.top)}
     heads = [places[name] for name in layout.heads]
-    top = ["free, fixed = [], []"] if keep else []
+    top = ["free, fixed = [], []"] if with_parts else []
     top += [
         f"if {place} is not UNSET: more = {_NEVER}"
         for name, place in places.items()
         if name not in (*layout.heads, layout.messages)
     ]
-    for name in layout.heads if keep else ():
-        if look := _kept_head(layout.fields[name], first):
+    for name in layout.heads if with_parts else ():
+        if look := _head_part(layout.fields[name], first):
             top += [f"v = {places[name]}", "if v is not UNSET:", *_indented(look)]
     roles = []
     for number, (role, rows) in enumerate(layout.roles):
         roles.append(f"{'el' if number else ''}if kind is type{number}:")
-        roles += _indented(_message(number, rows, first, keep))
+        roles += _indented(_message(number, rows, first, with_parts))
         roles += _indented(_metadata("m", layout.metadata[role]))
-    kept = "if kept is not None: kept.append"
+    append = "if parts is not None: parts.append"
     return _PASS.format(
         types="".join(f", type{i}=type{i}" for i in range(len(layout.roles))),
         heads="".join(f"{head}, " for head in heads),
@@ -171,13 +171,13 @@ def _source(layout: Layout, first: tuple[str, ...], keep: bool) -> str:
         messages=places[layout.messages],
         roles=indent("\n".join(roles), " " * 12),
         cr=ord("\r"),
-        none=f"            {kept}(None)" if keep else "",
-        taken=f"            {kept}(((shape, *fixed), [*names], free))" if keep else "",
+        none=f"            {append}(None)" if with_parts else "",
+        add_parts=f"            {append}(((shape, *fixed), [*names], free))" if with_parts else "",
     )
 
 
-def _kept_head(spec: Field, first: tuple[str, ...]) -> list[str]:
-    """Writes the lines that keep a top-level string; a language is in no text."""
+def _head_part(spec: Field, first: tuple[str, ...]) -> list[str]:
+    """Writes the lines that add a top-level string; a language is in no text."""
     if spec.kind == LANGUAGE:
         return []
     if spec.kind != STRING:
@@ -188,7 +188,7 @@ def _kept_head(spec: Field, first: tuple[str, ...]) -> list[str]:
     return [f"if {stays}: fixed.append(v)", "else:", "    fixed.append(None)", "    free.append(v)"]
 
 
-def _message(number: int, rows: Rows, first: tuple[str, ...], keep: bool) -> list[str]:
+def _message(number: int, rows: Rows, first: tuple[str, ...], with_parts: bool) -> list[str]:
     """Writes the lines that read a message of one role."""
     tagged = _tagged("v", first)
     have = number << BITS | sum(1 << bit for bit, (_, spec) in enumerate(rows) if spec.required)
@@ -198,7 +198,7 @@ def _message(number: int, rows: Rows, first: tuple[str, ...], keep: bool) -> lis
     for bit, (_, spec) in enumerate(rows):
         look = []
         if spec.items is not None:
-            look += _items(f"item{number}_{bit}", spec.items, first, keep)
+            look += _items(f"item{number}_{bit}", spec.items, first, with_parts)
             look.append(f"n{bit} = tuple(inner)")
         elif spec.kind == NAME:
             look.append(f"n{bit} = names.setdefault(v, len(names))")
@@ -209,11 +209,11 @@ def _message(number: int, rows: Rows, first: tuple[str, ...], keep: bool) -> lis
             look.append(f"if not v or v.isspace() or {tagged}: odd.append(v)")
         elif spec.items is None:
             look.append("values.append(v)")
-        if keep and spec.inline:
+        if with_parts and spec.inline:
             look += [f"if n{bit} is None:", "    fixed.append(None)", "    free.append(v)"]
             look += ["else:", "    fixed.append(v)"]
-        elif keep:
-            look += _kept("v", spec)
+        elif with_parts:
+            look += _value_part("v", spec)
         code.append(f"v = m.f{bit}")
         if spec.required:
             code += look
@@ -222,15 +222,15 @@ def _message(number: int, rows: Rows, first: tuple[str, ...], keep: bool) -> lis
     return [*code, "add(have)", *(f"add({note})" for note in notes)]
 
 
-def _kept(value: str, spec: Field) -> list[str]:
-    """Writes the line that keeps a value without tags; names and items are kept elsewhere."""
+def _value_part(value: str, spec: Field) -> list[str]:
+    """Writes the line that adds a value without tags; names and items are added elsewhere."""
     if spec.kind in (STRING, OBJECT, JSON):
         return [f"free.append({value})"]
     silent = spec.kind in (NAME, LANGUAGE) or spec.items is not None
     return [] if silent else [f"fixed.append(dumps({value}))"]
 
 
-def _items(types: str, schema: RecordSchema, first: tuple[str, ...], keep: bool) -> list[str]:
+def _items(types: str, schema: RecordSchema, first: tuple[str, ...], with_parts: bool) -> list[str]:
     """Writes the lines that read the items of a message.
 
     For each item, `inner` gets the number of its kind, then what its fields hold. Whether a string
@@ -254,10 +254,10 @@ def _items(types: str, schema: RecordSchema, first: tuple[str, ...], keep: bool)
                     "inner.append(0 if w and not w.isspace() else 2 if w else 1)",
                     f"if {tagged}: odd.append(w)",
                 ]
-                if keep:
+                if with_parts:
                     look.append("(fixed if inner[-1] else free).append(w)")
             else:
-                look = ["values.append(w)", *(_kept("w", spec) if keep else ())]
+                look = ["values.append(w)", *(_value_part("w", spec) if with_parts else ())]
             code += [f"        {line}" for line in [f"w = item.f{bit}", *look]]
     return code
 

@@ -170,15 +170,15 @@ class Skeletons:
         tags = list(table.lexer.finditer(text)) if len(text) <= _LONGEST else []
         if len(text) > _LONGEST or (tags and any(tag.lastgroup in self.bodies for tag in tags)):
             return [text]
-        found = [[tag.span() for tag in tags], *[finder(text) for finder in finders]]
-        if not any(found):
+        spans = [[tag.span() for tag in tags], *[finder(text) for finder in finders]]
+        if not any(spans):
             core = text.strip()
             return list(text.partition(core)) if core else [text]
         out, stays = [], ""
         # Where each piece that stays begins, and by how much less it does in the skeleton.
         shift: list[tuple[int, int]] = []
         at = less = 0
-        stay = _merged([span for spans in found for span in spans])
+        stay = _merged([span for of_kind in spans for span in of_kind])
         for start, end in [*stay, (len(text), len(text))]:
             run = text[at:start]
             core = run.strip()
@@ -203,8 +203,8 @@ class Skeletons:
             *[finder(short) for finder in finders],
         ]
         if again != [
-            [(a - less, b - less) for a, b in spans for less in [_less(shift, a)]]
-            for spans in found
+            [(a - less, b - less) for a, b in of_kind for less in [_less(shift, a)]]
+            for of_kind in spans
         ]:
             return [text]
         return out
@@ -215,11 +215,11 @@ class Placeholders:
 
     def __init__(self, out: Skeleton) -> None:
         self.out = out
-        self.known: dict[str, str] = {}  # signs by text
+        self.signs: dict[str, str] = {}  # signs by text
 
     def of(self, text: str) -> str:
         """Returns the sign of a text; empty, itself. Raises NoSkeletonError for a blank one."""
-        sign = self.known.get(text)
+        sign = self.signs.get(text)
         if sign is None:
             if not text:
                 return text
@@ -230,12 +230,12 @@ class Placeholders:
 
     def sign(self, text: str) -> str:
         """Returns the sign of a text that is not blank."""
-        sign = self.known.get(text)
+        sign = self.signs.get(text)
         if sign is None:
-            number = _TEXTS + len(self.known)
+            number = _TEXTS + len(self.signs)
             if number >= _VALUES:
                 raise NoSkeletonError("too many texts")
-            sign = self.known[text] = chr(number)
+            sign = self.signs[text] = chr(number)
             self.out.texts[number] = text
         return sign
 
@@ -254,9 +254,11 @@ class _Work(Placeholders):
             return self.field(item, None, lost=False)
         self.out.strings += len(item)
         tag, role = schema.tag, item.get(schema.tag)
-        known = schema.roles.get(schema.aliases.get(role, role)) if role.__class__ is str else None
-        fields, lost = known or {}, known is not None
-        declares = known is None and role.__class__ is str and role in schema.lifted
+        role_fields = (
+            schema.roles.get(schema.aliases.get(role, role)) if role.__class__ is str else None
+        )
+        fields, lost = role_fields or {}, role_fields is not None
+        declares = role_fields is None and role.__class__ is str and role in schema.lifted
         out = {}
         for key, value in item.items():
             if value.__class__ is not str:

@@ -86,7 +86,7 @@ class Encoder:
         quiet = set() if "info" in self.counting else quiet
         self.clean_filter = CleanFilter(
             replace(self.checker, codes=frozenset(RULES).difference(quiet), severities=()),
-            keep=not options.preferences,
+            with_parts=not options.preferences,
         )
         self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
         self.templates: Templates | None = None
