@@ -22,6 +22,7 @@ from mypt_records.checks.control import known
 from mypt_records.checks.leftovers import suspicious
 from mypt_records.checks.media import LISTS
 from mypt_records.checks.wording import worded
+from mypt_records.reading import LABELS
 from mypt_records.written import CALL
 from mypt_spec.bodies.strict_json import escape
 
@@ -29,7 +30,7 @@ _LONGEST = 1 << 20  # bytes of a line
 _TEXTS = frozenset({"content", "value", "text", "reasoning_content", "thinking", "reasoning"})
 _ROLE = frozenset({"from", "role"})
 # Findings about these depend on their values: the help about a label that is a number names one.
-_READ_VALUES = frozenset({"tools", "functions", "language", "label"})
+_READ_VALUES = frozenset({"tools", "functions", "language", *LABELS})
 _NOT_CACHEABLE = frozenset({"text", "history", "response_format"})
 _SMALL = 1 << 53
 _WRITTEN = (str, bool, type(None))

@@ -39,6 +39,7 @@ MORE = st.dictionaries(
             "language",
             "system",
             "label",
+            "kto_tag",
             "weight",
             "text",
             "prompt",
@@ -122,10 +123,12 @@ def test_texts_that_are_equal_stay_so(side: str, odd: list[Any]) -> None:
     assert found == known.checker.line(line, row=1, filename="f")
 
 
-def test_the_help_about_a_label_is_that_of_its_value() -> None:
+@pytest.mark.parametrize("key", ["label", "kto_tag"])
+@pytest.mark.parametrize("labels", [(0, 1, 0), ("true", "0", "x")])
+def test_the_help_about_a_label_is_that_of_its_value(key: str, labels: tuple[Any, ...]) -> None:
     cache = chats("sharegpt", "")
-    for label in (0, 1, 0):
-        line = json.dumps({"conversations": [], "label": label}).encode()
+    for label in labels:
+        line = json.dumps({"conversations": [], key: label}).encode()
         assert cache.line(line, row=2, filename="f") == cache.checker.line(
             line, row=2, filename="f"
         )
