@@ -179,21 +179,22 @@ class Reader:
         thoughts: list[Text] = []
         for i, part in enumerate(content):
             here = f"{at}/{i}"
-            kind = part.get("type") if isinstance(part, dict) else None
+            part = part if isinstance(part, dict) else {}
+            kind = part["type"] if isinstance(part.get("type"), str) else None
             if kind in MEDIA:
                 media.append(JsonValue(part, here))
                 continue
-            field = _THOUGHT.get(kind, "text") if isinstance(kind, str) else "text"
-            if isinstance(part, dict) and part.get(field) is None and "value" in part:
+            field = _THOUGHT.get(kind or "", "text")
+            if part.get(field) is None and "value" in part:
                 field = "value"  # as LLaMA-Factory writes all parts
-            if isinstance(part, dict) and kind == field == "text" and part.get("text") is None:
+            if kind == field == "text" and part.get("text") is None:
                 field = self.misnamed(part, here)
-            text = part.get(field) if isinstance(part, dict) else None
+            text = part.get(field)
             if kind == "tool_call" and isinstance(text, str):
                 self.called += self.json_calls(text, f"{here}/{field}")
                 continue
             if not isinstance(text, str) or (kind != "text" and kind not in _THOUGHT):
-                kind_text = f"of type {kind!r}" if isinstance(kind, str) else "without a type"
+                kind_text = "without a type" if kind is None else f"of type {kind!r}"
                 self.add(
                     "MYP104",
                     f'expected a part {{"type": "text", "text": "..."}}, got one {kind_text}',

@@ -102,6 +102,7 @@ def test_what_is_understood(record: Any) -> None:
         ({"messages": []}, "MYP104", "/messages"),
         ({"messages": ["Hi"]}, "MYP104", "/messages/0"),
         ({"messages": [USER | {"content": [{"type": "poem"}]}]}, "MYP104", "/messages/0/content/0"),
+        ({"messages": [USER | {"content": [{"type": [], "text": "x"}]}]}, "MYP104", "/messages/0/content/0"),
         ({"messages": [USER, ANSWER], "sauce": "x"}, "MYP112", "/sauce"),
         ({"messages": [USER, ANSWER], "a": float("nan"), "_b": None}, "MYP005", "/a"),
         ({"messages": [USER, ANSWER], "tools": "[{"}, "MYP104", "/tools"),
