@@ -26,13 +26,11 @@ def placed(items: list[Diagnostic], block: Block, first_row: int | None = None) 
     by_record: dict[int, list[Diagnostic]] = {}
     for item in items:
         by_record.setdefault(item.row - first, []).append(item)
-    return [
-        item
-        for index, of_record in by_record.items()
-        for item in (
-            _in_array(of_record, block.origins[index]) if index < len(block.origins) else of_record
-        )
-    ]
+    out: list[Diagnostic] = []
+    for index, of_record in by_record.items():
+        inside = index < len(block.origins)
+        out += _in_array(of_record, block.origins[index]) if inside else of_record
+    return out
 
 
 def _in_array(items: list[Diagnostic], origin: Origin) -> list[Diagnostic]:
@@ -56,13 +54,9 @@ def _in_array(items: list[Diagnostic], origin: Origin) -> list[Diagnostic]:
             first = ends[before - 1] + 1 if before else 0
             last = ends[before] if before < len(ends) else len(text)
             snippet = Snippet.around(text[first:last], start - first, min(end, last) - first)
-        edit = item.edit
+        edit, shift = None if ends else item.edit, origin.column - 1
         if edit is not None:
-            edit = (
-                None
-                if ends
-                else (edit[0] + origin.column - 1, edit[1] + origin.column - 1, edit[2])
-            )
+            edit = (edit[0] + shift, edit[1] + shift, edit[2])
         return replace(
             item,
             row=row,

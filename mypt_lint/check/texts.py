@@ -270,37 +270,23 @@ def _beyond(checker: Checker, events: list[Event], state: int) -> list[Finding]:
     table, machine = checker.dialect.table, checker.dialect.automaton
     for event in events:
         terminal = table.terminals.get(event.terminal)
-        if terminal is not None and not terminal.by_model:
-            # Where prompts are complete too, to be complete does not mean that the turn is over.
-            # A conversation may also end with calls.
-            ended = state in machine.accepts and not table.prompts
-            if ended and not awaits_result(state, machine, table):
-                message = f"the turn was over, and the model went on with `{terminal.shown}`"
-                return [
-                    Finding(
-                        "MYP703",
-                        message,
-                        span=event.at.span,
-                        expected=table.describe({END}),
-                        help="stop at the end of the turn",
-                    )
-                ]
+        if terminal is None or terminal.by_model:
+            state = machine.steps[state][event.terminal]
+            continue
+        # Where prompts are complete too, to be complete does not mean that the turn is over. A
+        # conversation may also end with calls.
+        ended = state in machine.accepts and not table.prompts
+        if ended and not awaits_result(state, machine, table):
+            code, hint = "MYP703", "stop at the end of the turn"
+            message = f"the turn was over, and the model went on with `{terminal.shown}`"
+            expected = {END}
+        else:
+            code, hint = "MYP702", "stop generation before it"
             message = f"the model wrote `{terminal.shown}`, which only the system may write"
-            words = table.describe(
-                frozenset(
-                    n for n in machine.steps[state] if n == TEXT or table.terminals[n].by_model
-                )
-            )
-            return [
-                Finding(
-                    "MYP702",
-                    message,
-                    span=event.at.span,
-                    expected=words,
-                    help="stop generation before it",
-                )
-            ]
-        state = machine.steps[state][event.terminal]
+            names = machine.steps[state]
+            expected = {n for n in names if n == TEXT or table.terminals[n].by_model}
+        words = table.describe(frozenset(expected))
+        return [Finding(code, message, span=event.at.span, expected=words, help=hint)]
     return []
 
 

@@ -219,14 +219,9 @@ class Placeholders:
 
     def of(self, text: str) -> str:
         """Returns the sign of a text; empty, itself. Raises NoSkeletonError for a blank one."""
-        sign = self.signs.get(text)
-        if sign is None:
-            if not text:
-                return text
-            if not text[0].strip() and text.isspace():
-                raise NoSkeletonError("blank")
-            sign = self.sign(text)
-        return sign
+        if text.isspace():
+            raise NoSkeletonError("blank")
+        return self.sign(text) if text else text
 
     def sign(self, text: str) -> str:
         """Returns the sign of a text that is not blank."""

@@ -1,4 +1,4 @@
-"""Finds arguments of calls that are missing, no JSON, no object, or do not fit their schema."""
+"""Finds calls of undeclared tools, and arguments that are missing, no JSON object, or misfits."""
 
 from __future__ import annotations
 
@@ -25,11 +25,31 @@ def calls(chat: Chat) -> Iterator[Call]:
         yield from message.calls
 
 
+@once_per_chat
+def _declared(chat: Chat) -> tuple[frozenset[str], bool]:
+    """Returns the names of declared tools, and whether a tool has none, such as one for code."""
+    names = [tool.name for tool in chat.tools or ()]
+    return frozenset(name.text for name in names if name is not None), None in names
+
+
 def _may_be_built_in(chat: Chat, call: Call) -> bool:
-    """Returns whether a call may be of a tool without a name, such as one that takes code."""
-    tools = chat.tools or ()
-    declared = {tool.name.text for tool in tools if tool.name is not None}
-    return call.name.text not in declared and any(tool.name is None for tool in tools)
+    """Returns whether a call may be of a tool without a name."""
+    declared, has_unnamed = _declared(chat)
+    return has_unnamed and call.name.text not in declared
+
+
+@check("MYP313")
+def undeclared_tool(chat: Chat) -> Iterator[Finding]:
+    """Finds calls of tools that are declared nowhere; silent where no tool is declared.
+
+    A declaration without a name, such as that of a code interpreter, brings names of its own.
+    """
+    declared, has_unnamed = _declared(chat)
+    for call in calls(chat) if declared and not has_unnamed else ():
+        if call.name.text not in declared:
+            message = f"the tool {call.name.text!r} is declared nowhere"
+            hint = f"declared are {', '.join(sorted(declared))}"
+            yield located("MYP313", message, call.name, hint=hint)
 
 
 def in_text(source: JsonValue) -> bool:

@@ -25,6 +25,11 @@ class Round:
     results: list[Message] = field(default_factory=list)
     goes_on: bool = False
 
+    @property
+    def ids(self) -> list[str]:
+        """Returns the ids of the calls that have one."""
+        return [call.id.text for call in self.calls if call.id is not None]
+
 
 @once_per_chat
 def rounds(chat: Chat) -> list[Round]:
@@ -57,22 +62,16 @@ def _call_of(one: Round, result: Message) -> Call | None:
 def result_without_call(chat: Chat) -> Iterator[Finding]:
     """Finds results that no call asked for."""
     for one in rounds(chat):
-        ids = [call.id.text for call in one.calls if call.id is not None]
+        ids = one.ids
         for result in one.results:
+            answers = result.answers
             if not one.calls:
-                yield Finding(
-                    "MYP310",
-                    "no call is directly before this result",
-                    result.at,
-                    help="put the call before it, or delete it",
-                )
-            elif result.answers is not None and ids and result.answers.text not in ids:
-                yield Finding(
-                    "MYP310",
-                    f"no call before it has the id {result.answers.text!r}",
-                    result.answers.at,
-                    help=f"ids are {', '.join(ids)}",
-                )
+                message = "no call is directly before this result"
+                hint = "put the call before it, or delete it"
+                yield Finding("MYP310", message, result.at, help=hint)
+            elif answers is not None and ids and answers.text not in ids:
+                message = f"no call before it has the id {answers.text!r}"
+                yield Finding("MYP310", message, answers.at, help=f"ids are {', '.join(ids)}")
 
 
 @check("MYP311")
@@ -82,16 +81,12 @@ def call_without_result(chat: Chat) -> Iterator[Finding]:
         if not one.goes_on or not one.calls:
             continue
         answered = {result.answers.text for result in one.results if result.answers is not None}
-        by_id = answered and all(call.id is not None for call in one.calls)
+        by_id = answered and len(one.ids) == len(one.calls)
         for call in one.calls:
             if not one.results or (by_id and call.id is not None and call.id.text not in answered):
                 name = call.id.text if by_id and call.id is not None else call.name.text
-                yield Finding(
-                    "MYP311",
-                    f"the call {name!r} has no result",
-                    call.at,
-                    help="put its result right after it; only the end of a record needs none",
-                )
+                hint = "put its result right after it; only the end of a record needs none"
+                yield Finding("MYP311", f"the call {name!r} has no result", call.at, help=hint)
 
 
 @check("MYP312")
@@ -111,7 +106,7 @@ def result_name_mismatch(chat: Chat) -> Iterator[Finding]:
 def call_answered_twice(chat: Chat) -> Iterator[Finding]:
     """Finds calls with two results."""
     for one in rounds(chat):
-        ids = [call.id.text for call in one.calls if call.id is not None]
+        ids = one.ids
         answered: set[str] = set()
         for result in one.results:
             call_id = result.answers
@@ -143,14 +138,13 @@ def duplicate_call_id(chat: Chat) -> Iterator[Finding]:
 def result_without_id(chat: Chat) -> Iterator[Finding]:
     """Finds results without an id where the calls before them have ids."""
     for one in rounds(chat):
-        if not one.calls or not all(call.id is not None for call in one.calls):
+        if not one.calls or len(one.ids) < len(one.calls):
             continue
         several = len(one.calls) > 1
         reason = f"{len(one.calls)} calls are open" if several else "the call before it has an id"
         for result in one.results:
             if result.answers is None:
                 hint = 'give it the "tool_call_id" of its call'
-                finding = Finding(
-                    "MYP352", f"{reason}, and this result has no id", result.at, help=hint
-                )
+                message = f"{reason}, and this result has no id"
+                finding = Finding("MYP352", message, result.at, help=hint)
                 yield finding if several else regraded(finding, "warning")

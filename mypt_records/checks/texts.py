@@ -1,4 +1,4 @@
-"""Finds questions and answers that say nothing."""
+"""Finds questions and answers that say nothing, and answers not in the format asked for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from mypt_records.chat import Chat, Message
 from mypt_records.checks.registry import check
+from mypt_spec.bodies.json_schema import Patience
+from mypt_spec.episode import Place
 from mypt_spec.findings import Finding
+from mypt_spec.rules.answer_format import answer_misfits, asks_for_json
 
 _ROLES = ("user", "assistant")
 
@@ -42,3 +45,14 @@ def blank_message(chat: Chat) -> Iterator[Finding]:
     for message, subject in _silent(chat, blank=True):
         hint = "write what was said, or drop the record"
         yield Finding("MYP314", f"{subject} is nothing but white space", _at(message), help=hint)
+
+
+@check("MYP342")
+def answer_in_another_format(chat: Chat) -> Iterator[Finding]:
+    """Finds a final answer that is no JSON, or does not fit the schema (MYP343, MYP344)."""
+    answer = chat.messages[-1]
+    if not asks_for_json(chat.extras) or answer.calls or not answer.content:
+        return
+    if answer.role == "assistant":
+        at = Place(answer.content[0].at)
+        yield from answer_misfits(answer.text, at, chat.extras, Patience())
