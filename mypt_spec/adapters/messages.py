@@ -389,7 +389,7 @@ class Messages(Adapter):
             for piece, part in self._parts(message):
                 if piece == "tools":
                     top["tools"] = self._tools(part.text, meta.pop(_TOOLS, None))
-                    types = types_of(top["tools"])
+                    types = types_of(top["tools"]) if self.tagged else types
                     continue
                 if piece == "result":
                     out.append({ROLE: "tool"} | self._result(part, next(results, {})))
@@ -399,7 +399,7 @@ class Messages(Adapter):
                     if piece == "user" and self.intro and not any(m[ROLE] == "user" for m in out):
                         tools, text = self._split_question(text)
                         top |= {"tools": tools} if tools else {}
-                        types = types_of(tools)
+                        types = types_of(tools) if self.tagged else types
                     current = {ROLE: piece, "content": text}
                     out.append(current)
                     questions += piece == "user" and "tools" in top

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mypt_convert.engine import Converter
+from mypt_records.shapes import read
 from tests.support.build import assistant, call, calls, chat, tool, user
 from tests.support.examples import either
 from tests.support.growth import in_proportion
@@ -33,4 +34,9 @@ def rounds(count: int, *, first: int) -> list[dict[str, Any]]:
 def test_records_of_other_tools(dialect: str, messages: Any) -> None:
     """Of 8,000 messages with tags that were typed these took a minute."""
     converter = Converter("openai", dialect)
-    assert in_proportion(lambda n: converter.read(chat(*messages(n))), either(150, 500))
+
+    def convert(n: int) -> None:
+        record = chat(*messages(n))
+        converter.read(record, read(record, "openai"))
+
+    assert in_proportion(convert, either(150, 500))
