@@ -296,7 +296,7 @@ class Guided(Engine):
         """
         with self.calls.lock:
             place = self._at(state)
-            number = self.places.entries.get((place.hole, state, token))
+            number = self.places.known.get((place.hole, state, token))
             if number is not None:
                 return number
             offered = self.offered(state)

@@ -74,7 +74,7 @@ def calls_of(
     """
     options = (sorted(forbidden_blocks), response and response.grammar, tables)
     key = dialect.fingerprint, repr(([(t.name, t.schema) for t in tools], *options))
-    calls = _calls.known.get(key)
+    calls = _calls.entries.get(key)
     if calls is None:
         opening = _Opening(dialect)
         if tables:
