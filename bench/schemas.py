@@ -252,16 +252,16 @@ def lists(path: str) -> Iterator[list[dict[str, Any]]]:
             yield whole["tools"]
             return
     for line in text.splitlines():
-        yield [_named(tool) for tool in json.loads(line).get("function", [])]
+        yield [named(tool) for tool in json.loads(line).get("function", [])]
 
 
-def _named(part: Any) -> Any:
+def named(part: Any) -> Any:
     """Returns a schema of BFCL with JSON Schema's names of types."""
     if isinstance(part, list):
-        return [_named(p) for p in part]
+        return [named(p) for p in part]
     if not isinstance(part, dict):
         return part
-    out = {k: _named(v) for k, v in part.items()}
+    out = {k: named(v) for k, v in part.items()}
     kind = part.get("type")
     if isinstance(kind, str) and NAMES.get(kind, kind) is None:
         del out["type"]

@@ -23,7 +23,7 @@ from mypt_records.shapes import read as read_chat
 from mypt_spec.adapters.message_shape import THOUGHTS
 from mypt_spec.adapters.template_options import KEY as OPTIONS
 from mypt_spec.adapters.waiting import Waiting
-from mypt_spec.bodies.strict_json import escape
+from mypt_spec.bodies.strict_json import escape, value_at
 from mypt_spec.dialect import Dialect, dialect, dialects, is_folder, registered
 from mypt_spec.episode import Episode
 from mypt_spec.extra_keys import METADATA, UNKNOWN, extra_key
@@ -323,7 +323,16 @@ def _apart(
         return None, [Finding("MYP903", str(error))], []
     moved = [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
     left_out = _left_out(value, canonical, source, [f.pointer for f in findings])
-    return bridge.steps(canonical, source.table), unknown, [*left_out, *moved]
+    taken = bridge.steps(canonical, source.table)
+    placed = [replace(step, at=_place_in(value, step.at)) for step in taken.steps]
+    return replace(taken, steps=tuple(placed)), unknown, [*left_out, *moved]
+
+
+def _place_in(record: Any, pointer: str) -> str:
+    """Returns a pointer into a canonical record, up to where the record itself has other keys."""
+    while pointer and value_at(record, pointer) is None:
+        pointer = pointer.rpartition("/")[0]
+    return pointer
 
 
 def _loss_key(loss: Loss) -> str:

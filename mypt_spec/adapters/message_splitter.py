@@ -247,6 +247,7 @@ class MessageSplitter(Splitter):
                     tools = bytes(record.tools)
                 if record.chat_template_kwargs is not _ABSENT:
                     options = bytes(record.chat_template_kwargs)
+                    options.decode()  # raw JSON may be no UTF-8, which is an error of the line
                 null = tools if tools is None else tools == _NULL
                 skeleton: list[Any] = [null, options, record.language]
                 notes = self._notes(record) if learnt else _NONE

@@ -110,8 +110,8 @@ def test_a_line_is_written_if_and_only_if_it_lints_clean(name: str, data: st.Dat
 
 def is_kept(finding: Finding) -> bool:
     """Returns whether a finding is about an unknown key of a record or of a message."""
-    place = re.fullmatch(r"(/messages/\d+)?/[^/]*", finding.pointer)
-    return finding.code == "MYP103" and place is not None
+    place = re.fullmatch(r"((/messages|/chosen|/rejected)(/\d+)?)?/[^/]*", finding.pointer)
+    return finding.code in ("MYP103", "MYP112") and place is not None
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -262,6 +262,8 @@ def losses(
         ("openai", "mypt", chat(SYSTEM | {"a/b~": 1}, USER, ANSWER), [("a/b~", "/messages/0/a~1b~0")]),
         # what reading leaves out, with a warning of the linter
         ("usf-omega", "usf-omega", chat(USER, {"role": "assistant", "contents": [{"type": "reasoning", "reasoning": "r"}, {"type": "text", "text": "a"}], "reasoning": "GONE"}), [("reasoning", "/messages/1/reasoning")]),
+        # places that the canonical record has and this one lacks
+        ("usf-omega", "llama3", chat(USER, calls(call("s", {}, id="1"), content="a", reasoning="r"), result("x"), ANSWER), [("think", "/messages/1"), ("text", "/messages/1")]),
     ],
 )  # fmt: skip
 def test_what_is_lost(source: str, target: str, record: Any, want: list[tuple[str, str]]) -> None:

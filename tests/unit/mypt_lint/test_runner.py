@@ -19,7 +19,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic, Summary
 from mypt_lint.run import parallel, runner
 from mypt_lint.run.parallel import check_sources
-from tests.support.build import native
+from tests.support.build import assistant, chat, native, user
 from tests.support.checked import check_bytes
 from tests.support.examples import either
 from tests.support.programs import memory_beyond
@@ -47,6 +47,14 @@ def test_equal_lines_in_a_row_are_checked_once(monkeypatch: pytest.MonkeyPatch) 
     data = b"\n".join([*lines, b""])
     assert list(check_bytes(CHECKER, data, "f")) == want
     assert len(calls) <= 6
+
+
+def test_options_that_are_no_utf8_are_an_error_of_the_line() -> None:
+    """The options of a template are read as raw JSON, whose strings nothing has decoded."""
+    options = b'"chat_template_kwargs": {"\xcax": true, "date_string": "<b>"}}'
+    raw = json.dumps(chat(user("q"), assistant("a"))).encode()[:-1] + b", " + options + b"\n"
+    dialect = mypt_spec.dialect("llama3")
+    assert [d.finding.code for d in check_bytes(Checker(dialect), raw, "f")] == ["MYP002"]
 
 
 FAULTY = {

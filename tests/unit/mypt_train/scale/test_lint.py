@@ -116,7 +116,7 @@ def by_one_process(groups: list[Group]) -> Outcome:
 def groups_of(paths: list[str], keys: frozenset[Any] | None) -> list[Group]:
     options = cli.main.parser().parse_args([*paths, "--no-config"])
     plan = planned(options)
-    return plan.groups(expand(paths), known=keys, say=lambda _: None)
+    return plan.groups(expand(paths), baseline=keys, say=lambda _: None)
 
 
 @given(st.data())

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mypt_cli.jsonl import compression
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options, prepare
 from mypt_train.data.units import Encoded
@@ -38,6 +39,7 @@ def small() -> Iterator[None]:
         patch.setattr(run, "SIZE", SIZE)
         patch.setattr(run, "BATCH", SIZE)
         patch.setattr(making, "UNITS_PER_NOTE", 2)
+        patch.setattr(compression, "_GZ_PIECE", 256)
         yield
 
 
