@@ -6,20 +6,23 @@ And clean lines it does call clean.
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import suppress
 from functools import cache
 from random import Random
 from typing import Any
+from unittest import mock
 
+import numpy  # noqa: F401 - a way of counting is tested with it loaded
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_lint.check.checker import Checker
+from mypt_lint.fast import quotes
 from mypt_lint.fast.adapter_scan import AdapterScan
 from mypt_lint.fast.clean_filter import CleanFilter
-from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_spec import Limits
 from mypt_spec.adapters.message_splitter import MessageSplitter
 from mypt_spec.adapters.splitter import splitter
@@ -332,9 +335,10 @@ def test_a_record_over_two_lines_and_two_on_one() -> None:
 QUOTED = st.sampled_from([b"\\", b"\\\\", b'"', b"a", b"\n", b"\\" * 61, b"\\" * 64, b'\\"'])
 
 
+@pytest.mark.parametrize("has_numpy", [False, True])
 @given(st.lists(QUOTED, max_size=40))
-def test_counting_quotes(pieces: list[bytes]) -> None:
-    """By every way of counting: the length of the data decides which is taken."""
+def test_counting_quotes(has_numpy: bool, pieces: list[bytes]) -> None:
+    """By every way of counting: whether numpy is loaded and the length of the data decide."""
     block = b"".join(pieces)
     plain = 0
     escaped = False
@@ -344,8 +348,11 @@ def test_counting_quotes(pieces: list[bytes]) -> None:
     for pad in (0, 1, 1 << 12, 1 << 16, (1 << 20) - 10, 1 << 20):
         before, half = b"x" * pad, b"x" * (pad // 2)
         for data in (before + block, half + block + b"y" * (pad - pad // 2), block + before):
-            assert unescaped_quotes(data) == plain
-            assert unescaped_quotes(bytearray(data)) == plain
+            with mock.patch.dict(sys.modules), mock.patch.object(quotes, "_counted", 0):
+                if not has_numpy:
+                    sys.modules.pop("numpy", None)
+                assert quotes.unescaped_quotes(data) == plain
+                assert quotes.unescaped_quotes(bytearray(data)) == plain
 
 
 EXPONENTS = st.integers(0, 18).map(lambda e: f"{e}e{e}")

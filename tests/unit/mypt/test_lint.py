@@ -409,6 +409,8 @@ def test_modules_are_loaded_by_what_needs_them(folder: Path) -> None:
     """The version loads nothing heavy, a clean file nothing for findings, findings no console."""
     (folder / "good.jsonl").write_text(GOOD)
     (folder / "bad.jsonl").write_bytes(record(USER))
+    native = lines(chat(user("Hi."), assistant("x" * 400)))[0] + b"\n"
+    (folder / "native.jsonl").write_bytes(native * 2000)
     code = f"""{MAIN}
 try:
     main(["--version"])
@@ -416,17 +418,20 @@ except SystemExit:
     print(*sys.modules)
 main(["good.jsonl"])
 print(*sys.modules)
+main(["native.jsonl", "--dialect", "qwen3"])
+print(*sys.modules)
 main(["bad.jsonl"])
 print(*sys.modules)
 """
     plain = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
     out = python(code, cwd=folder, env=plain, check=True).stdout.splitlines()
     assert out[0].startswith("mypt-lint ")
-    version, clean, *shown, faulty = (line.split() for line in out[1:])
+    version, clean, _, plain_chats, *shown, faulty = (line.split() for line in out[1:])
     assert not {"torch", "numpy", "lark", "rich", "tiktoken", "msgspec"} & {*version}
     needless = {"torch", "lark", "rich", "tiktoken", "mypt_records.shapes", "mypt_records.checks"}
     assert "mypt.lint.session" in clean
     assert not needless & {*clean}
+    assert not {*needless, "numpy"} & {*plain_chats}, "loading numpy takes longer than such a file"
     assert any("error[MYP" in line[0] for line in shown if line)
     assert "rich.console" not in faulty
 
