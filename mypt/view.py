@@ -124,7 +124,7 @@ def _run(options: argparse.Namespace) -> int:
     path, line = split_line(options.file)
     if path != "-" and is_prepared(path):
         if options.history != "keep":
-            raise UsageError(f"--history: {path} holds what mypt-prepare has made; leave it out")
+            raise UsageError(f"--history: {path} holds output of mypt-prepare; remove the option")
         items = first(_shard_items(path, line or 1), _count(options))
         return _show(items, path, NO_SETTINGS.counting, options)
     checker, kind, source, doubt, counting = _checker(_source(path), options)
@@ -198,7 +198,7 @@ def _checker(
     kind = "text" if settings["kind"] == "text" else "record"
     if kind == "text" and (settings["dialect"] == AUTO or settings.origin("dialect") == "default"):
         guess = detect(source, kind, candidates(DEFAULTS["dialect"], kind), hidden(settings))
-        doubt = f"{guess.dialect.name} is taken for it: no tag of any dialect is at its beginning"
+        doubt = f"{guess.dialect.name} is assumed: it does not begin with a tag of any dialect"
         doubt = "" if guess.sure else f"{doubt}; choose with --dialect"
         return checker(settings, guess.dialect), kind, guess.source, doubt, settings.counting
     doubts: list[str] = []

@@ -158,7 +158,7 @@ def dialect_name(name: str, *, more: tuple[str, ...] = (), what: str = "dialect"
     try:
         elsewhere = is_folder(name) or name not in dialects()
         if elsewhere and isinstance(dialect(name).adapter, Unread):
-            raise UsageError(f"{name}: nothing says how to read records: add records.toml")
+            raise UsageError(f"{name}: reading records needs records.toml; add it")
     except SpecError as error:
         raise UsageError(str(error)) from None
     except KeyError:

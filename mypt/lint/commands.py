@@ -163,7 +163,7 @@ def _init(chosen: argparse.Namespace) -> int:
 
     path = FILES[0]
     if os.path.lexists(path):
-        raise UsageError(f"{path} is here already; delete it first, or edit it")
+        raise UsageError(f"{path} already exists; delete it first, or edit it")
     dialects = candidates("")
     dialect, shape = chosen.dialect, ""
     if dialect is None:

@@ -93,7 +93,7 @@ def options(out: Parser) -> None:
     add(
         "--baseline FILE", "report only what FILE does not know; an edited episode is known no more"
     )
-    add("--prune-baseline", "with --baseline: take out of FILE what is found no more")
+    add("--prune-baseline", "with --baseline: remove entries that are no longer found from FILE")
     add = out.group("fixing")
     add("--fix", "repair what has a safe fix, in place, then report what is left")
     add(

@@ -61,9 +61,9 @@ def lint(options: argparse.Namespace) -> int:
 def watched(options: argparse.Namespace) -> NoReturn:
     """Lints again after each change. Raises UsageError for what cannot be watched."""
     if _fixes(options) or options.write_baseline or "-" in options.paths:
-        raise UsageError("--watch only looks: leave out fixes, --write-baseline and standard input")
+        raise UsageError("--watch cannot be used with fixes, --write-baseline or standard input")
     if url := next((path for path in options.paths if "://" in path), None):
-        raise UsageError(f"{url}: --watch looks at files here, and not into a store")
+        raise UsageError(f"{url}: --watch needs local files, and cannot watch a store")
     plan = _plan(options)
     prepared = [path for path in options.paths if is_prepared(path)]
     others = [path for path in options.paths if path not in prepared]
@@ -119,7 +119,7 @@ def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None
     """Returns the keys that the baseline knows; None without a baseline. Raises UsageError."""
     if options.write_baseline:
         if options.baseline or _fixes(options):
-            raise UsageError("--write-baseline cannot be combined: it takes all that is found now")
+            raise UsageError("--write-baseline cannot be combined with --baseline or fixes")
         path = None
     else:
         path = plan.baseline
@@ -128,7 +128,7 @@ def known_keys(options: argparse.Namespace, plan: Plan) -> frozenset[Key] | None
         if not path:
             return None
     if plan.top["kind"] != "record":
-        raise UsageError("a baseline knows records; it is for --kind record")
+        raise UsageError("a baseline needs --kind record")
     return baseline.read(path) if path else frozenset()
 
 
@@ -148,7 +148,7 @@ class _Session:
         groups = plan.groups(sources, baseline=self.baseline_keys, say=self.say)
         if _fixes(options):
             if options.launcher:
-                raise UsageError("--launcher only checks: leave it out to fix")
+                raise UsageError("--launcher only checks; remove it to fix")
             status = self.fix(groups, prepared)
             self.say(plan.left_out.line("--show-settings lists them, "))
             return CLEAN if options.exit_zero and status == FINDINGS else status
@@ -244,7 +244,7 @@ class _Session:
                 "--fix-only, or name a file"
             )
         if options.diff and options.output:
-            raise UsageError("--diff writes nothing: leave out -o")
+            raise UsageError("--diff writes nothing; remove -o")
         if not (self.plan.top["data-set"] and options.unsafe_fixes):
             return None
         if not all(source.divisible or source.compressed for source in _sources(groups)):
@@ -320,8 +320,8 @@ class _Session:
         if options.write_baseline:
             baseline.write(options.write_baseline, keys)
             self.say(
-                f"{counted(len(keys), 'finding')} written to {options.write_baseline}: known from "
-                "now on."
+                f"{counted(len(keys), 'finding')} written to {options.write_baseline}; later runs "
+                "ignore them."
             )
         elif self.baseline_keys is not None and path:
             gone = self.baseline_keys - keys
@@ -329,8 +329,8 @@ class _Session:
                 baseline.write(path, self.baseline_keys & keys)
             self.say(f"{counted(total.in_baseline, 'finding')} known from {path}.")
             if gone:
-                done = "taken out" if options.prune_baseline else "--prune-baseline takes them out"
-                self.say(f"{counted(len(gone), 'entry')} of {path} found no more; {done}.")
+                done = "removed" if options.prune_baseline else "--prune-baseline removes them"
+                self.say(f"{counted(len(gone), 'entry')} of {path} no longer found; {done}.")
 
 
 def _sources(groups: Iterable[Group]) -> list[Source]:

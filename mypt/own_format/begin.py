@@ -20,7 +20,7 @@ def begin(folder: Path) -> list[Path]:
     if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", name):
         raise UsageError(f"{folder}: a dialect is named by letters, digits and hyphens")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is here already; name a new folder")
+        raise UsageError(f"{folder} already exists; name a new folder")
     paths: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -51,7 +51,7 @@ def check(folder: Path, vocabulary: str | None = None) -> Iterator[Result]:
         yield Result("load", False, str(error))
         return
     if isinstance(dialect.adapter, Unread):
-        yield Result("load", False, f"{folder}: nothing says how to read records: add records.toml")
+        yield Result("load", False, f"{folder}: reading records needs records.toml; add it")
         return
     tags, states = len(dialect.table.terminals), len(dialect.automaton.steps)
     yield Result("load", True, f"{dialect.name}: {tags} tags, {states} states")

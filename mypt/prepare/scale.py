@@ -197,7 +197,7 @@ def _resume(chosen: argparse.Namespace) -> int:
         say = saying(PROG + "resume", quiet=chosen.quiet)
         say(
             f"{counted(len(aside), 'unit')} set aside before; --again tries again, and "
-            "mypt-prepare status says why"
+            "mypt-prepare status shows why"
         )
     return REFUSED if aside else done
 

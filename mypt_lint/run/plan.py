@@ -193,7 +193,7 @@ class Plan:
             return guess.dialect.name, options, guess.source
         options, name, _, reread, formatless = self.resolved(guess.source, say)
         if formatless:
-            raise UsageError(f"{source.path}: these are no records of a dialect: choose --dialect")
+            raise UsageError(f"{source.path}: no dialect fits the records; choose --dialect")
         return name, options, reread
 
     def format_of(self, source: Source, say: Say) -> _Choice:
@@ -206,7 +206,7 @@ class Plan:
         resolution = self.resolved(source, lines.append)
         if resolution.formatless:
             shape = resolution.own["records"]
-            say(f"{source.path}: {about(shape)}; --from {shape} says so")
+            say(f"{source.path}: {about(shape)}; use --from {shape} to choose this shape")
             return shape, options, resolution.source
         for line in lines:
             say(line.replace("--dialect", "--from"))
@@ -268,7 +268,8 @@ class Plan:
             others, source = elsewhere_than(source, mypt_spec.dialect(name), in_order(usual))
             if others and not sure:
                 name = others[0].name
-                say(f"{source.path}: {either([d.name for d in others])}; --dialect {name} says so")
+                names = either([d.name for d in others])
+                say(f"{source.path}: {names}; use --dialect {name} to choose it")
                 others = ()
             return Resolved(options, name, others, source)
         dialects = candidates(usual, options["kind"])
@@ -288,7 +289,7 @@ def _check_system(options: Settings, name: str, source: Source) -> None:
     if options.origin("system") != "command line":
         return
     of = "a dialect" if name == AUTO else name
-    fault = f"{source.path}: --system changes no records of {of}; leave it out"
+    fault = f"{source.path}: --system changes no records of {of}; remove it"
     raise UsageError(f"{fault}, or name their shape, such as --records openai, to read them by it")
 
 
@@ -302,15 +303,15 @@ def _prepared_with(path: str) -> str | None:
 
 
 def _guessed(source: Source, guess: Guess) -> str:
-    """Returns what is said about a dialect that was found out."""
+    """Returns the line about a detected dialect."""
     more = ""
     if not guess.sure:
         more = (
-            " is taken for it: nothing at its beginning is legal in any dialect; choose with "
+            " is assumed, because nothing at the beginning is legal in any dialect; choose with "
             "--dialect"
         )
     elif guess.others:
-        more = f" ({', '.join(guess.others)} would fit as well; choose with --dialect)"
+        more = f" ({', '.join(guess.others)} are also possible; choose with --dialect)"
     return f"{source.path}: {guess.dialect.name}{more}"
 
 

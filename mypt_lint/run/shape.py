@@ -114,12 +114,12 @@ def _of_no_format(values: Sequence[object], name: str) -> bool:
 
 
 def said(shape: str, dialect: str) -> str:
-    """Returns what is found in a file, and how to say it oneself. `dialect` is empty for none."""
+    """Returns the detected shape and the option that chooses it; `dialect` is empty for none."""
     if dialect:
-        return f"{about(shape)}; checked as {dialect}, --records {shape} says so"
-    how = "checked without a format, --dialect NAME checks them as one"
+        return f"{about(shape)}; checked as {dialect}; use --records {shape} to choose this shape"
+    how = "checked without a format; use --dialect NAME to check them as one"
     if shape == "text":
-        how = "each is checked as the format of its tags, --dialect NAME checks them as one"
+        how = "each is checked as the format of its tags; use --dialect NAME to check them as one"
     return f"{about(shape)}; {how}"
 
 

@@ -187,9 +187,9 @@ def test_exit_status(lint: Linter) -> None:
         ("--prune-baseline x.jsonl", "--prune-baseline needs --baseline FILE"),
         ("--write-baseline x.jsonl --fix x.jsonl", "--write-baseline cannot be combined"),
         ("--write-baseline x.jsonl/y x.jsonl", "x.jsonl/y"),
-        ("--kind text --baseline x.jsonl x.jsonl", "a baseline knows records"),
-        ("--watch -", "--watch only looks"),
-        ("--watch --fix x.jsonl", "--watch only looks"),
+        ("--kind text --baseline x.jsonl x.jsonl", "a baseline needs --kind record"),
+        ("--watch -", "--watch cannot be used"),
+        ("--watch --fix x.jsonl", "--watch cannot be used"),
         ("--unsafe-fixes x.jsonl", "--unsafe-fixes needs --fix"),
     ],
 )

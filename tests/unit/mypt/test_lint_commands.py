@@ -74,7 +74,7 @@ def test_init(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert read("mypt-lint.toml").top["records"] == "openai"
     assert main(["-q", "data"]) == 0
     assert main(["init"]) == 2
-    assert "is here already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     path = folder / "mypt-lint.toml"
     rows = path.read_text().splitlines()[1:]
     path.write_text("".join(line.removeprefix("# ") + "\n" for line in rows))

@@ -65,7 +65,7 @@ def test_a_new_dialect_passes(
     assert mypt_spec.load(begun).name == "my-format"
     assert "./my_format" in (begun / "SPEC.md").read_text()
     assert main(["new-dialect", str(begun)]) == 2
-    assert "is here already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert main(["new-dialect", str(tmp_path / "Ä")]) == 2
 
 

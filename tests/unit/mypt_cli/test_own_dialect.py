@@ -64,7 +64,7 @@ def test_settings_run_no_code(here: Path, capsys: pytest.CaptureFixture[str]) ->
     [
         ("my_toy", "a folder of your own has a slash: ./my_toy"),
         ("./nothing", "nothing: is not a folder"),
-        ("./unread", "nothing says how to read records: add records.toml"),
+        ("./unread", "reading records needs records.toml; add it"),
     ],
 )
 def test_a_wrong_folder(

@@ -375,7 +375,7 @@ def test_records_of_other_tools_are_detected(capsys: pytest.CaptureFixture[str])
     for options in ((), ("--from", "auto"), ("--from", "sharegpt")):
         assert main(["in.jsonl", "-o", "out.jsonl", "--to", "gabgpt", *options]) == 0
         assert read("out.jsonl")[0] == chat(user(), assistant("Yo"))
-        about = "ShareGPT records (conversations); --from sharegpt says so"
+        about = "ShareGPT records (conversations); use --from sharegpt to choose this shape"
         assert (about in capsys.readouterr().err) == (options != ("--from", "sharegpt"))
 
 

@@ -256,7 +256,7 @@ def test_the_command_says_which(lint: Linter) -> None:
 def test_nothing_legal(lint: Linter) -> None:
     status, findings, err = lint.of('nope\n{"messages": 1}\n', "--dialect", "auto")
     assert status == 1
-    assert "nothing at its beginning is legal" in err
+    assert "nothing at the beginning is legal" in err
     assert "MYP001" in codes(findings)
     assert "MYP014" not in codes(findings)
 

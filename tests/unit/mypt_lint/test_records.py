@@ -31,7 +31,7 @@ from tests.support.shapes import RECORDS
 
 OPENAI, NATIVE = chat(), native()
 GPT = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello."}]}
-PLAIN = "checked without a format, --dialect NAME checks them as one"
+PLAIN = "checked without a format; use --dialect NAME to check them as one"
 pytestmark = pytest.mark.usefixtures("folder")
 
 
@@ -68,7 +68,7 @@ def test_good_records_of_every_shape_have_no_findings(
 def test_the_first_line_names_the_shape(lint: Any) -> None:
     first = f"x.jsonl: OpenAI records (messages); {PLAIN}"
     assert lint(write(OPENAI, OPENAI))[2] == [first, "2 lines clean (1 file)"]
-    as_praxis = "checked as praxis, --records sharegpt says so"
+    as_praxis = "checked as praxis; use --records sharegpt to choose this shape"
     path = write(GPT)
     first = lint(path, "--dialect", "praxis")[2][0]
     assert first == f"x.jsonl: ShareGPT records (conversations); {as_praxis}"
@@ -85,7 +85,7 @@ def test_another_dialect_is_detected(lint: Any) -> None:
     status, lines, err = lint(write(*[FEATURES["thinking"]["gabgpt"]] * 3))
     assert (status, lines) == (0, [])
     assert err[0].startswith("x.jsonl: gabgpt")
-    assert "--dialect gabgpt says so" in err[0]
+    assert "use --dialect gabgpt to choose it" in err[0]
 
 
 def test_a_record_that_only_the_named_dialect_can_read_is_read_in_it(lint: Any) -> None:
@@ -309,7 +309,7 @@ def test_texts_with_tags_are_checked_as_the_format_of_these(lint: Any) -> None:
     path = write({"text": TEXT}, {"text": TEXT.replace("<myPT_eot>", "")})
     status, lines, err = lint(path)
     assert (status, codes(lines)) == (1, ["MYP216"])
-    each = "each is checked as the format of its tags, --dialect NAME checks them as one"
+    each = "each is checked as the format of its tags; use --dialect NAME to check them as one"
     assert err[0] == f"x.jsonl: serialised texts (text); {each}"
     assert lint(write({"text": TEXT}), "--dialect", "praxis")[0] == 0
 

@@ -66,7 +66,7 @@ def test_findings_name_the_url_and_equal_those_of_a_file(
     ("path", "options", "why"),
     [
         ("a.jsonl", ["--fix"], "a.jsonl: objects of a store are not fixed in place; name a file"),
-        ("a.jsonl", ["--watch"], "--watch looks at files here, and not into a store"),
+        ("a.jsonl", ["--watch"], "--watch needs local files, and cannot watch a store"),
         ("b.jsonl", [], "b.jsonl: there is no such object"),
         ("*.zst", [], "*.zst: the pattern matches no object"),
         ("texts", [], "texts: nothing to read; no file to read; name the objects themselves"),

@@ -47,7 +47,7 @@ def test_vocab_says_where_it_cannot_find_out(
 ) -> None:
     path = write(tmp_path / "x.jsonl", {"a": 1})
     assert vocab([path, "--dialect", "auto", "-o", str(tmp_path / "v")]) == 2
-    assert "these are no records of a dialect: choose --dialect" in capsys.readouterr().err
+    assert "no dialect fits the records; choose --dialect" in capsys.readouterr().err
 
 
 def test_vocab_leaves_own_files_out(

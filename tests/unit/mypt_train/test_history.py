@@ -232,7 +232,7 @@ def test_view_shows_what_is_prepared(tmp_path: Path, capsys: pytest.CaptureFixtu
         f"episode {i} of 3" for i in (1, 2, 3)
     ]
     assert view([str(tmp_path / "out"), "--history", "official"]) == 2
-    assert "leave it out" in capsys.readouterr().err
+    assert "remove the option" in capsys.readouterr().err
 
 
 def test_ids_for_a_model_need_its_vocabulary(

@@ -295,7 +295,7 @@ def test_units_whose_process_dies_are_tried_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--launcher=local", "--fix"], "--launcher only checks: leave it out to fix"),
+        (["--launcher=local", "--fix"], "--launcher only checks; remove it to fix"),
         (["--launcher=ray"], "the launcher ray needs: pip install 'mypt-tags[ray]'"),
     ],
 )
