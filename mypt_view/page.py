@@ -106,14 +106,14 @@ def page(content: Collected, source: str) -> bytes:
         f'<script type="text/plain" id="part-{n}">{part}</script>'
         for n, part in enumerate(content.parts)
     )
-    slots = {
+    values = {
         "policy": policy,
         "style": style,
         "script": script,
         "data": _inert(_json(data)),
         "parts": parts,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda m: slots[m[1]], template).encode()
+    return re.sub(r"\{\{(\w+)\}\}", lambda m: values[m[1]], template).encode()
 
 
 def _packed(part: Sequence[str]) -> str:

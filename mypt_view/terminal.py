@@ -61,22 +61,22 @@ class Terminal:
     def show(self, item: Item, view: str) -> None:
         """Prints one item in one of the views "chat", "mask", "ids" and "tree"."""
         blocks, remaining = blocks_of(item)
-        coded = item.segments is not None
+        has_ids = item.segments is not None
         lacks = {"mask": "loss mask", "ids": "ids"}.get(view, "")
-        self._head(item, "" if coded else lacks)
-        if view == "mask" and coded and self.plain:
+        self._head(item, "" if has_ids else lacks)
+        if view == "mask" and has_ids and self.plain:
             self._print(Text(f"  trained tokens are marked {TRAINED_MARK}"))
-        elif view == "mask" and coded:
+        elif view == "mask" and has_ids:
             self._print(Text.assemble("  ", ("trained", TRAINED), "  ", ("masked", MASKED)))
         for finding in remaining:
             self._finding(finding)
-        if view == "tree" or (view == "ids" and coded):
+        if view == "tree" or (view == "ids" and has_ids):
             for finding in [f for block in blocks for f in block.findings]:
                 self._finding(finding)
             for row in self._tree(blocks) if view == "tree" else self._ids(item):
                 self._print(row)
         else:
-            self._bubbles(blocks, mask=view == "mask" and coded)
+            self._bubbles(blocks, mask=view == "mask" and has_ids)
 
     def note(self, item: Item, lacks: str = "") -> None:
         """Prints the summary and the findings alone."""

@@ -188,17 +188,17 @@ class Checker:
 
         `findings` are those in this dialect.
         """
-        mine, other = self.dialect.name, legal[0]
+        name, other = self.dialect.name, legal[0]
         if not self.misnamed:
-            message = f"this record is {other}, the file is {mine}"
+            message = f"this record is {other}, the file is {name}"
             advice = "one file, one dialect: move it, or convert it with mypt-convert"
             return Finding("MYP014", message, help=advice)
-        message = f"this record is {either(legal)}, as is the file; it is checked as {mine}"
+        message = f"this record is {either(legal)}, as is the file; it is checked as {name}"
         errors = [f for f in findings if f.severity == "error"]
         first = next((f for f in errors if not (f.fix and f.fix.safe)), errors[0])
         advice = (
-            f"check the file with --dialect {other}, or make it {mine} with "
-            f"mypt-convert --from {other} --to {mine}; as {mine} it has {first.name} "
+            f"check the file with --dialect {other}, or make it {name} with "
+            f"mypt-convert --from {other} --to {name}; as {name} it has {first.name} "
             f"({first.code})"
         )
         return Finding("MYP014", message, help=advice)

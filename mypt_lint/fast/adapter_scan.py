@@ -32,20 +32,20 @@ _LONGEST, _ROOM = 20_000, 16 << 20  # bytes of a line whose skeleton is remember
 
 _NO_TOOLS = 0, None
 # What is judged once: how many strings a skeleton has, and the keys of its pieces.
-Judged = tuple[int, tuple[bytes, ...]]
+Verdict = tuple[int, tuple[bytes, ...]]
 PieceKeys = tuple[tuple[bytes, ...]]
 
 
 class _Block(NamedTuple):
     """Lines and what is proved of them.
 
-    `judged` is None for each line that is not clean. `tools` has, of lines with tools or calls, how
-    many strings are in the tools, and the tools where they are new.
+    `verdicts` has None for each line that is not clean. `tools` has, of lines with tools or calls,
+    how many strings are in the tools, and the tools where they are new.
     """
 
     lines: list[bytes]
     splits: Splits
-    judged: list[Judged | None]
+    verdicts: list[Verdict | None]
     tools: dict[int, tuple[int, Any]]
 
     def texts_of(self, i: int) -> list[str]:
@@ -63,7 +63,7 @@ class AdapterScan:
         self.checker, self.splitter = checker, splitter
         self.texts, self.longest = texts, longest
         self.tools = CleanTools(checker, splitter, texts)
-        self.skeletons = Memo[Hashable, Judged](_ENTRIES, room=_ROOM)  # that are clean
+        self.skeletons = Memo[Hashable, Verdict](_ENTRIES, room=_ROOM)  # that are clean
         self.pieces = Memo[bytes, int](_ENTRIES)  # strings of each; -1: not clean
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
@@ -80,46 +80,46 @@ class AdapterScan:
         if self.checker.limits.schemas:  # which bind values that a skeleton leaves out
             return list(range(len(lines))), 0, []
         block = self._judge_lines(lines)
-        judged, more = block.judged, block.splits.more
-        clean = [i for i in more if judged[i] is not None]
+        verdicts, more = block.verdicts, block.splits.more
+        clean = [i for i in more if verdicts[i] is not None]
         free = self._free(block, clean) if self._are_clean(block.splits.texts) else -1
         if free < 0:
-            for i in [i for i, one in enumerate(judged) if one is not None]:
+            for i in [i for i, verdict in enumerate(verdicts) if verdict]:
                 if not self._is_clean(block, i):
-                    judged[i] = None
-            clean = [i for i in more if judged[i] is not None]
+                    verdicts[i] = None
+            clean = [i for i in more if verdicts[i] is not None]
             free = self._free(block, clean, proved=True)
         if parts is not None:
-            parts += [None if one is None else (one[1],) for one in judged]
+            parts += [verdict and (verdict[1],) for verdict in verdicts]
         notes = [note for i in clean for note in more[i].notes]
-        strings = sum([one[0] for one in judged if one is not None]) + free + len(notes)
+        strings = sum([verdict[0] for verdict in verdicts if verdict]) + free + len(notes)
         strings += sum([block.tools[i][0] for i in clean if i in block.tools])
-        return [i for i, one in enumerate(judged) if one is None], strings, notes
+        return [i for i, verdict in enumerate(verdicts) if verdict is None], strings, notes
 
     def _judge_lines(self, lines: list[bytes]) -> _Block:
         """Returns lines whose skeletons and tools are judged."""
         splits, recall = self.splitter.split(lines), self.skeletons.entries.get
         block = _Block(lines, splits, list(map(recall, splits.keys)), {})
-        judged, new = block.judged, set[int]()
+        verdicts, new = block.verdicts, set[int]()
         for i, (raw, key) in enumerate(zip(lines, splits.keys, strict=True)):
             if raw.endswith(_ENDS) or len(raw) > self.longest:
-                judged[i] = None
-            elif judged[i] is None and key is not None:
+                verdicts[i] = None
+            elif verdicts[i] is None and key is not None:
                 new.add(i)
         for i, split in splits.more.items():
-            if (split.tools is not None or split.called) and (judged[i] is not None or i in new):
+            if (split.tools is not None or split.called) and (verdicts[i] is not None or i in new):
                 block.tools[i] = self.tools.of(split)
                 if block.tools[i][0] < 0:
-                    judged[i] = None
+                    verdicts[i] = None
                     new.discard(i)
         for i in sorted(new):
-            judged[i] = recall(splits.keys[i])  # learnt from a line before
-            if judged[i] is None and self._is_clean(block, i):
-                judged[i] = self._judge(lines[i], splits.keys[i])
+            verdicts[i] = recall(splits.keys[i])  # learnt from a line before
+            if verdicts[i] is None and self._is_clean(block, i):
+                verdicts[i] = self._judge(lines[i], splits.keys[i])
         return block
 
-    def _judge(self, raw: bytes, key: Hashable) -> Judged | None:
-        """Returns what is judged of a skeleton by its pieces; None if one of them is not clean.
+    def _judge(self, raw: bytes, key: Hashable) -> Verdict | None:
+        """Returns the verdict on a skeleton by its pieces; None if one of them is not clean.
 
         All other values of the line are clean, so whatever is found is in the skeleton.
         """
@@ -135,8 +135,8 @@ class AdapterScan:
             if count < 0:
                 return None
             total += count
-        judged = total, tuple(keys)
-        return judged if len(raw) >= _LONGEST else self.skeletons.keep(key, judged, len(raw))
+        verdict = total, tuple(keys)
+        return verdict if len(raw) >= _LONGEST else self.skeletons.keep(key, verdict, len(raw))
 
     def _strings(self, piece: Piece) -> int:
         """Returns the number of strings that a piece adds, -1 where it is not clean."""

@@ -38,7 +38,7 @@ MISFIT = "MYP353"  # arguments that do not fit their tool
 _MANY = 8  # calls of a tool for which its schema is compiled at once
 _JSON = "tfnNI"  # letters with which a text that is JSON may begin
 _scalar = {kind: name for kind, name in JSON_TYPES.items() if kind not in (list, dict)}.get
-Given = Sequence[dict[str, Any]]
+Arguments = Sequence[dict[str, Any]]
 _CHAT = b'{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"x"}],"tools":'
 
 
@@ -123,10 +123,10 @@ class CleanTools:
         groups: dict[bytes, tuple[list[str], list[dict[str, Any]]]] = {}
         for split in splits if self.binds else ():
             if split.called and split.tools is not None:
-                called, given = _paired(split)
+                called, arguments = _paired(split)
                 names, every = groups.setdefault(split.tools, ([], []))
                 names += called
-                every += given
+                every += arguments
                 if len(names) != len(every):
                     return False
             elif split.called and self.tagged:
@@ -136,15 +136,15 @@ class CleanTools:
             for raw, both in groups.items()
         )
 
-    def _prove(self, called: Sequence[str], given: Given, tools: Declared) -> bool:
+    def _prove(self, called: Sequence[str], arguments: Arguments, tools: Declared) -> bool:
         """Returns whether the arguments of calls fit their tools, and come back from tags."""
-        if len(called) != len(given) or (
-            self.tagged and any(tag in self.encode(given) for tag in _TAGS)
+        if len(called) != len(arguments) or (
+            self.tagged and any(tag in self.encode(arguments) for tag in _TAGS)
         ):
             return False
         return all(
             tools.fit(name, some) and (not self.tagged or _come_back(some, tools.plain.get(name)))
-            for name, some in _by_tool(called, given).items()
+            for name, some in _by_tool(called, arguments).items()
         )
 
     def come_back(self, encoded: bytes) -> bool:
@@ -200,39 +200,39 @@ class Declared:
             self._schemas = parameters_of(_listed(raw))
         return self._schemas.get(name)
 
-    def fit(self, name: str, given: Given) -> bool:
+    def fit(self, name: str, arguments: Arguments) -> bool:
         """Returns whether the arguments of calls fit their tool; those of an unknown one do.
 
         To compile a schema takes longer than to look at a few arguments.
         """
         plain = self.plain.get(name, False)
-        if len(given) < _MANY and all(map(_fits_declared, given, repeat(plain))):
+        if len(arguments) < _MANY and all(map(_fits_declared, arguments, repeat(plain))):
             return True
         schema = self._schema(name)
         try:
-            if schema is None or fit(given, {"additionalProperties": False} | schema):
+            if schema is None or fit(arguments, {"additionalProperties": False} | schema):
                 return True
-            return not any(misfits(one, schema) or undeclared(one, schema) for one in given)
+            return not any(misfits(one, schema) or undeclared(one, schema) for one in arguments)
         except SchemaError:  # the checker says why
             return False
 
 
-def _fits_declared(given: dict[str, Any], schema: Any) -> bool:
+def _fits_declared(arguments: dict[str, Any], schema: Any) -> bool:
     """Returns whether arguments are proved to fit a plain schema, and none is `undeclared`.
 
     Most are words and numbers of which a schema says only the type, or the choices: these are
     looked at here, as a call for each takes longer than the look.
     """
     if schema is UNSET or schema.__class__ is bool or schema.properties is UNSET:
-        return _fits(given, schema)
+        return _fits(arguments, schema)
     properties, needed, other = schema.properties, schema.required, schema.additionalProperties
-    if other is UNSET and not given.keys() <= properties.keys():
+    if other is UNSET and not arguments.keys() <= properties.keys():
         return False
-    if schema.type != "object" or not given.keys() >= (_NONE if needed is UNSET else needed):
+    if schema.type != "object" or not arguments.keys() >= (_NONE if needed is UNSET else needed):
         return False
     if not schema.enum is schema.anyOf is schema.oneOf is schema.allOf is UNSET:
         return False
-    for key, value in given.items():
+    for key, value in arguments.items():
         of = properties.get(key, other)
         if of is not other and of.type == _scalar(value.__class__) and (
             of.format is of.anyOf is of.oneOf is of.allOf
@@ -273,12 +273,12 @@ def _fits(value: Any, schema: Any) -> bool:
     return bool(kind)
 
 
-def _come_back(given: Given, schema: Any) -> bool:
+def _come_back(arguments: Arguments, schema: Any) -> bool:
     """Returns whether arguments are proved to come back from tags, where no string spells one."""
     properties = {} if schema is None or schema is UNSET else schema.properties
     named = {} if properties is UNSET else properties
     kinds = {key: _kinds(inner) for key, inner in named.items()}
-    for one in given:
+    for one in arguments:
         for key, value in one.items():
             some, kind = kinds.get(key, KINDS), JSON_TYPES.get(value.__class__, "")
             if len(some) == 1 or "string" not in some:
@@ -300,12 +300,12 @@ def _kinds(schema: Any) -> frozenset[str]:
     return some if schema.enum is UNSET or some == STRING else _NONE
 
 
-def _by_tool(called: Sequence[str], given: Given) -> Mapping[str, Given]:
+def _by_tool(called: Sequence[str], arguments: Arguments) -> Mapping[str, Arguments]:
     """Returns the arguments of calls by the names of their tools."""
     if len({*called}) == 1:
-        return {called[0]: given}
+        return {called[0]: arguments}
     groups: dict[str, list[dict[str, Any]]] = {name: [] for name in called}
-    for name, one in zip(called, given, strict=True):
+    for name, one in zip(called, arguments, strict=True):
         groups[name].append(one)
     return groups
 
@@ -320,9 +320,9 @@ def _listed(raw: bytes) -> list[Any]:
     return tools if isinstance(tools, list) else []
 
 
-def _paired(split: Split) -> tuple[Sequence[str], Given]:
+def _paired(split: Split) -> tuple[Sequence[str], Arguments]:
     """Returns the name of the tool of each call of a line, and its arguments if all are known."""
     if split.values and split.quoted:  # which are whose is not known
         pairs = [*product({*split.called}, [*split.values, *split.quoted])]
-        return [name for name, _ in pairs], [given for _, given in pairs]
+        return [name for name, _ in pairs], [arguments for _, arguments in pairs]
     return split.called, split.values or split.quoted

@@ -232,15 +232,15 @@ class TypedTags:
         count = len(new) - len(old) + 1
         if count < 1:
             return "", ()
-        mine, first = new[index : index + count], old[index]
-        patch = [_operation("remove", message, key) for key in first if key not in mine[0]]
-        for key, value in mine[0].items():
+        replacement, first = new[index : index + count], old[index]
+        patch = [_operation("remove", message, key) for key in first if key not in replacement[0]]
+        for key, value in replacement[0].items():
             if key not in first or first[key] != value:
                 op = "replace" if key in first else "add"
                 patch.append(_operation(op, message, key, value=value))
-        for place, added in enumerate(mine[1:], index + 1):
+        for place, added in enumerate(replacement[1:], index + 1):
             patch.append(_operation("add", f"/{schema.messages}", str(place), value=added))
-        return (_title(mine, first, d), tuple(patch)) if patch else ("", ())
+        return (_title(replacement, first, d), tuple(patch)) if patch else ("", ())
 
 
 def _operation(op: str, owner: str, key: str, **value: Any) -> dict[str, Any]:
