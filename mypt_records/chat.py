@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from mypt_spec.bodies.members import Member, Members
+from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Finding
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -26,6 +28,11 @@ class JsonText:
     text: str
     pointer: str
     start: int = 0
+
+    def member(self, pointer: str) -> tuple[Member, bool] | None:
+        """Returns the place of what a pointer into the value leads to, as `Members.find` does."""
+        tokens = (self.pointer + pointer).split("/")[1:]
+        return Members(self.text).find([unescape(token) for token in tokens])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +143,37 @@ class Chat:
     def is_readable(self) -> bool:
         """Returns whether all of the conversation could be read."""
         return all(f.severity != "error" or f.code in _HARMLESS for f in self.findings)
+
+
+def located(
+    code: str,
+    message: str,
+    value: JsonValue | Text,
+    pointer: str = "",
+    *,
+    hint: str = "",
+    on_key: bool = False,
+) -> Finding:
+    """Returns a finding about a part of a value, or about the key of that part.
+
+    A pointer of the record leads to a JSON text and no further: inside it, the place is a span of
+    its code points, which the linter finds again among the escapes of the file.
+
+    >>> arguments = JsonValue('{"a": {"b": 1}}', "/arguments")
+    >>> found = located("MYP353", "1 is no string", arguments, "/a/b")
+    >>> found.pointer, found.span
+    ('/arguments', (12, 13))
+    """
+    outer, text = value.outer, value.value if isinstance(value, JsonValue) else None
+    if outer is None and isinstance(text, str):
+        outer = JsonText(text, "")
+    elif outer is not None and isinstance(text, str):
+        pointer = ""  # a text in a text
+    if outer is None:
+        return Finding(code, message, value.at + pointer, help=hint, on_key=on_key)
+    span, result = None, outer.member(pointer)
+    if result is not None:
+        member, exact = result
+        start, end = (on_key and exact and member.key) or (member.start, member.end)
+        span = outer.start + start, outer.start + end
+    return Finding(code, message, value.at, span, help=hint)

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from mypt_records.chat import JsonValue, Text
-from mypt_spec.bodies.members import Members
-from mypt_spec.bodies.strict_json import unescape
 from mypt_spec.findings import Fix
 
 _LONGEST = 1 << 16  # characters of arguments that are read as Python
@@ -45,8 +43,7 @@ def within(source: JsonValue, values: Iterable[tuple[str, Any]], title: str) -> 
         return None  # the JSON is a part of a text
     text, edits = source.outer.text, []
     for at, value in values:
-        tokens = [unescape(token) for token in (source.outer.pointer + at).split("/")[1:]]
-        member = Members(text).find(tokens)
+        member = source.outer.member(at)
         if member is None or not member[1]:
             return None
         edits.append((member[0].start, member[0].end, json.dumps(value, ensure_ascii=False)))

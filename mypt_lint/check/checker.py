@@ -20,8 +20,7 @@ from mypt_lint.check.baseline import Key
 from mypt_lint.check.detect import error_count
 from mypt_lint.check.diagnostic import Diagnostic, Snippet
 from mypt_lint.check.foreign import ReadInDialect, check_foreign
-from mypt_lint.check.suppress import suppressed
-from mypt_lint.check.untrainable import ALWAYS, hidden_causes, untrainable
+from mypt_lint.check.suppress import ALWAYS, hidden_causes, suppressed, untrainable
 from mypt_lint.places.json_edit import replacement
 from mypt_lint.places.positions import Places
 from mypt_lint.proposals.candidates import candidates_of
@@ -119,7 +118,7 @@ class Checker:
         """Returns the Episode of a JSON value, if any, and all findings, selected or not.
 
         Where none of the findings that are shown is an error, the Episode has token ids (see
-        untrainable.py).
+        suppress.py).
         """
         if self.shape:
             read_in_dialect = None if self.formatless else _converting(self)

@@ -143,7 +143,7 @@ def elsewhere_than(
         with suppress(Exception):  # the check of the line reports it
             if not shaped(record, name) or (a_chat and _is_clean_chat(record)):
                 return False
-            return is_legal(record, mypt_spec.dialect(name))
+            return not error_count(record, mypt_spec.dialect(name))
         return False
 
     legal = {name: partial(fits, name=name) for name in names if name != dialect.name}
@@ -299,11 +299,6 @@ def _findings(
 
 def _errors(findings: Iterable[Finding], hidden: frozenset[str]) -> int:
     return sum(f.severity == "error" and f.code not in hidden for f in findings)
-
-
-def is_legal(record: object, dialect: Dialect) -> bool:
-    """Returns whether a record has no error in a dialect."""
-    return not error_count(record, dialect)
 
 
 def error_count(record: object, dialect: Dialect) -> int:

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mypt_records.chat import Call, Chat, JsonValue
+from mypt_records.chat import Call, Chat, JsonValue, located
 from mypt_records.checks.registry import check, once_per_chat
 from mypt_records.checks.tools import null_in, without_null
 from mypt_records.fixes import from_python
-from mypt_records.inside import located
 from mypt_records.reading import closest_key
 from mypt_spec.bodies.json_schema import MAX_MISFITS, Patience, SchemaError, unnamed
 from mypt_spec.bodies.strict_json import Fault, a_kind_of, escape, loads

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from mypt_records.chat import Chat
+from mypt_records.chat import Chat, located
 from mypt_records.checks.registry import check
 from mypt_records.fixes import within
-from mypt_records.inside import located
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import escape, value_at
 from mypt_spec.findings import Finding
