@@ -24,10 +24,9 @@ from mypt_spec.table import TEXT
 from mypt_view.blocks import blocks_of, line_breaks
 from mypt_view.items import Item, outline, read_items, record
 from mypt_view.layout import Run, rows
-from mypt_view.page import collect, page
+from mypt_view.page import TagTotals, collect, page
 from mypt_view.pieces import pieces, quoted
 from mypt_view.terminal import Terminal
-from mypt_view.totals import TagTotals
 from tests.support.rendering import texts
 from tests.support.strategies import (
     DIALECTS,
