@@ -19,13 +19,8 @@ from mypt_spec.bodies.strict_json import Fault, loads
 
 VERSION = 1
 _HEAD = "mypt-lint-baseline"
-_OF_THE_FILE = {
-    "MYP009",
-    "MYP012",
-    "MYP013",
-    "MYP112",
-    "MYP113",
-}  # known wherever they are found: shards come and go
+# Known wherever they are found: shards come and go.
+_OF_THE_FILE = {"MYP009", "MYP012", "MYP013", "MYP112", "MYP113"}
 _NEVER = {"MYP003", "MYP901"}  # damaged data, and faults of the linter
 _NO_VALUE = {"MYP004", "MYP005"}  # to read such a line loses something, so its bytes are hashed
 

@@ -79,14 +79,8 @@ class Diagnostic:
 
     @property
     def sort_key(self) -> tuple[str, int, int, str, int, str]:
-        return (
-            self.filename,
-            self.row,
-            self.column,
-            self.finding.code,
-            self.end_column,
-            self.finding.message,
-        )
+        code, message = self.finding.code, self.finding.message
+        return self.filename, self.row, self.column, code, self.end_column, message
 
 
 @dataclass(slots=True)

@@ -23,9 +23,7 @@ _CODE = re.compile(
     r"|angular|markdown|code|json|html|prompt)",
     re.IGNORECASE,
 )
-_NOTHING = frozenset(
-    {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}
-)
+_NOTHING = {"noinput", "<noinput>", "<no input>", "<nooutput>", "<no output>", "nooutput"}
 _LONGEST = 40  # characters of such a sign, with white space
 
 
