@@ -15,7 +15,7 @@ import msgspec
 from mypt_cli.jsonl.names import MANIFEST, PLAN
 from mypt_cli.store import Store, StoreError
 from mypt_cli.words import counted
-from mypt_train.scale.launch.blocks import ranges
+from mypt_train.scale.launch import ranges
 from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError

@@ -4,6 +4,10 @@ Input: a model and batches. Output: the loss. The summed loss of each micro-batc
 count of the whole step, over all processes. Dividing each micro-batch by its own count would weigh
 a token by how many others happen to share its micro-batch. `validate` measures how well a model
 predicts the validation split.
+
+The losses on preferences (`dpo`, `orpo`, `kto`) take the log-likelihoods of whole answers, summed
+over their trained tokens: float32, (n,). Of a pair, the chosen answer comes directly before the
+rejected one. They return a summed loss, which is divided by the pairs or answers of the step.
 """
 
 from __future__ import annotations
@@ -12,12 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mypt_train.data.formats.manifest import GOOD
 from mypt_train.training.batches import Batch, batch, share
 from mypt_train.training.corpus import Corpus, Row
-from mypt_train.training.parts import preference
 from mypt_train.training.parts.attention import attend, uncompiled
 from mypt_train.training.parts.config import TrainConfig
 from mypt_train.training.parts.distributed import World, last_of, precision, reshard
@@ -106,17 +110,15 @@ class Objective:
             return self.token_losses(model, batch)[0]
         policy, beta = self._answers(model, batch), self.config.beta
         if self.config.objective == "orpo":
-            return preference.orpo(
-                policy, torch.bincount(batch.owner, minlength=len(policy)), beta=beta
-            )
+            return orpo(policy, torch.bincount(batch.owner, minlength=len(policy)), beta=beta)
         reference = self._reference(batch)
         if self.config.objective == "dpo":
-            return preference.dpo(policy, reference, beta=beta)
+            return dpo(policy, reference, beta=beta)
         kinds = torch.tensor(
             [int(self.corpus.episodes["kind"][n]) for row in batch.rows for n in row.tolist()],
             device=policy.device,
         )
-        return preference.kto(policy, reference, kinds == GOOD, drift, beta=beta)
+        return kto(policy, reference, kinds == GOOD, drift, beta=beta)
 
     def _answers(self, model: nn.Module, batch: Batch) -> Tensor:
         """Returns the log-likelihood of each answer, (answers,)."""
@@ -140,6 +142,37 @@ class Objective:
         with torch.no_grad():
             gains = [(self._answers(model, b) - self._reference(b)).sum() for b in batches]
         return (self.world.sum(torch.stack(gains).sum()) / self.count(batches)).clamp(min=0)
+
+
+def dpo(policy: Tensor, reference: Tensor, *, beta: float) -> Tensor:
+    """Returns the loss of direct preference optimisation (arXiv:2305.18290).
+
+    It compares how much the policy and the reference prefer the chosen answers.
+    """
+    gain = (policy - reference).view(-1, 2)
+    return -F.logsigmoid(beta * (gain[:, 0] - gain[:, 1])).sum()
+
+
+def orpo(policy: Tensor, lengths: Tensor, *, beta: float) -> Tensor:
+    """Returns the loss of odds-ratio preference optimisation (arXiv:2403.07691).
+
+    It is the chosen answer's mean loss, and the odds of both answers; there is no reference.
+    `lengths` are the trained tokens of each answer, (n,).
+    """
+    mean = (policy / lengths).view(-1, 2)
+    odds = mean - torch.log(-torch.expm1(mean.clamp(max=-1e-6)))
+    return (-mean[:, 0] - beta * F.logsigmoid(odds[:, 0] - odds[:, 1])).sum()
+
+
+def kto(policy: Tensor, reference: Tensor, good: Tensor, drift: Tensor, *, beta: float) -> Tensor:
+    """Returns the loss of Kahneman-Tversky optimisation (arXiv:2402.01306).
+
+    Both labels weigh the same. `good`: bool, (n,). `drift`: how far the policy is from the
+    reference, (), without gradient and not below 0; it is estimated from the answers of the step,
+    not from answers to other questions.
+    """
+    gain = beta * (policy - reference - drift)
+    return (1 - torch.sigmoid(torch.where(good, gain, -gain))).sum()
 
 
 @torch.no_grad()

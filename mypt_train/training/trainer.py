@@ -70,8 +70,7 @@ from mypt_train.training.parts.distributed import (
 )
 from mypt_train.training.parts.log import BOARD, LOG, Log
 from mypt_train.training.parts.optimizer import adamw, rate
-from mypt_train.training.sharded.mirror import Mirror
-from mypt_train.training.sharded.storage import Saver, restore
+from mypt_train.training.parts.storage import Mirror, Saver, restore
 
 __all__ = [
     "CheckpointError",

@@ -1,5 +1,33 @@
-"""Hands units to engines that exist: processes of this machine, Ray, Slurm, or any shell."""
+"""Hands units to engines that exist: processes of this machine, Ray, Slurm, or any shell.
+
+Units are written as `--units` reads them, for engines that know nothing but commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 # Launchers that wait for the work, and those that hand it on and return.
 WAITING, HANDING = ("local", "ray"), ("slurm", "shell")
 LAUNCHERS = (*WAITING, *HANDING)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Returns numbers as ranges, smallest first.
+
+    >>> ranges([7, 0, 1, 2, 9, 10])
+    '0-2,7,9-10'
+    """
+    ordered = sorted(set(numbers))
+    begins = [b for a, b in pairwise([-2, *ordered]) if b != a + 1]
+    ends = [a for a, b in pairwise([*ordered, ordered[-1] + 2]) if b != a + 1] if ordered else []
+    texts = (f"{a}-{b}" if a != b else f"{a}" for a, b in zip(begins, ends, strict=True))
+    return ",".join(texts)
+
+
+def blocks(units: Sequence[int], most: int) -> list[Sequence[int]]:
+    """Returns the units in at most `most` pieces, in their order; sizes differ by one at most."""
+    pieces = min(most, len(units))
+    cuts = [len(units) * n // pieces for n in range(pieces + 1)] if pieces else []
+    return [units[a:b] for a, b in pairwise(cuts)]

@@ -3,7 +3,7 @@
 `step_<number>/` holds config.json and model.safetensors, as Hugging Face has them, and
 optimizer.safetensors and trainer.json, which says what the model was trained with. The folder is
 written under another name and renamed when all of it is on the disk, so a checkpoint is whole or
-not there. Nothing is pickled. The room `sharded` writes checkpoints of several processes in pieces.
+not there. Nothing is pickled. `storage` writes checkpoints of several processes in pieces.
 """
 
 from __future__ import annotations

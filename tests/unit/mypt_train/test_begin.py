@@ -19,7 +19,7 @@ from mypt_train.training.parts import checkpoint  # noqa: E402
 from mypt_train.training.parts.config import Config  # noqa: E402
 from mypt_train.training.parts.distributed import ALONE  # noqa: E402
 from mypt_train.training.parts.optimizer import adamw  # noqa: E402
-from mypt_train.training.sharded.storage import Saver  # noqa: E402
+from mypt_train.training.parts.storage import Saver  # noqa: E402
 
 pytestmark = pytest.mark.numeric
 

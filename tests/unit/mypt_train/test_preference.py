@@ -144,8 +144,7 @@ from mypt_model.llama import random_transformer  # noqa: E402
 from mypt_model.shape import LlamaConfig  # noqa: E402
 from mypt_train.training.batches import batch  # noqa: E402
 from mypt_train.training.corpus import Corpus, corpus, open_data  # noqa: E402
-from mypt_train.training.objective import Objective  # noqa: E402
-from mypt_train.training.parts import preference  # noqa: E402
+from mypt_train.training.objective import Objective, dpo, kto, orpo  # noqa: E402
 from mypt_train.training.parts.attention import attend  # noqa: E402
 from mypt_train.training.parts.config import Config  # noqa: E402
 from mypt_train.training.parts.distributed import World  # noqa: E402
@@ -242,9 +241,9 @@ def test_gradients_of_losses(name: str) -> None:
     lengths, good = torch.tensor([3, 4, 2, 5]), torch.tensor([True, False] * 2)
     drift = torch.tensor(0.1)
     losses = {
-        "dpo": lambda p: preference.dpo(p, reference, beta=0.3),
-        "orpo": lambda p: preference.orpo(p, lengths, beta=0.3),
-        "kto": lambda p: preference.kto(p, reference, good, drift, beta=0.3),
+        "dpo": lambda p: dpo(p, reference, beta=0.3),
+        "orpo": lambda p: orpo(p, lengths, beta=0.3),
+        "kto": lambda p: kto(p, reference, good, drift, beta=0.3),
     }
     assert torch.autograd.gradcheck(losses[name], (policy,))
 

@@ -24,8 +24,8 @@ from mypt.export import main as exports  # noqa: E402
 from mypt_cli.store import Store, StoreError  # noqa: E402
 from mypt_model.folder import checkpoints, read_weights  # noqa: E402
 from mypt_model.shape import ModelError  # noqa: E402
+from mypt_train.training.parts import storage  # noqa: E402
 from mypt_train.training.parts.config import Config, ConfigError  # noqa: E402
-from mypt_train.training.sharded import storage  # noqa: E402
 from mypt_train.training.trainer import CheckpointError, train  # noqa: E402
 
 pytestmark = pytest.mark.numeric

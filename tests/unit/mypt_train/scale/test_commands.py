@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from mypt.prepare.cli import main
 from mypt_cli.errors import UsageError
 from mypt_train import ShardReader
-from mypt_train.scale.launch import slurm
-from mypt_train.scale.launch.blocks import ranges
+from mypt_train.scale.launch import choice, ranges
 from mypt_train.scale.launch.choice import commands
 from tests import support
 
@@ -61,9 +60,9 @@ def test_each_task_of_the_array_runs_its_units(
     units: list[int], tasks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _slurm_here(tmp_path, monkeypatch)
-    monkeypatch.setattr(slurm, "MOST", 6 if len(units) > 6 else slurm.MOST)
+    monkeypatch.setattr(choice, "MOST", 6 if len(units) > 6 else choice.MOST)
 
-    assert slurm.submit(RUN, units, tmp_path / "run.sbatch", jobs=2) == "7"
+    assert choice.submit(RUN, units, tmp_path / "run.sbatch", jobs=2) == "7"
 
     tasks_run = [file.read_text().splitlines() for file in tmp_path.glob("*.asked")]
     assert all(words[:4] == ["run", "--plan", "p 1.json", "--units"] for words in tasks_run)
@@ -75,13 +74,13 @@ def test_what_slurm_says_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     file = tmp_path / "run.sbatch"
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="submit it where there is one: sbatch"):
-        slurm.submit("p", [1], file)
+        choice.submit("p", [1], file)
     assert "--array=1\n" in file.read_text()
     refusing = tmp_path / "sbatch"
     refusing.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
     refusing.chmod(0o755)
     with pytest.raises(UsageError, match="invalid partition"):
-        slurm.submit("p", [1], file)
+        choice.submit("p", [1], file)
 
 
 def test_printed_commands_make_the_data_set(
