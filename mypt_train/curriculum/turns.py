@@ -113,7 +113,7 @@ def follow(draw: Draw, before: Turn) -> Turn:
     phrases = draw.data["phase3"]["follow"]
     for kind in ("is", "place", "use"):
         answer = draw.data["phase3"][kind][-1]
-        if before[-1]["content"] in (answer.format(**other.fields) for other in draw.world.things):
+        if before[-1]["content"] in (answer.format(**other.fields) for other in draw.things):
             question = from_user(draw.question(phrases, **thing.fields))
             return [question, from_assistant(answer.format(**thing.fields))]
     return facts(draw, before)

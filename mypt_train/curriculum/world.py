@@ -50,14 +50,6 @@ class Thing:
 
 
 @dataclass(frozen=True)
-class World:
-    """The data of one language, as in its file, and the things in it."""
-
-    data: dict[str, Any]
-    things: tuple[Thing, ...]
-
-
-@dataclass(frozen=True)
 class Document:
     """A document of a workspace: the thing that it is about, and one sentence for each aspect."""
 
@@ -81,11 +73,11 @@ ASPECTS = ("hours", "price", "person", "closed")
 
 
 @cache
-def world(language: str) -> World:
-    """Returns the world of one of LANGUAGES, read once."""
+def world(language: str) -> tuple[dict[str, Any], tuple[Thing, ...]]:
+    """Returns the data of one of LANGUAGES, as in its file, and the things in it; read once."""
     data = tomllib.loads((Path(__file__).parent / f"{language}.toml").read_text(encoding="utf-8"))
     things = (_thing(name, row, data["articles"]) for name, row in data["things"].items())
-    return World(data, tuple(things))
+    return data, tuple(things)
 
 
 def _thing(name: str, row: list[str], articles: dict[str, list[str]]) -> Thing:
@@ -110,8 +102,8 @@ class Draw:
     """
 
     def __init__(self, chance: Random, language: str) -> None:
-        self.chance, self.world = chance, world(language)
-        self.data = self.world.data
+        self.chance = chance
+        self.data, self.things = world(language)
 
     def pick(self, items: Any) -> Any:
         """Draws one of some items, all equally likely."""
@@ -149,7 +141,7 @@ class Draw:
 
     def thing(self) -> Thing:
         """Draws a thing of the world."""
-        thing: Thing = self.pick(self.world.things)
+        thing: Thing = self.pick(self.things)
         return thing
 
     def document(self, thing: Thing, *, aspects: tuple[str, ...]) -> Document:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mypt_spec import Dialect
 from mypt_spec.states import awaits_result, model_writes
 from mypt_spec.table import CALLS, LISTS, TEXT, Terminal
-from mypt_train.export.chat_facts import openings
+from mypt_train.export.chat_facts import first_text, openings
 from mypt_train.export.tokenizer_file import ExportError
 
 _BODIES = (*CALLS, *LISTS)
@@ -148,13 +148,3 @@ def _spelled(terminal: Terminal) -> tuple[Item, ...]:
         else:
             out.append(("plain", piece.value))
     return tuple(out)
-
-
-def first_text(terminal: Terminal) -> str:
-    """Returns the plain text of a tag, before its first attribute if it has any."""
-    out = ""
-    for piece in terminal.spelling:
-        if piece.kind == "attr":
-            break
-        out += piece.value if piece.kind == "text" else ""
-    return out

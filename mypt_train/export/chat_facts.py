@@ -61,7 +61,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     """
     table, machine = dialect.table, dialect.automaton
     steps = trained_steps(dialect)
-    plain = [_core(t) for t in table.plain_tags]
+    plain = [first_text(t) for t in table.plain_tags]
     special = [] if dialect.vocabulary is None else [*dialect.vocabulary.special]
     tags = sorted({*table.special, *special, *reserved, *plain}, key=lambda t: (-len(t), t))
     literal = [tag for tag in tags if tag in table.tags or tag in table.special]
@@ -82,7 +82,7 @@ def facts(dialect: Dialect, *, reserved: tuple[str, ...] = ()) -> Facts:
     )
 
 
-def _core(terminal: Terminal) -> str:
+def first_text(terminal: Terminal) -> str:
     """Returns the plain text with which a tag of plain text is known: up to its first attribute."""
     out = ""
     for piece in terminal.spelling:

@@ -25,7 +25,7 @@ from mypt_spec.adapters.template_options import KEY
 from mypt_spec.bodies.json_body import written
 from mypt_spec.table import TEXT
 from mypt_train.export import endings, server_files
-from mypt_train.export.answers import first_text
+from mypt_train.export.chat_facts import first_text
 from mypt_train.export.chat_template import JSON_TEXT
 from mypt_train.export.response_template import response_template
 from mypt_train.export.tokenizer_file import padding
