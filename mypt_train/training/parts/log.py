@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ class Log:
     ) -> None:
         self.path, self.steps, self.writes = out / LOG, steps, writes
         self.shows = writes and not quiet
-        self.begun = time.perf_counter()
         self.bar: Any = None
         self.board: Any = None
         if not writes:
