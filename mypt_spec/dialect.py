@@ -219,7 +219,8 @@ class Dialect:
         """
         events = self._encodable(episode, partial, proved)
         weights, chosen = weights_of(episode.messages, self.table), self.mask(episode, mask)
-        return encode_events(events, self.table, self.tokenizer, chosen, weights)
+        key = self.adapter.SCHEMA.messages
+        return encode_events(events, self.table, self.tokenizer, chosen, weights, messages=key)
 
     def segments(
         self, episode: Episode, *, partial: bool = False, mask: str = "model"

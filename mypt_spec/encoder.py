@@ -2,11 +2,13 @@
 
 Input are the events of an Episode, the token table and a tokenizer; output are two arrays of equal
 length. Each text run is encoded by itself, so no id crosses a tag, unless the table has `glue`; it
-says what is trained, and a `Mask` may say otherwise.
+says what is trained, and a `Mask` may say otherwise. Each token also has the number of the message
+of the record that it comes from.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -82,12 +84,15 @@ class Encoded:
     """Token ids and loss mask: uint32 and uint8, both of shape (n,).
 
     `loss` is 1 where the token is trained. `weights` say how much, float32, (n,), 0 where it is
-    not; None where each is 0 or 1.
+    not; None where each is 0 or 1. `message_indices` count the messages of the record, int32, (n,):
+    the one that a token comes from, -1 for none (see `message_numbers`); None if the Episode was
+    not read from a record.
     """
 
     ids: npt.NDArray[np.uint32]
     loss: npt.NDArray[np.uint8]
     weights: npt.NDArray[np.float32] | None = None
+    message_indices: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -385,25 +390,57 @@ def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
     return begin
 
 
+def message_numbers(events: Iterable[Event], table: TokenTable, messages: str) -> list[int]:
+    """Returns the number of the message in a record that each event was read from, -1 for none.
+
+    `messages` is the key of the messages. None have the marks before the first block, and what was
+    read from another key, such as definitions of tools. If a block holds several messages, its
+    closing tag belongs to the last of them.
+    """
+    place = re.compile(f"/{re.escape(messages)}/([0-9]+)")
+    out: list[int] = []
+    begun, last = False, -1
+    for event in events:
+        match = place.match(event.at.pointer)
+        terminal = table.terminals.get(event.terminal)
+        begun = begun or terminal is None or bool(terminal.opens)
+        last = max(last, int(match[1])) if match and begun else last
+        out.append(last if match and begun else -1)
+    return out
+
+
 def encode_events(
     events: Iterable[Event],
     table: TokenTable,
     tokenizer: Tokenizer,
     mask: Mask = MODEL,
     weights: Sequence[float] | None = None,
+    *,
+    messages: str = "",
 ) -> Encoded:
-    """Returns ids and loss of events. Raises ValueError for a lone surrogate in a text."""
+    """Returns ids and loss of events, and `message_indices` if they were read from a record that
+    has its messages under the key `messages`. Raises ValueError for a lone surrogate in a text.
+    """
     import numpy as np
 
+    events = list(events)
     ids: list[int] = []
     loss: list[int] = []
     weighed: list[float] = []
+    sizes: list[int] = []
     for segment in segments(events, table, tokenizer, mask, weights):
         ids += segment.ids
         loss += segment.losses
+        sizes.append(len(segment.ids))
         if weights:
             weighed += [segment.weight] * len(segment.ids)
-    encoded = Encoded(np.array(ids, dtype=np.uint32), np.array(loss, dtype=np.uint8))
+    indices = None
+    if messages and any(event.at.pointer for event in events):
+        numbers = np.array(message_numbers(events, table, messages), dtype=np.int32)
+        indices = np.repeat(numbers, sizes)
+    encoded = Encoded(
+        np.array(ids, dtype=np.uint32), np.array(loss, dtype=np.uint8), message_indices=indices
+    )
     if {*weighed} <= {0.0, 1.0}:
         return encoded
     return replace(encoded, weights=np.array(weighed, dtype=np.float32) * encoded.loss)
