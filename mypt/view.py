@@ -20,6 +20,7 @@ from mypt_lint.settings.options import (
     add_records,
     add_settings,
     add_system,
+    mask_name,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ examples:
   mypt-view data.jsonl                   the first episode, as a chat
   mypt-view data.jsonl:118 --mask        line 118: what is trained, and what is not
   mypt-view data.jsonl:118 --history per-turn --mask   the same, an episode for each turn
+  mypt-view data.jsonl:118 --mask --mask-name calls     what another mask of mypt-prepare trains
   mypt-view data.jsonl.gz:118 -n 3 --ids
   mypt-view data.jsonl --all --html view.html
   mypt-view sft:3 --mask                 the third episode of a folder that mypt-prepare has made
@@ -94,6 +96,13 @@ def _options(out: Parser) -> None:
         choices=("keep", "official", "per-turn"),
         default="keep",
     )
+    add(
+        "--mask-name NAME",
+        "what --mask, --ids and a page show as trained: a mask of mypt-prepare --mask, such as "
+        "calls or trl+last (default: model)",
+        type=mask_name,
+        default="model",
+    )
     add_ignore(add_settings(out))
     out._negative_number_matcher = _LINE_OF_STDIN  # a name, not an option
 
@@ -117,14 +126,17 @@ def split_line(name: str) -> tuple[str, int | None]:
 def _run(options: argparse.Namespace) -> int:
     from mypt_cli.jsonl.names import is_prepared
     from mypt_lint.settings.settings import NO_SETTINGS
-    from mypt_view.items import by_history, first
+    from mypt_view.items import as_prepared, first
 
     if options.layout is not None and options.view != "text":
         raise UsageError("--layout is of --text: give both")
     path, line = split_line(options.file)
+    mask = options.mask_name
     if path != "-" and is_prepared(path):
         if options.history != "keep":
             raise UsageError(f"--history: {path} holds output of mypt-prepare; remove the option")
+        if mask != "model":
+            raise UsageError(f"--mask-name: {path} has the mask of mypt-prepare; remove the option")
         items = first(_shard_items(path, line or 1), _count(options))
         return _show(items, path, NO_SETTINGS.counting, options)
     checker, kind, source, doubt, counting = _checker(_source(path), options)
@@ -134,8 +146,8 @@ def _run(options: argparse.Namespace) -> int:
             f"--layout {options.layout}: {checker.dialect.name} has {', '.join(layouts)}"
         )
     items = _items(checker, source, kind, line, doubt, options)
-    if options.history != "keep":
-        items = by_history(items, options.history)
+    if (options.history, mask) != ("keep", "model"):
+        items = as_prepared(items, options.history, mask)
     return _show(items, source.path, counting, options)
 
 

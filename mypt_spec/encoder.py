@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mypt_spec.episode import Event, Message, blocks_of
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import Stack, after_tag, before_tag
-from mypt_spec.table import TokenTable
+from mypt_spec.table import CALLS, LISTS, TokenTable
 from mypt_spec.tokenizer.runs import encode_run
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 
@@ -31,9 +31,15 @@ MASKS = {
     "trl": "the model's blocks without their headers, as between TRL's {% generation %} tags",
     "all-assistant": "the model's blocks as a whole",
     "last": "only the last answer",
+    "calls": "only calls",
+    "answers": "only answers: what is neither a call nor a thought",
     "no-think": "no thoughts",
+    "no-empty-think": "no empty thoughts",
 }
-"""What each name of a mask trains. The last two may be added to another: `trl+last`."""
+"""What each name of a mask trains. All but the first three may be added to another: `trl+last`."""
+
+KINDS = frozenset({"call", "answer", "thought"})
+"""The kinds of what a model writes. Each token is of one of them; see `_kinds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,34 +51,42 @@ class Mask:
       included, but for masked blocks of the system inside, such as results; "all-assistant" also
       the opening tag. Marks are as the table says in each.
     - `last`: of these, only what comes after the last block that opens a turn.
-    - `thoughts`: whether blocks of the role "thought" are trained, tags included.
+    - `kinds`: of these, only what is of one of these `KINDS`.
+    - `empty_thoughts`: whether blocks of the role "thought" are trained that have no text.
     - `prompted`: kinds of block that are the prompt's where they are empty: "model" does not train
       these. It is no part of a mask's name, as an episode says it.
     """
 
     blocks: str = "model"
     last: bool = False
-    thoughts: bool = True
+    kinds: frozenset[str] = KINDS
+    empty_thoughts: bool = True
     prompted: frozenset[str] = frozenset()
 
     @classmethod
     def from_name(cls, name: str) -> Mask:
-        """Returns the mask of a name of `MASKS`, or of several with "+" between them.
+        """Returns the mask of a name of `MASKS`, or of several with "+" or "," between them.
 
         Raises ValueError for any other name.
         """
         if name == "model":
             return MODEL
-        names = name.split("+")
+        names = re.split("[+,]", name)
         blocks = [n for n in names if n in ("model", "trl", "all-assistant")]
         if len(set(names)) < len(names) or len(blocks) > 1 or not set(names) <= set(MASKS):
-            added = '"last" and "no-think" may be added to one, such as trl+last'
+            *some, final = list(MASKS)[3:]
+            added = f"{', '.join(some)} and {final} may be added to one, such as trl+last"
             raise ValueError(f"no mask {name!r}; masks are {', '.join(MASKS)}, and {added}")
-        return cls(blocks[0] if blocks else "model", "last" in names, "no-think" not in names)
+        kinds = frozenset(n.removesuffix("s") for n in names if n in ("calls", "answers")) or KINDS
+        kinds -= {"thought"} if "no-think" in names else set()
+        empty = "no-empty-think" not in names or "thought" not in kinds
+        return cls(blocks[0] if blocks else "model", "last" in names, kinds, empty)
 
     def __str__(self) -> str:
         parts = [self.blocks] * (self.blocks != "model")
-        parts += ["last"] * self.last + ["no-think"] * (not self.thoughts)
+        parts += [f"{kind}s" for kind in self.kinds] if len(self.kinds) == 1 else []
+        parts += ["last"] * self.last + ["no-think"] * (len(self.kinds) == 2)
+        parts += ["no-empty-think"] * (not self.empty_thoughts)
         return "+".join(parts) or "model"
 
 
@@ -134,7 +148,7 @@ def segments(
     outer block that is masked masks all within it. Implements "Loss" of each grammar/*/SPEC.md.
     Raises ValueError for a mask that the table cannot say.
     """
-    if not (mask.last or weights or not mask.thoughts):
+    if not (mask.last or weights or mask.kinds != KINDS or not mask.empty_thoughts):
         return _segments(events, table, tokenizer, mask)
     events = list(events)
     masked = _less(_segments(events, table, tokenizer, mask), events, table, mask)
@@ -365,11 +379,59 @@ def run_ids(
 def _less(
     segments: Iterable[Segment], events: Sequence[Event], table: TokenTable, mask: Mask
 ) -> Iterator[Segment]:
-    thoughts = table.kinds("thought") if not mask.thoughts else frozenset()
+    segments = list(segments)
     begin = _last_turn(events, table) if mask.last else 0
+    kinds = _kinds(segments, table) if mask.kinds != KINDS else []
+    empty = set() if mask.empty_thoughts else _empty_thoughts(segments, table)
     for number, segment in enumerate(segments):
-        masked = number < begin or not thoughts.isdisjoint(segment.inside)
+        masked = number < begin or number in empty or (kinds and kinds[number] not in mask.kinds)
         yield segment._replace(loss=0) if masked else segment
+
+
+def _kinds(segments: Sequence[Segment], table: TokenTable) -> list[str]:
+    """Returns for each segment which of `KINDS` it is.
+
+    Blocks of the role "thought" and of calls are thoughts and calls, tags included; all else is an
+    answer. But a tag around them belongs to a call that comes right before it, if it closes a block
+    or is a mark; if it opens a block, to a call that comes next, or next after thoughts.
+    """
+    thoughts = table.kinds("thought")
+    calls = {kind for kind, opener in table.openers.items() if opener.body in (*CALLS, *LISTS)}
+    quotes = {kind for kind, opener in table.openers.items() if opener.quotes}
+    kinds: list[str] = []
+    for segment in segments:
+        is_call = not calls.isdisjoint(segment.inside) and quotes.isdisjoint(segment.inside)
+        kind = "call" if is_call else "answer"
+        tag = table.terminals.get(segment.event.terminal)
+        if tag is not None and not tag.opens and kinds[-1:] == ["call"]:
+            kind = "call"
+        kinds.append(kind if thoughts.isdisjoint(segment.inside) else "thought")
+    following = ""
+    for number in range(len(kinds) - 1, -1, -1):
+        tag = table.terminals.get(segments[number].event.terminal)
+        if tag is not None and tag.opens and following == "call" and kinds[number] == "answer":
+            kinds[number] = "call"
+        following = following if kinds[number] == "thought" else kinds[number]
+    return kinds
+
+
+def _empty_thoughts(segments: Sequence[Segment], table: TokenTable) -> set[int]:
+    """Returns the numbers of the segments of thoughts without text, or with white space alone."""
+    thoughts = table.kinds("thought")
+    out: set[int] = set()
+    block: list[int] = []
+    for number, segment in enumerate(segments):
+        tag = table.terminals.get(segment.event.terminal)
+        inside = not thoughts.isdisjoint(segment.inside)
+        if inside and tag is not None and tag.opens in thoughts:
+            out |= {*block}
+            block = [number]
+        elif inside and (tag is not None or segment.event.blank):
+            block += [number] if block else []
+        else:  # a text, or outside
+            out |= set() if inside else {*block}
+            block = []
+    return out | {*block}
 
 
 def _last_turn(events: Sequence[Event], table: TokenTable) -> int:

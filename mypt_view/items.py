@@ -24,7 +24,7 @@ from mypt_records.shapes import SHAPES
 from mypt_spec.bodies.json_body import NAME, call_parts, names_called
 from mypt_spec.bodies.strict_json import Fault, loads
 from mypt_spec.dialect import Dialect
-from mypt_spec.encoder import Segment
+from mypt_spec.encoder import Mask, Segment
 from mypt_spec.episode import Episode, Event, Place, events_of
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.table import TEXT
@@ -171,13 +171,15 @@ def encoded(
         return None, str(error)
 
 
-def by_history(items: Iterable[Item], history: str) -> Iterator[Item]:
-    """Yields for each item the episodes that a policy of `mypt-prepare --history` makes of it.
+def as_prepared(items: Iterable[Item], history: str, mask: str) -> Iterator[Item]:
+    """Yields for each item the episodes that a policy of `mypt-prepare --history` makes of it, with
+    the loss of a mask of `mypt-prepare --mask`.
 
     An item without an episode stays as it is. Raises UsageError where the policy needs more than
     the dialect says.
     """
-    mask = "last" if history == "per-turn" else "model"
+    if history == "per-turn":
+        mask = str(replace(Mask.from_name(mask), last=True))
     for item in items:
         if item.episode is None or item.segments is None:
             yield item

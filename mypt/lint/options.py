@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 from mypt_cli.parser import Parser, positive
 from mypt_lint.report import FORMATS
 from mypt_lint.settings.options import (
@@ -15,6 +13,7 @@ from mypt_lint.settings.options import (
     add_records,
     add_settings,
     add_system,
+    mask_name,
 )
 
 QUIET = "print findings and nothing else"
@@ -43,7 +42,7 @@ def options(out: Parser) -> None:
     add(
         "--mask NAME",
         "with --trainer-rows: what the labels train, as mypt-prepare --mask (default: model)",
-        type=_mask,
+        type=mask_name,
     )
     add(
         "--exclude PATTERN",
@@ -145,12 +144,3 @@ def options(out: Parser) -> None:
     add = out.group("other")
     add("--explain CODE", "explain a rule (code or name, or `all`) and exit")
     add("--watch", "run again whenever a file changes")
-
-
-def _mask(name: str) -> str:
-    from mypt_spec.encoder import Mask
-
-    try:
-        return str(Mask.from_name(name))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

@@ -54,8 +54,8 @@ def add_inputs(out: Parser) -> None:
     )
     add(
         "--mask NAME",
-        "what is trained: model (default), trl or all-assistant, and last or no-think, which may "
-        "be added: trl+last",
+        "what is trained: model (default), trl or all-assistant; of these, with + or a comma "
+        "between names, only calls, answers or last, no-think or no-empty-think: trl+last",
         default="model",
     )
     add(

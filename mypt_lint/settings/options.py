@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 from mypt_cli.parser import Options, Parser
 from mypt_records.names import AUTO, NAMES, NATIVE
 
@@ -50,3 +52,13 @@ def add_ignore(add: Options) -> None:
     add("--ignore CODES",
         "leave these findings out, as codes, beginnings of codes, or names; comma-separated",
         action="append")  # fmt: skip
+
+
+def mask_name(name: str) -> str:
+    """Returns the canonical name of a loss mask, for an option."""
+    from mypt_spec.encoder import Mask
+
+    try:
+        return str(Mask.from_name(name))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
-from mypt_spec.encoder import MASKS, Mask
+from mypt_spec.encoder import MASKS, Mask, Segment
+from mypt_spec.table import Terminal
 from mypt_spec.tokenizer.tokenizer import gpt2
+from tests.support.build import assistant, call, calls, chat, tool, user
 from tests.support.dialects import ALL
 from tests.support.examples import examples
 from tests.support.naive_mask import FORMATS, naive_mask
@@ -118,6 +120,58 @@ OWN = {
     "harmony": ({"analysis", "commentary", "call", "final"}, {"analysis"}),
 }
 RESULTS = {"tout", "result"}  # of the system, inside of the model's blocks
+CALLS = {
+    "mypt": "toolcall",
+    "mypt-3b": "toolcall",
+    "praxis": "tin",
+    "usf-omega": "tool_calls",
+    "llama3": "call",
+    "mistral": "calls",
+    "mistral-v13": "call",
+    "qwen3": "tool_call",
+    "harmony": "call",
+}
+
+
+def naive_kind(d: mypt_spec.Dialect, found: list[Segment], i: int) -> str:
+    """Returns what people would call a segment that the model writes: it looks at its neighbours."""
+
+    def tag(n: int) -> Terminal | None:
+        return d.table.terminals.get(found[n].event.terminal)
+
+    def inside(n: int) -> str:
+        if OWN[d.name][1] & set(found[n].inside):
+            return "thought"
+        return "call" if CALLS.get(d.name) in found[n].inside else ""
+
+    if kind := inside(i):
+        return kind
+    at, terminal = i, tag(i)
+    if terminal is None:
+        return "answer"
+    if terminal.opens:  # the first that is no thought and no header: what the block begins with
+        at += 1
+        while at < len(found) and (inside(at) == "thought" or _header(tag(at), inside(at))):
+            at += 1
+    else:  # the last that is no end: what the block ends with
+        while at >= 0 and not inside(at) and (closed := tag(at)) and not closed.opens:
+            at -= 1
+    return "call" if 0 <= at < len(found) and inside(at) == "call" else "answer"
+
+
+def _header(terminal: Terminal | None, kind: str) -> bool:
+    return terminal is not None and bool(terminal.opens) and not kind
+
+
+def naive_empty(d: mypt_spec.Dialect, found: list[Segment], i: int) -> bool:
+    """Returns whether a segment is a tag of a thought that has nothing between its tags."""
+    thoughts, terminal = OWN[d.name][1], d.table.terminals.get(found[i].event.terminal)
+    if terminal is None or not thoughts & set(found[i].inside):
+        return False
+    other = i + 1 if terminal.opens else i - 1
+    if not 0 <= other < len(found):
+        return True
+    return found[other].event.terminal != "TEXT" or not thoughts & set(found[other].inside)
 
 
 def naive_policy(d: mypt_spec.Dialect, episode: mypt_spec.Episode, name: str) -> list[int]:
@@ -138,11 +192,14 @@ def naive_policy(d: mypt_spec.Dialect, episode: mypt_spec.Episode, name: str) ->
         whole = [int(in_own or (not s.inside and s.losses[0]))] * len(s.ids)
         if "trl" in name and header:
             whole = [0] * len(s.ids)
-        chosen = s.losses if name in ("model", "last", "no-think", "last+no-think") else whole
-        if "last" in name and i < opened:
-            chosen = [0] * len(s.ids)
-        if "no-think" in name and thoughts & set(s.inside):
-            chosen = [0] * len(s.ids)
+        names = name.split("+")
+        chosen = whole if {"trl", "all-assistant"} & set(names) else s.losses
+        off = "last" in names and i < opened
+        off |= "no-think" in names and bool(thoughts & set(s.inside))
+        off |= "calls" in names and naive_kind(d, found, i) != "call"
+        off |= "answers" in names and naive_kind(d, found, i) != "answer"
+        off |= "no-empty-think" in names and naive_empty(d, found, i)
+        chosen = [0] * len(s.ids) if off else chosen
         loss += chosen
     return loss
 
@@ -154,15 +211,29 @@ def test_masks_agree_with_naive_ones(name: str, data: st.DataObject) -> None:
     d = mypt_spec.dialect(name)
     episode = data.draw(episodes(name))
     usual = d.encode(episode)
-    for mask in ("model", "trl", "all-assistant", "last", "no-think", "trl+last", "last+no-think"):
+    masks = ("model", "trl", "all-assistant", "last", "no-think", "trl+last", "last+no-think")
+    kinds = (
+        "calls",
+        "answers",
+        "no-empty-think",
+        "trl+calls",
+        "all-assistant+answers",
+        "calls+last",
+    )
+    for mask in (*masks, *kinds):
         encoded = d.encode(episode, mask=mask)
         assert encoded.ids.tolist() == usual.ids.tolist()
         assert encoded.loss.tolist() == naive_policy(d, episode, mask), mask
         assert [loss for s in d.segments(episode, mask=mask) for loss in s.losses] == (
             encoded.loss.tolist()
         )
-    for less in ("last", "no-think"):
+    for less in ("last", "no-think", "calls", "answers", "no-empty-think"):
         assert (d.encode(episode, mask=less).loss <= usual.loss).all()
+    # Each trained token is of one kind.
+    calls, rest, answers = (
+        d.encode(episode, mask=m).loss for m in ("calls", "no-think", "answers")
+    )
+    assert (calls + answers == rest).all()
     header_less, whole = (d.encode(episode, mask=m).loss for m in ("trl", "all-assistant"))
     assert (header_less <= whole).all()
 
@@ -214,3 +285,44 @@ def test_masks_have_one_name() -> None:
     assert [str(Mask.from_name(n)) for n in MASKS] == [*MASKS]
     assert str(Mask.from_name("no-think+last+trl")) == "trl+last+no-think"
     assert str(Mask.from_name("model+last")) == "last"
+    assert str(Mask.from_name("answers,calls")) == "no-think"
+    assert str(Mask.from_name("calls+no-think+no-empty-think,last")) == "calls+last"
+
+
+SEEN = "<|channel|>commentary<|message|>Let me see.<|end|><|start|>assistant"
+ASKED = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call><|im_end|>'
+MIXED = chat(
+    user("a"),
+    calls(call("f", {}, id="call00000"), content="Let me see."),
+    tool("1", tool_call_id="call00000"),
+    calls(call("f", {}, id="call00001")),
+    tool("2", tool_call_id="call00001"),
+    assistant("b"),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "mask", "trained"),
+    [
+        ("qwen3", "calls", ["\n" + ASKED, ASKED]),
+        ("qwen3", "answers", ["Let me see.", "b<|im_end|>"]),
+        ("mistral", "answers", ["Let me see.", "b</s>"]),
+        ("harmony", "answers", [SEEN, "<|channel|>final<|message|>b<|return|>"]),
+    ],
+)
+def test_calls_and_answers(name: str, mask: str, trained: list[str]) -> None:
+    """The tag that ends a message of calls is trained with the calls: a model must stop there."""
+    d = mypt_spec.dialect(name)
+    episode, findings = d.read(MIXED)
+    assert episode is not None, findings
+    encoded = d.encode(episode, mask=mask)
+    out: list[list[int]] = []
+    last = 0
+    for token, loss in zip(encoded.ids.tolist(), encoded.loss.tolist(), strict=True):
+        if loss and not last:
+            out.append([])
+        if loss:
+            out[-1].append(token)
+        last = loss
+    texts = [d.tokenizer.decode(ids) for ids in out]
+    assert texts == trained

@@ -136,6 +136,7 @@ def taken(encoder: Encoder, lines: list[bytes]) -> list[bytes]:
 
 CHATS = ("qwen3", "harmony", "mistral", "mistral-v13", "llama3")
 WAYS = [("model", "keep"), ("last+no-think", "keep"), ("model", "official"), ("model", "per-turn")]
+KINDS = ["calls", "answers", "no-empty-think", "trl+calls", "answers+last"]
 
 
 def each_with(names: tuple[str, ...]) -> list[tuple[str, str, str]]:
@@ -163,6 +164,21 @@ def test_chats_with_calls_take_it(name: str, mask: str, history: str) -> None:
     # Chats whose arguments have numbers as large as some of these are left to the checker.
     least = 0.4 if mask == "model" else 0.25
     assert len(taken(encoder, raw)) > least * written
+
+
+@pytest.mark.parametrize("name", CHATS)
+@pytest.mark.parametrize("mask", KINDS)
+def test_masks_by_kind_take_it(name: str, mask: str) -> None:
+    """Whether a tag belongs to a call is the same by templates, wherever pieces are cut."""
+    rng = random.Random(f"{name} {mask}")
+    chats = [chat(rng, name) for _ in range(either(15, 60))]
+    raw = [json.dumps(one).encode() for one in chats]
+    outcomes = assert_same_ids(*encoders(dialect=name, mask=mask, history="keep"), raw)
+    encoder = Encoder(Options(dialect=name, mask=mask))
+    for _ in range(3):
+        again = encoder.lines(raw)
+        assert [facts(outcome) for outcome in again] == [facts(outcome) for outcome in outcomes]
+    assert len(taken(encoder, raw)) > 0
 
 
 @pytest.mark.parametrize("name", ["qwen3", "harmony"])

@@ -26,6 +26,10 @@ from tests.support.examples import examples
 from tests.support.shards import manifest_of
 from tests.support.strategies import records
 
+MASKS_AND_KINDS = [
+    *("trl", "all-assistant", "last", "trl+no-think"),
+    *("calls", "answers", "no-empty-think", "trl+answers+last"),
+]
 PHASES = "examples/phase*.jsonl"
 D = mypt_spec.dialect("mypt")
 
@@ -35,7 +39,7 @@ def prepared(out: Path, *words: str) -> dict[str, Any]:
     return manifest_of(out)
 
 
-@pytest.mark.parametrize("mask", ["trl", "last+no-think"])
+@pytest.mark.parametrize("mask", ["trl", "last+no-think", "calls", "answers+last"])
 def test_the_manifest_names_the_mask(
     mask: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +99,29 @@ def test_rows_for_trainers_are_checked_by_their_mask(
     assert "masks are model" in capsys.readouterr().err
 
 
+def test_view_shows_the_mask_of_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Records are shown with any mask, a prepared folder with its own."""
+    asked = {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}
+    result = {"role": "toolresult", "name": "find", "content": 1}
+    (line,) = lines(chat(user("a"), asked, result, assistant("b"), system="- find(q) - it finds"))
+    file = tmp_path / "chats.jsonl"
+    file.write_bytes(line + b"\n")
+    run = [str(file), "--no-config", "--dialect", "mypt", "--ids"]
+    shown = {}
+    for mask in ("model", "calls", "answers"):
+        assert view([*run, "--mask-name", mask]) == 0
+        rows = [row.split() for row in capsys.readouterr().out.splitlines()]
+        shown[mask] = {row[1] for row in rows if len(row) > 2 and row[2] == "trained"}
+    assert shown["calls"] | shown["answers"] == shown["model"]
+    assert "50267" in shown["calls"] - shown["answers"], "the tag of a call"
+    assert "50275" in shown["answers"] - shown["calls"], "the end of the turn"
+    prepared(tmp_path / "sft", "--mask", "calls,last")
+    assert ShardReader(tmp_path / "sft").mask == "calls+last"
+    capsys.readouterr()
+    assert view([str(tmp_path / "sft"), "--mask-name", "calls", "--no-config"]) == 2
+    assert "has the mask of mypt-prepare; leave it out" in capsys.readouterr().err
+
+
 def test_a_mask_is_checked_before_anything_is_written(tmp_path: Path) -> None:
     run = [PHASES, "--no-config", "-q", "--out", str(tmp_path / "x"), "--mask", "none"]
     assert main(run) == 2
@@ -107,7 +134,7 @@ def test_a_mask_is_checked_before_anything_is_written(tmp_path: Path) -> None:
 @given(st.data())
 def test_templates_have_the_loss_of_the_mask(name: str, data: st.DataObject) -> None:
     """A record seen three times goes through a template, if its skeleton can have one."""
-    mask = data.draw(st.sampled_from(["trl", "all-assistant", "last", "trl+no-think"]))
+    mask = data.draw(st.sampled_from(MASKS_AND_KINDS))
     record = data.draw(records(name))
     (line,) = lines(record)
     encoder = Encoder(Options(dialect=name, mask=mask, context_length=1 << 16))
