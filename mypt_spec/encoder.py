@@ -9,11 +9,13 @@ of the record that it comes from.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from mypt_spec.bodies.json_body import argument_spans
 from mypt_spec.episode import Event, Message, blocks_of
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import Stack, after_tag, before_tag
@@ -34,6 +36,7 @@ MASKS = {
     "calls": "only calls",
     "answers": "only answers: what is neither a call nor a thought",
     "no-think": "no thoughts",
+    "no-arguments": "no arguments of calls",
     "no-empty-think": "no empty thoughts",
 }
 """What each name of a mask trains. All but the first three may be added to another: `trl+last`."""
@@ -52,6 +55,7 @@ class Mask:
       the opening tag. Marks are as the table says in each.
     - `last`: of these, only what comes after the last block that opens a turn.
     - `kinds`: of these, only what is of one of these `KINDS`.
+    - `arguments`: whether arguments of calls are trained. A token that begins in them is theirs.
     - `empty_thoughts`: whether blocks of the role "thought" are trained that have no text.
     - `prompted`: kinds of block that are the prompt's where they are empty: "model" does not train
       these. It is no part of a mask's name, as an episode says it.
@@ -60,6 +64,7 @@ class Mask:
     blocks: str = "model"
     last: bool = False
     kinds: frozenset[str] = KINDS
+    arguments: bool = True
     empty_thoughts: bool = True
     prompted: frozenset[str] = frozenset()
 
@@ -79,13 +84,15 @@ class Mask:
             raise ValueError(f"no mask {name!r}; masks are {', '.join(MASKS)}, and {added}")
         kinds = frozenset(n.removesuffix("s") for n in names if n in ("calls", "answers")) or KINDS
         kinds -= {"thought"} if "no-think" in names else set()
+        arguments = "no-arguments" not in names or "call" not in kinds
         empty = "no-empty-think" not in names or "thought" not in kinds
-        return cls(blocks[0] if blocks else "model", "last" in names, kinds, empty)
+        return cls(blocks[0] if blocks else "model", "last" in names, kinds, arguments, empty)
 
     def __str__(self) -> str:
         parts = [self.blocks] * (self.blocks != "model")
         parts += [f"{kind}s" for kind in self.kinds] if len(self.kinds) == 1 else []
         parts += ["last"] * self.last + ["no-think"] * (len(self.kinds) == 2)
+        parts += ["no-arguments"] * (not self.arguments)
         parts += ["no-empty-think"] * (not self.empty_thoughts)
         return "+".join(parts) or "model"
 
@@ -117,7 +124,8 @@ class Segment(NamedTuple):
 
     These are white space that the system writes after a tag, and not trained. `inside` are the
     blocks around it, outermost first; a tag is inside the block that it opens or closes. `weight`
-    is that of its message.
+    is that of its message. `arguments` says of each id whether it begins in arguments that the mask
+    does not train; empty if none does.
     """
 
     event: Event
@@ -126,10 +134,13 @@ class Segment(NamedTuple):
     inside: Stack
     trailing: int = 0
     weight: float = 1.0
+    arguments: tuple[bool, ...] = ()
 
     @property
     def losses(self) -> list[int]:
         """Returns the loss of each id."""
+        if self.arguments:
+            return [0 if untrained else self.loss for untrained in self.arguments]
         return [self.loss] * (len(self.ids) - self.trailing) + [0] * self.trailing
 
 
@@ -187,13 +198,43 @@ def _segments(
     if table.glue:
         events = list(events)
         # Ids are those of any mask.
-        usual = [loss for _, loss, _ in _losses(events, table, Mask(prompted=mask.prompted))]
-        ids = iter(_glued(events, usual, table, tokenizer))
+        usual = list(_losses(events, table, Mask(prompted=mask.prompted)))
+        cut = {}
+        if not mask.arguments:
+            cut = {n: _cut(event, blocks, table) for n, (event, _, blocks) in enumerate(usual)}
+        encoded = iter(_glued(events, [loss for _, loss, _ in usual], table, tokenizer, cut))
     for event, loss, blocks in _losses(events, table, mask):
         terminal = table.terminals.get(event.terminal)
         trail = tokenizer.encode(terminal.trail) if terminal is not None and terminal.trail else []
-        event_ids = next(ids) + trail if table.glue else tag_ids(event, table, tokenizer)
-        yield Segment(event, event_ids, loss, blocks, len(trail) if mask.blocks == "model" else 0)
+        trailing = len(trail) if mask.blocks == "model" else 0
+        if table.glue:
+            event_ids, flags = next(encoded)
+            event_ids += trail
+        elif not mask.arguments and (pieces := _cut(event, blocks, table)):
+            event_ids, flags = [], []
+            for in_arguments, ids in encode_run(pieces, tokenizer):
+                event_ids += ids
+                flags += [in_arguments] * len(ids)
+        else:
+            event_ids, flags = tag_ids(event, table, tokenizer), []
+        arguments = tuple(flags) if any(flags) else ()
+        yield Segment(event, event_ids, loss, blocks, trailing, arguments=arguments)
+
+
+def _cut(event: Event, inside: Stack, table: TokenTable) -> list[tuple[bool, str]]:
+    """Returns the text of a call in pieces, and whether each is arguments; [] for other events."""
+    kind = table.openers[inside[-1]].body if inside else ""
+    quoted = any(table.openers[block].quotes for block in inside)
+    if event.terminal in table.terminals or kind not in (*CALLS, *LISTS) or quoted:
+        return []
+    pieces: list[tuple[bool, str]] = []
+    at = 0
+    for begin, end in argument_spans(event.text, kind):
+        pieces += [(False, event.text[at:begin]), (True, event.text[begin:end])]
+        at = end
+    return [
+        (is_argument, text) for is_argument, text in [*pieces, (False, event.text[at:])] if text
+    ]
 
 
 def _losses(
@@ -239,33 +280,42 @@ def _prompted(events: Sequence[Event], table: TokenTable, mask: Mask) -> set[int
 
 
 def _glued(
-    events: Sequence[Event], losses: Iterable[int], table: TokenTable, tokenizer: Tokenizer
-) -> list[list[int]]:
-    """Returns the ids of each event, without the white space that the system writes after it.
+    events: Sequence[Event],
+    losses: Iterable[int],
+    table: TokenTable,
+    tokenizer: Tokenizer,
+    cut: Mapping[int, list[tuple[bool, str]]] = MappingProxyType({}),
+) -> list[tuple[list[int], list[bool]]]:
+    """Returns the ids of each event, without the white space that the system writes after it, and
+    whether each begins in arguments. `cut` has the pieces of calls, as `_cut` returns them.
 
     What is between two special ids is one run, cut where the loss changes. These are the places
     where one side writes after the other: so no token is half trained, and none joins a prompt to
     what the model writes after it. That white space comes after a special id, so it cuts no run.
     """
-    out: list[list[int]] = [[] for _ in events]
-    run: list[tuple[int, str]] = []
+    out: list[tuple[list[int], list[bool]]] = [([], []) for _ in events]
+    run: list[tuple[tuple[int, bool], str]] = []
     last = -1
 
     def flush() -> None:
-        for number, ids in encode_run(run, tokenizer):
-            out[number] += ids
+        for (number, in_arguments), ids in encode_run(run, tokenizer):
+            out[number][0].extend(ids)
+            out[number][1].extend([in_arguments] * len(ids))
         run.clear()
 
     for number, (event, loss) in enumerate(zip(events, losses, strict=True)):
         if loss != last:
             flush()
         last = loss
+        if pieces := cut.get(number):
+            run += [((number, in_arguments), text) for in_arguments, text in pieces]
+            continue
         for piece in _pieces(event, table, tokenizer):
             if isinstance(piece, list):
                 flush()
-                out[number] += piece
+                out[number][0].extend(piece)
             else:
-                run.append((number, piece))
+                run.append(((number, False), piece))
     flush()
     return out
 
@@ -372,7 +422,7 @@ def run_ids(
     """
     if table.glue:
         losses = [loss for _, loss, _ in _losses(events, table, MODEL, inside)]
-        return _glued(events, losses, table, tokenizer)
+        return [ids for ids, _ in _glued(events, losses, table, tokenizer)]
     return [tag_ids(event, table, tokenizer, trail=False) for event in events]
 
 

@@ -272,7 +272,11 @@ def _chunk(chunk: Chunk, breaks: Sequence[tuple[int, int]], item: Item) -> dict[
         out |= {"loss": segment.loss, "inside": "/".join(segment.inside), "ids": [], "lengths": []}
         if segment.trailing:
             out["trailing"] = segment.trailing
+        losses, number = segment.losses, 0
         for ids, part in pieces(segment, item.dialect.tokenizer):
+            if segment.arguments:
+                out.setdefault("losses", []).append(losses[number])
+            number += len(ids)
             out["ids"].append(ids[0] if len(ids) == 1 else ids)
             out["lengths"].append(_units(part))
     return out

@@ -17,11 +17,13 @@ from rich.text import Text
 from mypt_cli.terminal import Display
 from mypt_cli.words import counted, notes
 from mypt_lint.report.totals import by_severity
+from mypt_spec.encoder import Segment
 from mypt_spec.findings import Finding
+from mypt_spec.tokenizer.tokenizer import Tokenizer
 from mypt_view.blocks import Block, blocks_of
 from mypt_view.items import Item, outline
 from mypt_view.layout import Run, rows
-from mypt_view.pieces import quoted
+from mypt_view.pieces import pieces, quoted
 
 _WIDTH = 100  # cells, where there is no terminal
 _INDENT = 6  # cells before blocks of the model
@@ -76,7 +78,7 @@ class Terminal:
             for row in self._tree(blocks) if view == "tree" else self._ids(item):
                 self._print(row)
         else:
-            self._bubbles(blocks, mask=view == "mask" and has_ids)
+            self._bubbles(blocks, item.dialect.tokenizer if view == "mask" and has_ids else None)
 
     def note(self, item: Item, lacks: str = "") -> None:
         """Prints the summary and the findings alone."""
@@ -106,24 +108,25 @@ class Terminal:
             text.append(line(note))
         self._print(text)
 
-    def _bubbles(self, blocks: Iterable[Block], *, mask: bool) -> None:
+    def _bubbles(self, blocks: Iterable[Block], masked_by: Tokenizer | None) -> None:
+        """Prints blocks as bubbles, with a tokenizer as what is trained of them."""
         for block in blocks:
             is_shown = block.style_name != "meta" or bool(block.findings)
-            if not (is_shown if mask else block.visible):
+            if not (is_shown if masked_by else block.visible):
                 continue
             indent = _INDENT if block.model else 2 * block.nested
-            self._bubble(block, indent, mask)
+            self._bubble(block, indent, masked_by)
             for finding in block.findings:
                 self._finding(finding, indent + 2)
 
-    def _bubble(self, block: Block, indent: int, mask: bool) -> None:
+    def _bubble(self, block: Block, indent: int, masked_by: Tokenizer | None) -> None:
         dashed = block.style_name == "think"
         fine = _DASHED if dashed else _SOLID
         corner, line, right, side, low, end, under = tuple(fine if self._fine else _ASCII)
         colour = _COLOURS.get(block.style_name, "white")
-        runs = _runs(block, "dim italic" if dashed else "", mask)
+        runs = _runs(block, "dim italic" if dashed else "", masked_by)
         room = max(10, self._width - indent - 4 - (0 if block.model else _INDENT))
-        laid = rows(runs, room, self.display, ends=mask)
+        laid = rows(runs, room, self.display, ends=masked_by is not None)
         title = f" {self.display.line(block.title)} "[: self._width]
         width = max([row.width for row in laid] + [Text(title).cell_len])
         margin, edge = " " * indent, (side, colour)
@@ -201,10 +204,16 @@ def summary(item: Item) -> str:
     return f"{item.label}: {'; '.join(words)}"
 
 
-def _runs(block: Block, style: str, mask: bool) -> Iterator[Run]:
-    """Yields what to show of a block: text, and tags with findings; with `mask` all tags."""
+def _runs(block: Block, style: str, masked_by: Tokenizer | None) -> Iterator[Run]:
+    """Yields what to show of a block: text, and tags with findings; with a tokenizer all tags, and
+    what is trained.
+    """
+    mask = masked_by is not None
     for chunk in block.chunks:
         if chunk.is_tag and not mask and not chunk.marks:
+            continue
+        if masked_by is not None and chunk.segment is not None and chunk.segment.arguments:
+            yield from _in_parts(chunk.event.text, chunk.segment, masked_by)
             continue
         trained = bool(mask and chunk.segment is not None and chunk.segment.loss)
         base = (
@@ -223,6 +232,18 @@ def _runs(block: Block, style: str, mask: bool) -> Iterator[Run]:
         yield Run(_laid_out(text, at, len(text), breaks), base, under)
         if len(text) < length:
             yield Run(chunk.event.text[len(text) :], MASKED, " ")
+
+
+def _in_parts(text: str, segment: Segment, tokenizer: Tokenizer) -> Iterator[Run]:
+    """Yields a text of which parts are trained."""
+    losses = segment.losses
+    at = number = 0
+    for ids, part in pieces(segment, tokenizer):
+        trained = losses[number]
+        number += len(ids)
+        end = len(text) if number == len(losses) else at + len(part)
+        yield Run(text[at:end], *((TRAINED, TRAINED_MARK) if trained else (MASKED, " ")))
+        at = end
 
 
 def _laid_out(text: str, first: int, last: int, breaks: list[tuple[int, int]]) -> str:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mypt_spec.bodies.definitions import read_definitions, write_definitions
+from mypt_spec.bodies.members import Members
 from mypt_spec.bodies.strict_json import (
     DefinitionsError,
     Fault,
@@ -26,7 +27,15 @@ from mypt_spec.bodies.strict_json import (
     loads,
     shortened,
 )
-from mypt_spec.bodies.tagged import TaggedFault, Types, read_tagged, typed, types_of, write_tagged
+from mypt_spec.bodies.tagged import (
+    FUNCTION,
+    TaggedFault,
+    Types,
+    read_tagged,
+    typed,
+    types_of,
+    write_tagged,
+)
 from mypt_spec.episode import Attrs, Message, Part, Place
 from mypt_spec.findings import Finding, Fix
 from mypt_spec.table import CALLS, DEFINITIONS, LISTS, TokenTable
@@ -304,6 +313,33 @@ def names_called(text: str, kind: str) -> list[str]:
         calls = [] if kind == "arguments" else [value]
     names = [call.get(NAME) for call in calls if isinstance(call, dict)]
     return [name for name in names if isinstance(name, str)]
+
+
+def argument_spans(text: str, kind: str) -> list[tuple[int, int]]:
+    """Returns the spans of arguments in the body of a call of this kind, in order.
+
+    >>> argument_spans('{"name": "f", "arguments": {"q": 1}}', "function")
+    [(27, 35)]
+    >>> argument_spans('{"name": "f", "q": 1}', "call")
+    [(12, 20)]
+    """
+    if kind == "arguments":  # the name is in the tag
+        return [(0, len(text))]
+    if kind == TAGGED:
+        begin = text.index(FUNCTION[1], len(FUNCTION[0])) + len(FUNCTION[1])
+        return [(begin, len(text) - len(FUNCTION[2]))]
+    members = Members(text, unique=True)
+    if kind == "call":  # all members but the name
+        name = members.find([NAME])
+        return [(name[0].end, len(text) - 1)] if name and name[1] else []
+    if kind not in LISTS:
+        value = members.find([KEYS.get(kind, ARGUMENTS)])
+        return [(value[0].start, value[0].end)] if value and value[1] else []
+    spans: list[tuple[int, int]] = []
+    inner = [ARGUMENTS] if kind == "functions" else ["function", ARGUMENTS]
+    while (value := members.find([str(len(spans)), *inner])) and value[1]:
+        spans.append((value[0].start, value[0].end))
+    return spans
 
 
 def _function_of(item: Any, kind: str) -> Any:

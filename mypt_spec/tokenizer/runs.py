@@ -1,6 +1,6 @@
 """Encodes texts that follow one another as one run, and says which of them each id belongs to.
 
-Input are numbered texts; output are their ids. In Qwen's vocabulary, `}` and a line end after it
+Input are texts with keys; output are their ids. In Qwen's vocabulary, `}` and a line end after it
 are one token, so the texts of a run have other ids than each by itself. A token belongs to the text
 in which it begins.
 """
@@ -8,14 +8,17 @@ in which it begins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 
+_Key = TypeVar("_Key")
+
 
 def encode_run(
-    run: Sequence[tuple[int, str]], tokenizer: Tokenizer
-) -> Iterator[tuple[int, list[int]]]:
-    """Yields (number, ids) for the ids of the joined texts. Neighbours may have one number."""
+    run: Sequence[tuple[_Key, str]], tokenizer: Tokenizer
+) -> Iterator[tuple[_Key, list[int]]]:
+    """Yields (key, ids) for the ids of the joined texts. Neighbours may have one key."""
     if not run:
         return
     if len(run) == 1:
@@ -45,6 +48,6 @@ def encode_run(
             which -= 1
             at -= length(ids[which])
         starts[n] = which
-    for (number, _), begin, stop in zip(run, starts, [*starts[1:], len(ids)], strict=True):
+    for (key, _), begin, stop in zip(run, starts, [*starts[1:], len(ids)], strict=True):
         if begin < stop:
-            yield number, ids[begin:stop]
+            yield key, ids[begin:stop]

@@ -93,8 +93,8 @@ class Encoder:
         self.chats: ChatTemplates | None = None
         by_adapter = self.clean_filter.by_adapter
         split = by_adapter.splitter if by_adapter is not None else None
-        if options.preferences:
-            pass  # each line is read
+        if options.preferences or not Mask.from_name(options.mask).arguments:
+            pass  # each line is read: templates have one loss for each text
         elif isinstance(split, MessageSplitter):
             self.chats = ChatTemplates(
                 self.dialect, split, options.episode_mask, history=options.history,

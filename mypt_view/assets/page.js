@@ -86,7 +86,7 @@ const run = (chunk, fine, into) => {
   if (chunk.ids && fine) {
     let at = 0;
     chunk.ids.forEach((id, i) => {
-      const loss = i < chunk.ids.length - (chunk.trailing || 0) ? chunk.loss : 0;
+      const loss = chunk.losses ? chunk.losses[i] : i < chunk.ids.length - (chunk.trailing || 0) ? chunk.loss : 0;
       cuts.push([at, at + chunk.lengths[i], id, loss]);
       at += chunk.lengths[i];
     });

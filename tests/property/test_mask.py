@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import mypt_spec
+from mypt_spec.bodies.json_body import argument_spans
 from mypt_spec.encoder import MASKS, Mask, Segment
 from mypt_spec.table import Terminal
 from mypt_spec.tokenizer.tokenizer import gpt2
@@ -16,6 +21,7 @@ from tests.support.examples import examples
 from tests.support.naive_mask import FORMATS, naive_mask
 from tests.support.strategies import DIALECTS, episodes
 
+ROOT = Path(__file__).resolve().parents[2]
 D = mypt_spec.dialect("mypt")
 
 NAMES = pytest.mark.parametrize("name", ALL)
@@ -236,6 +242,77 @@ def test_masks_agree_with_naive_ones(name: str, data: st.DataObject) -> None:
     assert (calls + answers == rest).all()
     header_less, whole = (d.encode(episode, mask=m).loss for m in ("trl", "all-assistant"))
     assert (header_less <= whole).all()
+
+
+_NAMED = re.compile(r'\{"name": "(?:[^"\\]|\\.)*"(?:, "(?:arguments|parameters)": )?')
+
+
+def naive_arguments(name: str, body: str) -> tuple[int, int] | None:
+    """Returns where the arguments of the only call in a body are; None if it has several calls."""
+    if name in ("mypt-3b", "harmony", "mistral-v13"):
+        return 0, len(body)
+    if name in ("usf-omega", "mistral"):
+        items = json.loads(body)
+        if len(items) != 1:
+            return None
+        begin = body.index('"arguments": ') + len('"arguments": ')
+        if name == "usf-omega":
+            return begin, len(body) - len("}}]")
+        return begin, body.rindex(', "id": ') if "id" in items[0] else len(body) - len("}]")
+    head = _NAMED.match(body)
+    assert head is not None
+    return head.end(), len(body) - 1
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) & set(DIALECTS)))
+@settings(max_examples=examples(40))
+@given(st.data())
+def test_arguments_are_not_trained(name: str, data: st.DataObject) -> None:
+    """Of the tokens of the whole text, those that begin in arguments."""
+    d = mypt_spec.dialect(name)
+    episode = data.draw(episodes(name))
+    usual, encoded = (d.encode(episode, mask=mask) for mask in ("model", "no-arguments"))
+    assert encoded.ids.tolist() == usual.ids.tolist()
+    spans, at = [], 0
+    for segment in d.segments(episode):
+        text = segment.event.text
+        quoted = any(d.table.openers[kind].quotes for kind in segment.inside)
+        is_body = segment.event.terminal == "TEXT" and segment.inside[-1:] == (CALLS[name],)
+        if is_body and not quoted:
+            span = naive_arguments(name, text)
+            assume(span is not None)
+            assert span is not None
+            begin, end = (at + len(text[:n].encode()) for n in span)
+            spans.append(range(begin, end))
+        at += len(text.encode())
+    expected, at = [], 0
+    for token, loss in zip(usual.ids.tolist(), usual.loss.tolist(), strict=True):
+        expected.append(0 if any(at in span for span in spans) else loss)
+        at += len(d.tokenizer.decode_bytes([token]))
+    assert encoded.loss.tolist() == expected
+    segments = d.segments(episode, mask="no-arguments")
+    assert [loss for s in segments for loss in s.losses] == expected
+
+
+def test_arguments_as_tags_and_in_lists() -> None:
+    coder = mypt_spec.dialect(str(ROOT / "examples/qwen3_coder"))
+    episode, findings = coder.read(
+        chat(
+            user("a"),
+            calls(call("f", {"q": "x"}, id="c")),
+            tool("1", tool_call_id="c"),
+            assistant("b"),
+        )
+    )
+    assert episode is not None, findings
+    encoded = coder.encode(episode, mask="calls+no-arguments")
+    text = coder.tokenizer.decode(encoded.ids[encoded.loss == 1])
+    assert "<function=f>\n" in text
+    assert "<parameter" not in text
+    assert "</function>\n</tool_call>" in text
+    two = json.dumps([{"name": n, "arguments": {"a": [1]}, "id": "call00000"} for n in "fg"])
+    assert [two[a:b] for a, b in argument_spans(two, "functions")] == ['{"a": [1]}'] * 2
+    assert argument_spans('{"name": "f"}', "call") == [(12, 12)]
 
 
 def test_masks_of_a_chatml_record() -> None:

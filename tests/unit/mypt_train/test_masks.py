@@ -28,7 +28,7 @@ from tests.support.strategies import records
 
 MASKS_AND_KINDS = [
     *("trl", "all-assistant", "last", "trl+no-think"),
-    *("calls", "answers", "no-empty-think", "trl+answers+last"),
+    *("calls", "answers", "no-empty-think", "trl+answers+last", "no-arguments"),
 ]
 PHASES = "examples/phase*.jsonl"
 D = mypt_spec.dialect("mypt")
@@ -39,7 +39,7 @@ def prepared(out: Path, *words: str) -> dict[str, Any]:
     return manifest_of(out)
 
 
-@pytest.mark.parametrize("mask", ["trl", "last+no-think", "calls", "answers+last"])
+@pytest.mark.parametrize("mask", ["trl", "last+no-think", "calls+no-arguments", "answers+last"])
 def test_the_manifest_names_the_mask(
     mask: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,6 +115,13 @@ def test_view_shows_the_mask_of_a_name(tmp_path: Path, capsys: pytest.CaptureFix
     assert shown["calls"] | shown["answers"] == shown["model"]
     assert "50267" in shown["calls"] - shown["answers"], "the tag of a call"
     assert "50275" in shown["answers"] - shown["calls"], "the end of the turn"
+    part = ["--mask-name", "calls+no-arguments"]
+    assert view([*run[:-1], "--mask", *part]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    (at,) = (n for n, row in enumerate(rows) if '"q": "x"' in row)
+    marked = [rows[at][i] for i, mark in enumerate(rows[at + 1]) if mark == "^"]
+    assert "".join(marked) == '<myPT_toolcall>{"name": "find",</myPT_toolcall></myPT_assistant>'
+    capsys.readouterr()
     prepared(tmp_path / "sft", "--mask", "calls,last")
     assert ShardReader(tmp_path / "sft").mask == "calls+last"
     capsys.readouterr()

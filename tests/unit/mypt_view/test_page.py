@@ -22,7 +22,7 @@ from mypt_cli.terminal import HIDDEN
 from mypt_lint.check.checker import Checker
 from mypt_view import page as pages
 from mypt_view.blocks import line_breaks
-from mypt_view.items import Item, record, tools_called
+from mypt_view.items import Item, as_prepared, record, tools_called
 from mypt_view.page import collect, page
 from tests.support.build import assistant, call, chat, native, read, user, write
 from tests.support.growth import in_proportion
@@ -100,6 +100,17 @@ def test_the_source_is_not_overwritten(tmp_path: Path) -> None:
     before = Path(path).read_bytes()
     assert main([path, "--html", path]) == 2
     assert Path(path).read_bytes() == before
+
+
+def test_a_page_has_the_loss_of_each_token_of_a_call() -> None:
+    """By a mask that trains no arguments, one text is trained in part."""
+    asked = {"role": "assistant_toolcall", "name": "find", "arguments": {"q": "x"}}
+    result = {"role": "toolresult", "name": "find", "content": 1}
+    record = {"system": "S", **chat(user(), asked, result, assistant("b"))}
+    (one,) = as_prepared([item_of(record)], "keep", "no-arguments")
+    text = json.dumps(data(html_of(one)))
+    assert '"losses": [1, 1, 1, 1, 1, 1, 0,' in text
+    assert '"losses"' not in json.dumps(data(html_of(item_of(record))))
 
 
 def test_a_failure_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
