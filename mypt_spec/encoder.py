@@ -300,7 +300,8 @@ def _glued(
     def flush() -> None:
         for (number, in_arguments), ids in encode_run(run, tokenizer):
             out[number][0].extend(ids)
-            out[number][1].extend([in_arguments] * len(ids))
+            if cut:
+                out[number][1].extend([in_arguments] * len(ids))
         run.clear()
 
     for number, (event, loss) in enumerate(zip(events, losses, strict=True)):
@@ -512,8 +513,11 @@ def message_numbers(events: Iterable[Event], table: TokenTable, messages: str) -
     place = re.compile(f"/{re.escape(messages)}/([0-9]+)")
     out: list[int] = []
     begun, last = False, -1
+    match, pointer = None, ""
     for event in events:
-        match = place.match(event.at.pointer)
+        if event.at.pointer != pointer:  # many come from one place
+            pointer = event.at.pointer
+            match = place.match(pointer)
         terminal = table.terminals.get(event.terminal)
         begun = begun or terminal is None or bool(terminal.opens)
         last = max(last, int(match[1])) if match and begun else last
