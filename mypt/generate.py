@@ -94,6 +94,7 @@ def _run(chosen: argparse.Namespace) -> None:
     from mypt_infer.generate.generate import Step, generate
     from mypt_infer.generate.loop import positions
     from mypt_infer.generate.opened import loaded, read_prompt, spoken
+    from mypt_infer.generate.strange import strange_format
 
     _, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
     prompt, declared = read_prompt(dialect, text_of(chosen.prompt))
@@ -122,6 +123,8 @@ def _run(chosen: argparse.Namespace) -> None:
     )
     if screen is not None:
         screen.end()
+    if warning := strange_format([generation]):
+        print(f"{PROG}: {warning}", file=sys.stderr)
     if chosen.json:
         print(json.dumps(_summary(generation), ensure_ascii=False))
 

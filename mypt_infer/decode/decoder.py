@@ -23,6 +23,7 @@ before `<|end|>`. `" Yo"` leads to machine 3 with 1 left: only `<|end|>` is allo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from mypt_infer.decode.base.allow import AllowSet, BudgetError, Holder, Holders,
 from mypt_infer.decode.base.tools import Declaration
 from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.free_sets import FreeSets
-from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK
+from mypt_infer.decode.compile.nfa import CALLING, NO_BLOCK, THINKING
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_infer.decode.engine import Engine, StateFacts
 from mypt_infer.decode.engines import CompiledTools
@@ -139,25 +140,41 @@ class Decoder:
         check_ways(self.tables, self.forbidden_blocks)
         self.caps = caps_of(self.dialect, self.engine, self.tools, *self._limits)
         self._order, self._bounds = self.tables.members
+        # Of the machine's states, how many ids were refused there that had been allowed.
+        self.refusals: dict[int, int] = {}
+        self._one_way = OneWay(self.dialect, self.engine)
+        self._size = self.tables.size
+        self._block, self._distance, self._to_close, self._final = self.tables.lists
+        # What is known of the engine's own states: StateFacts as plain tuples of numbers, at which
+        # the collector of garbage looks once, not each time.
+        self._facts: dict[int, tuple[int, bool, int, int]] = {}
+        self._reset_caches()
+        self._holders = Holders()
+        self.engine.hold_used(self._used)
+
+    def _reset_caches(self) -> None:
+        """Sets up the caches that depend on the budgets of blocks."""
         self._unbudgeted = FreeSets(self.tables, self.caps, UNBOUNDED)
         self._sets = Memo[int, AllowSet](_REMEMBERED, room=_ROOM)
         self._free = Memo[int, tuple[int, int, AllowSet]](_REMEMBERED, room=_ROOM)
         # Of states, how many ids were refused there because no ending fits into the budget.
         self._too_long = Memo[int, int](_REMEMBERED)
-        # Of the machine's states, how many ids were refused there that had been allowed.
-        self.refusals: dict[int, int] = {}
-        self._one_way = OneWay(self.dialect, self.engine)
         # Of a state without budgets and a token, the state after it.
         self._jumps = Memo[int, int](_JUMPS, room=_ROOM, each=_JUMP)
-        self._caps, self._size = self.caps.tolist(), self.tables.size
-        self._block, self._distance, self._to_close, self._final = self.tables.lists
-        # What is known of the engine's own states: StateFacts as plain tuples of numbers, at which
-        # the collector of garbage looks once, not each time.
-        self._facts: dict[int, tuple[int, bool, int, int]] = {}
+        self._caps = self.caps.tolist()
         self.epoch = 0  # counts how often the engine has forgotten states
         self.engine.on_forgetting(self._forget)
-        self._holders = Holders()
-        self.engine.hold_used(self._used)
+
+    def capping_thoughts(self, cap: int) -> Decoder:
+        """Returns a decoder with the same states, in which `cap` tokens end each thought.
+
+        These include its closing tag, so 0 allows no thought.
+        """
+        out = copy(self)
+        out.caps = self.caps.copy()
+        out.caps[THINKING] = cap
+        out._reset_caches()
+        return out
 
     def forbidding(self, kinds: Iterable[str]) -> Decoder:
         """Returns a decoder with the same tools and limits that forbids exactly these blocks.
@@ -509,6 +526,14 @@ class Decoder:
     def calling(self, state: int) -> bool:
         """Returns whether the body of a call is open."""
         return self._open(state >> BUDGET_BITS) == CALLING
+
+    def thinking(self, state: int) -> bool:
+        """Returns whether a thought is open."""
+        return self._open(state >> BUDGET_BITS) == THINKING
+
+    def minimum_of_block(self, state: int) -> int:
+        """Returns the least number of tokens to the end of the open block."""
+        return self._facts_of(state >> BUDGET_BITS).to_close
 
     # Inside.
 

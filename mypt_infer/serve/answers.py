@@ -19,6 +19,7 @@ from mypt_infer.serve.jobs import Ended, Logprob, NewIds
 from mypt_spec import Dialect
 
 Json = dict[str, Any]
+THOUGHTS = (THOUGHT, "reasoning")  # DeepSeek's name, which many servers took, and vLLM's new one
 _COLUMNS = ("tokens", "token_logprobs", "top_logprobs", "text_offset")
 
 
@@ -71,7 +72,7 @@ class ChatAnswer:
         message: Json = {"role": "assistant", "content": content}
         if self._calls:
             message |= {"content": content or None, "tool_calls": self._calls}
-        message |= {"reasoning_content": thoughts} if thoughts else {}
+        message |= dict.fromkeys(THOUGHTS, thoughts) if thoughts else {}
         message |= {"citations": self._texts[CITED]} if cited else {}
         logged = {"content": self._logged, "refusal": None} if self._wants else None
         return {"message": message, "logprobs": logged, "finish_reason": self.reason}
@@ -86,7 +87,8 @@ class ChatAnswer:
             last = out[-1]["delta"] if out else {}
             kind = next(iter(choice["delta"]))
             if kind in (SAID, THOUGHT) and kind in last:
-                last[kind] += choice["delta"][kind]
+                for name, text in choice["delta"].items():
+                    last[name] += text
                 if choice["logprobs"]:
                     out[-1]["logprobs"]["content"] += choice["logprobs"]["content"]
             else:
@@ -99,7 +101,9 @@ class ChatAnswer:
             self._has_call = self._has_call or delta.ended
             return [_chunk({CALLED: [piece]}) for piece in self._call_chunks(delta)]
         self._texts[delta.kind].append(delta.text)
-        return [_chunk({delta.kind: [delta.text] if delta.kind == CITED else delta.text})]
+        if delta.kind == THOUGHT:
+            return [_chunk(dict.fromkeys(THOUGHTS, delta.text))]
+        return [_chunk({delta.kind: [delta.text]})]
 
     def _text(self, text: str, logged: list[Json]) -> list[Json]:
         self._logged += logged

@@ -49,6 +49,7 @@ class Job:
 
     `notify` is called from the thread of the model. `top` is the number of best ids that go with
     each log-probability, None without these. `deadline` is in the time of `time.monotonic`.
+    `thoughts` is the number of tokens that all thoughts together may have, None without a budget.
     Whoever sets `cancelled` hears no more.
     """
 
@@ -59,6 +60,7 @@ class Job:
     notify: Callable[[Update], None]
     seed: str | None = None
     top: int | None = None
+    thoughts: int | None = None
     deadline: float | None = None
     cancelled: bool = False
 

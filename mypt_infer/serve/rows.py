@@ -24,11 +24,13 @@ import torch
 from torch import Tensor
 
 from mypt_infer.decode.one_way import TAIL
+from mypt_infer.generate.device import DeviceDecoder
 from mypt_infer.generate.llama import Llama
 from mypt_infer.generate.loop import positions
 from mypt_infer.generate.sample import draw
 from mypt_infer.serve.asked.errors import LATER, ApiError, shutting_down, too_late
 from mypt_infer.serve.asked.forcing import call_ids
+from mypt_infer.serve.asked.thoughts import Position
 from mypt_infer.serve.jobs import Ended, Failed, Job, Logprob, NewIds
 from mypt_infer.serve.slots import Slots
 from mypt_lint.places.json_edit import in_common
@@ -64,7 +66,10 @@ class _Row:
         self.unread = list(job.prompt.ids)
         self.forced: deque[int] = deque()
         self.begun = self.cut = False
-        self._states = [state]
+        at = Position(state, None)
+        if job.thoughts is not None:
+            at = job.ready.thoughts.begin(state, job.thoughts)
+        self._states, self.remaining = [at.state], at.remaining
         self._holder = job.ready.decoder.hold(self._states)
 
     @property
@@ -72,9 +77,34 @@ class _Row:
         """Returns the decoder's state."""
         return self._states[0]
 
-    @state.setter
-    def state(self, value: int) -> None:
-        self._states[0] = value
+    @property
+    def tensors(self) -> DeviceDecoder:
+        """Returns the decoder of the next id, with what remains for thoughts."""
+        ready = self.job.ready
+        return ready.tensors if self.remaining is None else ready.thoughts.tensors(self.remaining)
+
+    def after(self, ids: Sequence[int]) -> tuple[Position, int]:
+        """Returns the position after some drafted ids, and how many of them hold."""
+        at, count, ready = Position(self.state, self.remaining), 0, self.job.ready
+        if at.remaining is None:
+            count = ready.decoder.accepts(at.state, ids)
+            return Position(ready.decoder.run(at.state, ids[:count]), None), count
+        for token in ids:
+            try:
+                at = ready.thoughts.next(at, token)
+            except ValueError:
+                break
+            count += 1
+        return at, count
+
+    def take(self, ids: Sequence[int]) -> None:
+        """Moves on by some ids. Raises ValueError if one is not allowed."""
+        if self.remaining is None:
+            self._states[0] = self.job.ready.decoder.run(self.state, ids)
+            return
+        for token in ids:
+            at = self.job.ready.thoughts.next(Position(self.state, self.remaining), token)
+            self._states[0], self.remaining = at
 
 
 class Rows:
@@ -246,7 +276,7 @@ class Rows:
 
     def _draw(self, at: int, logits: Tensor) -> None:
         row = self._rows[at]
-        decoder = row.job.ready.decoder
+        decoder = row.tensors.decoder
         logits = logits[: decoder.tables.vocabulary]
         try:
             logprobs: list[Logprob] = []
@@ -254,7 +284,9 @@ class Rows:
                 ids = [row.forced.popleft()]
             else:
                 before = [*row.job.prompt.ids[-TAIL:], *row.ids[-TAIL:]]
-                ids = decoder.respelled(row.state, self._draw_next(row, logits), before)
+                drawn = self._draw_next(row, logits)
+                ids = decoder.respelled(row.state, drawn, before)
+                ids = ids if len(ids) == 1 or row.after(ids)[1] == len(ids) else [drawn]
             if row.job.top is not None:  # the model is asked for each
                 row.forced.extendleft(reversed(ids[1:]))
                 ids = ids[:1]
@@ -270,12 +302,15 @@ class Rows:
 
     def _draw_next(self, row: _Row, logits: Tensor) -> int:
         began = time.perf_counter()
-        row.job.ready.decoder.allow(row.state)
+        tensors = row.tensors
+        tensors.decoder.allow(row.state)
         then = time.perf_counter()
         self.counts.constraint += then - began
-        chance, tensors = row.chance.random(), row.job.ready.tensors
+        chance = row.chance.random()
         choice = draw(logits, row.state, tensors, row.job.sampling, chance, measured=False)
-        row.cut |= choice.cut
+        if choice.cut:  # a thought that its own budget ends is no answer that is cut
+            left = tensors.decoder.left(row.state)
+            row.cut |= left is not None and left <= tensors.decoder.free(row.state)[0]
         self.counts.drawing += time.perf_counter() - then
         return choice.token
 
@@ -284,12 +319,13 @@ class Rows:
 
         Where log-probabilities are wanted, the model is asked for each of them.
         """
-        decoder, began = row.job.ready.decoder, time.perf_counter()
+        decoder, began = row.tensors.decoder, time.perf_counter()
         state = decoder.run(row.state, first)
         before = [*row.job.prompt.ids[-TAIL:], *row.ids[-TAIL:], *first]
         # What only the budget forces is drawn: whether it cuts the answer, the model says.
         ids = [] if decoder.final(state) else decoder.forced(decoder.endless(state), before)
-        ids = [*first, *ids[: decoder.accepts(state, ids)]]
+        ids = [*first, *ids]
+        ids = ids[: row.after(ids)[1]]
         self.counts.constraint += time.perf_counter() - began
         if row.job.top is not None:
             row.forced.extend(ids)
@@ -298,7 +334,7 @@ class Rows:
 
     def _take(self, row: _Row, ids: list[int], logprobs: list[Logprob]) -> None:
         began = time.perf_counter()
-        row.state = row.job.ready.decoder.run(row.state, ids)
+        row.take(ids)
         self.counts.constraint += time.perf_counter() - began
         row.ids += ids
         row.unread += ids

@@ -22,7 +22,15 @@ from mypt_infer.generate.opened import read_prompt
 from mypt_infer.generate.sample import Sampling
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.answers import Answer, ChatAnswer, Json, TextAnswer
-from mypt_infer.serve.asked.decoders import Choice, Decoders, Ready, Recipe, choice_of, response_of
+from mypt_infer.serve.asked.decoders import (
+    Choice,
+    Decoders,
+    Ready,
+    Recipe,
+    check_strict,
+    choice_of,
+    response_of,
+)
 from mypt_infer.serve.asked.errors import ONCE, ApiError
 from mypt_infer.serve.asked.names import Names
 from mypt_infer.serve.asked.parameters import Chat, Completion
@@ -140,6 +148,7 @@ class Service:
         names = Names(self._tools)
         tools = names.tools(params.tools or ())
         tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
+        check_strict(tools)
         choice_given = params.tool_choice
         if isinstance(choice_given, dict) and isinstance(choice_given.get("function"), dict):
             inner = names.inner(str(choice_given["function"].get("name")))
@@ -152,12 +161,12 @@ class Service:
                 f"in {self.dialect.name} one block holds several calls: leave it out",
                 param="parallel_tool_calls",
             )
-        recipe = Recipe(tools, choice, response, think=params.reasoning_effort != "none")
+        recipe = Recipe(tools, choice, response, think=params.thoughts != 0)
         loop = asyncio.get_running_loop()
         messages = names.messages(params.messages)
         prompt_arguments = (messages, tools, params.chat_template_kwargs)
         prompt = await loop.run_in_executor(self._prompts, self.prompter.prompt, *prompt_arguments)
-        ready = await self._compiles.ready(recipe, self.limits.seconds)
+        ready = await self._ready(recipe, params)
         most = params.max_completion_tokens or params.max_tokens
         top = (params.top_logprobs or 0) if params.logprobs else None
         logs = top is not None
@@ -172,9 +181,11 @@ class Service:
         self._check(params.model)
         loop = asyncio.get_running_loop()
         tools = Names(self._tools).tools(params.tools or ())
-        choice = choice_of(None, [_name(tool, at) for at, tool in enumerate(tools)])
-        recipe = Recipe(tools, choice, think=params.reasoning_effort != "none")
-        ready = await self._compiles.ready(recipe, self.limits.seconds)
+        tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
+        check_strict(tools)
+        choice = choice_of(None, tool_names)
+        recipe = Recipe(tools, choice, think=params.thoughts != 0)
+        ready = await self._ready(recipe, params)
         parsed = [
             await loop.run_in_executor(self._prompts, self._ids, one) for one in params.prompts
         ]
@@ -184,6 +195,14 @@ class Service:
             for _ in prompts
         ]
         return self._run(params, prompts, answers, ready, params.max_tokens, params.logprobs)
+
+    async def _ready(self, recipe: Recipe, params: Chat | Completion) -> Ready:
+        """Returns the decoder of a request, with that of its budget. Raises ApiError."""
+        ready = await self._compiles.ready(recipe, self.limits.seconds)
+        if params.thoughts is not None:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._prompts, lambda: ready.thoughts)
+        return ready
 
     def _ids(self, prompt: str | list[int]) -> Prompt:
         try:
@@ -232,6 +251,7 @@ class Service:
                 notify,
                 seed=None if params.seed is None else f"{params.seed} {at}",
                 top=top,
+                thoughts=params.thoughts,
                 deadline=time.monotonic() + self.limits.seconds,
             )
             jobs.append(job)

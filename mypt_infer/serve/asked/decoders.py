@@ -20,6 +20,7 @@ from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.llguidance.response import Response, ResponseError
 from mypt_infer.run_format import Format, format_of
 from mypt_infer.serve.asked.errors import ApiError
+from mypt_infer.serve.asked.thoughts import ThoughtLimits
 from mypt_spec import Dialect
 
 if TYPE_CHECKING:
@@ -48,10 +49,16 @@ class Ready:
     tensors: DeviceDecoder
     choice: Choice
 
+    @cached_property
+    def thoughts(self) -> ThoughtLimits:
+        """Returns the decoders of rows with a budget of thoughts."""
+        return ThoughtLimits(self.decoder)
+
     @property
     def nbytes(self) -> int:
         """Returns the bytes that it takes now, about; they grow as it is used."""
-        return self.decoder.nbytes + self.tensors.nbytes
+        limits = vars(self).get("thoughts")
+        return self.decoder.nbytes + self.tensors.nbytes + (limits.nbytes if limits else 0)
 
 
 def choice_of(value: str | dict[str, Any] | None, names: Sequence[str]) -> Choice:
@@ -86,9 +93,36 @@ def response_of(value: dict[str, Any] | None) -> Response | None:
             param="response_format",
         )
     try:
-        return Response(schema=inner["schema"])
+        return Response(
+            schema=inner["schema"], strict=_is_strict(inner, "response_format.json_schema")
+        )
+    except ApiError:
+        raise
     except ValueError as error:
         raise _unfit(error) from None
+
+
+def check_strict(tools: Sequence[dict[str, Any]]) -> None:
+    """Raises ApiError for a tool with `strict` whose schema has a keyword that nothing enforces.
+
+    All else in a schema is enforced, or refused with and without `strict`.
+    """
+    for at, tool in enumerate(tools):
+        place = f"tools[{at}].function"
+        if _is_strict(tool["function"], place):
+            try:
+                plain_tools(declare([tool]), strict=True)
+            except SchemaFault as error:
+                message = f"{place}.parameters: {error}"
+                raise ApiError(message, param=f"{place}.parameters") from None
+
+
+def _is_strict(value: dict[str, Any], place: str) -> bool:
+    strict = value.get("strict")
+    if strict is not None and not isinstance(strict, bool):
+        message = f"{place}.strict is {json.dumps(strict)[:80]}; expected true or false"
+        raise ApiError(message, param=f"{place}.strict")
+    return bool(strict)
 
 
 def _unfit(error: Exception) -> ApiError:

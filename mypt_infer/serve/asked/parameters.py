@@ -35,6 +35,15 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 # What took the place of older parameters.
 INSTEAD = {"functions": "tools", "function_call": "tool_choice"}
 MOST_CHOICES, MOST_STOPS, MOST_TOP = 16, 16, 20
+MOST_THOUGHTS = 1 << 17
+
+
+class Reasoning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much is thought: OpenRouter's parameter. `enabled` false is an effort of none."""
+
+    max_tokens: int | None = None
+    effort: Literal["none"] | None = None
+    enabled: bool | None = None
 
 
 class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,6 +64,28 @@ class Params(msgspec.Struct, frozen=True, kw_only=True):
     stop: str | list[str] | None = None
     n: int | None = None
     return_token_ids: bool | None = None
+    reasoning_effort: Literal["none"] | None = None
+    thinking_token_budget: int | None = None
+    thinking_budget_tokens: int | None = None
+    reasoning: Reasoning | None = None
+
+    @property
+    def budgets(self) -> dict[str, int | None]:
+        """Returns the budgets of thoughts, by the names of their parameters; a ban is a 0."""
+        reasoning = self.reasoning or Reasoning()
+        return {
+            "thinking_token_budget": self.thinking_token_budget,
+            "thinking_budget_tokens": self.thinking_budget_tokens,
+            "reasoning.max_tokens": reasoning.max_tokens,
+            "reasoning_effort": None if self.reasoning_effort is None else 0,
+            "reasoning.effort": None if reasoning.effort is None else 0,
+            "reasoning.enabled": 0 if reasoning.enabled is False else None,
+        }
+
+    @property
+    def thoughts(self) -> int | None:
+        """Returns how many tokens all thoughts together may have; None without a budget."""
+        return next((value for value in self.budgets.values() if value is not None), None)
 
     @property
     def stops(self) -> list[str]:
@@ -83,7 +114,6 @@ class Chat(Params, frozen=True, kw_only=True):
     max_completion_tokens: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
-    reasoning_effort: Literal["none"] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
 
@@ -94,7 +124,6 @@ class Completion(Params, frozen=True, kw_only=True):
     logprobs: int | None = None
     # Not OpenAI's: who writes prompts in the format may bind calls as those of chats are bound.
     tools: list[dict[str, Any]] | None = None
-    reasoning_effort: Literal["none"] | None = None
 
     @property
     def prompts(self) -> list[str | list[int]]:
@@ -167,6 +196,20 @@ def _ranges(params: Chat | Completion) -> None:
         value = getattr(params, name, None)
         if value is not None and not least <= value <= most:
             raise ApiError(f"{name} is {value}; expected {least} to {most}", param=name)
+    first = ""
+    for name, value in params.budgets.items():
+        if value is None:
+            continue
+        if not 0 <= value <= MOST_THOUGHTS:
+            message = f"{name} is {value}; expected 0 to {MOST_THOUGHTS}"
+            raise ApiError(f"{message}, or leave it out for no budget", param=name)
+        if first and value != params.thoughts:
+            message = f"{first} and {name} ask for different budgets of thoughts: keep one"
+            raise ApiError(message, param=name)
+        first = first or name
+    if params.reasoning and params.reasoning.enabled and params.thoughts == 0:
+        message = f"reasoning.enabled is true, and {first} forbids thoughts: keep one"
+        raise ApiError(message, param="reasoning.enabled")
     if params.top_p == 0:
         raise ApiError("top_p is 0; expected more", param="top_p")
     if len(params.stops) > MOST_STOPS or not all(params.stops):

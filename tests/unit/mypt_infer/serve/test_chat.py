@@ -214,3 +214,30 @@ def test_completions_of_ids_and_of_text(server: Running, client: Any) -> None:
     assert set(texts) == {0, 1, 2, 3}
     assert all(texts.values())
     assert texts[0] == first.choices[0].text
+
+
+def strict_tool(schema: Any, strict: Any = True) -> Any:
+    return {"type": "function", "function": {"name": "f", "parameters": schema, "strict": strict}}
+
+
+def test_strict_tools_are_enforced_or_refused(client: Any) -> None:
+    loose = {"type": "object", "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}}}
+    for seed in range(4):
+        options = {"tools": [strict_tool(loose)], "tool_choice": "required", "seed": seed}
+        (call,) = ask(client, **options).choices[0].message.tool_calls
+        arguments = json.loads(call.function.arguments)
+        assert set(arguments) <= {"a", "b"}
+        assert arguments.get("a", 1) in (1, 2)
+    unread = {"type": "object", "properties": {"a": {"type": "string", "optional": True}}}
+    assert ask(client, tools=[strict_tool(unread, False)]).choices
+    for tool_asked, place in (
+        (strict_tool(unread), "tools[1].function.parameters"),
+        (strict_tool(loose, "yes"), "tools[1].function.strict"),
+    ):
+        with pytest.raises(openai.BadRequestError, match="tools") as caught:
+            ask(client, tools=[LIST, tool_asked])
+        assert caught.value.param == place
+    shape = {"type": "json_schema", "json_schema": {"name": "x", "schema": unread, "strict": True}}
+    with pytest.raises(openai.BadRequestError, match="optional") as caught:
+        ask(client, response_format=shape)
+    assert caught.value.param == "response_format"

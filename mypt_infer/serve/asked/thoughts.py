@@ -1,0 +1,78 @@
+"""Bounds the thoughts of one answer, all together, by the number of tokens that a request names.
+
+Input: the decoder of a request, and the state of a row. Output: states in which no thought may hold
+more than remains. Decoders bound each thought alone, so a row counts: its state carries what
+remains while a thought is open, and the row itself while none is. What remains refuses no token
+that fits, so an answer whose thoughts are shorter is the same without a budget.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mypt_infer.decode.compile.nfa import NO_BLOCK, THINKING
+from mypt_infer.decode.compile.token_table import FAR
+from mypt_infer.decode.decoder import Decoder
+from mypt_infer.decode.limits import UNBOUNDED, closing_tokens, entries_of
+
+if TYPE_CHECKING:
+    from mypt_infer.generate.device import DeviceDecoder
+
+
+class Position(NamedTuple):
+    """A state of a decoder, and the tokens that remain for thoughts; None without a budget."""
+
+    state: int
+    remaining: int | None
+
+
+class ThoughtLimits:
+    """The decoders of rows with a budget of thoughts. Their states are those of `decoder`."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        from mypt_infer.generate.device import DeviceDecoder
+
+        tables = decoder.tables
+        self._closing = closing_tokens(decoder.dialect, THINKING)
+        to_close = tables.to_close[entries_of(tables, THINKING)]
+        least = int(to_close.max(initial=0))
+        self._least = max(1, least - self._closing)  # no thought begins with fewer
+        thinking = tables.block == THINKING
+        apart = tables.measure(tables.final, thinking)
+        outside = (tables.block == NO_BLOCK) & (tables.distance < FAR)
+        # If a turn cannot do without thoughts, those beyond the budget are as short as can be.
+        needed = bool((apart[outside] != tables.distance[outside]).any())
+        views = (UNBOUNDED - 1, least if needed else 0)
+        self._open, self._closed = map(DeviceDecoder, map(decoder.capping_thoughts, views))
+
+    @property
+    def nbytes(self) -> int:
+        """Returns the bytes of both decoders that are not those of the first, about."""
+        return self._open.nbytes + self._closed.nbytes
+
+    def tensors(self, remaining: int) -> DeviceDecoder:
+        """Returns the decoder of a row in which so many tokens remain for thoughts."""
+        return self._open if remaining >= self._least else self._closed
+
+    def begin(self, state: int, budget: int) -> Position:
+        """Returns the position of a row that begins, perhaps in an open thought."""
+        return self._entered(state, budget) if self._thinks(state) else Position(state, budget)
+
+    def next(self, at: Position, token: int) -> Position:
+        """Returns the position after a token. Raises ValueError if it is not allowed."""
+        assert at.remaining is not None
+        state = self.tensors(at.remaining).decoder.next(at.state, token)
+        thought, thinks = self._thinks(at.state), self._thinks(state)
+        if thought == thinks:
+            return Position(state, at.remaining)
+        if thinks:
+            return self._entered(state, at.remaining)
+        return Position(state, max(0, (at.state & UNBOUNDED) - 1))
+
+    def _entered(self, state: int, remaining: int) -> Position:
+        least = self._open.decoder.minimum_of_block(state)
+        inside = max(least, min(remaining + self._closing, UNBOUNDED - 1))
+        return Position(state ^ (state & UNBOUNDED) | inside, remaining)
+
+    def _thinks(self, state: int) -> bool:
+        return self._open.decoder.thinking(state)
