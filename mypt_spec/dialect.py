@@ -502,7 +502,16 @@ def _on(vocabulary: Vocabulary | None, bare: Dialect, folder: Path) -> Dialect:
         if unfit is not None:
             raise ValueError(f"the vocabulary: the tag {unfit!r} {vocabulary.unfit[unfit]}")
         table = bare.table.with_vocabulary(vocabulary.name, vocabulary.ids, vocabulary.special)
-        table = replace(table, composed=vocabulary.composed)
+        spaced = vocabulary.by_character
+        table = replace(table, composed=vocabulary.composed, spaced=spaced)
+        first = [
+            bare.table.terminals.get(name) for name in bare.automaton.steps[bare.automaton.start]
+        ]
+        if vocabulary.leads and any(t is None or t.spelling[0].kind != "special" for t in first):
+            raise ValueError(
+                "the vocabulary: its tokenizer puts a space before what begins with text, as a "
+                "conversation does here; let the format begin with a special token"
+            )
     except ValueError as error:
         raise VocabularyError(f"{bare.spec}: {error}") from None
     fingerprint = hashlib.sha256(f"{bare.fingerprint}\0{vocabulary.sha256}".encode()).hexdigest()

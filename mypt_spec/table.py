@@ -278,7 +278,8 @@ class TokenTable:
     no ids of text then, and ids of other tags are below zero. `models` are those whose vocabulary
     ids are made with, if the table does not name it. `untagged` is the kind of block that they
     write without its tags, too (`bodies.untagged`). With `glue`, what is between two special ids is
-    encoded together. `composed` says that models with the vocabulary see texts in NFC.
+    encoded together. `composed` says that models with the vocabulary see texts in NFC, and `spaced`
+    that they see a space for U+2581.
     """
 
     name: str
@@ -304,6 +305,7 @@ class TokenTable:
     declared_ids: tuple[tuple[str, int], ...] = ()
     glue: bool = False
     composed: bool = False
+    spaced: bool = False
     history: History = History()
 
     def with_vocabulary(self, base: str, ordinary: IdSet, ids: Mapping[str, int]) -> TokenTable:

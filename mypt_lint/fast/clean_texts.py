@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any
-from unicodedata import is_normalized
 
 from mypt_spec.adapters.base import Reader
 from mypt_spec.automaton import Automaton
@@ -20,6 +19,7 @@ from mypt_spec.damage.near_miss import beginnings, near_miss
 from mypt_spec.episode import Place
 from mypt_spec.memo import Memo
 from mypt_spec.table import TokenTable
+from mypt_spec.tokenizer.sentencepiece import rewrites
 
 _ENTRIES, _ROOM = 2000, 4 << 20  # of the memo, and the sum of its texts: code points
 # What JSON has outside of its strings; a [ there is looked at.
@@ -44,7 +44,7 @@ class CleanTexts:
         first = {first for first, _ in self.beginnings} | signs(self.inner_tags)
         edges = {text for text in (*self.ends, *self.begins) if not any(c in text for c in first)}
         edges |= {"{"} if table.untagged else set()
-        first |= {""} if table.composed else set()
+        first |= {""} if table.composed or table.spaced else set()
         self.first, self.first_in_json = tuple(sorted(first | edges)), tuple(sorted(first))
         # JSON of clean strings holds no tag, nor anything like one.
         self.in_json = not any(map(_STRUCTURE.match, first)) and not any(
@@ -83,7 +83,7 @@ class CleanTexts:
         if not any(first.encode() in encoded for first in self.first_in_json):
             return True
         text = encoded.decode()
-        if self.table.composed and not is_normalized("NFC", text):
+        if rewrites(self.table, text):
             return False
         begun = any(first in text and regex.search(text) for first, regex in self.beginnings)
         if not begun and fragment(text, self.inner_tags) is None:
@@ -95,7 +95,7 @@ class CleanTexts:
         """Returns whether a text makes no tag with the one beside it, and is in NFC if it must."""
         if text.endswith(self.ends) or text.startswith(self.begins) or is_body(text, self.table):
             return False
-        return not self.table.composed or is_normalized("NFC", text)
+        return not rewrites(self.table, text)
 
     def has_tag(self, text: str) -> bool:
         """Returns whether a text spells a tag."""

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
-from unicodedata import is_normalized
 
 from mypt_spec.bodies.json_body import (
     ID,
@@ -36,6 +35,7 @@ from mypt_spec.rules.declared import misfit_arguments, undeclared_calls
 from mypt_spec.rules.registry import check
 from mypt_spec.serializer import misread
 from mypt_spec.table import CALLS, LISTS, TEXT, UNESCAPED, Terminal
+from mypt_spec.tokenizer.sentencepiece import rewrites
 from mypt_spec.validator import mistake_of, name_refusal
 
 _LONG = 400  # code points of a body whose result is kept
@@ -256,10 +256,13 @@ def _attributes(terminal: Terminal, attrs: Attrs, at: Place) -> Iterator[Finding
 @check("MYP369")
 def text_not_composed(context: Context) -> Iterator[Finding]:
     """Finds texts whose ids are other than those of the vocabulary's own tokenizer."""
-    for run in context.texts if context.table.composed else ():
-        if not is_normalized("NFC", run.event.text):
+    for run in context.texts:
+        if rewrites(context.table, run.event.text):
             message = "the text is not in NFC: the model's own tokenizer makes other ids of it"
             hint = "normalise texts to NFC where they are made"
+            if context.table.spaced:
+                message = "the text has U+2581, which the model's own tokenizer takes for a space"
+                hint = "write a space, or another sign"
             yield Finding("MYP369", message, *run.event.at, help=hint)
 
 

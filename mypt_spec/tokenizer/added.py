@@ -12,13 +12,17 @@ here whatever the file says, so that no text becomes a tag of any format.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from mypt_spec.tokenizer.sentencepiece import SPACE_SIGN
 
 _TAG = re.compile(r"<.+>|\[.+\]|\{.+\}|\|.+\|", re.DOTALL)
 # Ways to find a token that depend on what is around it.
 _AROUND = ("lstrip", "rstrip", "single_word")
+_MANY = 100  # texts from which on a pattern is not a plain list of them
 _SIGNS = re.compile(r"[\\.^$|?*+()\[\]{}]")
 
 
@@ -26,10 +30,12 @@ _SIGNS = re.compile(r"[\\.^$|?*+()\[\]{}]")
 class Added:
     """The added tokens of a file: `special` and `text` with their ids, in two passes.
 
+    `whole` are special tokens that the library finds anywhere, and leaves what is around them.
     `unfit` says of tokens why they cannot be tags of a format.
     """
 
     special: dict[str, int]
+    whole: tuple[str, ...]
     text: tuple[dict[str, int], dict[str, int]]
     unfit: dict[str, str]
 
@@ -45,14 +51,30 @@ class Added:
         for texts in filter(None, self.text):
             # The longest one is taken of those that begin at the same place.
             longest = sorted(texts, key=len, reverse=True)
-            prefix += "|".join(_SIGNS.sub(r"\\\g<0>", token) for token in longest) + "|"
+            many = len(longest) > _MANY
+            prefix += (_tree(longest) if many else "|".join(map(_literal, longest))) + "|"
             out.append(prefix.removesuffix("|"))
         return (*out, *(prefix + pattern for pattern in patterns))
 
 
-def read_added(rows: Iterable[dict[str, Any]]) -> Added:
+def _literal(text: str) -> str:
+    return _SIGNS.sub(r"\\\g<0>", text)
+
+
+def _tree(texts: Collection[str]) -> str:
+    """Returns a pattern that matches the longest of these texts, without trying one by one."""
+    rest: defaultdict[str, list[str]] = defaultdict(list)
+    for text in filter(None, texts):
+        rest[text[0]].append(text[1:])
+    branches = "|".join(_literal(first) + _tree(more) for first, more in rest.items())
+    return f"(?:{branches}){'?' if '' in texts else ''}" if branches else ""
+
+
+def read_added(rows: Iterable[dict[str, Any]], vocab: Collection[str] = ()) -> Added:
     """Returns the added tokens of these rows.
 
+    What is in `vocab` is text, where the file does not call it special: SentencePiece's
+    vocabularies have HTML's tags there. Of these, runs of the sign for a space are left out.
     Raises ValueError for text that the library finds only at some places, and KeyError or TypeError
     for rows that are none.
     """
@@ -68,12 +90,16 @@ def read_added(rows: Iterable[dict[str, Any]]) -> Added:
                 f"has {around[0]} in it: with other text around it, the library gives other ids; "
                 "set that to false"
             )
-        if row.get("special", True) or _TAG.fullmatch(content):
+        known = content in vocab
+        if row.get("special", True) or (_TAG.fullmatch(content) and not known):
             special[content] = i
+            continue
+        if known and SPACE_SIGN in content:  # found in a text that has the sign itself
             continue
         if around:
             message = f"its added token {content!r} is text with {around[0]}"
             raise ValueError(f"{message}, which is not read; only text that is found anywhere is")
         unfit[content] = "is not a special token in it, so text becomes it; make it special"
         (then if row.get("normalized", True) else first)[content] = i
-    return Added(special, (first, then), unfit)
+    whole = tuple(tag for tag in special if tag and tag not in unfit)
+    return Added(special, whole, (first, then), unfit)

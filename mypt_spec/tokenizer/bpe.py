@@ -1,4 +1,4 @@
-"""Encodes text by a byte-level vocabulary, and decodes its ids; special tokens are none of it.
+"""Encodes text by a vocabulary, and decodes its ids; special tokens are none of it.
 
 tiktoken cuts by one regular expression and joins bytes. Here is what it leaves to others: a
 vocabulary that cuts text several times, text that no expression matches, which tiktoken would drop,
@@ -93,6 +93,10 @@ def encoding(vocabulary: Vocabulary) -> tiktoken.Encoding:
     import tiktoken
     from tiktoken_ext.openai_public import r50k_pat_str
 
+    if vocabulary.by_character:
+        from mypt_spec.tokenizer.by_character import CharacterEncoding
+
+        return CharacterEncoding(vocabulary)
     last = vocabulary.patterns[-1]
     # tiktoken drops what its pattern does not match; here it is a piece by itself.
     pattern = r50k_pat_str if last == GPT2_PATTERN else rf"{last}|(?:(?!{last})[\s\S])+"

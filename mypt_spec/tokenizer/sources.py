@@ -64,7 +64,7 @@ def _file(path: Path) -> Path:
 def _parse(data: bytes, path: str) -> Vocabulary:
     if data.lstrip()[:1] != b"{":
         if b"\0" in data[:1000]:
-            why = "is not text; SentencePiece's models are not read"
+            why = "is not text; SentencePiece's models are not read, their tokenizer.json is"
             raise VocabularyError(f"{path}: {why}; {_EXPECTED}")
         return from_ranks(data, path)
     try:

@@ -1,4 +1,4 @@
-"""Reads `tokenizer.json` of Hugging Face, where it is byte-level BPE.
+"""Reads `tokenizer.json` of Hugging Face, where it is byte-level BPE or SentencePiece's BPE.
 
 Input: the content of the file. Output: a Vocabulary whose ids are those of the library
 `tokenizers`, or an error that says what cannot be reproduced.
@@ -10,7 +10,8 @@ order of their tokens' ids. For take two neighbours that would make a token: not
 joined them, so the bytes of that token alone come to the same two neighbours, and by (1) go on with
 their merge. (1) and (2) are checked for each token; one that fails (1) is made by no text, and its
 id then means nothing. How text is cut is tried with a text of all kinds (`probe`): the first
-difference is an error.
+difference is an error. Of SentencePiece's vocabularies all this holds with characters in
+place of bytes (`sentencepiece`).
 
 The library normalises where the file says NFC. Here no text is altered: text that is in NFC gets
 the same ids, other text is encoded as it is written, and has a finding (MYP369).
@@ -23,16 +24,26 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from mypt_spec.tokenizer.added import read_added
 from mypt_spec.tokenizer.bpe import Bpe, encoding
 from mypt_spec.tokenizer.probe import PROBE
+from mypt_spec.tokenizer.sentencepiece import (
+    SPACE_SIGN,
+    Spaces,
+    byte_tokens,
+    bytes_of,
+    is_text,
+    pattern_of,
+    read_spaces,
+)
 from mypt_spec.tokenizer.tokenizer import gpt2_letters
 from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, Vocabulary, VocabularyError, from_tokens
 
-_NEEDS = "only byte-level BPE is read"
+_NEEDS = "only BPE is read, at the level of bytes or with byte_fallback"
 
 
 def from_tokenizer_json(content: dict[str, Any], path: str) -> Vocabulary:
@@ -48,27 +59,48 @@ def from_tokenizer_json(content: dict[str, Any], path: str) -> Vocabulary:
             f"{path}: reading it needs tokenizers: pip install 'mypt-tags[tokenizers]'"
         ) from None
     try:
-        patterns = _patterns(content)
-        added = read_added(content.get("added_tokens") or ())
-        ranks = _ranks(content, added.special | added.texts)
+        spaces, rows = _spaces(content), content.get("added_tokens") or ()
+        patterns = () if spaces else _patterns(content)
+        added = read_added(rows, content["model"]["vocab"] if spaces else ())
+        ranks = _ranks(content, added.special | added.texts, by_character=spaces is not None)
         ranks |= {token.encode(): i for token, i in added.texts.items()}
-        vocabulary = from_tokens(ranks, added.special, added.cutting(patterns))
-        _try(content, vocabulary, [*added.texts])
+        if spaces:
+            patterns = (pattern_of(spaces, ranks),)
+        cutting = added.cutting(patterns)
+        vocabulary = from_tokens(ranks, added.special, cutting, by_character=bool(spaces))
+        vocabulary = replace(vocabulary, leads=spaces is not None and spaces.leads)
+        _try(content, vocabulary, [*added.texts], next(iter(added.whole), ""))
     except (KeyError, TypeError, AttributeError) as error:
         raise VocabularyError(f"{path}: is not a complete tokenizer.json: {error!r}") from None
     except ValueError as error:
         raise VocabularyError(f"{path}: {error}") from None
-    composed = bool(_steps(content.get("normalizer"), "normalizers"))
+    composed = not spaces and bool(_steps(content.get("normalizer"), "normalizers"))
     return replace(vocabulary, unfit=added.unfit, composed=composed)
 
 
+def _spaces(content: dict[str, Any]) -> Spaces | None:
+    """Returns how a vocabulary of SentencePiece treats spaces, None for a byte-level one."""
+    model = content["model"]
+    if model.get("type") != "BPE":
+        raise ValueError(f"its model is {model.get('type') or 'of no type'}; {_NEEDS}")
+    for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
+        if model.get(key):
+            raise ValueError(f"its model has {key} = {model[key]!r}; {_NEEDS}")
+    # Some write byte_fallback of byte-level BPE, too; without such tokens it does nothing.
+    if not model.get("byte_fallback") or not byte_tokens(model["vocab"]):
+        return None
+    normalizers = _steps(content.get("normalizer"), "normalizers")
+    spaces = read_spaces(normalizers, _steps(content.get("pre_tokenizer"), "pretokenizers"))
+    if spaces is None:
+        steps = ", ".join(str(step.get("type")) for step in normalizers) or "nothing"
+        raise ValueError(
+            f"its model has byte_fallback, and it normalises text with {steps}; there, text is "
+            f"only read where spaces become {SPACE_SIGN!r} and nothing else is altered or cut"
+        )
+    return spaces
+
+
 def _patterns(content: dict[str, Any]) -> tuple[str, ...]:
-    kind = content["model"].get("type")
-    if kind != "BPE":
-        raise ValueError(f"its model is {kind or 'of no type'}; {_NEEDS}")
-    for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"):
-        if content["model"].get(key):
-            raise ValueError(f"its model has {key} = {content['model'][key]!r}; {_NEEDS}")
     for step in _steps(content.get("normalizer"), "normalizers"):
         if step.get("type") != "NFC":
             how = f"it normalises text with {step.get('type')}"
@@ -104,13 +136,19 @@ def _pattern(step: dict[str, Any]) -> str:
     raise ValueError(f"it cuts text with {kind}{how}, which is not read")
 
 
-def _ranks(content: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]:
-    """Returns the ids of tokens of text. Raises ValueError for merges in another order than ids."""
-    bytes_of = {letter: byte for byte, letter in enumerate(gpt2_letters())}
+def _ranks(
+    content: dict[str, Any], special: dict[str, int], *, by_character: bool
+) -> dict[bytes, int]:
+    """Returns the ids of tokens of text; if joined `by_character`, in the order of their merges.
+
+    Raises ValueError for merges of a byte-level vocabulary in another order than ids.
+    """
+    byte_of = {letter: byte for byte, letter in enumerate(gpt2_letters())}
+    vocab = {token: i for token, i in content["model"]["vocab"].items() if token not in special}
     spelled = {
         token: i
-        for token, i in content["model"]["vocab"].items()
-        if token not in special and all(letter in bytes_of for letter in token)
+        for token, i in vocab.items()
+        if (is_text(token) if by_character else all(letter in byte_of for letter in token))
     }
     merges = [tuple(m.split(" ") if isinstance(m, str) else m) for m in content["model"]["merges"]]
     order = {pair: i for i, pair in enumerate(merges)}
@@ -120,23 +158,32 @@ def _ranks(content: dict[str, Any], special: dict[str, int]) -> dict[bytes, int]
     joined, ignore = _alone(content, list(spelled)), bool(content["model"].get("ignore_merges"))
     out = {t: i for (t, i), fits in zip(spelled.items(), joined, strict=True) if fits}
     last, before = -1, ""
+    places: dict[str, int] = {}
     for token in sorted(out, key=out.__getitem__):
         if len(token) == 1:
             continue
         ways = merges_of[token]
         several = len(ways) < ways[-1] - ways[0] + 1
         at = _joined(token, lambda *pair: order.get(pair))[1] if several else ways[0]
-        if at < last:
+        places[token] = at
+        if at < last and not by_character:
             order_of = f"the merge of {token!r} comes before that of {before!r}, whose id is lower"
             raise ValueError(f"{order_of}; only merges in the order of ids are read")
         last, before = at, token
+    if ignore and by_character and len(out) < len(spelled):
+        token = next(iter(spelled.keys() - out.keys()))
+        raise ValueError(f"it has ignore_merges, and no merges make its token {token!r}; {_NEEDS}")
     if ignore:
         # The library takes a whole piece that is a token without joining it. So does tiktoken,
         # which would also join it inside of other pieces if it could.
         for token in spelled.keys() - out.keys():
             if len(_joined(token, lambda a, b: spelled.get(a + b))[0]) > 1:
                 out[token] = spelled[token]
-    return {bytes(bytes_of[letter] for letter in token): i for token, i in out.items()}
+    if by_character:
+        # "A" and <0x41> are the same text, and no text becomes the second one.
+        ordered = sorted(out, key=lambda token: places.get(token, -1))
+        return byte_tokens(vocab) | {bytes_of(token): out[token] for token in ordered}
+    return {bytes(byte_of[letter] for letter in token): i for token, i in out.items()}
 
 
 def _alone(content: dict[str, Any], tokens: list[str]) -> list[bool]:
@@ -172,10 +219,11 @@ def _joined(token: str, rank: Callable[[str, str], int | None]) -> tuple[list[st
         parts[where : where + 2] = [parts[where] + parts[where + 1]]
 
 
-def _try(content: dict[str, Any], vocabulary: Vocabulary, added: list[str]) -> None:
+def _try(content: dict[str, Any], vocabulary: Vocabulary, added: list[str], before: str) -> None:
     """Raises ValueError for the first difference to the library in the probe.
 
-    That has each text that was `added`, too: beside letters, spaces and itself.
+    That has each text that was `added`, too: beside letters, spaces and itself. The library gets
+    the special token `before` it, so that it does not begin the input.
     """
     from tokenizers import Tokenizer
 
@@ -186,11 +234,13 @@ def _try(content: dict[str, Any], vocabulary: Vocabulary, added: list[str]) -> N
             message = f"its added token {tag!r} has id {i}, the library gives it"
             raise ValueError(f"{message} {library.token_to_id(tag)}")
     try:
-        ours = Bpe(lambda: encoding(vocabulary), vocabulary.patterns)
+        ours = Bpe(partial(encoding, vocabulary), vocabulary.patterns)
         ids = ours.encode(probe)
     except Exception as error:  # regular expressions of another kind
         raise ValueError(f"its pattern cannot be used: {error}") from None
-    theirs = library.encode(probe, add_special_tokens=False).ids
+    if vocabulary.leads and not before:
+        raise ValueError("it puts a space before a text, and has no special token to come first")
+    theirs = library.encode(before + probe, add_special_tokens=False).ids[bool(before) :]
     if ids == theirs and ours.decode_bytes(ids) == probe.encode():
         return
     pairs = enumerate(zip(ids, theirs, strict=False))

@@ -1,7 +1,9 @@
 """Holds a vocabulary that replaces GPT-2's: the ids of text, how text is cut, and special tokens.
 
-All are byte-level BPE: text is cut into pieces by regular expressions; in a piece, of all
-neighbours that make a token, those of the lowest id are joined first. `sources` reads the files
+All are BPE: text is cut into pieces by regular expressions; in a piece, of all
+neighbours that make a token, those of the lowest id are joined first. A piece begins as its bytes.
+Or the vocabulary is `by_character`: a piece begins as its characters, those without a token as
+their bytes, and the order of joining is that of the tokens. `sources` reads the files
 that users have; here are the two that are kept beside data and models made with a vocabulary. A
 file of ranks, as tiktoken writes them, has lines of a token in base64 and its id, from 0; its text
 is cut as GPT-2's. All others are kept as one JSON object, which needs no other library to be read
@@ -11,6 +13,7 @@ again:
 - `patterns`: regular expressions. Text is cut at the matches of each, and then each piece by the
   next.
 - `special`: the special tokens that the vocabulary had, and their ids. No text becomes one.
+- `by_character`: true, where the vocabulary is; its lists are in the order of joining.
 - `tokens`: lists of a first id, and the tokens that have the ids from there on, in base64.
 """
 
@@ -21,7 +24,7 @@ import binascii
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mypt_spec.table import IdSet, RequiredVocabulary
@@ -46,11 +49,13 @@ class VocabularyError(RuntimeError):
 class Vocabulary:
     """A vocabulary that was read.
 
-    `ranks[token]` is the id, and the lower it is, the sooner the token is joined. `special` are
+    `ranks[token]` is the id, and the lower it is, the sooner the token is joined; `by_character`,
+    the order of `ranks` decides, and only whole characters are joined. `special` are
     the vocabulary's own special tokens with their ids. `patterns` cut text, one after another.
     `file` and `data` are the name and the bytes of a copy, of which `sha256` is the digest; `name`
-    is made of that. `unfit` says of tokens why they cannot be tags of a format, and `composed`
-    whether its own tokenizer writes text in NFC first.
+    is made of that. `unfit` says of tokens why they cannot be tags of a format, `composed` whether
+    its own tokenizer writes text in NFC first, and `leads` whether it puts a space before an input
+    that begins with text.
     """
 
     name: str
@@ -63,6 +68,8 @@ class Vocabulary:
     ids: IdSet
     unfit: Mapping[str, str] = field(default_factory=dict)
     composed: bool = False
+    by_character: bool = False
+    leads: bool = False
 
     @property
     def lacks(self) -> bytes:
@@ -80,13 +87,21 @@ def from_ranks(data: bytes, path: str) -> Vocabulary:
     return _vocabulary(FILE, data, _ranks(data, path), {}, (GPT2_PATTERN,))
 
 
-def from_tokens(ranks: dict[bytes, int], special: dict[str, int], patterns: Patterns) -> Vocabulary:
+def from_tokens(
+    ranks: dict[bytes, int],
+    special: dict[str, int],
+    patterns: Patterns,
+    *,
+    by_character: bool = False,
+) -> Vocabulary:
     """Returns the vocabulary of these tokens; equal ones have equal bytes.
 
     Raises ValueError for a vocabulary that has no token for a letter of ASCII.
     """
-    rows = sorted(ranks.items(), key=lambda item: item[1])
-    plain = not special and patterns == (GPT2_PATTERN,)
+    rows = [*ranks.items()]
+    if not by_character:
+        rows.sort(key=lambda item: item[1])
+    plain = not special and patterns == (GPT2_PATTERN,) and not by_character
     if plain and not _lacking(ranks) and [rank for _, rank in rows] == list(range(len(rows))):
         return _vocabulary(FILE, write_ranks(ranks), ranks, {}, patterns)
     runs: list[tuple[int, list[str]]] = []
@@ -95,9 +110,11 @@ def from_tokens(ranks: dict[bytes, int], special: dict[str, int], patterns: Patt
             runs.append((rank, []))
         runs[-1][1].append(base64.b64encode(token).decode())
     ordered = dict(sorted(special.items(), key=lambda item: item[1]))
-    content = {VERSION: 1, "patterns": patterns, "special": ordered, "tokens": runs}
+    content: dict[str, Any] = {VERSION: 1, "patterns": patterns, "special": ordered}
+    content |= ({"by_character": True} if by_character else {}) | {"tokens": runs}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-    return _vocabulary(JSON_FILE, data, ranks, ordered, patterns)
+    vocabulary = _vocabulary(JSON_FILE, data, ranks, ordered, patterns)
+    return replace(vocabulary, by_character=by_character)
 
 
 def match_required(vocabulary: Vocabulary, required: RequiredVocabulary) -> Vocabulary:
@@ -122,7 +139,9 @@ def from_json_file(data: bytes, content: dict[str, Any], path: str) -> Vocabular
             for i, token in enumerate(tokens)
         }
         special = {str(tag): int(i) for tag, i in content["special"].items()}
-        again = from_tokens(ranks, special, tuple(map(str, content["patterns"])))
+        patterns = tuple(map(str, content["patterns"]))
+        by_character = bool(content.get("by_character"))
+        again = from_tokens(ranks, special, patterns, by_character=by_character)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise VocabularyError(f"{path}: is not a complete vocabulary: {error!r}") from None
     if again.data != data:

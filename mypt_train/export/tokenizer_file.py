@@ -12,6 +12,7 @@ from typing import Any
 
 from mypt_spec import Dialect
 from mypt_spec.table import TEXT, Piece, Terminal
+from mypt_spec.tokenizer.sentencepiece import SPACE_SIGN
 from mypt_spec.tokenizer.tokenizer import gpt2_letters, gpt2_merges, gpt2_ranks
 from mypt_spec.tokenizer.vocabulary import GPT2_PATTERN, JSON_FILE
 
@@ -33,7 +34,8 @@ def padding(dialect: Dialect) -> str:
 def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
     """Returns the content of `tokenizer.json`: byte-level BPE, and the tags as added tokens."""
     source, tokenizer = dialect.vocabulary, dialect.tokenizer
-    vocabulary, merges = _gpt2() if source is None else _of_ranks(source.ranks)
+    spaced = source is not None and source.by_character
+    vocabulary, merges = _gpt2() if source is None else _of_ranks(source.ranks, spaced=spaced)
     byte_level = {
         "type": "ByteLevel",
         "add_prefix_space": False,
@@ -41,9 +43,18 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "use_regex": True,
     }
     cuts: list[dict[str, Any]] = [byte_level]
+    decoder: dict[str, Any] = byte_level
     direct = source is not None and source.file == JSON_FILE
     if source is not None and source.patterns != (GPT2_PATTERN,):
         cuts = [_split(p) for p in source.patterns] + [byte_level | {"use_regex": False}]
+    if spaced:
+        sign = {"type": "Metaspace", "replacement": SPACE_SIGN, "split": False}
+        cuts[-1] = sign | {"prepend_scheme": "never"}
+        back = {"type": "Replace", "pattern": {"String": SPACE_SIGN}, "content": " "}
+        decoder = {
+            "type": "Sequence",
+            "decoders": [back, {"type": "ByteFallback"}, {"type": "Fuse"}],
+        }
     tags = tag_pieces(dialect)
     if tags:
         cuts.insert(0, _split("|".join(tags)))
@@ -59,12 +70,12 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
         "normalizer": None,
         "pre_tokenizer": cuts[0] if len(cuts) == 1 else {"type": "Sequence", "pretokenizers": cuts},
         "post_processor": None,
-        "decoder": byte_level,
+        "decoder": decoder,
         "model": {
             "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
             "end_of_word_suffix": None,
-            "fuse_unk": False, "byte_fallback": False, "ignore_merges": direct, "vocab": vocabulary,
-            "merges": merges,
+            "fuse_unk": False, "byte_fallback": spaced, "ignore_merges": direct,
+            "vocab": vocabulary, "merges": merges,
         },
     }  # fmt: skip
 
@@ -133,21 +144,26 @@ def _gpt2() -> tuple[dict[str, int], list[list[str]]]:
     return vocabulary | {PAD: len(vocabulary)}, [line.split() for line in gpt2_merges()]
 
 
-def _of_ranks(ranks: dict[bytes, int]) -> tuple[dict[str, int], list[list[str]]]:
+def _of_ranks(ranks: dict[bytes, int], *, spaced: bool) -> tuple[dict[str, int], list[list[str]]]:
     """Returns the vocabulary by names, and the merges: all pairs of tokens that spell a token.
 
     All pairs are listed, in the order of the ranks, because encoding by ranks joins the pair whose
     bytes have the lowest rank, however each half was made.
     """
     merges = [
-        [_spell(token[:at]), _spell(token[at:])]
+        [_spell(token[:at], spaced), _spell(token[at:], spaced)]
         for token in ranks
         for at in range(1, len(token))
         if token[:at] in ranks and token[at:] in ranks
+        # Of a vocabulary of characters, the bytes of one are never joined.
+        if not spaced or token[at] & 0xC0 != 0x80
     ]
-    return {_spell(token): rank for token, rank in ranks.items()}, merges
+    return {_spell(token, spaced): rank for token, rank in ranks.items()}, merges
 
 
-def _spell(token: bytes) -> str:
+def _spell(token: bytes, spaced: bool = False) -> str:
+    if spaced:
+        is_byte = len(token) == 1 and token >= b"\x80"
+        return f"<0x{token[0]:02X}>" if is_byte else token.decode().replace(" ", SPACE_SIGN)
     letters = gpt2_letters()
     return "".join(letters[byte] for byte in token)

@@ -133,7 +133,7 @@ def test_a_text_that_the_library_would_compose_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"model": {"type": "WordPiece", "vocab": {}}}, "its model is WordPiece; only byte-level"),
+        ({"model": {"type": "WordPiece", "vocab": {}}}, "its model is WordPiece; only BPE"),
         ({"model": {"type": "Unigram", "vocab": []}}, "its model is Unigram"),
         ({"pre_tokenizer": {"type": "Whitespace"}}, "cuts text with Whitespace and not, in the"),
         ({"pre_tokenizer": None}, "cuts text with nothing and not"),
@@ -165,7 +165,6 @@ def test_what_cannot_be_reproduced(tmp_path: Path, change: dict[str, Any], says:
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("byte_fallback", True, "byte_fallback = True"),
         ("dropout", 0.5, "dropout = 0.5"),
         ("end_of_word_suffix", "</w>", "end_of_word_suffix"),
         ("merges", None, "not a complete tokenizer.json"),
