@@ -46,11 +46,6 @@ SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator"
 MOST_TOKENS = 2000
 # Seconds: few allow sets should take the first, none the last.
 LONG = (0.003, 0.010, 0.050)
-# BFCL's names of types.
-NAMES = {"dict": "object", "float": "number", "tuple": "array", "list": "array", "any": None,
-         "String": "string", "Boolean": "boolean", "HashMap": "object", "ArrayList": "array",
-         "Array": "array", "long": "integer", "double": "number", "char": "string",
-         "Bigint": "integer", "byte": "integer", "short": "integer"}  # fmt: skip
 
 
 class Walk:
@@ -252,22 +247,7 @@ def lists(path: str) -> Iterator[list[dict[str, Any]]]:
             yield whole["tools"]
             return
     for line in text.splitlines():
-        yield [named(tool) for tool in json.loads(line).get("function", [])]
-
-
-def named(part: Any) -> Any:
-    """Returns a schema of BFCL with JSON Schema's names of types."""
-    if isinstance(part, list):
-        return [named(p) for p in part]
-    if not isinstance(part, dict):
-        return part
-    out = {k: named(v) for k, v in part.items()}
-    kind = part.get("type")
-    if isinstance(kind, str) and NAMES.get(kind, kind) is None:
-        del out["type"]
-    elif isinstance(kind, str):
-        out["type"] = NAMES.get(kind, kind)
-    return out
+        yield json.loads(line).get("function", [])
 
 
 def tools(paths: list[str]) -> None:

@@ -87,8 +87,9 @@ class Decoder:
     them: "think", for example.
     A state is an int: keep one to go back to it, use it twice to fork. `engine` reads the bodies
     of calls: "table"; "llguidance", for schemas that no table holds; "auto", the first if it can.
-    `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, with
-    a warning. `skip_unreadable` leaves out tools that cannot be read: `skipped` has their reasons.
+    `strict` refuses keywords that JSON Schema does not define, which are else read as nothing, and
+    types of other languages, which are else read as JSON Schema's, with one warning.
+    `skip_unreadable` leaves out tools that cannot be read: `skipped` has their reasons.
     `additional_properties` says what a schema of a tool means that leaves `additionalProperties`
     out: "refuse", the members that it names; "schema", any members, as in JSON Schema.
     `response` says what the text of the answer has to be.

@@ -50,8 +50,9 @@ def readable(
 
     With `additional_properties` "schema", a schema that leaves `additionalProperties` out means
     what JSON Schema says, any members; with "refuse", those that it names. Warns once, with
-    SchemaWarning, of keywords that were read as nothing. Raises SchemaFault for a tool that cannot
-    be read, unless `skip_unreadable`; with `strict`, also for such keywords.
+    SchemaWarning, of keywords that were read as nothing and of types of other languages. Raises
+    SchemaFault for a tool that cannot be read, unless `skip_unreadable`; with `strict`, also for
+    such keywords and types.
     """
     if additional_properties not in _ADDITIONAL:
         raise ValueError(
@@ -60,7 +61,7 @@ def readable(
         )
     skipped: list[Skipped] = []
     specs = _declared(tools, skipped, strict=strict) if skip_unreadable else declare(tools)
-    plain, ignored = plain_tools(specs, strict=strict)
+    plain, notes = plain_tools(specs, strict=strict)
     to_the_letter = additional_properties == "schema"
     if to_the_letter:
         plain = tuple(map(widened, plain))
@@ -75,7 +76,7 @@ def readable(
                 raise
             skipped.append(Skipped(fault.tool, str(fault)))
             specs, plain = specs[:at] + specs[at + 1 :], plain[:at] + plain[at + 1 :]
-    warn_of(ignored, "the schemas of tools")
+    warn_of(notes, "the schemas of tools")
     return Readable(specs, engine_found, tuple(skipped))
 
 

@@ -10,26 +10,15 @@ from typing import Any
 from mypt_records.chat import Chat, located
 from mypt_records.checks.registry import check
 from mypt_records.fixes import within
+from mypt_records.type_names import KINDS, json_type
 from mypt_spec.bodies.json_schema import Patience, SchemaError
 from mypt_spec.bodies.strict_json import escape, value_at
 from mypt_spec.findings import Finding
 
-# Names of types as Python and other languages have them, and those of JSON Schema.
-TYPES = {
-    **dict.fromkeys(("str", "text", "char", "date", "datetime", "enum"), "string"),
-    **dict.fromkeys(("int", "int32", "int64", "long"), "integer"),
-    **dict.fromkeys(("float", "double", "decimal", "num"), "number"),
-    "bool": "boolean",
-    **dict.fromkeys(("list", "tuple", "set", "arr"), "array"),
-    **dict.fromkeys(("dict", "map", "hash", "struct", "obj", "json"), "object"),
-    **dict.fromkeys(("none", "nonetype", "undefined"), "null"),
-}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _VALUES = ("default", "const", "example", "examples")  # where null is a value
-_KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 _MOST = 5  # types named for one tool
 _DEPTH = 50
-_ANY = ("any", "mixed", "unknown", "")
 _KEYWORDS = frozenset({
     "type", "properties", "$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf", "not", "enum",
     "const", "additionalProperties", "patternProperties", "$schema", "if", "required", "items",
@@ -86,7 +75,7 @@ def unusable_schema(chat: Chat) -> Iterator[Finding]:
             hint = 'put it beside "properties", as a list of names'
             yield located("MYP128", fault, schema, misplaced, hint=hint)
         elif wrong := _wrong_types(schema.value):
-            meant = [(at, _json_type(kind)) for at, kind in wrong]
+            meant = [(at, json_type(kind) or "") for at, kind in wrong]
             exact = all(kind for _, kind in meant)
             fix = within(schema, meant, "write the types of JSON Schema") if exact else None
             for pointer, kind in wrong[:_MOST]:
@@ -168,7 +157,7 @@ def _wrong_types(schema: Any, depth: int = 0) -> list[tuple[str, str]]:
     wrong = [
         (f"/type{at}", name)
         for at, name in names or [("", kind)]
-        if isinstance(name, str) and name not in _KINDS
+        if isinstance(name, str) and name not in KINDS
     ]
     for key, below in properties.items() if isinstance(properties, dict) else ():
         for at, name in _wrong_types(below, depth + 1):
@@ -178,20 +167,14 @@ def _wrong_types(schema: Any, depth: int = 0) -> list[tuple[str, str]]:
     return wrong
 
 
-def _json_type(kind: str) -> str:
-    """Returns the type that is meant by one that JSON Schema does not have; empty in doubt."""
-    word = kind.lower()
-    return TYPES.get(word) or (word if word in _KINDS else "")
-
-
 def _type_help(kind: str) -> str:
-    if kind.lower() in _ANY:
-        return 'leave "type" out where any value will do'
     word, _, suffix = kind.partition(",")
-    kind_meant = _json_type(word)
+    if not kind or json_type(word) == "":
+        return 'leave "type" out where any value will do'
+    kind_meant = json_type(word)
     if kind_meant and suffix.strip().lower() == "optional":
         return f'write "type": "{kind_meant}", and leave the name out of "required"'
-    return f'write "type": "{kind_meant}"' if kind_meant else f"types are {', '.join(_KINDS)}"
+    return f'write "type": "{kind_meant}"' if kind_meant else f"types are {', '.join(KINDS)}"
 
 
 def _help(schema: Any, pointer: str) -> str:

@@ -1,22 +1,25 @@
 """Reads the schemas of declared tools as engines need them: what binds a value, and nothing else.
 
-Input: ToolSpecs as declared. Output: ToolSpecs without annotations, and the names of keywords that
-were read as nothing. Lists of tools come from many sources, and hold keywords of many tools; a
-keyword that JSON Schema does not define says nothing of a value, so it must not refuse a list.
+Input: ToolSpecs as declared. Output: ToolSpecs without annotations, and Notes: the keywords that
+were read as nothing, and the types that were read as JSON Schema's. Lists of tools come from many
+sources, and hold keywords of many tools; a keyword that JSON Schema does not define says nothing of
+a value, so it must not refuse a list, and a type such as Python's `dict` has a certain meaning.
 
 >>> spec = ToolSpec("t", {"$schema": "x", "properties": {"a": {"enum": [1, 5], "minimum": 2}}})
 >>> plain(spec)
-(ToolSpec(name='t', schema={'properties': {'a': {'enum': [5]}}}, description=''), frozenset())
+(ToolSpec(name='t', schema={'properties': {'a': {'enum': [5]}}}, description=''), Notes())
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
+from mypt_records.type_names import standard_types
 from mypt_spec.bodies.strict_json import a_kind_of
 
 TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
@@ -51,68 +54,105 @@ _FORMATS = frozenset(
     }
 )  # fmt: skip
 _MOST_NESTED = 200
-_STRICT = "{} would be read as nothing; remove it, or read this without strict"
 
 
 class SchemaWarning(UserWarning):
-    """Keywords of declared tools were read as nothing."""
+    """Schemas have keywords or types that JSON Schema does not define."""
 
 
-def warn_of(ignored: Sequence[str], place: str) -> None:
-    """Warns the caller of a caller of keywords that were read as nothing, if there are any."""
-    if ignored:
-        warnings.warn(
-            f"read as nothing in {place}: {', '.join(ignored)}; JSON Schema defines no such "
-            "keyword, and a member that no value fits is never written",
-            SchemaWarning,
-            stacklevel=4,
-        )
+@dataclass(frozen=True)
+class Notes:
+    """What schemas have that JSON Schema does not define.
+
+    `ignored` are keywords that were read as nothing; `renamed` are pairs of a type and what was
+    read in its place, "" for any value.
+    """
+
+    ignored: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        shown = {"ignored": self.ignored, "renamed": self.renamed}
+        return f"Notes({', '.join(f'{k}={v!r}' for k, v in shown.items() if v)})"
+
+    def __or__(self, other: Notes) -> Notes:
+        ignored, renamed = {*self.ignored, *other.ignored}, {*self.renamed, *other.renamed}
+        return Notes(tuple(sorted(ignored)), tuple(sorted(renamed)))
+
+    def text(self, place: str) -> str:
+        """Returns what was read otherwise than it stands in some place; "" for nothing."""
+        lines = []
+        if self.ignored:
+            lines.append(
+                f"read as nothing in {place}: {', '.join(self.ignored)}; JSON Schema defines no "
+                "such keyword, and a member that no value fits is never written"
+            )
+        if self.renamed:
+            types = ", ".join(f"{a!r} as {b or 'any value'}" for a, b in self.renamed)
+            lines.append(
+                f"types of other languages in {place}: {types}; write the types of JSON Schema"
+            )
+        return "; ".join(lines)
+
+    def refusal(self) -> str:
+        """Returns why a strict reader refuses the schemas; "" if it does not."""
+        if self.ignored:
+            names = ", ".join(map(repr, self.ignored))
+            return f"{names} would be read as nothing; remove it, or read this without strict"
+        types = ", ".join(f"{a!r} would be read as {b or 'any value'}" for a, b in self.renamed)
+        return types and f"{types}; write the type of JSON Schema, or read this without strict"
+
+
+def warn_of(notes: Notes, place: str) -> None:
+    """Warns the caller of a caller of what JSON Schema does not define, if there is anything."""
+    if notes != Notes():
+        warnings.warn(notes.text(place), SchemaWarning, stacklevel=4)
 
 
 def plain_tools(
     tools: Iterable[ToolSpec], *, strict: bool = False
-) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
-    """Returns (tools, ignored): the tools as engines read them, and keywords read as nothing.
+) -> tuple[tuple[ToolSpec, ...], Notes]:
+    """Returns (tools, notes): the tools as engines read them, and what is not of JSON Schema.
 
-    Raises SchemaFault for what is no schema; with `strict`, for such a keyword, too.
+    Raises SchemaFault for what is no schema; with `strict`, for such a keyword or type, too.
     """
     plain_tools_read: list[ToolSpec] = []
-    ignored: set[str] = set()
+    notes = Notes()
     for tool in tools:
-        plain_tool, unread = plain(tool)
-        if strict and unread:
-            raise SchemaFault(tool.name, "", _STRICT.format(", ".join(map(repr, sorted(unread)))))
+        plain_tool, notes_of_tool = plain(tool)
+        if strict and (refusal := notes_of_tool.refusal()):
+            raise SchemaFault(tool.name, "", refusal)
         plain_tools_read.append(plain_tool)
-        ignored |= unread
-    return tuple(plain_tools_read), tuple(sorted(ignored))
+        notes |= notes_of_tool
+    return tuple(plain_tools_read), notes
 
 
-def plain(tool: ToolSpec) -> tuple[ToolSpec, frozenset[str]]:
-    """Returns a tool whose schema says only what binds a value, and what was read as nothing.
+def plain(tool: ToolSpec) -> tuple[ToolSpec, Notes]:
+    """Returns a tool whose schema says only what binds a value, and what is not of JSON Schema.
 
     The values of `enum` and `const` are those that fit the keywords beside them. Raises SchemaFault
     for what is no schema.
     """
-    reader = _Reader(tool)
-    schema = reader.schema(tool.schema, "", 0)
+    reader = _Reader(tool.name, tool.schema)
+    schema = reader.read()
     if schema.get("type", "object") != "object":
         raise SchemaFault(tool.name, "/type", "the arguments of a tool are an object")
     for word in sorted({"const", "enum"}.intersection(schema)):
         raise SchemaFault(tool.name, f"/{word}", "no engine supports a choice of whole arguments")
-    return ToolSpec(tool.name, schema, tool.description), frozenset(reader.ignored)
+    return ToolSpec(tool.name, schema, tool.description), reader.notes
 
 
-def plain_schema(name: str, schema: Any, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:
-    """Returns (schema, ignored): a schema of any value that says only what binds it.
+def plain_schema(name: str, schema: Any, *, strict: bool = False) -> tuple[Any, Notes]:
+    """Returns (schema, notes): a schema of any value that says only what binds it.
 
-    `ignored` are keywords that were read as nothing, `name` is for errors. Raises SchemaFault for
-    what is no schema; with `strict`, for such a keyword, too.
+    `notes` are about what is not of JSON Schema, `name` is for errors. Raises SchemaFault for what
+    is no schema; with `strict`, for such a keyword or type, too.
     """
-    reader = _Reader(ToolSpec(name, schema if isinstance(schema, Mapping) else {}))
-    plain_part = reader.schema(schema, "", 0)
-    if strict and reader.ignored:
-        raise reader.fault("", _STRICT.format(", ".join(map(repr, sorted(reader.ignored)))))
-    return plain_part, tuple(sorted(reader.ignored))
+    reader = _Reader(name, schema)
+    plain_part = reader.read()
+    if strict and (refusal := reader.notes.refusal()):
+        raise reader.fault("", refusal)
+    return plain_part, reader.notes
 
 
 class _NoValue(SchemaFault):
@@ -120,15 +160,25 @@ class _NoValue(SchemaFault):
 
 
 class _Reader:
-    def __init__(self, tool: ToolSpec) -> None:
-        self.tool, self.ignored = tool.name, set[str]()
-        root = tool.schema
+    def __init__(self, tool: str, schema: Any) -> None:
+        self.tool, self.ignored = tool, set[str]()
+        self.root, self.renamed = standard_types(schema)
+        root = self.root if isinstance(self.root, Mapping) else {}
         self.shared = {w: root[w] for w in ("$defs", "definitions") if w in root}
         # References may lead anywhere in the schema, so what they name is kept.
         self.kept, self.anchors = _referenced(root)
 
+    @property
+    def notes(self) -> Notes:
+        """Returns what JSON Schema does not define of what was read."""
+        return Notes(tuple(sorted(self.ignored)), tuple(sorted(self.renamed.items())))
+
     def fault(self, at: str, message: str) -> SchemaFault:
         return SchemaFault(self.tool, at, message)
+
+    def read(self) -> Any:
+        """Returns the schema as engines read it. Raises SchemaFault for what is no schema."""
+        return self.schema(self.root, "", 0)
 
     def schema(self, schema: Any, at: str, depth: int) -> Any:
         if isinstance(schema, bool):

@@ -40,9 +40,9 @@ class Response:
       read to the letter: an object that leaves `additionalProperties` out may have any members.
     - `lark`: the text is what `start` of this grammar says, in llguidance's dialect of Lark.
 
-    Keywords that JSON Schema does not define are read as nothing, with a SchemaWarning; `strict`
-    refuses them. Raises ResponseError unless one of the three is given, SchemaFault for a bad
-    schema.
+    Keywords that JSON Schema does not define are read as nothing, and types of other languages as
+    JSON Schema's, with a SchemaWarning; `strict` refuses both. Raises ResponseError unless one of
+    the three is given, SchemaFault for a bad schema.
     """
 
     regex: str | None = None
@@ -57,8 +57,8 @@ class Response:
             raise ResponseError("a response is a regex, a schema or a lark grammar: name one")
         if self.schema is not None:
             grammar = f"{_HEAD}start: %json {json.dumps(self.plain, ensure_ascii=False)}"
-            _, ignored = plain_schema("response", self.schema, strict=self.strict)
-            warn_of(ignored, "the schema of the response")
+            _, notes = plain_schema("response", self.schema, strict=self.strict)
+            warn_of(notes, "the schema of the response")
         elif not isinstance(text := getattr(self, fields[0]), str):
             raise ResponseError(f"{fields[0]} is a text, got {type(text).__name__}")
         else:

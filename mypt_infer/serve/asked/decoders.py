@@ -190,9 +190,11 @@ class Decoders:
             raise ApiError(f"{self.dialect.name} has no tool calls: leave tools out", param="tools")
         forbidden: Iterable[str] = () if recipe.think else self.format.thinking
         try:
-            plain, ignored = plain_tools(declare(tools))
-            if ignored:  # logged, not warned of: warnings are caught for all threads at once
-                _LOG.warning("read as nothing in the schemas of tools: %s", ", ".join(ignored))
+            plain, notes = plain_tools(declare(tools))
+            if text := notes.text("the schemas of tools"):
+                _LOG.warning(
+                    "%s", text
+                )  # not warned of: warnings are caught for all threads at once
             decoder = Decoder(
                 self.dialect,
                 plain,

@@ -397,7 +397,7 @@ def tool(schema: Any) -> dict[str, Any]:
         ([tool({"$ref": "#"})], "'\\$ref'.*llguidance"),
         ([tool({})], 'no "type"'),
         ([tool(True)], "true is not a schema that"),
-        ([tool({"type": "text"})], "'text' is not a type"),
+        ([tool({"type": "strin"})], "'strin' is not a type"),
         ([tool({"type": ["integer", "number"]})], "name one of them"),
         ([tool({"type": "array"})], '"items"'),
         ([tool({"enum": []})], "not empty"),

@@ -172,8 +172,8 @@ def test_what_is_no_response_is_refused(options: dict[str, Any], why: str) -> No
 
 
 def test_a_bad_schema_is_refused_with_its_place() -> None:
-    with pytest.raises(SchemaFault, match="/properties/a/type: 'text' is not a type"):
-        Response(schema={"properties": {"a": {"type": "text"}}})
+    with pytest.raises(SchemaFault, match="/properties/a/type: 'strin' is not a type"):
+        Response(schema={"properties": {"a": {"type": "strin"}}})
     with pytest.raises(SchemaFault, match="'optional' would be read as nothing"):
         Response(schema={"optional": True}, strict=True)
 
