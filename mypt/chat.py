@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
+from mypt_cli.store.gguf import model_path
 from mypt_infer.chat.opening import DIALECT, from_arguments
 
 if TYPE_CHECKING:
@@ -45,14 +46,20 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add(
         "--model --model_ckpt DIR",
-        "config.json and *.safetensors of a Llama, or a run of mypt-train; needs the extra infer",
+        "config.json and *.safetensors of a Llama, a run of mypt-train, or a .gguf file; needs the "
+        "extra infer",
+        type=model_path,
     )
     add(
         "--scripted",
         "a stand-in for a model, which searches for what you say and quotes what it finds",
     )
     add.dialect(f"that of the checkpoint, or {DIALECT}")
-    add("--vocab PATH", "the vocabulary of the model (default: the one in its folder)")
+    add(
+        "--vocab PATH",
+        "the vocabulary of the model (default: the one in its folder)",
+        type=model_path,
+    )
     add(
         "--workspace --workspace_dir DIR",
         "a folder of documents for the tools; without it there are none",

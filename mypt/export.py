@@ -8,6 +8,7 @@ import sys
 from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
 from mypt_cli.parser import Parser
+from mypt_cli.store.gguf import model_path
 
 PROG = "mypt-export"
 ABOUT = "Write a checkpoint as a Hugging Face folder."
@@ -29,7 +30,8 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add(
         "CHECKPOINT",
-        "config.json and model.safetensors, or what mypt-train has written to",
+        "config.json and model.safetensors, what mypt-train has written to, or a .gguf file",
+        type=model_path,
         dest="checkpoint",
         nargs="?",
     )
@@ -38,6 +40,7 @@ def _options(out: Parser) -> None:
         "--vocab PATH",
         "the vocabulary: ranks, tokenizer.json, tekken.json, or a folder with one (default: "
         "the one in the checkpoint, or GPT-2's)",
+        type=model_path,
     )
     add = out.group("output")
     add(

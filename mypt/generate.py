@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mypt_cli.command import Command
 from mypt_cli.inputs import json_of, text_of, tools_of
 from mypt_cli.parser import Parser
+from mypt_cli.store.gguf import model_path
 from mypt_infer.run_format import format_of
 from mypt_spec import Dialect
 from mypt_spec.table import TEXT
@@ -45,13 +46,19 @@ Exit status: 0 done, 2 failure, 130 interrupted.
 
 def _options(out: Parser) -> None:
     add = out.group("input")
-    add("--model DIR", "config.json and *.safetensors", required=True)
+    add(
+        "--model DIR",
+        "config.json and *.safetensors, or a .gguf file",
+        type=model_path,
+        required=True,
+    )
     add("--prompt FILE", "a record or a serialised text; - is stdin", required=True)
     add.dialect("that of the checkpoint, or mypt")
     add(
         "--vocab PATH",
         f"the vocabulary: ranks, tokenizer.json, tekken.json, or a folder with one (default: "
         f"{' or '.join(COPIES)} of the model, where it has one)",
+        type=model_path,
     )
     add(
         "--tools FILE",

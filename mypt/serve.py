@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_cli.command import Command
 from mypt_cli.parser import Parser
+from mypt_cli.store.gguf import model_path
 
 if TYPE_CHECKING:
     from mypt_infer.serve.service import Service
@@ -42,11 +43,16 @@ def _options(out: Parser) -> None:
     add = out.group("input")
     add(
         "--model DIR",
-        "config.json and *.safetensors of a Llama, or a run of mypt-train",
+        "config.json and *.safetensors of a Llama, a run of mypt-train, or a .gguf file",
+        type=model_path,
         required=True,
     )
     add.dialect("that of the checkpoint, or mypt")
-    add("--vocab PATH", "the vocabulary (default: that of the model, where it has one)")
+    add(
+        "--vocab PATH",
+        "the vocabulary (default: that of the model, where it has one)",
+        type=model_path,
+    )
     add("--name NAME", "the model's name for clients (default: that of its folder)")
     add("--system TEXT", "the system prompt of conversations that have none")
     add(

@@ -15,6 +15,7 @@ from mypt_cli.command import Command
 from mypt_cli.errors import refuse_url
 from mypt_cli.inputs import tools_of
 from mypt_cli.parser import Parser, positive
+from mypt_cli.store.gguf import model_path
 from mypt_cli.store.kept import LIMIT, Cache
 
 PROG = "mypt-train"
@@ -58,7 +59,8 @@ def _options(out: Parser) -> None:
     add(
         "--init-from DIR",
         "a model to begin with: a run of mypt-train, or a folder of Hugging Face (Llama, Qwen2, "
-        "Qwen3, ...)",
+        "Qwen3, ...), or a .gguf file",
+        type=model_path,
     )
     add(
         "--tools FILE",

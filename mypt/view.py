@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mypt_cli.command import Command
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser, positive
+from mypt_cli.store.gguf import model_path
 from mypt_lint.settings.options import (
     DEFAULTS,
     add_dialect,
@@ -68,7 +69,11 @@ def _options(out: Parser) -> None:
     some("-n --number N", "show N episodes (default: 1)", type=positive)
     some("--all", "show all episodes to the end of the file")
     add_dialect(add)
-    add("--vocab PATH", "show ids of another vocabulary than that of the format")
+    add(
+        "--vocab PATH",
+        "show ids of another vocabulary than that of the format",
+        type=model_path,
+    )
     add_records(add)
     add_system(add)
     add(

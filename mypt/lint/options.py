@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mypt_cli.parser import Parser, positive
+from mypt_cli.store.gguf import model_path
 from mypt_lint.report import FORMATS
 from mypt_lint.settings.options import (
     DEFAULTS,
@@ -53,7 +54,9 @@ def options(out: Parser) -> None:
     add("--no-respect-gitignore", "read what .gitignore files leave out, too")
     add(
         "--template PATH",
-        "lint a chat template: a file of Jinja, or a model folder; with --dialect it must write it",
+        "lint a chat template: a file of Jinja, a model folder or a .gguf file; with --dialect it "
+        "must write it",
+        type=model_path,
         action="append",
         default=[],
     )
@@ -64,6 +67,7 @@ def options(out: Parser) -> None:
         "--vocab PATH",
         "count and read tokens by another vocabulary than that of the format, as mypt-prepare "
         "--vocab",
+        type=model_path,
     )
     add(
         "--tool NAME",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
+from mypt_cli.store.gguf import model_path
 from mypt_cli.words import counted
 from mypt_lint.settings.options import add_dialect, add_ignore, add_records, add_system
 from mypt_train.data.formats import FORMATS, trainer_of
@@ -42,7 +43,9 @@ def add_inputs(out: Parser) -> None:
     add(
         "--vocab PATH",
         "a vocabulary in the place of GPT-2's: ranks as tiktoken writes them, tokenizer.json, "
-        "tekken.json, or a folder with one of these; formats of models need it, or gpt2",
+        "tekken.json, a folder with one of these, or a .gguf file; formats of models need it, or "
+        "gpt2",
+        type=model_path,
         dest="vocabulary",
     )
     add("--context-length N", "tokens of a row", type=int, default=2048)

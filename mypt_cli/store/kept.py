@@ -95,7 +95,7 @@ class Kept:
         trusted = name in self._sound or not self.verify
         if trusted and _touched(path, entry["bytes"]):
             return path
-        with _locked(self.cache.root / f".lock{zlib.crc32(name.encode()) % _LOCKS}"):
+        with locked(self.cache.root / f".lock{zlib.crc32(name.encode()) % _LOCKS}"):
             here = _touched(path, entry["bytes"])
             # What is damaged on this disk is fetched again.
             if not here or (self.verify and sha256(path) != entry["sha256"]):
@@ -135,7 +135,7 @@ class Kept:
                 f"{self.store.name(path.relative_to(self.folder).as_posix())}: has {size} bytes, "
                 f"and the cache {root} may hold {limit}; give it more room"
             )
-        with _locked(root / ".lock"):
+        with locked(root / ".lock"):
             files, total = [], size
             for file, status in _files(root):
                 if file.suffix == _PART and _is_dead(file, status):
@@ -191,7 +191,7 @@ def _touched(path: Path, size: int) -> bool:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Lets one process in at a time; a lock ends with its process."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:

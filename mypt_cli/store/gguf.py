@@ -1,0 +1,116 @@
+"""Turns GGUF files into model folders, once each, so that commands take them as models.
+
+Input: a path that an option names. Output: the path of a folder, as transformers saves one, in the
+user's cache; or the path itself if it is no GGUF file. transformers reads the file: its vocabulary,
+its chat template and its weights, which become bfloat16.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from mypt_cli.atomic import folder
+from mypt_cli.errors import UsageError, refuse_url
+from mypt_cli.store.kept import Cache, locked
+
+_SUFFIX, _MAGIC = ".gguf", b"GGUF"
+_HEAD = 1 << 20  # bytes of a file that its key depends on
+_PACKAGES = ("gguf", "torch", "transformers")
+_INSTEAD = "name the folder of the original model (config.json and *.safetensors) instead"
+
+
+def model_path(path: str) -> str:
+    """Returns the folder of the model in a GGUF file, made if it is not in the cache.
+
+    Other paths are returned as they are. Raises UsageError for a file that is not GGUF, or that
+    transformers cannot read, and OSError.
+    """
+    file = Path(path)
+    if file.suffix.lower() != _SUFFIX or file.is_dir():
+        return path
+    refuse_url(path, what="a GGUF file", then="download it first")
+    if not file.is_file():
+        raise UsageError(f"{path}: no such file; name a GGUF file, or a model folder")
+    with file.open("rb") as source:
+        head = source.read(_HEAD)
+    if not head.startswith(_MAGIC):
+        pointer = head.startswith(b"version https://git-lfs")
+        why = "a Git LFS pointer; run git lfs pull" if pointer else "download it again"
+        raise UsageError(f"{path}: not a GGUF file: it begins with {head[:4]!r}; {why}")
+    facts = file.stat()
+    key = hashlib.sha256(head)
+    key.update(f"{file.name}\0{facts.st_size}\0{facts.st_mtime_ns}".encode())
+    cache = Cache().root.with_name("gguf") / key.hexdigest()[:16]
+    target = cache / file.stem
+    cache.mkdir(parents=True, exist_ok=True)
+    with locked(cache / ".lock"):
+        if not target.is_dir():
+            _check_packages(path)
+            _note(f"{path}: turning it into a model folder, once; this may take minutes")
+            began = time.monotonic()
+            with folder(target) as part:
+                write_folder(file, part)
+            _note(f"{path}: kept in {target}, {time.monotonic() - began:.0f} s")
+    return str(target)
+
+
+def write_folder(file: Path, out: Path) -> None:
+    """Writes the model of a GGUF file to a folder, in bfloat16.
+
+    Raises UsageError if transformers cannot read the file, or does not find all weights in it.
+    """
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is fetched
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    source: dict[str, Any] = {
+        "pretrained_model_name_or_path": str(file.absolute().parent),
+        "gguf_file": file.name,
+    }
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # else it advises to keep the weights quantized
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(**source)
+        read, report = AutoModelForCausalLM.from_pretrained(
+            **source, dtype=torch.bfloat16, output_loading_info=True
+        )
+    except Exception as error:  # of any kind: transformers and gguf do not say which they raise
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        raise UsageError(
+            f"{file}: transformers {version('transformers')} cannot read this GGUF file: "
+            f"{reason}; {_INSTEAD}"
+        ) from None
+    finally:
+        logging.set_verbosity(verbosity)
+    if missing := sorted(report["missing_keys"]):
+        raise UsageError(
+            f"{file}: the file has no weights for {missing[0]} ({len(missing)} missing); it may be "
+            f"one of several parts: join them with llama-gguf-split --merge, or {_INSTEAD}"
+        )
+    if hasattr(read.config, "quantization_config"):
+        del read.config.quantization_config  # the weights are plain numbers from here on
+    model = AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16)
+    model.load_state_dict(read.state_dict())
+    model.generation_config = read.generation_config
+    tokenizer.save_pretrained(out)
+    model.save_pretrained(out)
+
+
+def _check_packages(path: str) -> None:
+    """Raises UsageError if a package is missing that reads GGUF files."""
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        needed = " and ".join(missing)
+        raise UsageError(f"{path}: GGUF files need {needed}; pip install 'mypt-tags[gguf]'")
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
