@@ -69,8 +69,10 @@ def write_folder(file: Path, out: Path) -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is fetched
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
+    from transformers.utils import logging as transformers_logging
 
+    models: Any = AutoModelForCausalLM
+    logging: Any = transformers_logging
     source: dict[str, Any] = {
         "pretrained_model_name_or_path": str(file.absolute().parent),
         "gguf_file": file.name,
@@ -79,7 +81,7 @@ def write_folder(file: Path, out: Path) -> None:
     logging.set_verbosity_error()  # else it advises to keep the weights quantized
     try:
         tokenizer = AutoTokenizer.from_pretrained(**source)
-        read, report = AutoModelForCausalLM.from_pretrained(
+        read, report = models.from_pretrained(
             **source, dtype=torch.bfloat16, output_loading_info=True
         )
     except Exception as error:  # of any kind: transformers and gguf do not say which they raise
@@ -97,7 +99,7 @@ def write_folder(file: Path, out: Path) -> None:
         )
     if hasattr(read.config, "quantization_config"):
         del read.config.quantization_config  # the weights are plain numbers from here on
-    model = AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16)
+    model = models.from_config(read.config, dtype=torch.bfloat16)
     model.load_state_dict(read.state_dict())
     model.generation_config = read.generation_config
     tokenizer.save_pretrained(out)
