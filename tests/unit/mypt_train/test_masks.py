@@ -126,7 +126,7 @@ def test_view_shows_the_mask_of_a_name(tmp_path: Path, capsys: pytest.CaptureFix
     assert ShardReader(tmp_path / "sft").mask == "calls+last"
     capsys.readouterr()
     assert view([str(tmp_path / "sft"), "--mask-name", "calls", "--no-config"]) == 2
-    assert "has the mask of mypt-prepare; leave it out" in capsys.readouterr().err
+    assert "has the mask of mypt-prepare; remove the option" in capsys.readouterr().err
 
 
 def test_a_mask_is_checked_before_anything_is_written(tmp_path: Path) -> None:

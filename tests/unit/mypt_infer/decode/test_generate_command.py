@@ -328,9 +328,9 @@ def test_a_prompt_may_end_with_a_result(name: str) -> None:
 def test_what_is_wrong_with_the_model_is_told_before_the_prompt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gguf = tmp_path / "x.gguf"
-    gguf.write_bytes(b"GGUF")
-    for model, says in ((gguf, "is a file; expected a folder"), (tmp_path / "none", "config.json")):
+    file = tmp_path / "x.bin"
+    file.write_bytes(b"weights")
+    for model, says in ((file, "is a file; expected a folder"), (tmp_path / "none", "config.json")):
         assert run(model, write(tmp_path / "prompt.json", "no prompt at all")) == 2
         assert says in capsys.readouterr().err
 
