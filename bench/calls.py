@@ -193,20 +193,26 @@ class Guidance:
             assert self.matchers[row].consume_token(token)
 
 
+def tokenizer_info(dialect: Dialect, end: int) -> Any:
+    """Returns xgrammar's description of a vocabulary; `end` is the id that ends a text."""
+    import xgrammar
+
+    known = dialect.tokenizer
+    words = [
+        known.decode_bytes([i]) if i in known.ordinary else b"" for i in range(known.vocab_size)
+    ]
+    return xgrammar.TokenizerInfo(words, vocab_size=known.vocab_size, stop_token_ids=[end])
+
+
 class Xgrammar:
     """xgrammar."""
 
     def __init__(self, dialect: Dialect, tools: list[Any]) -> None:
         import xgrammar
 
-        known = dialect.tokenizer
-        words = [
-            known.decode_bytes([i]) if i in known.ordinary else b"" for i in range(known.vocab_size)
-        ]
         self.end = call_ends(dialect)[1]
-        info = xgrammar.TokenizerInfo(words, vocab_size=known.vocab_size, stop_token_ids=[self.end])
-        self.lib, self.size = xgrammar, known.vocab_size
-        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1)
+        self.lib, self.size = xgrammar, dialect.tokenizer.vocab_size
+        self.compiler = xgrammar.GrammarCompiler(tokenizer_info(dialect, self.end), max_threads=1)
         self.batch = xgrammar.BatchGrammarMatcher(max_threads=1)
         self.schema = {"anyOf": [schema_of(tool, "call") for tool in declare(tools)]}
 

@@ -38,11 +38,11 @@ import mypt_spec
 from mypt_infer.decode import Decoder, Response, SchemaFault, SchemaWarning
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.llguidance.grammar import words
+from mypt_infer.decode.llguidance.response import GUIDANCE, SPACING
 from mypt_spec.bodies.json_body import call_text
 from tests.support.decoding import prompt
 
 DIALECT = mypt_spec.dialect("praxis")
-SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 MOST_TOKENS = 2000
 # Seconds: few allow sets should take the first, none the last.
 LONG = (0.003, 0.010, 0.050)
@@ -170,7 +170,7 @@ class Theirs:
 
     def __init__(self, schema: Any) -> None:
         text = '%llguidance {"no_forcing": true}\nstart: %json ' + json.dumps(
-            {**schema, "x-guidance": SPACING}
+            {**schema, GUIDANCE: SPACING}
         )
         self.first = llguidance.LLMatcher(
             words(DIALECT, END), llguidance.grammar_from("lark", text), log_level=0

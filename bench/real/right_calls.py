@@ -31,19 +31,21 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 import mypt_spec
+from bench.calls import tokenizer_info
 from bench.real.functions import CATEGORIES, Test, data, tests
 from mypt_infer.decode import Decoder, Response, SchemaWarning
 from mypt_infer.decode.base.tools import ToolSpec, declare
 from mypt_infer.decode.compile.grammar_graph import call_ends, kinds_of
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.llguidance.grammar import words
+from mypt_infer.decode.llguidance.response import SPACING
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.llama import Llama, load
 from mypt_infer.generate.loop import run
+from mypt_model.folder import beside
 from mypt_spec import Dialect
 
 WAYS = ("free", "ours", "jumps", "llguidance", "xgrammar")
-SPACING = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 LONGEST, NEW_TOKENS = 2000, 256
 ASK = """You may call these functions:
 {functions}
@@ -174,22 +176,15 @@ class Xgrammar:
     def __init__(self, dialect: Dialect, schema: dict[str, Any]) -> None:
         import xgrammar
 
-        known = dialect.tokenizer
         compiler = self.compilers.get(dialect.fingerprint)
         if compiler is None:
-            texts = [
-                known.decode_bytes([i]) if i in known.ordinary else b""
-                for i in range(known.vocab_size)
-            ]
-            info = xgrammar.TokenizerInfo(
-                texts, vocab_size=known.vocab_size, stop_token_ids=[call_ends(dialect)[1]]
-            )
+            info = tokenizer_info(dialect, call_ends(dialect)[1])
             compiler = self.compilers[dialect.fingerprint] = xgrammar.GrammarCompiler(info)
         compiled = compiler.compile_json_schema(
             schema, any_whitespace=False, separators=(", ", ": ")
         )
         self.lib, self.matcher = xgrammar, xgrammar.GrammarMatcher(compiled)
-        self.bits = xgrammar.allocate_token_bitmask(1, known.vocab_size)
+        self.bits = xgrammar.allocate_token_bitmask(1, dialect.tokenizer.vocab_size)
 
     def mask(self, logits: Tensor) -> None:
         self.matcher.fill_next_token_bitmask(self.bits, 0)
@@ -310,13 +305,9 @@ def main() -> None:
 
 def _vocabulary(folder: Path) -> Path:
     """Returns the vocabulary of a model folder or of a training run."""
-    for name in ("tokenizer.json", "vocabulary.json"):
-        if (folder / name).is_file():
-            return folder / name
-    from mypt_model.folder import beside
-
-    path = beside(folder, "vocabulary.json", "tokenizer.json")
-    assert path is not None, folder
+    path = beside(folder, "tokenizer.json", "vocabulary.json")
+    if path is None:
+        raise SystemExit(f"{folder}: no tokenizer.json and no vocabulary.json")
     return path
 
 
