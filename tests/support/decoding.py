@@ -224,6 +224,23 @@ def walk(
     raise AssertionError("no end")
 
 
+def next_tokens(
+    decoder: Decoder, walks: list[Iterator[int]], states: Any, first: int, choose: random.Random
+) -> list[int]:
+    """Returns the next token of each walk of `generated`; a walk that is over begins again.
+
+    `walks` and `states`, which start at `first`, are changed in place.
+    """
+    tokens = []
+    for row, walk in enumerate(walks):
+        token = next(walk, None)
+        if token is None:
+            walks[row], states[row] = generated(decoder, first, choose, bold=0.6), first
+            token = next(walks[row])
+        tokens.append(token)
+    return tokens
+
+
 def some_states(decoder: Decoder, seed: int, budget: int | None) -> list[int]:
     """Returns states of two drawn turns, from the first to the last."""
     choose, states = random.Random(seed), list[int]()

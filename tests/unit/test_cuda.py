@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.decoding import decoder, generated, prompt
+from tests.support.decoding import decoder, generated, next_tokens, prompt
 from tests.support.dialects import DIALECTS
 from tests.support.tolerance import is_close
 from tests.support.training import config, processes, small_data
@@ -49,11 +49,7 @@ def test_masks_and_steps_are_those_of_the_cpu(name: str, engine: str) -> None:
             assert torch.equal(alone, masked[:1])
         refused = torch.from_numpy(np.isinf(bias).argmax(axis=1)).to(CUDA)
         assert not device.step(states, refused).any()
-        tokens = [next(walk, None) for walk in walks]
-        for row, token in enumerate(tokens):  # a walk that is over begins again
-            if token is None:
-                walks[row], states[row] = generated(made, first, choose, bold=0.6), first
-                tokens[row] = next(walks[row])
+        tokens = next_tokens(made, walks, states, first, choose)
         after = device.step(states, torch.tensor(tokens, device=CUDA))
         assert after.tolist() == made.step(states.tolist(), tokens).tolist()
         states = after

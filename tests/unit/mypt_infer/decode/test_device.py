@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from tests.support.decoding import decoder, generated, in_call, prompt, some_states
+from tests.support.decoding import decoder, generated, in_call, next_tokens, prompt, some_states
 from tests.support.examples import either
 
 torch = pytest.importorskip("torch")
@@ -50,11 +50,7 @@ def test_walks_through_calls_agree(name: str, engine: str, budget: int | None) -
         numbered += int((states >> 38 >= made.tables.size).sum())
         refused = torch.from_numpy(np.isinf(bias).argmax(axis=1))
         assert not device.step(states, refused).any()
-        tokens = [next(walk, None) for walk in walks]
-        for row, token in enumerate(tokens):  # a walk that is over begins again
-            if token is None:
-                walks[row], states[row] = generated(made, first, choose, bold=0.6), first
-                tokens[row] = next(walks[row])
+        tokens = next_tokens(made, walks, states, first, choose)
         after = device.step(states, torch.tensor(tokens))
         assert after.tolist() == made.step(states.tolist(), tokens).tolist()
         states = after
