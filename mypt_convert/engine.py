@@ -323,9 +323,9 @@ def _apart(
         return None, [Finding("MYP903", str(error))], []
     moved = [Loss("order", f.pointer, f.message) for f in findings if f.code in _MOVED]
     left_out = _left_out(value, canonical, source, [f.pointer for f in findings])
-    taken = bridge.steps(canonical, source.table)
-    placed = [replace(step, at=_place_in(value, step.at)) for step in taken.steps]
-    return replace(taken, steps=tuple(placed)), unknown, [*left_out, *moved]
+    conversation = bridge.steps(canonical, source.table)
+    placed = [replace(step, at=_place_in(value, step.at)) for step in conversation.steps]
+    return replace(conversation, steps=tuple(placed)), unknown, [*left_out, *moved]
 
 
 def _place_in(record: Any, pointer: str) -> str:

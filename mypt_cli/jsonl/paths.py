@@ -93,8 +93,8 @@ def _stored(path: str, endings: tuple[str, ...], left_out: LeftOut | None) -> li
                 "here to check it or to look at it"
             )
         # Not those in hidden folders.
-        shown = (e for e in entries if "/." not in f"/{e.key.rpartition('/')[0]}")
-        entries = [e for e in shown if e.key.lower().endswith(endings)]
+        visible = (e for e in entries if "/." not in f"/{e.key.rpartition('/')[0]}")
+        entries = [e for e in visible if e.key.lower().endswith(endings)]
     if not itself and left_out is not None:
         entries = [e for e in entries if not left_out.excludes(e.key, store.name(e.key))]
     names = [(store.name(entry.key), entry) for entry in entries]

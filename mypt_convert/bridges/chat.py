@@ -126,8 +126,8 @@ class _Reader:
         self.before = message.role
         for part in message.media:
             kind = part.value.get("type") if isinstance(part.value, dict) else kind_of(part.value)
-            said = f'expected a part {{"type": "text", "text": "..."}}, got one of type {kind!r}'
-            self.add("MYP104", said, part.at)
+            problem = f'expected a part {{"type": "text", "text": "..."}}, got one of type {kind!r}'
+            self.add("MYP104", problem, part.at)
         return first_carries(self.steps(message), beside)
 
     def steps(self, message: Message) -> list[Step]:

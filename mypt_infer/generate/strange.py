@@ -41,13 +41,13 @@ def strange_format(generations: Iterable[Generation]) -> str:
 
 def _places(generation: Generation) -> Iterator[tuple[str, float]]:
     """Yields the last tag before each sampled step, and the refused mass there."""
-    parser, shown = StreamParser(generation.dialect), "the prompt"
+    parser = StreamParser(generation.dialect)
     events, _ = generation.dialect.lex_ids(generation.prompt)
     tags = [event.text.strip() for event in events if event.terminal != TEXT]
-    shown = tags[-1] if tags else shown
+    last_tag = tags[-1] if tags else "the prompt"
     for step in generation.steps:
         if step.refused_mass is not None:
-            yield shown, step.refused_mass
+            yield last_tag, step.refused_mass
         for piece in parser.push(step.token):
             if piece.event.terminal != TEXT:
-                shown = piece.event.text.strip()
+                last_tag = piece.event.text.strip()

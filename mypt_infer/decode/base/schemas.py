@@ -72,8 +72,8 @@ class Notes:
     renamed: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
-        shown = {"ignored": self.ignored, "renamed": self.renamed}
-        return f"Notes({', '.join(f'{k}={v!r}' for k, v in shown.items() if v)})"
+        fields = {"ignored": self.ignored, "renamed": self.renamed}
+        return f"Notes({', '.join(f'{k}={v!r}' for k, v in fields.items() if v)})"
 
     def __or__(self, other: Notes) -> Notes:
         ignored, renamed = {*self.ignored, *other.ignored}, {*self.renamed, *other.renamed}
