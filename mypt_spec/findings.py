@@ -7,12 +7,14 @@ name and severity come from the row, so a code means the same wherever it is rai
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 SEVERITIES = ("info", "warning", "error")
 SEES = ("structure", "text", "episode", "none")
+_C = TypeVar("_C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +114,24 @@ RULES = {
     code: Rule(code, **row)
     for code, row in tomllib.loads((_FOLDER / "rules.toml").read_text(encoding="utf-8")).items()
 }
+
+
+def registers(checks: dict[str, _C]) -> Callable[[str], Callable[[_C], _C]]:
+    """Returns what registers functions in `checks`, as a decorator that takes a rule's code.
+
+    It raises ValueError for an unknown or taken code.
+    """
+
+    def check(code: str) -> Callable[[_C], _C]:
+        if code not in RULES:
+            raise ValueError(f"{code} is not in rules.toml")
+        if code in checks:
+            raise ValueError(f"two functions check {code}")
+
+        def register(function: _C) -> _C:
+            checks[code] = function
+            return function
+
+        return register
+
+    return check

@@ -7,8 +7,7 @@ from functools import wraps
 from typing import TypeVar
 
 from mypt_records.chat import Chat
-from mypt_spec.findings import Finding
-from mypt_spec.rules.registry import registers
+from mypt_spec.findings import Finding, registers
 
 _T = TypeVar("_T")
 Check = Callable[[Chat], Iterable[Finding]]

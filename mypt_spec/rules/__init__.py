@@ -15,8 +15,7 @@ from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.strict_json import faults, lone_surrogate
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import Finding
-from mypt_spec.rules.context import Context, Limits, ToolsOf
-from mypt_spec.rules.registry import CHECKS
+from mypt_spec.rules.context import CHECKS, Context, Limits, ToolsOf
 from mypt_spec.table import TokenTable
 from mypt_spec.tokenizer.tokenizer import Tokenizer
 from mypt_spec.validator import Run

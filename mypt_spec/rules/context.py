@@ -1,9 +1,12 @@
-"""Holds what a rule's check can see: an episode, its events, and the limits that the user set."""
+"""Holds what a rule's check can see: an episode, its events, and the limits that the user set.
+
+A check is registered under its rule's code, with `@check("CODE")`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,6 +16,7 @@ from mypt_spec.bodies.json_body import call_parts, declared_types
 from mypt_spec.bodies.tagged import Types, types_in
 from mypt_spec.damage.cut_tags import inner_tags
 from mypt_spec.episode import Episode, Event, Part
+from mypt_spec.findings import Finding, registers
 from mypt_spec.states import Stack, after_tag, open_blocks
 from mypt_spec.table import TEXT, UNESCAPED, TokenTable
 from mypt_spec.tokenizer.tokenizer import Tokenizer
@@ -145,3 +149,8 @@ class TextRun:
         if state is not None and after_text:
             state = automaton.steps[state].get(TEXT)
         return frozenset({TEXT}) if state is None else automaton.expected(state)
+
+
+Check = Callable[[Context], Iterable[Finding]]
+CHECKS: dict[str, Check] = {}
+check = registers(CHECKS)

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from mypt_spec.damage.cut_tags import fragment
 from mypt_spec.encoder import encode_events, weights_of
 from mypt_spec.findings import Finding
-from mypt_spec.rules.context import Context
-from mypt_spec.rules.registry import check
+from mypt_spec.rules.context import Context, check
 
 
 @check("MYP252")

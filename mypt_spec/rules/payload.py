@@ -30,9 +30,8 @@ from mypt_spec.episode import Attrs, Part, Place
 from mypt_spec.findings import Finding
 from mypt_spec.lexer import lex
 from mypt_spec.recovery import Repair
-from mypt_spec.rules.context import Context, TextRun, ToolSchema
+from mypt_spec.rules.context import Context, TextRun, ToolSchema, check
 from mypt_spec.rules.declared import misfit_arguments, undeclared_calls
-from mypt_spec.rules.registry import check
 from mypt_spec.serializer import misread
 from mypt_spec.table import CALLS, LISTS, TEXT, UNESCAPED, Terminal
 from mypt_spec.tokenizer.sentencepiece import rewrites

@@ -24,7 +24,7 @@ from mypt_lint.fast.clean_filter import CleanFilter
 from mypt_spec import Finding, Limits
 from mypt_spec.findings import RULES, SEES, Rule
 from mypt_spec.rules import Context
-from mypt_spec.rules.registry import CHECKS
+from mypt_spec.rules.context import CHECKS
 from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder
 from mypt_train.data.formats.options import Options
 from tests.support.build import assistant, user

@@ -34,8 +34,7 @@ from mypt_lint.template.lint import lint_template
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import RULES, Finding
 from mypt_spec.rules import FAMILIES, check_episode
-from mypt_spec.rules.context import ToolSchema
-from mypt_spec.rules.registry import CHECKS, check
+from mypt_spec.rules.context import CHECKS, ToolSchema, check
 from tests.support.build import assistant, chat, message, read, user, write
 from tests.support.checked import check_bytes, check_generation, check_text
 
