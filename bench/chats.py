@@ -137,8 +137,9 @@ def ratio(sides: dict[str, Callable[[], Any]], mine: str, rounds: int) -> float:
 
 def encode(name: str, vocabulary: str | None, lines: list[bytes]) -> None:
     """Encodes lines as a worker of mypt-prepare does."""
-    from mypt_train.data.encode_line import WRITTEN, Encoder
+    from mypt_train.data.encode_line import Encoder
     from mypt_train.data.formats.options import Options
+    from mypt_train.data.unit_files import WRITTEN
 
     options = Options(dialect=name, context_length=1 << 14, vocabulary=vocabulary)
     encoder = Encoder(options)

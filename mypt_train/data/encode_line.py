@@ -34,8 +34,7 @@ from mypt_train.data.templates.chats import Chat, ChatTemplates
 from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.records import Templates
 from mypt_train.data.templates.template import Sample, filled
-
-WRITTEN, REFUSED, LONG = "written", "refused", "long"
+from mypt_train.data.unit_files import LONG, REFUSED, WRITTEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from mypt_train.data.formats import rows as trainer_rows
 from mypt_train.data.formats.manifest import KINDS, TokenIds, dtype_of, files_of
 from mypt_train.data.formats.options import Options
 from mypt_train.data.shard import INDEX
-from mypt_train.data.units import Placed, UnitFiles
+from mypt_train.data.unit_files import Placed, UnitFiles
 
 # The number of tokens that are written at a time.
 _AT_ONCE = 1 << 16

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 import traceback
-from functools import lru_cache
 from typing import Any
 
 from mypt_cli.errors import UsageError
-from mypt_cli.jsonl.names import MANIFEST, PLAN
+from mypt_cli.jsonl.names import MANIFEST
 from mypt_cli.store import StoreError
 from mypt_train.scale.launch.queue import ATTEMPTS
 from mypt_train.scale.planning import places
-from mypt_train.scale.planning.plan import Plan, PlanError, read_plan
+from mypt_train.scale.planning.plan import Plan, plan_with_hash
 from mypt_train.scale.planning.proof import ChangedError
 from mypt_train.scale.run import run_unit
 from mypt_train.scale.unit.report import UnitReport, why
@@ -52,16 +51,7 @@ def make_planned(path: str, sha256: str, number: int) -> UnitReport | None:
 
     Raises PlanError if the plan there is not the one with this hash.
     """
-    return make(planned(path, sha256), number)
-
-
-@lru_cache(maxsize=1)
-def planned(path: str, sha256: str) -> Plan:
-    """Returns the plan in a file, read once. Raises PlanError if it has another hash."""
-    plan = read_plan(path)
-    if plan.sha256 != sha256:
-        raise PlanError(f"{plan.store().name(PLAN)}: another plan is there now; start again")
-    return plan
+    return make(plan_with_hash(path, sha256), number)
 
 
 def note(plan: Plan, number: int, error: Exception) -> None:

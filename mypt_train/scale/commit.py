@@ -23,15 +23,13 @@ from mypt_lint.check.detect import elsewhere_than
 from mypt_records.names import NAMES
 from mypt_spec.dialect import detectable_dialects
 from mypt_train.data.assembly.collection import SPLITS, Totals, rejected
-from mypt_train.data.encode_line import REFUSED
 from mypt_train.data.formats.manifest import SCHEMA, VERSIONS, Counts, dtype_of
 from mypt_train.data.templates import histories
-from mypt_train.data.units import UnitFile
+from mypt_train.data.unit_files import REFUSED, UnitFile
 from mypt_train.scale.groups import GroupReport, make_group
 from mypt_train.scale.launch.queue import MakeEngine
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan, PlanError
-from mypt_train.scale.run import put
 from mypt_train.scale.stages import make_tasks
 from mypt_train.scale.state import Progress, Sealed, counted_up, seal
 from mypt_train.scale.unit.report import read_object, report_of
@@ -111,7 +109,7 @@ def commit_alone(plan: Plan, progress: Progress) -> dict[str, Any]:
 
     make_group(plan, sealed, 0, alone=True, progress=writing)
     manifest = _manifest(plan, store, sealed, alone=True)
-    put(plan, MANIFEST, _dumped(manifest), alone=True)
+    plan.put(MANIFEST, _dumped(manifest), alone=True)
     clean(plan, store)
     return manifest
 
@@ -148,7 +146,7 @@ def _refuse_unwritable(plan: Plan, store: Store, sealed: Sealed, *, alone: bool 
         )
     if why:
         rejects = _rejects(plan, store, sealed, every=alone)
-        put(plan, REJECTS, b"".join(rejects), alone=alone)
+        plan.put(REJECTS, b"".join(rejects), alone=alone)
         if sealed.refused and options.on_error == "fail":
             why += _misnamed(plan, sealed, rejects)
         raise PlanError(why + _reasons(rejects, store.name(REJECTS)))
@@ -196,7 +194,7 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
         raise PlanError(f"the lines do not add up: {totals.all}; please report this")
     options, dialect = plan.options, plan.options.loaded_dialect
     for name, content in dialect.all_files.items():
-        put(plan, name, content, alone=alone)
+        plan.put(name, content, alone=alone)
     dtype = dtype_of(dialect.tokenizer.vocab_size)
     masked = {"mask": options.episode_mask} if options.history == "per-turn" else {}
     out = {

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from mypt_cli.words import counted
-from mypt_train.data.encode_line import REFUSED, Encoder
+from mypt_train.data.encode_line import Encoder
+from mypt_train.data.unit_files import REFUSED
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
 

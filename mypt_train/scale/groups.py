@@ -25,11 +25,10 @@ from mypt_cli.store import Store, StoreError, is_url
 from mypt_train.data.assembly.collection import Collection
 from mypt_train.data.assembly.splits import write_splits
 from mypt_train.data.formats.manifest import dtype_of
-from mypt_train.data.units import Part
+from mypt_train.data.unit_files import Part
 from mypt_train.scale import repeats
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan
-from mypt_train.scale.run import put
 from mypt_train.scale.state import Progress, Sealed
 from mypt_train.scale.unit.report import UnitReport, report_of
 
@@ -98,7 +97,7 @@ def make_group(
                     _put(plan, store, room / name, name)
     name = REJECTS if one else places.rejects(number)
     if one or collection.rejects:
-        put(plan, name, b"".join(collection.rejects), alone=alone)
+        plan.put(name, b"".join(collection.rejects), alone=alone)
     group_report = GroupReport(number, collection.totals.as_dict(), splits)
     store.put(places.group(number), msgspec.json.encode(group_report))
     return group_report

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from mypt_cli.store import Store
-from mypt_train.data.units import UnitFile
+from mypt_train.data.unit_files import UnitFile
 from mypt_train.scale import buckets
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.plan import Plan

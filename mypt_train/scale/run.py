@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from mypt_cli import atomic
 from mypt_cli.jsonl.blocks import Block
 from mypt_train.data.units import BATCH, SIZE, Encoded, encoded
 from mypt_train.scale.planning import places
@@ -85,15 +84,3 @@ def _with_progress(blocks: Iterator[Block], progress: Progress) -> Iterator[Bloc
     for block in blocks:
         yield block
         progress(block.position)
-
-
-def put(plan: Plan, key: str, data: bytes, *, alone: bool) -> None:
-    """Puts an object into the data set.
-
-    With `alone`, what a kill leaves of it is taken over by the next run. Raises StoreError and
-    OSError.
-    """
-    if alone:
-        atomic.write(Path(plan.out, *key.split("/")), [data])
-    else:
-        plan.store().put(key, data)

@@ -12,11 +12,10 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from mypt_train.scale import repeats
-from mypt_train.scale.attempts import planned
 from mypt_train.scale.groups import make_group
 from mypt_train.scale.launch.queue import MakeEngine, attempts
 from mypt_train.scale.planning import places
-from mypt_train.scale.planning.plan import Plan, PlanError
+from mypt_train.scale.planning.plan import Plan, PlanError, plan_with_hash
 from mypt_train.scale.state import Progress, Sealed, seal
 
 _Do = Callable[[Plan, Sealed, int, Progress], object]
@@ -88,7 +87,7 @@ def make_planned_task(path: str, sha256: str, number: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _sealed(path: str, sha256: str) -> tuple[Plan, Sealed]:
-    plan = planned(path, sha256)
+    plan = plan_with_hash(path, sha256)
     return plan, seal(plan)  # is sealed already, and only read
 
 

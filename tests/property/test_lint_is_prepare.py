@@ -19,8 +19,9 @@ from mypt_lint.check.from_settings import checker
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_lint.settings.settings import NO_SETTINGS
 from mypt_spec.dialect import load
-from mypt_train.data.encode_line import REFUSED, Encoder
+from mypt_train.data.encode_line import Encoder
 from mypt_train.data.formats.options import Options
+from mypt_train.data.unit_files import REFUSED
 from tests.support.examples import examples
 from tests.support.lines import any_line
 from tests.support.maker import RANDOMS, Record, drawn, line

@@ -25,8 +25,9 @@ from mypt_spec import Finding, Limits
 from mypt_spec.findings import RULES, SEES, Rule
 from mypt_spec.rules import Context
 from mypt_spec.rules.context import CHECKS
-from mypt_train.data.encode_line import REFUSED, WRITTEN, Encoder
+from mypt_train.data.encode_line import Encoder
 from mypt_train.data.formats.options import Options
+from mypt_train.data.unit_files import REFUSED, WRITTEN
 from tests.support.build import assistant, user
 from tests.support.checked import check_bytes
 from tests.support.examples import examples

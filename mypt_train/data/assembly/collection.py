@@ -12,10 +12,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mypt_train.data.encode_line import LONG, REFUSED
 from mypt_train.data.formats.manifest import CHOSEN, REJECTED, SFT
 from mypt_train.data.formats.options import Options
-from mypt_train.data.units import Part, Placed, UnitFile
+from mypt_train.data.unit_files import LONG, REFUSED, Part, Placed, UnitFile
 
 SPLITS = ("train", "val")
 _OUTCOMES = ("written", REFUSED, LONG, "duplicate")

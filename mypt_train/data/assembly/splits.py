@@ -16,7 +16,7 @@ from mypt_train.data.formats import trainer_of
 from mypt_train.data.formats.options import Options
 from mypt_train.data.packing import pack
 from mypt_train.data.shards import shards_of, write_shard
-from mypt_train.data.units import UnitFiles
+from mypt_train.data.unit_files import UnitFiles
 
 
 def write_splits(

@@ -13,13 +13,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 import mypt_spec
+from mypt_cli import atomic
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
@@ -113,6 +114,17 @@ class Plan:
     def store(self) -> Store:
         """Returns the store of the data set."""
         return Store.at(self.out)
+
+    def put(self, key: str, data: bytes, *, alone: bool) -> None:
+        """Puts an object into the data set.
+
+        With `alone`, what a kill leaves of it is taken over by the next run. Raises StoreError and
+        OSError.
+        """
+        if alone:
+            atomic.write(Path(self.out, *key.split("/")), [data])
+        else:
+            self.store().put(key, data)
 
 
 def make_plan(
@@ -226,6 +238,15 @@ def read_plan(path: str) -> Plan:
         ) from None
     plan = parsed(content, name)
     refuse(plan, name)
+    return plan
+
+
+@lru_cache(maxsize=1)
+def plan_with_hash(path: str, sha256: str) -> Plan:
+    """Returns the plan in a file, read once. Raises PlanError if it has another hash."""
+    plan = read_plan(path)
+    if plan.sha256 != sha256:
+        raise PlanError(f"{plan.store().name(PLAN)}: another plan is there now; start again")
     return plan
 
 

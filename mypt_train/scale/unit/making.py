@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from mypt_cli import atomic
 from mypt_cli.store import is_url
-from mypt_train.data.encode_line import REFUSED
+from mypt_train.data.unit_files import REFUSED
 from mypt_train.data.units import Encoded
 from mypt_train.scale.planning import places
 from mypt_train.scale.planning.pieces import Piece
