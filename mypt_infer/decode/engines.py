@@ -13,8 +13,9 @@ from functools import partial
 
 from mypt_infer.decode.base.schemas import has_free_object, letters_of_values
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
+from mypt_infer.decode.compile.build_tables import build
 from mypt_infer.decode.compile.grammar_graph import call_ends
-from mypt_infer.decode.compile.tables import Tables, build
+from mypt_infer.decode.compile.tables import Tables
 from mypt_infer.decode.engine import (
     Engine,
 )

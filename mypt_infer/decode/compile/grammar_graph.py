@@ -47,9 +47,9 @@ from mypt_infer.decode.compile.nfa import (
     determinize,
     spelled,
 )
-from mypt_spec import Dialect
 from mypt_spec.damage.cut_tags import inner_tags, pieces
 from mypt_spec.damage.near_miss import near_miss
+from mypt_spec.dialect import Dialect
 from mypt_spec.memo import Memo
 from mypt_spec.states import awaits_result, model_writes, open_blocks
 from mypt_spec.table import CALLS, LISTS, TEXT, Piece, Terminal

@@ -17,8 +17,8 @@ from mypt_infer.decode.compile.call_graph import call_leaves
 from mypt_infer.decode.compile.grammar_graph import forbidden_texts
 from mypt_infer.decode.compile.row_sets import RowSets
 from mypt_infer.decode.compile.token_table import Exit, Rows, leaf_rows, same_columns
-from mypt_spec import Dialect
 from mypt_spec.bodies.json_body import TAGGED
+from mypt_spec.dialect import Dialect
 from mypt_spec.memo import Memo
 from mypt_spec.table import IDS_LAST
 

@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_infer.decode.base.vocab import ROOM, Ints, entry_of
+from mypt_infer.decode.compile.build_tables import tables_of
 from mypt_infer.decode.compile.byte_dfa import QUOTE, ByteDfa, number_dfa, string_dfa
 from mypt_infer.decode.compile.grammar_graph import GrammarDfa, forbidden_texts
 from mypt_infer.decode.compile.nfa import Node, Place, determinize
-from mypt_infer.decode.compile.tables import DEAD_STATE, Tables, tables_of
+from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_spec import Dialect
 from mypt_spec.memo import Memo

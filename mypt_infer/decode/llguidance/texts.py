@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_infer.decode.base.vocab import ROOM, Ints, entry_of
+from mypt_infer.decode.compile.build_tables import tables_of
 from mypt_infer.decode.compile.byte_dfa import Symbol
 from mypt_infer.decode.compile.grammar_graph import GrammarDfa, GrammarGraph
 from mypt_infer.decode.compile.nfa import Node, Place, determinize
-from mypt_infer.decode.compile.tables import DEAD_STATE, tables_of
+from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_infer.decode.llguidance.lexer import Companion
 from mypt_spec import Dialect

@@ -15,10 +15,11 @@ import numpy as np
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.base.vocab import Ints
+from mypt_infer.decode.compile.build_tables import build
 from mypt_infer.decode.compile.call_graph import OPENED, around, body_of, check_named
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.nfa import ANY, RESPONSE
-from mypt_infer.decode.compile.tables import Tables, build
+from mypt_infer.decode.compile.tables import Tables
 from mypt_infer.decode.llguidance.answers import Answer, answer
 from mypt_infer.decode.llguidance.grammar import Rule, matcher, rule_of, schema_of
 from mypt_infer.decode.llguidance.ground import ground

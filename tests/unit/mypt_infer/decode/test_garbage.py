@@ -13,7 +13,7 @@ import pytest
 
 import mypt_spec
 from mypt_infer.decode import Decoder
-from mypt_infer.decode.compile import pieces, tables
+from mypt_infer.decode.compile import build_tables, pieces
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_spec.memo import Memo
 from tests.support.decoding import in_call, requiring
@@ -29,7 +29,7 @@ def tracked_objects() -> int:
 
 def test_tools_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their graphs have some hundred nodes each."""
-    for module, name in ((tables, "_built"), (pieces, "_pieces")):
+    for module, name in ((build_tables, "_built"), (pieces, "_pieces")):
         monkeypatch.setattr(module, name, Memo[Any, Any](99, room=64 << 20))
     Decoder("mypt", many_tools(1))
     before = tracked_objects()

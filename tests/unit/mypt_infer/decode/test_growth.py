@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mypt_infer.decode import Decoder
-from mypt_infer.decode.compile import nfa, pieces, tables
+from mypt_infer.decode.compile import build_tables, nfa, pieces, tables
 from mypt_infer.generate.device import DeviceDecoder
 from mypt_spec.memo import Memo
 from tests.support.build import function
@@ -42,7 +42,7 @@ def test_tables_are_kept_within_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only by number: a list of a hundred tools takes a hundred times as much as a small one."""
     room = 3 * Decoder("mypt", [{"name": "t_0"}]).tables.nbytes
     kept = Memo[tuple[str, str], tables.Tables](32, room=room)
-    monkeypatch.setattr(tables, "_built", kept)
+    monkeypatch.setattr(build_tables, "_built", kept)
     for i in range(6):
         Decoder("mypt", [{"name": f"t_{i}"}])
         assert kept.size == sum(t.nbytes for t in kept.entries.values()) <= room

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mypt_infer.decode import Decoder
-from mypt_infer.decode.compile import pieces, tables
+from mypt_infer.decode.compile import build_tables, pieces
 from mypt_spec.memo import Memo
 from tests.support.build import function
 from tests.support.decoding import in_call
@@ -50,7 +50,7 @@ def test_requests_with_changing_tools_leave_nothing(monkeypatch: pytest.MonkeyPa
     from mypt_infer.decode.llguidance import tools as calls
 
     small: list[Memo[Any, Any]] = [Memo(2, room=1 << 20), Memo(8, room=1 << 18), Memo(2)]
-    for module, name, memo in zip((tables, pieces, calls), ("_built", "_pieces", "_calls"), small, strict=True):  # fmt: skip
+    for module, name, memo in zip((build_tables, pieces, calls), ("_built", "_pieces", "_calls"), small, strict=True):  # fmt: skip
         monkeypatch.setattr(module, name, memo)
 
     def alive() -> int:

@@ -11,9 +11,10 @@ import pytest
 import mypt_spec
 from mypt_infer.decode.base.tools import ToolSpec, declare
 from mypt_infer.decode.base.vocab import Vocabulary
-from mypt_infer.decode.compile import pieces, tables
+from mypt_infer.decode.compile import build_tables, pieces
+from mypt_infer.decode.compile.build_tables import build, tables_of
 from mypt_infer.decode.compile.grammar_graph import GrammarGraph
-from mypt_infer.decode.compile.tables import DEAD_STATE, Tables, build, tables_of
+from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
 from mypt_infer.decode.compile.token_classes import token_classes
 from mypt_spec.memo import Memo
 from tests.support.decoding import CALLERS, TOOLS
@@ -50,7 +51,7 @@ def check_equal(joined: Tables, whole: Tables) -> None:
 def test_joined_tables_are_those_of_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In whatever order."""
     dialect, declared = mypt_spec.dialect(name), declare(TOOLS)
-    monkeypatch.setattr(tables, "_built", Memo[Any, Any](32))
+    monkeypatch.setattr(build_tables, "_built", Memo[Any, Any](32))
     for order in ((1, 0), (0, 1, 2)):
         listed = tuple(declared[i] for i in order)
         joined = build(dialect, listed)

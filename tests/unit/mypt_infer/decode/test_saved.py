@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import mypt_spec
 from mypt_infer.decode import Decoder, Response, SavedToolsError, load_tools, save_tools, saved
-from mypt_infer.decode.compile import tables
+from mypt_infer.decode.compile import build_tables, tables
 from mypt_infer.decode.decoder import machine
 from mypt_spec.memo import Memo
 from tests.support.decoding import DIALECTS, TOOLS, generated, prompt
@@ -54,7 +54,7 @@ def test_it_loads_in_a_fraction_of_the_time_to_compile(
     """128 tools. In one run, by processor time; a fiftieth is usual, half is the bound."""
     dialect = mypt_spec.dialect("mypt")
     Decoder(dialect)
-    monkeypatch.setattr(tables, "_built", Memo[Any, Any](4))
+    monkeypatch.setattr(build_tables, "_built", Memo[Any, Any](4))
     begun = time.process_time()
     made = Decoder(dialect, many_tools(128))
     compiled = time.process_time()
