@@ -1,6 +1,7 @@
 """Turns JSONL into shards of tokens with loss masks, and reads them back. Needs no torch.
 
-Read the modules in this order: `options`, `units` (pieces of the inputs), `encode_line` (a line
-becomes samples), `packing` (samples into rows), `shards` (rows into files), `prepare` (all of it),
-`reader` and `verify` (the way back).
+Read the modules in this order: `formats/options`, `encode_line` (a line becomes samples), `units`
+(samples into unit files), `unit_files` (reads these), `collection` (which samples are kept, and in
+which split), `packing` (samples into rows), `shards` (rows into files), `reader` and `verify` (the
+way back). `scale/prepare` runs all of it.
 """

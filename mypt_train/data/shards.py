@@ -1,12 +1,12 @@
-"""Writes shards: the files of a prepared data set, and the index of each.
+"""Packs episodes into rows, and writes them as shards: the files of a prepared data set.
 
-Input: episodes in units, already sorted into rows. Output: files that a trainer can map into
-memory. `shard_00000.bin` holds ids (uint16 or uint32), `shard_00000_mask.bin` a uint8 for each id,
-1 where the token is a target, `shard_00000_idx.npy` an array of INDEX, one entry for each episode,
-and `shard_00000_kinds.npy`, in data with preferences, an array of KINDS likewise. Rows follow one
-another without a gap; tokens of no episode are padding. `docs/toolcall_sft.md` describes the bytes.
-`shard_00000_weights.bin`, where messages have weights, is a float32 for each id. Other formats, of
-one file each, are in `formats`.
+Input: episodes with their places in units. Output: the shards of each split, as files that a
+trainer can map into memory. `shard_00000.bin` holds ids (uint16 or uint32), `shard_00000_mask.bin`
+a uint8 for each id, 1 where the token is a target, `shard_00000_idx.npy` an array of INDEX, one
+entry for each episode, and `shard_00000_kinds.npy`, in data with preferences, an array of KINDS
+likewise. Rows follow one another without a gap; tokens of no episode are padding.
+`docs/toolcall_sft.md` describes the bytes. `shard_00000_weights.bin`, where messages have weights,
+is a float32 for each id. Other formats, of one file each, are in `formats`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli import atomic
+from mypt_train.data.collection import Collection
 from mypt_train.data.formats import in_parquet, parquet, trainer_of
 from mypt_train.data.formats import rows as trainer_rows
 from mypt_train.data.formats.manifest import KINDS, TokenIds, dtype_of, files_of
 from mypt_train.data.formats.options import Options
+from mypt_train.data.packing import pack
 from mypt_train.data.shard import INDEX
 from mypt_train.data.unit_files import Placed, UnitFiles
 
@@ -32,7 +34,49 @@ from mypt_train.data.unit_files import Placed, UnitFiles
 _AT_ONCE = 1 << 16
 
 
-def write_shard(
+def write_splits(
+    collection: Collection,
+    out: Path,
+    options: Options,
+    wrote: Callable[[int], None],
+    *,
+    weights: bool,
+    prefix: str,
+    seed: int | tuple[int, ...],
+) -> dict[str, list[dict[str, Any]]]:
+    """Writes the shards of all splits into the folder `out`; returns their manifest entries.
+
+    `weights` says that targets have weights. The names of files begin with `prefix`, and older
+    files of such names are removed. `seed` is that of the order of rows. `wrote` is called with
+    the tokens of each shard. Raises OSError.
+    """
+    # Trainers of elsewhere pad a batch to its longest row.
+    row_length = options.context_length if options.pack and not trainer_of(options.format) else 0
+    splits: dict[str, list[dict[str, Any]]] = {}
+    with UnitFiles(collection.parts) as units:
+        for split, items in collection.placed.items():
+            rows = [[item] for item in items]
+            if options.pack:
+                lengths = ((item.length, i) for i, item in enumerate(items))
+                packed = pack(lengths, options.context_length)
+                rows = [[items[i] for i in row] for row in packed]
+            order = np.random.Generator(np.random.PCG64(seed)).permutation(len(rows))
+            shuffled = [rows[i] for i in order.tolist()]
+            folder = out / split
+            folder.mkdir(exist_ok=True)
+            for stale in folder.glob(f"{prefix}_*"):  # of a run that stopped here
+                stale.unlink()
+            splits[split] = []
+            shards = _shards_of(shuffled, row_length, options.tokens_per_shard)
+            for number, shard in enumerate(shards):
+                path = folder / f"{prefix}_{number:05}"
+                entry = _write_shard(path, shard, row_length, units, options, weights=weights)
+                wrote(entry["episode_tokens"])
+                splits[split].append(entry)
+    return splits
+
+
+def _write_shard(
     path: Path,
     rows: list[list[Placed]],
     row_length: int,
@@ -83,6 +127,23 @@ def write_shard(
         "trained_tokens": trained,
         "files": written,
     }
+
+
+def _shards_of(
+    rows: list[list[Placed]], row_length: int, most: int
+) -> Iterator[list[list[Placed]]]:
+    """Yields rows in lists of at most `most` tokens, at least one row each."""
+    shard: list[list[Placed]] = []
+    size = 0
+    for row in rows:
+        length = row_length or sum(p.length for p in row)
+        if shard and size + length > most:
+            yield shard
+            shard, size = [], 0
+        shard.append(row)
+        size += length
+    if shard:
+        yield shard
 
 
 def _laid_out(
@@ -138,7 +199,7 @@ def _filled(
     So a shard never has to fit into memory. Each is valid until the next is asked for.
     """
     buffer = np.empty(0, dtype)
-    for some in shards_of(rows, row_length, _AT_ONCE):
+    for some in _shards_of(rows, row_length, _AT_ONCE):
         sizes = [sum(placed.length for placed in row) for row in some]
         total = row_length * len(some) or sum(sizes)
         if total > len(buffer):
@@ -176,18 +237,3 @@ def _saved(array: npt.NDArray[np.void]) -> memoryview:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getbuffer()
-
-
-def shards_of(rows: list[list[Placed]], row_length: int, most: int) -> Iterator[list[list[Placed]]]:
-    """Yields rows in lists of at most `most` tokens, at least one row each."""
-    shard: list[list[Placed]] = []
-    size = 0
-    for row in rows:
-        length = row_length or sum(p.length for p in row)
-        if shard and size + length > most:
-            yield shard
-            shard, size = [], 0
-        shard.append(row)
-        size += length
-    if shard:
-        yield shard

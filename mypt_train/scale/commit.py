@@ -22,7 +22,7 @@ from mypt_cli.words import either
 from mypt_lint.check.detect import elsewhere_than
 from mypt_records.names import NAMES
 from mypt_spec.dialect import detectable_dialects
-from mypt_train.data.assembly.collection import SPLITS, Totals, rejected
+from mypt_train.data.collection import SPLITS, Totals, rejected
 from mypt_train.data.formats.manifest import SCHEMA, VERSIONS, Counts, dtype_of
 from mypt_train.data.templates import histories
 from mypt_train.data.unit_files import REFUSED, UnitFile

@@ -22,9 +22,9 @@ import numpy as np
 from mypt_cli import atomic
 from mypt_cli.jsonl.names import REJECTS, WORK
 from mypt_cli.store import Store, StoreError, is_url
-from mypt_train.data.assembly.collection import Collection
-from mypt_train.data.assembly.splits import write_splits
+from mypt_train.data.collection import Collection
 from mypt_train.data.formats.manifest import dtype_of
+from mypt_train.data.shards import write_splits
 from mypt_train.data.unit_files import Part
 from mypt_train.scale import repeats
 from mypt_train.scale.planning import places

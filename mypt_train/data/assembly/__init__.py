@@ -1,1 +1,0 @@
-"""Puts encoded units together: what goes where, the shards, the manifest."""
