@@ -220,13 +220,13 @@ def _checker(
         return checker(settings, guess.dialect), kind, guess.source, doubt, settings.counting
     doubts: list[str] = []
     resolution = plan.resolved(source, doubts.append)
-    if resolution.formatless and resolution.own["records"] == TEXTS:
+    if resolution.formatless and resolution.settings["records"] == TEXTS:
         names, source = formats_of_texts(resolution.source)
         resolution = resolution._replace(
             dialect=next(iter(names), resolution.dialect), source=source, formatless=False
         )
     judge = resolution.checker(options.vocab)
-    return judge, kind, resolution.source, "; ".join(doubts), resolution.own.counting
+    return judge, kind, resolution.source, "; ".join(doubts), resolution.settings.counting
 
 
 def _items(

@@ -27,7 +27,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import Guess, candidates, detect, elsewhere_than, in_order
 from mypt_lint.check.from_settings import checker, hidden
 from mypt_lint.run.shape import about, formats_of_texts, said, with_shape
-from mypt_lint.settings.config import Config, asked
+from mypt_lint.settings.config import Config, config_of
 from mypt_lint.settings.options import DEFAULTS
 from mypt_lint.settings.selection import UnknownRuleError, chosen
 from mypt_lint.settings.settings import Settings, settings
@@ -60,7 +60,7 @@ class Resolved(NamedTuple):
     `formatless`: its records are of other tools, and no dialect was named for them.
     """
 
-    own: Settings
+    settings: Settings
     dialect: str
     others: tuple[Dialect, ...]
     source: Source
@@ -71,10 +71,10 @@ class Resolved(NamedTuple):
     ) -> Checker:
         """Returns the checker of the source. Raises UsageError."""
         return checker(
-            self.own,
+            self.settings,
             named_dialect(self.dialect, vocabulary),
             others=self.others,
-            misnamed=self.own["dialect"] != AUTO and bool(self.others),
+            misnamed=self.settings["dialect"] != AUTO and bool(self.others),
             baseline=baseline,
             edits=edits,
             formatless=self.formatless,
@@ -85,16 +85,16 @@ class Plan:
     """The settings of one call: the defaults, the configuration, and the command line."""
 
     def __init__(
-        self, given: Mapping[str, Any], config: Config, defaults: Mapping[str, Any] = DEFAULTS
+        self, cli_options: Mapping[str, Any], config: Config, defaults: Mapping[str, Any] = DEFAULTS
     ) -> None:
-        self.given, self.config, self.defaults = given, config, defaults
+        self.cli_options, self.config, self.defaults = cli_options, config, defaults
         self.edits = False  # to find what a fix changes in its line takes time; few formats show it
         self.top = self.of(None)
         self.left_out = LeftOut()
 
     def of(self, path: str | None) -> Settings:
         """Returns the settings of a file."""
-        return settings(path, self.config, self.defaults, self.given)
+        return settings(path, self.config, self.defaults, self.cli_options)
 
     @property
     def baseline(self) -> str | None:
@@ -112,7 +112,7 @@ class Plan:
 
     def _file(self, key: str) -> str | None:
         path: str | None = self.top[key]
-        from_settings = path is not None and not self.given.get(key)
+        from_settings = path is not None and not self.cli_options.get(key)
         return os.path.join(self.config.folder, path or "") if from_settings else path
 
     def files(
@@ -122,7 +122,7 @@ class Plan:
         """Returns the files that paths name; `say` is told how many are left out, and why."""
         exclude = (
             (self.config.folder, self.config.top.get("exclude", ())),
-            (os.getcwd(), self.given.get("exclude") or ()),
+            (os.getcwd(), self.cli_options.get("exclude") or ()),
         )
         git = self.top["respect-gitignore"] is not False
         self.left_out = LeftOut(exclude, git=git, unreadable=unreadable)
@@ -158,16 +158,16 @@ class Plan:
         checkers: dict[tuple[Any, ...], Checker] = {}
         for source in sources:
             resolution = self.resolved(source, say)
-            vocabulary = self.given.get("vocab")
-            if vocabulary is None and resolution.own["kind"] == "rows":
+            vocabulary = self.cli_options.get("vocab")
+            if vocabulary is None and resolution.settings["kind"] == "rows":
                 vocabulary = _prepared_with(source.path)
-            key = (resolution.own, resolution.dialect, resolution.others, vocabulary)
+            key = (resolution.settings, resolution.dialect, resolution.others, vocabulary)
             if key not in checkers:
                 checkers[key] = resolution.checker(vocabulary, baseline=baseline, edits=self.edits)
             if out and out[-1].checker is checkers[key]:
                 out[-1].sources.append(resolution.source)
             else:
-                out.append(Group(checkers[key], [resolution.source], resolution.own["kind"]))
+                out.append(Group(checkers[key], [resolution.source], resolution.settings["kind"]))
         return out
 
     def dialect_of(self, source: Source, say: Say) -> _Choice:
@@ -205,12 +205,12 @@ class Plan:
         lines: list[str] = []
         resolution = self.resolved(source, lines.append)
         if resolution.formatless:
-            shape = resolution.own["records"]
+            shape = resolution.settings["records"]
             say(f"{source.path}: {about(shape)}; use --from {shape} to choose this shape")
             return shape, options, resolution.source
         for line in lines:
             say(line.replace("--dialect", "--from"))
-        return resolution.dialect, resolution.own, resolution.source
+        return resolution.dialect, resolution.settings, resolution.source
 
     def one_dialect(
         self, sources: Sequence[Source], say: Say, *, what: str
@@ -325,10 +325,10 @@ def planned(
 
     `usual` holds where nobody says anything; `extra` is said by options of other names.
     """
-    return Plan(given(options) | extra, asked(options, start), usual)
+    return Plan(cli_options(options) | extra, config_of(options, start), usual)
 
 
-def given(options: argparse.Namespace) -> dict[str, Any]:
+def cli_options(options: argparse.Namespace) -> dict[str, Any]:
     """Returns what a command line sets; None for options that are missing.
 
     Raises UsageError.

@@ -69,7 +69,7 @@ def matches(pattern: str, name: str) -> bool:
     return re.fullmatch(regex if "/" in pattern else f"(?:.*/)?{regex}", name) is not None
 
 
-def asked(options: argparse.Namespace, start: str | None = None) -> Config:
+def config_of(options: argparse.Namespace, start: str | None = None) -> Config:
     """Returns the configuration that a command line asks for: none, a file, or the nearest."""
     if options.no_config:
         return Config()

@@ -63,14 +63,14 @@ NO_SETTINGS = Settings((), ())
 
 
 def settings(
-    path: str | None, config: Config, defaults: Mapping[str, Any], given: Mapping[str, Any]
+    path: str | None, config: Config, defaults: Mapping[str, Any], cli_options: Mapping[str, Any]
 ) -> Settings:
-    """Returns the settings of a file (None: of no file); `given` are those of the command line."""
+    """Returns the settings of a file (None: of no file), with those of the command line."""
     where = short(config.path) if config.path else ""
     sections = config.matching(path) if path is not None else ()
     layers = [("default", defaults), (where, config.top)]
     layers += [(f'{where}, files "{glob}"', section) for glob, section in sections]
-    layers.append(("command line", given))
+    layers.append(("command line", cli_options))
     merged: dict[str, _Value] = {}
     for origin, layer in layers:
         for key, value in layer.items():

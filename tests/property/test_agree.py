@@ -59,15 +59,17 @@ def test_a_file_is_the_same_for_every_command(records: list[Any]) -> None:
     plan = Plan({"dialect": "auto"}, Config())
     (source,) = plan.files([str(path)])
     found = plan.resolved(source, lambda _: None)
-    name = found.own["records"] if found.formatless else found.dialect
+    name = found.settings["records"] if found.formatless else found.dialect
     for named in ({"dialect": "auto"}, {}):
         (source,) = (plan := Plan(named, Config())).files([str(path)])
         seen = plan.resolved(source, lambda _: None)
         taken = plan.format_of(source, lambda _: None)[0]
-        assert taken == (seen.own["records"] if seen.formatless else seen.dialect), "mypt-convert"
+        assert taken == (seen.settings["records"] if seen.formatless else seen.dialect), (
+            "mypt-convert"
+        )
     assert {f["dialect"] for f in linted} <= {name}
     for row, record in enumerate(records, 1):
-        if not found.formatless and not found.own["records"]:
+        if not found.formatless and not found.settings["records"]:
             own = {f.code for f in mypt_spec.dialect(name).check(record)[1]}
             said = {f["code"] for f in linted if f["location"]["row"] == row}
             assert "MYP014" in said or own - {"MYP112"} == said - {"MYP112"}
