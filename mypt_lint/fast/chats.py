@@ -18,7 +18,7 @@ from mypt_lint.fast.clean_texts import CleanTexts
 from mypt_lint.fast.quotes import unescaped_quotes
 from mypt_lint.fast.skeleton import NoSkeletonError, Placeholders, Skeleton
 from mypt_records.checks.characters import odd
-from mypt_records.checks.control import known
+from mypt_records.checks.control import strings_of
 from mypt_records.checks.leftovers import suspicious
 from mypt_records.checks.media import LISTS
 from mypt_records.checks.wording import worded
@@ -46,7 +46,7 @@ class ChatSkeletons:
         self.longest = min(_LONGEST, _LONGEST if checker.formatless else longest(checker))
         d = checker.dialect
         self.texts = None if checker.formatless else CleanTexts(d.table, d.automaton)
-        self.controls = [known(table).pattern for table in ("formats", "thoughts")]
+        self.controls = [strings_of(table).pattern for table in ("formats", "thoughts")]
         self.encode = msgspec.json.Encoder().encode
 
     def of(self, record: dict[str, Any]) -> Skeleton:

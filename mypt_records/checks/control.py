@@ -25,7 +25,7 @@ class _Strings(NamedTuple):
 
 
 @cache
-def known(table: str) -> _Strings:
+def strings_of(table: str) -> _Strings:
     """Returns the strings of a table of control.toml, each with the format that it belongs to."""
     data = tomllib.loads(Path(__file__).with_name("control.toml").read_text(encoding="utf-8"))
     formats = {text: name for name, texts in data[table].items() for text in texts}
@@ -36,7 +36,7 @@ def known(table: str) -> _Strings:
 @check("MYP301")
 def control_string(chat: Chat) -> Iterator[Finding]:
     """Finds control strings in texts, and thoughts in answers where thoughts are separate."""
-    strings, thoughts = known("formats"), known("thoughts")
+    strings, thoughts = strings_of("formats"), strings_of("thoughts")
     separate = any(message.thoughts for message in chat.messages)
     for message in (*chat.messages, *chat.rejected):
         for text in message.content or ():
@@ -91,6 +91,6 @@ def _in(
         if count > _MOST:
             return
         message = f"`{match[0]}` of {strings.formats[match[0]]} in {where}"
-        ends = match[0] in known("ends").formats and not text.text[match.end() :].strip()
+        ends = match[0] in strings_of("ends").formats and not text.text[match.end() :].strip()
         fix = without_end(text, match.start()) if ends and fixable else None
         yield _warning(message, text, match.span(), hint, fix)

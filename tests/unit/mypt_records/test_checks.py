@@ -9,7 +9,7 @@ import pytest
 
 import mypt_spec
 from mypt_records.checks import findings
-from mypt_records.checks.control import known
+from mypt_records.checks.control import strings_of
 from mypt_records.shapes import read, shape_of
 from mypt_spec.findings import Finding
 from tests.support.build import Record, assistant, call, calls, chat, function, tool, user
@@ -116,7 +116,7 @@ def test_a_tool_without_a_name_may_take_code() -> None:
 @pytest.mark.parametrize("name", mypt_spec.dialects())
 def test_tags_of_every_format_of_the_package_are_found(name: str) -> None:
     """Whatever the record's shape, but for tags that texts have for other reasons."""
-    common = {"<s>", "<start>", "<end>", *known("thoughts").formats}
+    common = {"<s>", "<start>", "<end>", *strings_of("thoughts").formats}
     common |= {"<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"}
     for tag in {*mypt_spec.dialect(name).table.special} - common:
         record = chat(user(), assistant(f"x{tag}"), tools=[PARAMETERS])
@@ -124,11 +124,11 @@ def test_tags_of_every_format_of_the_package_are_found(name: str) -> None:
         assert (item.code, item.severity) == ("MYP301", "warning")
 
 
-@pytest.mark.parametrize("text", known("formats").formats)
+@pytest.mark.parametrize("text", strings_of("formats").formats)
 def test_each_control_string_is_found_with_its_format(text: str) -> None:
     (item,) = findings_of(chat(user(), assistant(f"Well. {text}")))
     assert (item.code, item.severity, item.span) == ("MYP301", "warning", (6, 6 + len(text)))
-    assert known("formats").formats[text] in item.message
+    assert strings_of("formats").formats[text] in item.message
 
 
 @pytest.mark.parametrize("sign", ["noinput", "<noinput>", "Noinput ", "<No Input>"])
