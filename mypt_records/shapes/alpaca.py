@@ -43,8 +43,8 @@ def read(record: dict[str, Any]) -> Chat:
         answer = _text(record, key, reader)
         messages += [] if answer is None else [Message("assistant", key, f"/{key}", (answer,))]
     tools = reader.tools(record.get("tools"), "/tools")
-    known = TOP - unread(record, used)
-    return reader.chat("alpaca", record, messages, tools, top=known, used=used)
+    top_keys = TOP - unread(record, used)
+    return reader.chat("alpaca", record, messages, tools, top=top_keys, used=used)
 
 
 def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:

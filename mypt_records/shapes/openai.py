@@ -66,12 +66,12 @@ def read(record: dict[str, Any]) -> Chat:
         parsed = [message_of(m, f"/messages/{i}", reader) for i, m in enumerate(messages)]
         out += [message for message in parsed if message is not None]
     tools = reader.tools(record.get("tools"), "/tools")
-    used, known = ["messages", "system"], TOP
+    used, top_keys = ["messages", "system"], TOP
     if tools is None and "tools" not in record:
         tools = reader.tools(record.get("functions"), "/functions")
     if _repeats_question(record.get("prompt"), out):
-        used, known = [*used, "prompt"], TOP | {"prompt"}
-    return reader.chat("openai", record, out, tools, top=known, used=used)
+        used, top_keys = [*used, "prompt"], TOP | {"prompt"}
+    return reader.chat("openai", record, out, tools, top=top_keys, used=used)
 
 
 def _repeats_question(prompt: Any, messages: list[Message]) -> bool:

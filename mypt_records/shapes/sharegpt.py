@@ -55,8 +55,8 @@ def read(record: dict[str, Any]) -> Chat:
         messages += messages_of(record[key], f"/{key}", reader)
     tools = reader.tools(record.get("tools"), "/tools")
     used = () if key is None else (key, "system")
-    known = TOP - (filled(record, LISTS) - {key})
-    return reader.chat("sharegpt", record, messages, tools, top=known, used=used)
+    top_keys = TOP - (filled(record, LISTS) - {key})
+    return reader.chat("sharegpt", record, messages, tools, top=top_keys, used=used)
 
 
 def messages_of(items: list[Any], at: str, reader: Reader) -> list[Message]:
