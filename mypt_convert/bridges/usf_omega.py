@@ -56,8 +56,8 @@ class USFOmega(Bridge):
             if kind != "tool_calls":
                 out.append(value_step(_ITEMS[kind], where, key, here))
                 continue
-            apart = {"tool_calls": "a list of their own"} if out and out[-1].kind == "call" else {}
-            out += first_carries(calls_of(where[key], f"{here}/{key}"), apart)
+            meta = {"tool_calls": "a list of their own"} if out and out[-1].kind == "call" else {}
+            out += first_carries(calls_of(where[key], f"{here}/{key}"), meta)
         return out
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
