@@ -33,8 +33,8 @@ def bridge_of(name: str) -> Bridge:
         return MessageBridge.of(declared)
     if not isinstance(declared.adapter, Declared):
         raise KeyError(f"{name}: records that an adapter.py reads cannot be converted")
-    own = OwnBridge.of(declared.adapter.SCHEMA)
-    if missing := [role for kind, role in _NEEDED.items() if kind not in own.roles]:
+    bridge = OwnBridge.of(declared.adapter.SCHEMA)
+    if missing := [role for kind, role in _NEEDED.items() if kind not in bridge.roles]:
         listed = " and ".join(missing)
         raise KeyError(f'{name}: no role of its records is {listed}; say so in its "aliases"')
-    return own
+    return bridge
