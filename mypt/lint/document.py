@@ -80,15 +80,15 @@ class Document:
         start, end, new = item.edit
         edit = Edit(self.offset(item.row, start), self.offset(item.row, end), new)
         line, after = self.starts[item.row - 1], self._end(item.row)
-        gone = not (self.text[line : edit.start] + new + self.text[edit.end : after]).strip()
-        return [Edit(line, min(after + 1, len(self.text)), "")] if gone else [edit]
+        is_blank = not (self.text[line : edit.start] + new + self.text[edit.end : after]).strip()
+        return [Edit(line, min(after + 1, len(self.text)), "")] if is_blank else [edit]
 
     def fix_all(self, *, unsafe: bool = False) -> list[Edit]:
         """Returns the edits of `mypt-lint --fix`."""
         fixer = Fixer(self.group.checker, unsafe)
         if self.group.kind == "text":
-            whole = fixer.text(encoded(self.text))[0].decode("utf-8", "replace")
-            return _changed(0, self.text, whole)
+            fixed = fixer.text(encoded(self.text))[0].decode("utf-8", "replace")
+            return _changed(0, self.text, fixed)
         out: list[Edit] = []
         for row in sorted({item.row for item in self.findings if fixer.wants(item.finding)}):
             start, end = self.starts[row - 1], self._end(row)
@@ -111,7 +111,9 @@ class Document:
                 last = self._end(row)
                 if first <= end and start <= last:
                     ranges = self._line_mask(self.text[first:last])
-                    yield from _apart(Trained(a + first, b + first, loss) for a, b, loss in ranges)
+                    yield from _disjoint(
+                        Trained(a + first, b + first, loss) for a, b, loss in ranges
+                    )
 
     def _end(self, row: int) -> int:
         return self.starts[row] - 1 if row < len(self.starts) else len(self.text)
@@ -158,7 +160,7 @@ def _inside(places: Places, line: str, at: Place) -> tuple[int, int]:
     return (start + 1, end - 1) if at.span is None and line.startswith('"', start) else (start, end)
 
 
-def _apart(ranges: Iterator[Trained]) -> Iterator[Trained]:
+def _disjoint(ranges: Iterator[Trained]) -> Iterator[Trained]:
     """Yields the ranges in order, without those that overlap another."""
     last = 0
     for item in sorted(ranges):
