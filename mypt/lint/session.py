@@ -324,13 +324,13 @@ class _Session:
                 "ignore them."
             )
         elif self.baseline_keys is not None and path:
-            gone = self.baseline_keys - keys
-            if options.prune_baseline and gone:
+            stale_keys = self.baseline_keys - keys
+            if options.prune_baseline and stale_keys:
                 baseline.write(path, self.baseline_keys & keys)
             self.say(f"{counted(total.in_baseline, 'finding')} known from {path}.")
-            if gone:
+            if stale_keys:
                 done = "removed" if options.prune_baseline else "--prune-baseline removes them"
-                self.say(f"{counted(len(gone), 'entry')} of {path} no longer found; {done}.")
+                self.say(f"{counted(len(stale_keys), 'entry')} of {path} no longer found; {done}.")
 
 
 def _sources(groups: Iterable[Group]) -> list[Source]:
