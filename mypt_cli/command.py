@@ -28,7 +28,7 @@ class Command:
 
     The exit status is 2 for an error, which is one line on stderr, and 130 after Ctrl-C, where
     `interrupted` is what to say. `errors` are exceptions of other packages that carry a message for
-    people; `gone` is the status when the reader of the output has gone (`| head`).
+    people; `closed_status` is the status when the reader of the output has gone (`| head`).
     """
 
     name: str
@@ -42,7 +42,7 @@ class Command:
     subcommand: Callable[[str], Command] | None = None
     errors: tuple[type[Exception], ...] = ()
     interrupted: str = "interrupted"
-    gone: int = 0
+    closed_status: int = 0
 
     def __call__(self, words: Sequence[str] | None = None) -> int:
         try:
@@ -55,7 +55,7 @@ class Command:
         except BrokenPipeError:
             # What is still in the buffer has nowhere to go.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return self.gone
+            return self.closed_status
         except Exception as error:
             expected = isinstance(error, (*self.errors, OSError))
             if not (expected or type(error).__module__.startswith(_OURS)):

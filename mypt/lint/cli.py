@@ -53,7 +53,7 @@ main = Command(
     quiet=QUIET,
     subcommands=ABOUT,
     subcommand=subcommand,
-    gone=FINDINGS,
+    closed_status=FINDINGS,
 )
 
 if __name__ == "__main__":
