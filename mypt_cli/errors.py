@@ -32,20 +32,20 @@ def refuse_url(path: str, *, what: str = "a file", then: str = "copy it to the s
         raise UsageError(f"{redacted(path)}: is a URL; name {what} here, and {then}")
 
 
-def nearest(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
-    """Returns the known word that was probably meant; "" where none is near."""
+def nearest(word: str, candidates: Sequence[str], *, cutoff: float = 0.6) -> str:
+    """Returns the candidate that was probably meant; "" where none is near."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(word, known, 1, cutoff)), "")
+    return next(iter(difflib.get_close_matches(word, candidates, 1, cutoff)), "")
 
 
 def suggestion(
-    word: str, known: Iterable[str], otherwise: str = "", *, show: Callable[[str], str] = str
+    word: str, candidates: Iterable[str], otherwise: str = "", *, show: Callable[[str], str] = str
 ) -> str:
     """Returns the end of a message: what was probably meant, or `otherwise` where nothing is near.
 
     >>> suggestion("lnit", ["lint", "view"]), suggestion("x", ["lint"], "there is only lint")
     ('; did you mean lint?', '; there is only lint')
     """
-    near = nearest(word, list(known))
+    near = nearest(word, list(candidates))
     return f"; did you mean {show(near)}?" if near else otherwise and f"; {otherwise}"
