@@ -188,7 +188,7 @@ class Unfinished:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.length = 0
-        self._held = BytesIO()
+        self._buffer = BytesIO()
 
     @property
     def too_long(self) -> int:
@@ -199,16 +199,16 @@ class Unfinished:
         """Adds what follows."""
         self.length += len(piece)
         if not self.too_long:
-            self._held.write(piece)
+            self._buffer.write(piece)
             return
-        head = self._held.getvalue()[:HEAD]
-        self._held = BytesIO()
-        self._held.write(head + piece[: HEAD - len(head)])
+        head = self._buffer.getvalue()[:HEAD]
+        self._buffer = BytesIO()
+        self._buffer.write(head + piece[: HEAD - len(head)])
 
     def complete(self, end: bytes = b"") -> bytes:
-        """Returns the bytes that are held, with their end unless they are too long."""
-        self._held.write(b"" if self.too_long else end)
-        return self._held.getvalue()
+        """Returns the bytes in the buffer, with their end unless they are too long."""
+        self._buffer.write(b"" if self.too_long else end)
+        return self._buffer.getvalue()
 
 
 def cut_lines(pieces: Iterator[bytes], reader: FileReader, *, max_line: int) -> Iterator[Block]:

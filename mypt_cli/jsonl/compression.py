@@ -54,21 +54,21 @@ class FileReader:
 
 def gather(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
     """Yields small pieces joined to at least `size` bytes; when they break off, nothing is lost."""
-    held: list[bytes] = []
+    buffered: list[bytes] = []
     length = 0
     broken: BrokenDataError | None = None
     try:
         for piece in pieces:
-            held.append(piece)
+            buffered.append(piece)
             length += len(piece)
             if length >= size:
-                joined = held[0] if len(held) == 1 else b"".join(held)
-                held, length = [], 0
+                joined = buffered[0] if len(buffered) == 1 else b"".join(buffered)
+                buffered, length = [], 0
                 yield joined
     except BrokenDataError as error:
         broken = error
-    if held:
-        yield b"".join(held)
+    if buffered:
+        yield b"".join(buffered)
     if broken is not None:
         raise broken
 
