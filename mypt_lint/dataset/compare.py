@@ -23,7 +23,7 @@ from mypt_lint.check.file_faults import BLOCK
 from mypt_lint.check.origins import placed
 from mypt_lint.check.suppress import suppressed
 from mypt_lint.dataset.fingerprints import Fingerprint, digest, of_chat, of_episode, plain
-from mypt_lint.dataset.seen import Seen
+from mypt_lint.dataset.seen import DigestTable
 from mypt_lint.dataset.whitespace import untidy
 from mypt_lint.run.chunk import Chunk
 from mypt_lint.run.plan import Group
@@ -68,8 +68,13 @@ class DataSet:
         self._sources, self._globs = pairs, eval_globs
         self._names = [source.path for _, source in pairs]
         self._reserved = {digest(plain(text)) for text in prompts if text.strip()}
-        self.episodes, self.prompts, self._answers, self._evaluated = Seen(), Seen(), Seen(), Seen()
-        self._toolless = Seen()
+        self.episodes, self.prompts, self._answers, self._evaluated = (
+            DigestTable(),
+            DigestTable(),
+            DigestTable(),
+            DigestTable(),
+        )
+        self._toolless = DigestTable()
 
     def is_eval(self, path: str) -> bool:
         """Returns whether a file is for evaluation."""
@@ -102,7 +107,7 @@ class DataSet:
     def _file(
         self, checker: Checker, source: Source, number: int, evaluated: bool
     ) -> Iterator[Chunk]:
-        answers, count = Seen(1 << 20), 0
+        answers, count = DigestTable(1 << 20), 0
         chunk = Chunk()
         for row, raw, record, unit, block in conversations_of(checker, source):
             place = number << _ROW | row
@@ -138,7 +143,7 @@ class DataSet:
         return f"{self._names[place >> _ROW]}:{place & ((1 << _ROW) - 1)}"
 
     def _compared(self, digests: Fingerprint, place: int, evaluated: bool) -> Iterator[Finding]:
-        before = self.episodes.put(digests.whole, place)
+        before = self.episodes.put(digests.everything, place)
         like = None if digests.toolless is None else self._toolless.put(digests.toolless, place)
         if before is not None:
             message = f"the same episode is at {self._place(before)}"
@@ -148,8 +153,8 @@ class DataSet:
             yield Finding("MYP610", message, help="keep the one whose tools belong to it")
         elif digests.prompt is not None:
             first = self.prompts.put(digests.prompt, place)
-            same_answer = self._answers.put(digests.prompt, digests.own)
-            if first is not None and same_answer != digests.own:
+            same_answer = self._answers.put(digests.prompt, digests.answer_digest)
+            if first is not None and same_answer != digests.answer_digest:
                 message = f"the same prompt has another answer at {self._place(first)}"
                 hint = "keep the better answer, or make the prompts differ"
                 yield Finding("MYP602", message, digests.answer_at, help=hint)
@@ -160,7 +165,7 @@ class DataSet:
             message = f"the same questions are evaluated at {self._place(where)}"
             hint = "remove it from one of the two: what is trained on measures nothing"
             yield Finding("MYP603", message, help=hint)
-        for text, at in digests.asked if self._reserved else ():
+        for text, at in digests.user_texts if self._reserved else ():
             if digest(text) in self._reserved:
                 hint = "take the episode out of the training data"
                 yield Finding("MYP606", "this prompt is reserved for evaluation", at, help=hint)

@@ -28,24 +28,24 @@ _MARKS = re.compile(r"[^\w\s\x00-\u02ff]{32,}")  # long runs that may be accents
 class Fingerprint:
     """What is compared of a conversation.
 
-    `whole` is the digest of all of it, `toolless` that of all but the declared tools. `prompt` is
-    the digest of all before the last answer, `answer` that answer, with its digest `own` and its
-    pointer. `asked` are the user's messages, made plain, with their pointers. None where it has
-    none.
+    `everything` is the digest of all of it, `toolless` that of all but the declared tools, `prompt`
+    that of all before the last answer. `answer` is the text of that answer, `answer_digest` its
+    digest and `answer_at` its pointer. `user_texts` are the user's messages, made plain, with their
+    pointers. None where it has none.
     """
 
-    whole: int
+    everything: int
     toolless: int | None = None
     prompt: int | None = None
-    own: int = 0
+    answer_digest: int = 0
     answer: str | None = None
     answer_at: str = ""
-    asked: tuple[tuple[str, str], ...] = ()
+    user_texts: tuple[tuple[str, str], ...] = ()
 
     @property
     def questions(self) -> int:
         """Returns the digest of the user's messages."""
-        return digest("\0".join([text for text, _ in self.asked]))
+        return digest("\0".join([text for text, _ in self.user_texts]))
 
 
 def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
@@ -55,7 +55,7 @@ def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
         (plain(m.text), next((p.at.pointer for p in m.parts if p.kind == "text"), ""))
         for m in (messages[i] for i in turn_starts(messages, table))
     )
-    base = Fingerprint(_written(messages, table), asked=questions)
+    base = Fingerprint(_written(messages, table), user_texts=questions)
     for last in reversed(range(len(messages))):
         answer = messages[last]
         if answer.role in openers and openers[answer.role].body_by_model and answer.text.strip():
@@ -65,7 +65,7 @@ def of_episode(episode: Episode, table: TokenTable) -> Fingerprint:
     return replace(
         base,
         prompt=_written(messages[:last], table),
-        own=digest(repr([(p.kind, p.text) for p in answer.parts])),
+        answer_digest=digest(repr([(p.kind, p.text) for p in answer.parts])),
         answer=answer.text,
         answer_at=answer.parts[-1].at.pointer,
     )
@@ -83,14 +83,14 @@ def of_chat(chat: Chat) -> Fingerprint:
     toolless = [messages, [_message_data(m) for m in chat.rejected], label]
     questions = tuple((plain(m.text), m.at) for m in chat.messages if m.role == "user")
     last = next((i for i in reversed(range(len(messages))) if _answers(chat.messages[i])), None)
-    base = Fingerprint(_json([toolless, tools]), _json(toolless), asked=questions)
+    base = Fingerprint(_json([toolless, tools]), _json(toolless), user_texts=questions)
     if last is None or chat.rejected or label is not None:
         return base
     answer = chat.messages[last]
     return replace(
         base,
         prompt=_json([messages[:last], tools]),
-        own=_json(messages[last]),
+        answer_digest=_json(messages[last]),
         answer=answer.text,
         answer_at=answer.content[0].at if answer.content else answer.at,
     )

@@ -9,7 +9,7 @@ import numpy as np
 _SIZE = 1 << 22  # slots of 16 bytes, of which the system gives memory as they are used
 
 
-class Seen:
+class DigestTable:
     """Open addressing over two arrays. Keys are digests; 0 marks an empty slot."""
 
     def __init__(self, size: int = _SIZE) -> None:

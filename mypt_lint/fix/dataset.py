@@ -16,7 +16,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.check.suppress import suppressed
 from mypt_lint.dataset.compare import DataSet, episode_of, within
 from mypt_lint.dataset.fingerprints import of_episode
-from mypt_lint.dataset.seen import Seen
+from mypt_lint.dataset.seen import DigestTable
 from mypt_lint.dataset.whitespace import CODES, untidy
 from mypt_lint.fix.apply import Codes, Fixer
 from mypt_lint.places.json_edit import edited_at_once
@@ -39,7 +39,10 @@ class Repairs:
                 self._rows.setdefault(place, set()).add(item.number)
         self.wanted = any(group.checker.codes & CODES for group in groups)
         self._there = (data.episodes, data.prompts)
-        self._moved = (Seen(), Seen())  # digests of episodes and prompts before, to those after
+        self._moved = (
+            DigestTable(),
+            DigestTable(),
+        )  # digests of episodes and prompts before, to those after
 
     def rows(self, path: str) -> tuple[set[int], set[int]]:
         """Returns the rows of a file that are to be deleted, and those with texts to be changed."""
@@ -105,4 +108,4 @@ def _spacing(
 def _digests(checker: Checker, episode: Episode) -> tuple[int, int]:
     """Returns the digests of an episode, and of its messages before the last answer (or 0)."""
     digests = of_episode(episode, checker.dialect.table)
-    return digests.whole, digests.prompt or 0
+    return digests.everything, digests.prompt or 0

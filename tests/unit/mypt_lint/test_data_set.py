@@ -10,7 +10,7 @@ import pytest
 
 from mypt.lint.cli import main
 from mypt_lint.dataset.compare import DataSet
-from mypt_lint.dataset.seen import Seen
+from mypt_lint.dataset.seen import DigestTable
 from tests.support.build import Record, assistant, native, user, write
 from tests.support.linting import Linter
 
@@ -116,7 +116,7 @@ def test_what_cannot_be_read_is_left_out(lint: Any) -> None:
 
 
 def test_a_table_of_what_was_seen() -> None:
-    table, truth = Seen(1 << 10), {}
+    table, truth = DigestTable(1 << 10), {}
     source = random.Random(5)
     for i in range(5000):
         key = source.choice([0, 1, source.getrandbits(64), source.getrandbits(4) << 60])
