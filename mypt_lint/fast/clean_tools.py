@@ -47,19 +47,19 @@ class CleanTools:
 
     def __init__(self, checker: Checker, splitter: Splitter, texts: CleanTexts) -> None:
         self.checker, self.splitter, self.texts = checker, splitter, texts
-        self.plain, self.whole = splitter.tools_as_json, checker.selects(LOST)
+        self.plain, self.lossless = splitter.tools_as_json, checker.selects(LOST)
         first, body = texts.first, splitter.tools_body
         tags = body == "tool_tags" and apart_from(checker.dialect.table)
         self.tags = tags and IN_TAGS.isdisjoint(first)
         # What takes definitions whose text need not be read, if any.
         self.takes = plain_tools if self.plain else None
-        if body == "signatures" and not self.whole and SIGNS.isdisjoint(first):
+        if body == "signatures" and not self.lossless and SIGNS.isdisjoint(first):
             self.takes = signed_tools
         elif self.tags:
-            self.takes = whole_tools if self.whole else plain_tools
+            self.takes = whole_tools if self.lossless else plain_tools
         # Strings of definitions, and names; -1: not clean.
         self.verdicts = Memo[bytes, tuple[int, frozenset[str]]](_LISTS, room=_ROOM)
-        self.seen = Memo[int, None](_HASHES)
+        self.proved_hashes = Memo[int, None](_HASHES)
         self.declared = Memo[bytes, Declared](_LISTS, room=_ROOM)
         self.decode = msgspec.json.Decoder().decode
         self.encode = msgspec.json.Encoder().encode
@@ -100,9 +100,9 @@ class CleanTools:
         That no string in them spells what ends it is for `come_back` to say. Most lists never come
         again, so only the hash is kept.
         """
-        if self.takes is None or hash(raw) in self.seen.entries:
+        if self.takes is None or hash(raw) in self.proved_hashes.entries:
             return None
-        self.seen.keep(hash(raw), None)
+        self.proved_hashes.keep(hash(raw), None)
         return self.takes(raw)
 
     def _judge(self, raw: bytes) -> tuple[int, frozenset[str]]:
@@ -178,7 +178,7 @@ class CleanTools:
         return (
             self.texts.are_clean([text])
             and self.texts.are_clean_in(proved, lambda: tools)
-            and self.splitter.tools_come_back(tools, text, whole=self.whole)
+            and self.splitter.tools_come_back(tools, text, lossless=self.lossless)
         )
 
 

@@ -425,9 +425,9 @@ class MessageSplitter(Splitter):
             return write_indented(tools, self.table.literals)
         return write_definitions(tools, self.tools_body, self.table.literals)
 
-    def tools_come_back(self, tools: Any, text: str, *, whole: bool) -> bool:
-        """Returns whether the text of tools can be read; with `whole`, whether it says all."""
-        return bool(self.tools_body) and come_back(tools, self.tools_body, text, whole)
+    def tools_come_back(self, tools: Any, text: str, *, lossless: bool) -> bool:
+        """Returns whether the text of tools can be read; with `lossless`, whether it says all."""
+        return bool(self.tools_body) and come_back(tools, self.tools_body, text, lossless)
 
 
 def begins(roles: list[str]) -> list[int]:

@@ -98,8 +98,8 @@ class Splitter:
         """Returns what an Episode says of the tools of a record that is clean."""
         raise NotImplementedError
 
-    def tools_come_back(self, tools: Any, text: str, *, whole: bool) -> bool:
-        """Returns whether a text of tools can be read; with `whole`, whether it says it all."""
+    def tools_come_back(self, tools: Any, text: str, *, lossless: bool) -> bool:
+        """Returns whether a text of tools can be read; with `lossless`, whether it says it all."""
         return False
 
 
