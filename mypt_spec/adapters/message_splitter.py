@@ -89,8 +89,8 @@ def any_words(patterns: list[dict[str, str]], ids: re.Pattern[str] | None) -> Fr
     def fit(words: tuple[str, ...]) -> bool:
         return all(
             re.fullmatch(pattern, word)
-            for given in patterns
-            for key, pattern in given.items()
+            for attributes in patterns
+            for key, pattern in attributes.items()
             for word in (_IDS + _WORDS if key == "id" else words)
         )
 
@@ -300,7 +300,7 @@ class MessageSplitter(Splitter):
                                 values, quoted, names = [], [], []
                             for call in calls or _NONE:
                                 function, ident = call.function, call.id
-                                name, given = function.name, function.arguments
+                                name, arguments = function.name, function.arguments
                                 names.append(name)
                                 if ident:
                                     if ident in ids:
@@ -311,14 +311,14 @@ class MessageSplitter(Splitter):
                                     name = called[name]
                                 elif name in words or self._free(name, words):
                                     name = called.setdefault(name, len(called))
-                                if type(given) is dict:
-                                    values.append(given)
+                                if type(arguments) is dict:
+                                    values.append(arguments)
                                     skeleton += ident, call.type, name, _OBJECT
                                     continue
-                                if given[:1] == "{":
-                                    quoted.append(_unquoted(given))
-                                    given = _QUOTED
-                                skeleton += ident, call.type, name, given
+                                if arguments[:1] == "{":
+                                    quoted.append(_unquoted(arguments))
+                                    arguments = _QUOTED
+                                skeleton += ident, call.type, name, arguments
                     elif kind is result:
                         content, ident, name = message.content, message.tool_call_id, message.name
                         if content:
@@ -345,8 +345,8 @@ class MessageSplitter(Splitter):
                     raise WholeRecord  # no answer is trained, which no piece tells
                 keys.append(tuple(skeleton))
                 if names or notes or tools is not None:
-                    given = None if tools == _NULL else tools
-                    more[i] = Split(notes, values, quoted, given, names)
+                    declared = None if tools == _NULL else tools
+                    more[i] = Split(notes, values, quoted, declared, names)
             except (ValueError, RecursionError, TypeError, KeyError, WholeRecord):
                 keys.append(None)
                 del texts[ends[-1] if ends else 0 :]
@@ -377,18 +377,18 @@ class MessageSplitter(Splitter):
         """
         head: list[Any] = []
         rests = [head]
-        own, before = head, ""
+        piece, before = head, ""
         for part in key:
             role = self.roles.get(part)
             if role is None:
-                own.append(part)
+                piece.append(part)
                 continue
             if begins_piece(role, before):
                 rests[-1].append(role)
-                around = 0 if role == "user" or own is head else own
-                own = []
-                rests.append([around, own])
-            own.append(role)
+                around = 0 if role == "user" or piece is head else piece
+                piece = []
+                rests.append([around, piece])
+            piece.append(role)
             before = role
         first = repr(head).encode()
         if len(rests) == 1:
@@ -413,9 +413,9 @@ class MessageSplitter(Splitter):
             around = [] if part[0]["role"] == "user" or earlier is head else earlier
             if around and around[0]["role"] != "user":
                 around = [_QUESTION, *around]
-            judged = [_trained(message) for message in (*head, *around, *part)]
-            whole = record | {"messages": [*judged, *_AFTER[role]]}
-            out.append(Piece(whole, [_bare(message) for message in part]))
+            messages = [_trained(message) for message in (*head, *around, *part)]
+            smallest = record | {"messages": [*messages, *_AFTER[role]]}
+            out.append(Piece(smallest, [_bare(message) for message in part]))
         return out
 
     def tools_text(self, tools: Any) -> str:
