@@ -57,12 +57,12 @@ def apart_from(table: TokenTable) -> bool:
 @cache
 def _decoders() -> Decoders:
     """Returns decoders of lists of definitions of which nothing is lost."""
-    said = parts() | dict.fromkeys(("title", "format"), _Text)
-    said |= dict.fromkeys(_NUMBERS, _Number) | {"default": _Text | _Number | bool | None}
-    field = struct("Field", said | {"description": _Stripped})
+    fields = parts() | dict.fromkeys(("title", "format"), _Text)
+    fields |= dict.fromkeys(_NUMBERS, _Number) | {"default": _Text | _Number | bool | None}
+    field = struct("Field", fields | {"description": _Stripped})
     some: Any = Annotated[dict.__class_getitem__((str, field)), Meta(min_length=1)]
     more = {"type": Literal["object"], "properties": some}
-    parameters = struct("Parameters", said | {"description": str} | more, ("type", "properties"))
+    parameters = struct("Parameters", fields | {"description": str} | more, ("type", "properties"))
     return decoders(str, _Stripped, parameters)
 
 
