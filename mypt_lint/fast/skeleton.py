@@ -241,7 +241,7 @@ class _Work(Placeholders):
     def __init__(self, skeletons: Skeletons) -> None:
         super().__init__(Skeleton())
         self.skeletons, self.texts = skeletons, skeletons.texts
-        self.held: dict[bytes, str] = {}  # by encoded value
+        self.placeholders: dict[bytes, str] = {}  # by encoded value
 
     def item(self, item: Any, schema: RecordSchema) -> Any:
         """Returns a message, or an item of one, with signs."""
@@ -340,12 +340,12 @@ class _Work(Placeholders):
         """Returns the sign of a JSON value; the value itself where a string in it spells a tag."""
         if self.texts.tagged(value, encoded):
             return value
-        sign = self.held.get(encoded)
+        sign = self.placeholders.get(encoded)
         if sign is None:
-            number = _VALUES + len(self.held)
+            number = _VALUES + len(self.placeholders)
             if number >= _END:
                 raise NoSkeletonError("too many values")
-            sign = self.held[encoded] = chr(number)
+            sign = self.placeholders[encoded] = chr(number)
             self.out.values[sign] = value
         return sign
 
