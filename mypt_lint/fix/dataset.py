@@ -37,7 +37,7 @@ class Repairs:
             for item in chunk.findings:
                 place = item.finding.code, item.filename
                 self._rows.setdefault(place, set()).add(item.number)
-        self.wanted = any(group.checker.codes & CODES for group in groups)
+        self.active = any(group.checker.codes & CODES for group in groups)
         self._there = (data.episodes, data.prompts)
         self._moved = (
             DigestTable(),

@@ -228,7 +228,7 @@ def _lines(
             doubtful[len(lines) - 1] = lines[-1]
         rows = range(block.first_row, block.first_row + len(lines))
         repeated, also = (
-            {row - rows.start for row in wanted.intersection(rows)} for wanted in (dropped, untidy)
+            {row - rows.start for row in chosen.intersection(rows)} for chosen in (dropped, untidy)
         )
         doubtful |= {i: lines[i].removesuffix(b"\n") for i in repeated | also}
         written = 0
@@ -237,7 +237,7 @@ def _lines(
             new, codes = (
                 (None, Counter({"MYP601": 1})) if index in repeated else fixer.line(raw, row=row)
             )
-            if repairs and new is not None and (index in also or (new != raw and repairs.wanted)):
+            if repairs and new is not None and (index in also or (new != raw and repairs.active)):
                 new, extra = repairs.tidied(fixer, new, row=row)
                 codes += extra
             old = lines[index]
