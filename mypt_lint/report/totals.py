@@ -82,8 +82,8 @@ def fixed_line(
     """Returns what was fixed, in ruff's words; `remaining` is what remains, if that is known."""
     count = sum(fixed.values())
     if remaining is not None and (count or remaining):
-        left = sum(remaining.values())
-        return f"Found {by_severity(fixed + remaining)} ({count} fixed, {left} remaining)."
+        unfixed_count = sum(remaining.values())
+        return f"Found {by_severity(fixed + remaining)} ({count} fixed, {unfixed_count} remaining)."
     if not count:
         return "Nothing would be fixed." if would else "Nothing to fix."
     return f"{'Would fix' if would else 'Fixed'} {by_severity(fixed)} in {counted(files, 'file')}."
