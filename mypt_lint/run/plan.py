@@ -26,7 +26,7 @@ from mypt_lint.check.baseline import Key
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import Guess, candidates, detect, elsewhere_than, in_order
 from mypt_lint.check.from_settings import checker, hidden
-from mypt_lint.run.shape import about, formats_of_texts, said, with_shape
+from mypt_lint.run.shape import about, formats_of_texts, shape_note, with_shape
 from mypt_lint.settings.config import Config, config_of
 from mypt_lint.settings.options import DEFAULTS
 from mypt_lint.settings.selection import UnknownRuleError, chosen
@@ -183,7 +183,7 @@ class Plan:
                 options = options.having(dialect=next(iter(names), options["dialect"]))
             shape = options["records"]
             if shape in FOUND and self.of(source.path)["records"] != shape:
-                say(f"{source.path}: {said(shape, options['dialect'])}")
+                say(f"{source.path}: {shape_note(shape, options['dialect'])}")
             _check_system(options, options["dialect"], source)
             return options["dialect"], options, source
         dialects = candidates(self.defaults["dialect"])
@@ -259,7 +259,7 @@ class Plan:
         name = options["dialect"]
         if options["records"] in FOUND:
             if options["records"] not in (requested, OTHER):
-                say(f"{source.path}: {said(options['records'], name if sure else '')}")
+                say(f"{source.path}: {shape_note(options['records'], name if sure else '')}")
             return Resolved(options, name if sure else DEFAULTS["dialect"], (), source, not sure)
         _check_system(options, name, source)
         if name != AUTO:

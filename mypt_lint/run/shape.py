@@ -113,7 +113,7 @@ def _of_no_format(values: Sequence[object], name: str) -> bool:
     )
 
 
-def said(shape: str, dialect: str) -> str:
+def shape_note(shape: str, dialect: str) -> str:
     """Returns the detected shape and the option that chooses it; `dialect` is empty for none."""
     if dialect:
         return f"{about(shape)}; checked as {dialect}; use --records {shape} to choose this shape"
