@@ -12,7 +12,7 @@ from mypt_cli.errors import UsageError
 from mypt_lint.template.source import Template
 
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
-_MOST_SAID = 300  # characters of a message, which a template may write
+_MAX_MESSAGE = 300  # characters of a message, which a template may write
 _NEEDS = "--template needs {}; pip install 'mypt-tags[templates]'"
 
 
@@ -76,7 +76,7 @@ def renderer(template: Template) -> Render:
         except MemoryError:  # a bound of the process
             raise
         except Exception as error:  # whatever a template does wrong
-            message = str(error)[:_MOST_SAID] or type(error).__name__
+            message = str(error)[:_MAX_MESSAGE] or type(error).__name__
             return Failed(message, type(error) is jinja2.TemplateError, _line(error))
         return Rendered(texts[0], tuple((a, b) for a, b in spans[0]) if marked else None)
 

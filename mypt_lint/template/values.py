@@ -119,12 +119,12 @@ def _weight(sequence: list[tuple[Value, tuple[int, int]]]) -> tuple[int, int]:
 
 
 def moved(
-    values_found: list[Value], text: str, spans: Iterable[tuple[Value, tuple[int, int]]]
+    values: list[Value], text: str, spans: Iterable[tuple[Value, tuple[int, int]]]
 ) -> list[tuple[Value, tuple[int, int]]]:
     """Returns texts that `places` did not find, which are written in another place."""
     spans_by_value = dict(spans)
     out = []
-    for value in values_found:
+    for value in values:
         if value not in spans_by_value and value.kind in _TEXTS:
             free = (
                 (a, b)
