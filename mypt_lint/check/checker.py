@@ -144,12 +144,12 @@ class Checker:
                 proposals=self.proposals,
             )
             reported = self._active(record, episode, findings)
-        errors_left = self._errors(reported)
+        visible_errors = self._errors(reported)
         if self.formatless:
             return None, reported
-        shown_ids = set(map(id, errors_left))
+        shown_ids = set(map(id, visible_errors))
         hidden = [f for f in findings if f.severity == "error" and id(f) not in shown_ids]
-        return episode, [*reported, *hidden_causes(self.dialect, episode, hidden, errors_left)]
+        return episode, [*reported, *hidden_causes(self.dialect, episode, hidden, visible_errors)]
 
     def _active(
         self, record: object, episode: Episode | None, findings: list[Finding]

@@ -90,11 +90,11 @@ def untrainable(finding: Finding) -> Finding:
 
 
 def hidden_causes(
-    dialect: Dialect, episode: Episode | None, hidden: Sequence[Finding], seen: Sequence[Finding]
+    dialect: Dialect, episode: Episode | None, hidden: Sequence[Finding], visible: Sequence[Finding]
 ) -> list[Finding]:
     """Returns MYP906 where one of the `hidden` errors leaves no episode.
 
-    `seen` are the errors that are shown.
+    `visible` are the errors that are shown.
     """
     if not hidden:
         return []
@@ -105,4 +105,4 @@ def hidden_causes(
         causes = [f for f in hidden if f.code == code or not code.startswith("MYP")]
     else:
         return []
-    return [untrainable(f) for f in (causes or ([] if seen else hidden))[:1]]
+    return [untrainable(f) for f in (causes or ([] if visible else hidden))[:1]]
