@@ -34,7 +34,7 @@ from mypt_spec.findings import Finding
 IGNORED = -100
 MASKS = ("assistant_masks", "completion_mask")  # in the place of labels
 _LISTS = ("input_ids", "labels", *MASKS, "attention_mask", "position_ids", "seq_lengths")
-_APART = "give each its own row, or seq_lengths, or position_ids that begin again at 0"
+_OWN_ROWS = "give each its own row, or seq_lengths, or position_ids that begin again at 0"
 _ROW = "a row for a trainer has input_ids and labels (or a mask), lists of equal length"
 _Span = tuple[int, int]
 _Parse = tuple[Episode | None, list[Finding]]
@@ -162,7 +162,7 @@ def _episodes(dialect: Dialect, row: dict[str, Any]) -> tuple[list[_Part], list[
         inside = _restarts(dialect, ids[start:end]) if parsed[0] is None else []
         for i in inside:
             fault = f"another episode begins here and sees the one before it, from token {start} on"
-            findings.append(Finding("MYP512", fault, f"/input_ids/{start + i}", help=_APART))
+            findings.append(Finding("MYP512", fault, f"/input_ids/{start + i}", help=_OWN_ROWS))
         parts = _split((start, end), [start + i for i in inside])
         out += [(a, b, dialect.parse_ids(ids[a:b]) if inside else parsed) for a, b in parts]
     return out, findings
