@@ -275,11 +275,11 @@ def _check_logits(model: Pretrained) -> None:
         theirs = inner(input_ids=ids, use_cache=False).logits[0]
     finally:
         inner.set_attn_implementation(_NAME)
-    apart = float((logits - theirs).abs().max() / theirs.std().clamp(min=1e-6))
-    if not apart < (1e-3 if logits.dtype == torch.float32 else 0.3):
+    deviation = float((logits - theirs).abs().max() / theirs.std().clamp(min=1e-6))
+    if not deviation < (1e-3 if logits.dtype == torch.float32 else 0.3):
         raise ModelError(
             f"model_type {model.config.raw.get('model_type')!r} computes its logits in a way that "
-            f"is not supported (they differ by {apart:.2g} standard deviations)"
+            f"is not supported (they differ by {deviation:.2g} standard deviations)"
         )
 
 
