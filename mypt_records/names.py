@@ -5,7 +5,7 @@ NAMES = (
     "plain",
 )  # fmt: skip
 OTHER = "other"  # a shape that is not read
-FOUND = (*NAMES, OTHER)
+DETECTABLE = (*NAMES, OTHER)
 TEXTS = "text"  # texts that are serialised already
 OPT_OUT = "_mypt_lint"  # the metadata key by which a record opts out of rules
 AUTO, NATIVE = "auto", "native"  # find out; the records of a dialect

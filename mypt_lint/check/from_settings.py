@@ -10,7 +10,7 @@ from mypt_lint.check.baseline import Key
 from mypt_lint.check.checker import Checker
 from mypt_lint.settings.selection import selection
 from mypt_lint.settings.settings import Settings
-from mypt_records.names import FOUND
+from mypt_records.names import DETECTABLE
 from mypt_spec.dialect import Dialect
 from mypt_spec.findings import RULES
 from mypt_spec.rules.context import ToolSchema
@@ -62,7 +62,7 @@ def checker(
         edits=edits,
         with_fixes=with_fixes,
         system=settings["system"],
-        shape=settings["records"] if settings["records"] in FOUND else "",
+        shape=settings["records"] if settings["records"] in DETECTABLE else "",
         formatless=formatless,
         allowed=frozenset(settings["metadata"] or ()),
         mask=settings["mask"] or "model",
@@ -71,7 +71,7 @@ def checker(
 
 def source_judge(settings: Settings, source: str) -> Checker | None:
     """Returns the checker of records to convert; None for a shape, which has no dialect."""
-    if source in FOUND:
+    if source in DETECTABLE:
         return None
     return checker(settings, mypt_spec.dialect(source), with_fixes=False)
 

@@ -31,7 +31,7 @@ from mypt_lint.settings.config import Config, config_of
 from mypt_lint.settings.options import DEFAULTS
 from mypt_lint.settings.selection import UnknownRuleError, chosen
 from mypt_lint.settings.settings import Settings, settings
-from mypt_records.names import AUTO, FOUND, OTHER, TEXTS
+from mypt_records.names import AUTO, DETECTABLE, OTHER, TEXTS
 from mypt_spec.dialect import Dialect
 from mypt_spec.tokenizer.vocabulary import COPIES
 
@@ -182,7 +182,7 @@ class Plan:
                 names, source = formats_of_texts(source)
                 options = options.having(dialect=next(iter(names), options["dialect"]))
             shape = options["records"]
-            if shape in FOUND and self.of(source.path)["records"] != shape:
+            if shape in DETECTABLE and self.of(source.path)["records"] != shape:
                 say(f"{source.path}: {shape_note(shape, options['dialect'])}")
             _check_system(options, options["dialect"], source)
             return options["dialect"], options, source
@@ -200,7 +200,7 @@ class Plan:
         """Returns the dialect or shape of the records of a source; `say` is told what is found."""
         options = self.of(source.path)
         name = options["dialect"]
-        if name in FOUND or (name != AUTO and options.origin("dialect") != "default"):
+        if name in DETECTABLE or (name != AUTO and options.origin("dialect") != "default"):
             return name, options, source
         lines: list[str] = []
         resolution = self.resolved(source, lines.append)
@@ -257,7 +257,7 @@ class Plan:
         sure = options["dialect"] != AUTO and options.origin("dialect") != "default"
         options, source = with_shape(options, source, definite=sure)
         name = options["dialect"]
-        if options["records"] in FOUND:
+        if options["records"] in DETECTABLE:
             if options["records"] not in (requested, OTHER):
                 say(f"{source.path}: {shape_note(options['records'], name if sure else '')}")
             return Resolved(options, name if sure else DEFAULTS["dialect"], (), source, not sure)
@@ -284,7 +284,7 @@ def _check_system(options: Settings, name: str, source: Source) -> None:
 
     Settings may hold for many files, some of which have prompts of their own.
     """
-    if options["system"] is None or options["records"] in FOUND:
+    if options["system"] is None or options["records"] in DETECTABLE:
         return
     if options.origin("system") != "command line":
         return

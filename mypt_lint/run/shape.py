@@ -17,7 +17,7 @@ from mypt_cli.parser import dialect_name
 from mypt_lint.check.detect import beginning, failures, mentions, of_a_dialect
 from mypt_lint.settings.settings import Settings
 from mypt_records.chat import ROLES
-from mypt_records.names import AUTO, FOUND, OTHER
+from mypt_records.names import AUTO, DETECTABLE, OTHER
 from mypt_records.reading import closest_key
 from mypt_spec.dialect import RECORDS, Dialect, detectable_dialects, folder
 from mypt_spec.extra_keys import extra_key
@@ -39,18 +39,18 @@ def with_shape(settings: Settings, source: Source, *, definite: bool) -> tuple[S
     if settings["kind"] not in (None, "record"):
         return settings, source
     requested, name = settings["records"], settings["dialect"]
-    if requested in FOUND and not _reads_others(name):
+    if requested in DETECTABLE and not _reads_others(name):
         raise UsageError(
             f"{name} reads its own records alone, because no records.toml describes them: leave "
             "out --records or --dialect"
         )
     native = None if name == AUTO else _reader(name)
-    if requested not in FOUND and native is not None:
+    if requested not in DETECTABLE and native is not None:
         first, source = beginning(source, least=1)
         if not first or not _errors(native(first[0])):
             return settings, source
     beginning_records, source = beginning(source)
-    shape = requested if requested in FOUND else ""
+    shape = requested if requested in DETECTABLE else ""
     if requested in (None, AUTO) and _reads_others(name):
         shape = guessed(beginning_records, name, definite=definite)
     return (settings.having(records=shape) if shape else settings), source

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from mypt_records.chat import Chat
-from mypt_records.names import FOUND, TEXTS
+from mypt_records.names import DETECTABLE, TEXTS
 from mypt_spec.bodies.strict_json import a_kind_of, faults
 from mypt_spec.findings import Finding
 
@@ -33,7 +33,7 @@ class Shape(Protocol):
 
 
 SHAPES: dict[str, Shape] = {
-    name: cast(Shape, import_module(f"{__name__}.{name}")) for name in FOUND
+    name: cast(Shape, import_module(f"{__name__}.{name}")) for name in DETECTABLE
 }
 _TURNS = "turns"  # records that are lists
 _LAST = (TEXTS, "plain")
