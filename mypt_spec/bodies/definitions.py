@@ -23,7 +23,7 @@ from mypt_spec.bodies.tool_tags import read_tool_tags, write_tool_tags
 from mypt_spec.bodies.typescript import read_namespace, write_namespace
 
 LOSSY = ("signatures", "tool_tags")  # kinds of body that do not keep all of a definition
-_APART = "\n\n"  # after each definition before a question
+_BLANK_LINE = "\n\n"  # after each definition before a question
 
 
 def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Pattern[str]) -> str:
@@ -41,14 +41,14 @@ def write_definitions(tools: list[dict[str, Any]], kind: str, literals: re.Patte
 
 def write_indented(tools: list[dict[str, Any]], literals: re.Pattern[str]) -> str:
     """Returns definitions as text before a question: each indented, then an empty line."""
-    return "".join(indented(tool, literals) + _APART for tool in tools)
+    return "".join(indented(tool, literals) + _BLANK_LINE for tool in tools)
 
 
 def read_indented(text: str, literals: re.Pattern[str]) -> tuple[list[dict[str, Any]], str]:
     """Returns (definitions, rest) of a text that begins as `write_indented` writes them."""
     out: list[dict[str, Any]] = []
     while text.startswith("{"):
-        end = text.find("\n}" + _APART) + len("\n}")
+        end = text.find("\n}" + _BLANK_LINE) + len("\n}")
         try:
             tool = _definition(strict_value(text[:end], 0), 0)
         except DefinitionsError:
@@ -56,7 +56,7 @@ def read_indented(text: str, literals: re.Pattern[str]) -> tuple[list[dict[str, 
         if indented(tool, literals) != text[:end]:
             break
         out.append(tool)
-        text = text[end + len(_APART) :]
+        text = text[end + len(_BLANK_LINE) :]
     return out, text
 
 
