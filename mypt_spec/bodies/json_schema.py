@@ -322,26 +322,26 @@ class _Walk:
     """Takes the steps of a check without judging: all that any value may lead to."""
 
     def __init__(self, schema: Any) -> None:
-        self.root, self.left = schema, 0
+        self.root, self.remaining = schema, 0
         self.named: list[Any] | None = None
 
     def steps(self, value: Any) -> int:
         """Returns how many steps there are. Raises SchemaError for too many."""
-        self.left = _WALKED
+        self.remaining = _WALKED
         self._step(self.root, value, 0)
-        return _WALKED - self.left
+        return _WALKED - self.remaining
 
     def expand(self) -> None:
         """Raises SchemaError for a schema that the library takes too long to compile."""
-        self.left = _EXPANDED
+        self.remaining = _EXPANDED
         for inner in _schemas(self.root):
             if not inner.keys().isdisjoint(("unevaluatedItems", "unevaluatedProperties")):
                 self._step(inner, None, 0)
 
     def _step(self, schema: Any, value: Any, depth: int) -> None:
-        self.left -= 1
-        if self.left < 0 or depth > _DEPTH:
-            raise SchemaError(_TOO_LONG if self.left < 0 else _ENDLESS, in_use=True)
+        self.remaining -= 1
+        if self.remaining < 0 or depth > _DEPTH:
+            raise SchemaError(_TOO_LONG if self.remaining < 0 else _ENDLESS, in_use=True)
         if not isinstance(schema, dict):
             return
         inside: Iterable[Any] = value.values() if isinstance(value, dict) else ()
