@@ -383,8 +383,8 @@ class TokenTable:
         if name not in self.joined or not last:
             return name
         before = self.terminals.get(last)
-        apart = before is not None and (before.bare[-1:].isspace() or before.before != "")
-        return name if apart else self.joined[name].name
+        is_separated = before is not None and (before.bare[-1:].isspace() or before.before != "")
+        return name if is_separated else self.joined[name].name
 
     def kinds(self, role: str) -> frozenset[str]:
         """Returns the kinds of block that have this role."""
