@@ -257,9 +257,9 @@ class ChatTemplates:
         turns = [place_of(episode.messages[n]) for n in turn_starts(episode.messages, table)]
         if self.turns and max(turns, default=0) != question:
             return never  # turns are other than pieces tell
-        gone = _marks(episode)
+        dropped_marks = _marks(episode)
         episode = self._by_policy(episode)
-        gone -= _marks(episode)  # what is left out of earlier turns
+        dropped_marks -= _marks(episode)  # what is left out of earlier turns
         segments = self.dialect.segments(episode, mask=self.mask)
         mask = self.dialect.mask(episode, self.mask)
         alone = runs(segments, self.dialect.table, self.dialect.tokenizer, mask)
@@ -284,7 +284,7 @@ class ChatTemplates:
             numbers = [
                 n
                 for n, slot in enumerate(marked.slots)
-                if n not in gone
+                if n not in dropped_marks
                 and (
                     MARK.format(n) in texts[piece]
                     if slot.path == TOOLS
