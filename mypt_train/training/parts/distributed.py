@@ -216,8 +216,8 @@ def send_weights(model: Net, values: dict[str, Tensor], world: World) -> None:
 @contextlib.contextmanager
 def last_of(model: nn.Module, *, last: bool) -> Iterator[None]:
     """Lets copies of a model exchange gradients only in the last micro-batch of a step."""
-    apart: Any = getattr(model, "no_sync", None)
-    with contextlib.nullcontext() if last or apart is None else apart():
+    no_sync: Any = getattr(model, "no_sync", None)
+    with contextlib.nullcontext() if last or no_sync is None else no_sync():
         yield
 
 
