@@ -154,8 +154,8 @@ def texts(checker: Checker, source: Source, line: int | None) -> Iterator[Item]:
         if line is not None and row + unit.text.count("\n") < line:
             continue
         segments, lacks = encoded(dialect, unit.episode)
-        shown = f"{source.path}:{row}", dialect, unit.episode, segments
-        yield Item(*shown, (*about, *unit.findings), unit.text, text=unit.text, lacks=lacks)
+        common = f"{source.path}:{row}", dialect, unit.episode, segments
+        yield Item(*common, (*about, *unit.findings), unit.text, text=unit.text, lacks=lacks)
         about = []
 
 

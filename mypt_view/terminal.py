@@ -225,7 +225,7 @@ def _runs(block: Block, style: str, masked_by: Tokenizer | None) -> Iterator[Run
         if trained and chunk.segment is not None and chunk.segment.trailing:
             text = text.rstrip()
         breaks = [] if mask else block.breaks(chunk)
-        for a, b, severity in () if mask else _apart(chunk.marks):
+        for a, b, severity in () if mask else _disjoint(chunk.marks):
             yield Run(_laid_out(text, at, a, breaks), base, under)
             yield Run(_laid_out(text, a, b, breaks), _POINTED[severity], _FINDING_MARK)
             at = b
@@ -254,7 +254,7 @@ def _laid_out(text: str, first: int, last: int, breaks: list[tuple[int, int]]) -
     return out + text[first:last]
 
 
-def _apart(marks: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
+def _disjoint(marks: Iterable[tuple[int, int, str]]) -> Iterator[tuple[int, int, str]]:
     """Yields marks in order, cut so that none overlaps another."""
     at = 0
     for a, b, severity in sorted(marks):
