@@ -110,7 +110,7 @@ def refresh(
             count, chunks = db.execute(
                 "SELECT count(*), coalesce(sum(chunks), 0) FROM docs"
             ).fetchone()
-        with closing(writing(folder / SQLITE, whole=False)) as db:
+        with closing(writing(folder / SQLITE, is_new=False)) as db:
             _embed_missing(folder, db, embedder, progress)
     skipped.sort(key=lambda skip: skip.path)
     return Report(count, chunks, added, replaced, len(removed), tuple(skipped))
@@ -132,7 +132,7 @@ def _settled(folder: Path | None) -> dict[str, tuple[str, str]] | None:
     if folder is None or not store.usable(folder):
         return None
     try:
-        with closing(writing(folder / SQLITE, whole=False)) as db:
+        with closing(writing(folder / SQLITE, is_new=False)) as db:
             rows.settle(folder, db)
             docs = db.execute("SELECT path, signature, digest, chunks FROM docs").fetchall()
             following = int(store.state(db)["next"])
@@ -158,7 +158,7 @@ def _next_state(
         if old is not None and here is None:
             for name in (SQLITE, META, VECTORS):
                 shutil.copyfile(old / name, folder / name)
-        db = stack.enter_context(closing(writing(folder / SQLITE, whole=here is None)))
+        db = stack.enter_context(closing(writing(folder / SQLITE, is_new=here is None)))
         if old is None:
             db.executescript(store.SCHEMA)
             store.set_state(db, version=VERSION, embedder="", dimensions=0, next=0, meta=0)

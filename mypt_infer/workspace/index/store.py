@@ -106,10 +106,10 @@ def connect(path: Path) -> sqlite3.Connection:
     raise AssertionError
 
 
-def writing(path: Path, *, whole: bool) -> sqlite3.Connection:
-    """Returns a connection that writes a file; a `whole` one, not read yet, needs no journal."""
+def writing(path: Path, *, is_new: bool) -> sqlite3.Connection:
+    """Returns a connection that writes a file; one that `is_new` needs no journal."""
     out = sqlite3.connect(path, isolation_level=None, timeout=_PATIENCE)
-    journal, sync = ("OFF", "OFF") if whole else ("DELETE", "FULL")
+    journal, sync = ("OFF", "OFF") if is_new else ("DELETE", "FULL")
     out.executescript(
         f"PRAGMA journal_mode = {journal}; PRAGMA synchronous = {sync}; "
         "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY;"

@@ -67,8 +67,8 @@ def folded(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    apart = unicodedata.normalize("NFKD", text.casefold())
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", apart))
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed))
 
 
 def words_of(text: str) -> list[str]:
