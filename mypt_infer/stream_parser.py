@@ -110,8 +110,8 @@ class StreamParser:
             return ""
         space = terminal.spelling[-1]
         spelling = self._text[slice(*(last.at.span or (0, 0)))]
-        whole = space.kind != "space" or spelling.endswith(space.value)
-        return space.value if self._text.endswith(spelling) and not whole else ""
+        is_complete = space.kind != "space" or spelling.endswith(space.value)
+        return space.value if self._text.endswith(spelling) and not is_complete else ""
 
     def _settled(self, *, end: bool) -> list[Piece]:
         length = self._free(end=end)
