@@ -57,7 +57,7 @@ class Cache:
         return self.folder or Path(home, "mypt-tags", "shards")
 
 
-class Kept:
+class LocalCopy:
     """A folder of a store, as a folder here.
 
     What is in no folder of its own comes at once and stays, but for the names that `leave` leaves

@@ -21,7 +21,7 @@ import mypt_spec
 from mypt_cli import atomic
 from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
 from mypt_cli.store import StoreError, is_url
-from mypt_cli.store.kept import Cache, CacheError, Kept
+from mypt_cli.store.kept import Cache, CacheError, LocalCopy
 from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
 from mypt_train.data.formats import manifest, parquet, trainer_of
@@ -53,7 +53,7 @@ class ShardReader:
         self, folder: str | Path, *, verify: bool = False, cache: Cache | str | Path | None = None
     ) -> None:
         self.name, self.folder = str(folder), Path(folder)
-        self._local: Kept | None = None
+        self._local: LocalCopy | None = None
         if is_url(self.name):
             self.name = self.name.rstrip("/")
             room = cache if isinstance(cache, Cache) else Cache(Path(cache) if cache else None)
@@ -315,7 +315,7 @@ class ShardReader:
                 )
 
 
-def _local_copy(url: str, cache: Cache, *, verify: bool) -> Kept:
+def _local_copy(url: str, cache: Cache, *, verify: bool) -> LocalCopy:
     """Returns the folder here of a data set in a store. Raises ShardError."""
 
     def is_log(name: str) -> bool:  # a file that only says how the data set was made
@@ -323,7 +323,7 @@ def _local_copy(url: str, cache: Cache, *, verify: bool) -> Kept:
 
     with _refusing():
         try:
-            return Kept(url, MANIFEST, cache, leave=is_log, verify=verify)
+            return LocalCopy(url, MANIFEST, cache, leave=is_log, verify=verify)
         except StoreError as error:
             if error.kind != "missing" or MANIFEST not in str(error):
                 raise

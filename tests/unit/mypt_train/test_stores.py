@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mypt_cli.store import Store
-from mypt_cli.store.kept import Cache, Kept
+from mypt_cli.store.kept import Cache, LocalCopy
 from mypt_train import ShardError, ShardReader
 from mypt_train.data.shard import Shard
 from tests.support.children import child
@@ -81,9 +81,9 @@ def test_all_shards_come_some_at_a_time(
     url: str, local: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second file begins before the first is there; what is told grows to the size."""
-    together, fetch = Barrier(2, timeout=300), Kept.fetch
+    together, fetch = Barrier(2, timeout=300), LocalCopy.fetch
 
-    def fetched(self: Kept, name: str, entry: Any) -> Path:
+    def fetched(self: LocalCopy, name: str, entry: Any) -> Path:
         if name.endswith(("00000.bin", "00000_mask.bin")) and name.startswith("train"):
             together.wait()
         return fetch(self, name, entry)
@@ -91,7 +91,7 @@ def test_all_shards_come_some_at_a_time(
     counts: list[int] = []
     reader = ShardReader(url, cache=Cache(tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr(Kept, "fetch", fetched)
+        patch.setattr(LocalCopy, "fetch", fetched)
         reader.fetch(counts.append)
     assert counts == sorted(counts)
     assert counts[-1] == reader.size
@@ -137,16 +137,16 @@ def test_another_process_may_take_the_room(
 ) -> None:
     """The file goes between its fetching and its mapping, once."""
     taken = []
-    fetch = Kept.fetch
+    fetch = LocalCopy.fetch
 
-    def fetched(self: Kept, name: str, entry: object) -> Path:
+    def fetched(self: LocalCopy, name: str, entry: object) -> Path:
         path = fetch(self, name, entry)  # type: ignore[arg-type]
         if not taken:
             taken.append(path)
             path.unlink()
         return path
 
-    monkeypatch.setattr(Kept, "fetch", fetched)
+    monkeypatch.setattr(LocalCopy, "fetch", fetched)
     assert read(ShardReader(url, cache=Cache(tmp_path))) == read(ShardReader(local))
 
 
