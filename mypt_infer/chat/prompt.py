@@ -143,12 +143,12 @@ def _completer(commands: Sequence[str]) -> Completer:
 def _history(path: Path | None) -> History:
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
-    class Kept(FileHistory):
+    class SafeHistory(FileHistory):
         def store_string(self, string: str) -> None:
             with suppress(OSError):  # a full disk does not end a chat
                 super().store_string(string)
 
-    return InMemoryHistory() if path is None else Kept(str(path))
+    return InMemoryHistory() if path is None else SafeHistory(str(path))
 
 
 def _keys() -> KeyBindings:
