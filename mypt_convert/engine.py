@@ -70,17 +70,17 @@ class DialectJudge:
 class Converted:
     """The outcome for one record. `record` is None if it is refused; `findings` then say why.
 
-    Pointers are those of the source record. `losses` are in the order of the source. `kept` points
-    to the unknown keys that are metadata of the new record, under a name that begins with `_`.
-    `said` is what else is found in the new record. `named` is the number of calls that got an id,
-    because the format needs one. `episode` is what the new record is read as.
+    Pointers are those of the source record. `losses` are in the order of the source. `metadata`
+    points to the unknown keys that are metadata of the new record, under a name that begins with
+    `_`. `remarks` are other findings about the new record. `named` is the number of calls that got
+    an id, because the format needs one. `episode` is what the new record is read as.
     """
 
     record: dict[str, Any] | None
     losses: tuple[Loss, ...] = ()
     findings: tuple[Finding, ...] = ()
-    kept: tuple[str, ...] = ()
-    said: tuple[Finding, ...] = ()
+    metadata: tuple[str, ...] = ()
+    remarks: tuple[Finding, ...] = ()
     named: int = 0
     episode: Episode | None = None
 
@@ -128,7 +128,7 @@ class Converter:
             return Converted(None, findings=(*against, *faults))
         out = self._converted(conversation, losses, self.system)
         lost = tuple(with_source_names(out.losses, findings))
-        out = replace(out, losses=lost, kept=metadata_pointers(findings, lost))
+        out = replace(out, losses=lost, metadata=metadata_pointers(findings, lost))
         if out.record is not None:
             return out
         first, *others = map(with_help, out.findings)
@@ -165,7 +165,7 @@ class Converter:
             for f in findings
             if f.pointer == f"/{OPTIONS}"
         ]
-        items = chat.placed([*out.findings, *out.said, *extra], value, source_chat, kinds)
+        items = chat.placed([*out.findings, *out.remarks, *extra], value, source_chat, kinds)
         return out.episode, items
 
     def _unprompted(self, conversation: Conversation, losses: list[Loss], out: Converted) -> bool:
@@ -192,7 +192,7 @@ class Converter:
         there = self.bridge.steps(built, self.target.table).steps if findings else ()
         if episode is None or errors:
             return Converted(None, tuple(losses), tuple(self._blame(errors, conversation, there)))
-        said = tuple(self._blame(findings, conversation, there))
+        remarks = tuple(self._blame(findings, conversation, there))
         try:
             written, read_back = self.target.canonical(episode, built)
         except ValueError as error:
@@ -205,7 +205,7 @@ class Converter:
             message = f"as {self.target.name} it would be read back as something else: {other}"
             return Converted(None, tuple(losses), (Finding("MYP903", message, step.at),))
         losses += changed
-        return Converted(written, tuple(losses), said=said, named=named, episode=read_back)
+        return Converted(written, tuple(losses), remarks=remarks, named=named, episode=read_back)
 
     def _fit(
         self, conversation: Conversation, system: str | None
@@ -291,7 +291,7 @@ def _message(pointer: str) -> str:
     return "/".join(pointer.split("/")[:3])
 
 
-def _apart(
+def _in_steps(
     value: Any, source: Dialect, bridge: Bridge, judge: Judge, counting: Sequence[str]
 ) -> tuple[Conversation | None, list[Finding], list[Loss]]:
     """Returns (conversation, findings, losses) of a record of a dialect.
@@ -382,7 +382,7 @@ def reader(
     if name not in SHAPES:
         source, bridge = dialect(name), bridge_of(name)
         a_judge = judge or DialectJudge(source)
-        return lambda value: _apart(value, source, bridge, a_judge, counting)
+        return lambda value: _in_steps(value, source, bridge, a_judge, counting)
 
     return lambda value: _chat_steps(value, read_chat(value, name), name, takes, kinds)
 

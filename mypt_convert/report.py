@@ -54,7 +54,7 @@ class Report:
             self.lossless += not outcome.losses
             self.with_losses += bool(outcome.losses)
             self.new_ids += outcome.named
-            self.metadata_keys.update({at.rpartition("/")[2] for at in outcome.kept})
+            self.metadata_keys.update({at.rpartition("/")[2] for at in outcome.metadata})
             self._count_losses(outcome)
             for loss in outcome.losses if self.on_loss == "warn" else ():
                 self._say(line, f"lost {loss.field}", loss.pointer, loss.reason)

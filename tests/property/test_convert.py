@@ -148,10 +148,10 @@ def test_unknown_keys_are_metadata_or_lost_or_refused(source: str, data: st.Data
         lost = {loss.pointer for loss in out.losses}
         below = {at for at in unknown if any(f"{loss}/".startswith(f"{at}/") for loss in lost)}
         void = {at for at, value in unknown.items() if value is None and at.endswith("/logprobs")}
-        assert not below & set(out.kept)
-        assert set(unknown) == below | set(out.kept) | (void if source == "openai" else set())
+        assert not below & set(out.metadata)
+        assert set(unknown) == below | set(out.metadata) | (void if source == "openai" else set())
         held = json.dumps(out.record)
-        for at in out.kept:
+        for at in out.metadata:
             name = unescape(at.rpartition("/")[2])
             assert json.dumps({f"_{name}": unknown[at]})[1:-1] in held
         for key, value in record.items():

@@ -32,7 +32,7 @@ def run(tmp_path: Path, source: str, target: str, *records: Any) -> tuple[int, d
 def lost(source: str, target: str, record: Any) -> tuple[list[str], set[str]]:
     """Returns the pointers of what is lost, and of what is kept."""
     out = Converter(source, target).record(record)
-    return [loss.pointer for loss in out.losses], set(out.kept)
+    return [loss.pointer for loss in out.losses], set(out.metadata)
 
 
 @pytest.mark.parametrize("name", mypt_spec.dialects())
@@ -44,7 +44,7 @@ def test_unknown_keys_are_kept_as_metadata(name: str) -> None:
     out = Converter(name, name).record(changed)
     assert out.record is not None, out.findings
     assert (out.record["_a/b"], out.record["messages"][0]["_note"]) == (1, 2)
-    assert (set(out.kept), out.losses) == ({"/a~1b", "/messages/0/note"}, ())
+    assert (set(out.metadata), out.losses) == ({"/a~1b", "/messages/0/note"}, ())
     assert "a/b" in changed, "converting changes nothing"
     clash = Converter(name, name).record(changed | {"_a/b": 3})
     assert clash.record is None
@@ -114,14 +114,14 @@ def test_keys_that_a_dialect_has_none_for_are_metadata_of_it(target: str) -> Non
     assert [name for name in names if name is not None] == ["ann"]
     losses = {loss.pointer for loss in out.losses}
     places = {"/messages/1/name", "/messages/4/logprobs"}
-    assert set(out.kept) == {"/parallel_tool_calls", "/source", "/id"} | places - losses
+    assert set(out.metadata) == {"/parallel_tool_calls", "/source", "/id"} | places - losses
     if target == "usf-omega":
         messages = out.record["messages"]
         assert (messages[2]["weight"], messages[4]["weight"]) == (1, 1)
         assert messages[4]["_logprobs"] == WEATHER["messages"][4]["logprobs"]
         assert not losses
     again = Converter(target, target).record(out.record)
-    assert (again.record, again.losses, again.kept) == (out.record, (), ())
+    assert (again.record, again.losses, again.metadata) == (out.record, (), ())
 
 
 def test_an_answer_that_is_not_to_be_trained_stays_so() -> None:
@@ -129,7 +129,7 @@ def test_an_answer_that_is_not_to_be_trained_stays_so() -> None:
     out = Converter("openai", "mypt").record(chat(*said))
     assert out.record is not None
     assert [m.get("weight") for m in out.record["messages"]] == [None, None, None, 0]
-    assert (out.losses, out.kept) == ((), ())
+    assert (out.losses, out.metadata) == ((), ())
 
 
 def test_metadata_is_never_written_over() -> None:

@@ -209,7 +209,7 @@ def test_keys_of_results_on_other_messages_of_sharegpt_are_metadata() -> None:
     out = Converter("sharegpt", "qwen3").record(record)
     assert out.record is not None
     assert out.record["messages"][0] == talk(HI)[0] | {"_tool_call_id": "a", "_name": "b"}
-    assert out.kept == ("/conversations/0/tool_call_id", "/conversations/0/name")
+    assert out.metadata == ("/conversations/0/tool_call_id", "/conversations/0/name")
 
 
 def test_an_unknown_key_around_a_function_of_sharegpt() -> None:
@@ -229,4 +229,4 @@ def test_images_are_no_metadata() -> None:
     record = gpt(("human", "<image>Hi"), ("gpt", "Yo"), images=["a.png"], videos=[], audios=None)
     out = Converter("sharegpt", "qwen3").record(record)
     assert [(loss.field, loss.pointer) for loss in out.losses] == [("images", "/images")]
-    assert out.kept == ()
+    assert out.metadata == ()

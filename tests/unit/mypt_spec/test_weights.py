@@ -125,7 +125,7 @@ def test_records_of_other_tools_keep_their_weights(
     system = None if target in ("chatml", "llama3", "gabgpt") else "S"
     out = Converter(shape, target, system=system).record(theirs)
     assert out.record is not None, out.findings
-    assert (out.losses, out.kept) == ((), ())
+    assert (out.losses, out.metadata) == ((), ())
     answers = [m for m in out.record["messages"] if m["role"] == "assistant"]
     assert [answer.get("weight") for answer in answers] == [weight, None]
 
