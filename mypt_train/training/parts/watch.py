@@ -81,12 +81,12 @@ class Watch:
     ) -> None:  # fmt: skip
         self.store, self.rank, self.size, self.silent, self.clock = store, rank, size, silent, clock
         self.verdict = ""
-        self.verdict_known = threading.Event()  # of the verdict
+        self.has_verdict = threading.Event()  # of the verdict
         self.mine: dict[str, Any] = {
             "beat": 0, "step": 0, "host": socket.gethostname(), "state": "runs",
         } | identity(os.getpid())  # fmt: skip
         self.others: dict[int, dict[str, Any]] = {}
-        self.gone: list[int] = []
+        self.dead_ranks: list[int] = []
         now = clock()
         self.last_news, self.last, self.hurried = dict.fromkeys(range(size), now), now, 0.0
         self.wake, self.closed = threading.Event(), threading.Event()
@@ -118,7 +118,7 @@ class Watch:
         with contextlib.suppress(RuntimeError):  # of the store: `beat` meets it, too
             self.store.set(_HURRY, b"1")
         self.wake.set()
-        self.verdict_known.wait(8 * HURRIED)
+        self.has_verdict.wait(8 * HURRIED)
         self._linger()
         return self.verdict or "the processes have lost one another; " + _ADVICE
 
@@ -144,7 +144,7 @@ class Watch:
         until = time.monotonic() + 3 * EVERY
         others = range(1, self.size)
         while self.rank == 0 and time.monotonic() < until:
-            if all(self._state(r) != "runs" for r in others if r not in self.gone):
+            if all(self._state(r) != "runs" for r in others if r not in self.dead_ranks):
                 break  # all know
             time.sleep(EVERY / 10)
             self.beat()
@@ -179,7 +179,7 @@ class Watch:
             self._judge(self.store.get(_VERDICT).decode(), is_final=True)
         elif problem := self._find_lost():
             self._judge(problem)
-            if self.rank == 0 or 0 in self.gone:
+            if self.rank == 0 or 0 in self.dead_ranks:
                 self.store.set(_VERDICT, self.verdict.encode())
         if self.verdict and self.mine["state"] == "runs":
             self.mine["state"] = "knows"
@@ -205,17 +205,19 @@ class Watch:
         running = [rank for rank in ranks if self._state(rank) not in _OVER]
         ended_ranks = {other.get("ended") for other in [self.mine, *self.others.values()]}
         if fallen := [rank for rank in running if rank in ended_ranks]:
-            self.gone = fallen
+            self.dead_ranks = fallen
             be, who = ("is", "it") if len(fallen) == 1 else ("are", "they")
             return f"{self._name(fallen)} {be} gone: {who} ended without saying why"
         for rank, other in self.others.items():
             if rank != self.rank and other["state"] == "stopped":
                 return f"{self._name([rank])} stopped: {other['said']}"
         limit = min(HURRIED, self.silent) if self.hurried else self.silent
-        if gone := [rank for rank in running if now - self.last_news[rank] > limit]:
-            self.gone = gone
-            quiet = f"no sign of life for {max(now - self.last_news[rank] for rank in gone):.0f} s"
-            return f"{self._name(gone)} {'is' if len(gone) == 1 else 'are'} gone: {quiet}"
+        if silent := [rank for rank in running if now - self.last_news[rank] > limit]:
+            self.dead_ranks = silent
+            quiet = (
+                f"no sign of life for {max(now - self.last_news[rank] for rank in silent):.0f} s"
+            )
+            return f"{self._name(silent)} {'is' if len(silent) == 1 else 'are'} gone: {quiet}"
         if self.rank == 0 and self.hurried and now - self.hurried > 3 * HURRIED:
             steps = {rank: other["step"] for rank, other in self.others.items()}
             behind = [rank for rank, step in steps.items() if step < max(steps.values())]
@@ -226,7 +228,7 @@ class Watch:
 
     def _judge(self, text: str, *, is_final: bool = False) -> None:
         self.verdict = self.verdict or (text if is_final else f"{text}; {_ADVICE}")
-        self.verdict_known.set()
+        self.has_verdict.set()
 
     def _state(self, rank: int) -> str:
         return str(self.others.get(rank, {}).get("state", ""))
