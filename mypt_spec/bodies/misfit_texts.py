@@ -52,17 +52,17 @@ def misfit_texts(errors: Iterable[Any], value: Any, schema: Any) -> Iterator[tup
     """Yields (pointer, message) of each error of a value."""
     for error in errors:
         pointer = "".join("/" + escape(str(step)) for step in error.instance_path)
-        item, wanted = _at(value, error.instance_path), _at(schema, error.schema_path)
-        if error.kind.name == "unevaluatedProperties" and wanted is not False:
+        item, operand = _at(value, error.instance_path), _at(schema, error.schema_path)
+        if error.kind.name == "unevaluatedProperties" and operand is not False:
             for key in error.kind.unexpected:
                 yield f"{pointer}/{escape(key)}", f"{key!r} does not fit 'unevaluatedProperties'"
             continue
-        for text in _texts(error, item, wanted):
+        for text in _texts(error, item, operand):
             yield pointer, shortened(text)
 
 
-def _texts(error: Any, item: Any, wanted: Any) -> Iterator[str]:
-    """Yields the messages of an error. `wanted` is what the schema says there, None if unknown."""
+def _texts(error: Any, item: Any, operand: Any) -> Iterator[str]:
+    """Yields the messages of an error. `operand` is what the schema says there, None if unknown."""
     word, kind = str(error.schema_path[-1]) if error.schema_path else "", error.kind
     if kind.name == "propertyNames":
         kind, item = kind.error.kind, kind.error.instance
@@ -74,19 +74,19 @@ def _texts(error: Any, item: Any, wanted: Any) -> Iterator[str]:
         yield from map(_OTHER.format, item)  # it names no properties
     elif name == "unevaluatedItems":
         yield from (f"{one} is an item that the schema does not have" for one in limit)
-    elif name == "oneOf" and [] in limit and isinstance(wanted, list):
-        first, *more = [one for one, faults in zip(wanted, limit, strict=True) if not faults]
+    elif name == "oneOf" and [] in limit and isinstance(operand, list):
+        first, *more = [one for one, faults in zip(operand, limit, strict=True) if not faults]
         yield f"{item!r} is valid under each of {', '.join(map(repr, [*more, first]))}"
     elif name == "type":
-        kinds = wanted if isinstance(wanted, list) else [wanted] if wanted else limit[::-1]
+        kinds = operand if isinstance(operand, list) else [operand] if operand else limit[::-1]
         yield f"{item!r} is not of type {', '.join(map(repr, kinds))}"
-    elif name == "required" and word != "required" and isinstance(wanted, dict):
-        key = next((key for key, some in wanted.items() if key in item and limit in some), "")
+    elif name == "required" and word != "required" and isinstance(operand, dict):
+        key = next((key for key, some in operand.items() if key in item and limit in some), "")
         yield f"{limit!r} is a dependency of {key!r}"
     else:
         few = _FEW.get((name[:3], limit)) if name[3:] in _SIZES else None
         text = few or _TEXTS.get(word if name == "contains" else name, _ANY)
-        yield text.format(item, wanted if name in _AS_IS and wanted is not None else limit)
+        yield text.format(item, operand if name in _AS_IS and operand is not None else limit)
 
 
 def _at(value: Any, path: list[str | int]) -> Any:
