@@ -1,8 +1,8 @@
 """Converts one record of one format to a record of another. Pure: opens and prints nothing.
 
-Input is a JSON value; output is a `Converted`: the new record, or why there is none, and what is
-lost. Losses are not declared anywhere: the new record is taken apart again, and a step that does
-not come back is lost. So a loss that nobody thought of is reported too.
+The input is a JSON value; the output is a `Converted`: the new record, or why there is none, and
+what is lost. Losses are not declared anywhere: the new record is split into steps again, and every
+missing step is a loss. So losses that nobody anticipated are reported, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mypt_spec.episode import Episode
 from mypt_spec.extra_keys import METADATA, UNKNOWN, extra_key
 from mypt_spec.findings import Finding, with_help
 
-_FORM = ("role", "type")  # keys of how something is written, which differs in canonical records
+_FORM = ("role", "type")  # keys for the way a value is written, which canonical records change
 _MOVED = {"MYP250"}  # findings about parts that are elsewhere in the canonical record
 ReadFunction = Callable[[Any], tuple[Conversation | None, list[Finding], list[Loss]]]
 
@@ -38,13 +38,13 @@ class Judge(Protocol):
     """Reads records of a dialect and grades their findings, as the linter's `Checker` does."""
 
     def read(self, record: Any) -> tuple[Episode | None, list[Finding]]:
-        """Returns the Episode of a record, if it has one, and what was found."""
+        """Returns the Episode of a record, if it has one, and its findings."""
 
     def selects(self, code: str) -> bool:
         """Returns whether a rule is on."""
 
     def severity(self, finding: Finding) -> str:
-        """Returns how much a finding weighs."""
+        """Returns the severity of a finding."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Converter:
         self.counting = counting
 
     def record(self, value: Any, about: Iterable[Finding] = ()) -> Converted:
-        """Converts one JSON value; `about` is what was found of its line. Never raises."""
+        """Converts one JSON value; `about` are findings about its line. Never raises."""
         conversation, findings, losses = self.take_apart(value)
         against = _against(self.checker, about, self.counting)
         if conversation is None or against:
@@ -139,8 +139,8 @@ class Converter:
     def read(self, value: Any, source_chat: Chat) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of the new record, if any, and findings at places of the source.
 
-        They say why there is none, what is found in the new record, and what is lost. The source is
-        a shape, in which the record is read as `source_chat`.
+        The findings say why there is no Episode, what is wrong in the new record, and what is lost.
+        The source must be a shape; `source_chat` is the record, read in that shape.
         """
         kinds = self.bridge.KINDS
         conversation, findings, losses = _chat_steps(

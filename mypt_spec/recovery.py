@@ -1,18 +1,17 @@
 """Finds the cheapest repair of a refused event, so that one mistake is one finding.
 
-Input are the events, the position of the refused one and the automaton's state there; output is a
-`Repair` for the validator. A repair only steers the validator; nothing is ever repaired in the
-data.
+The input is the events, the position of the refused event and the automaton's state there; the
+output is a `Repair`, with which the validator continues. It changes no data.
 
 Theory of operation. People and models make few mistakes, and some more often than others: a
-forgotten closing tag is likelier than a missing opening tag. So each edit has a cost, and the
-explanation of least cost is taken. It is found by Dijkstra's shortest-path search. A node is a
+forgotten closing tag is likelier than a missing opening tag. So each edit has a cost, and
+Dijkstra's algorithm finds the edits that explain the events at the least total cost. A node is a
 state of the automaton and a position in the events. Its edges either read the event at that
 position, at no cost, or edit: insert a tag, a text or a whole block; delete an event or a whole
 block; replace a closing tag by another; unwrap a block (delete both of its tags); hoist a block out
 of the block around it; or forget what the innermost block held so far. The search ends once the
-next few events (`HORIZON`) are explained, because a repair that only helps for one event often
-moves the error on.
+next few events (`HORIZON`) are explained, because a repair that explains only one event often moves
+the error to the next.
 
 Only the edits before the next event that is read are returned. Those further on belong to a later
 mistake, which gets its own search.
@@ -47,8 +46,8 @@ MAX_COST = 9.0
 # Costs of inserting a terminal: a forgotten closing tag is the likeliest mistake.
 _CLOSER, _TEXT, _MARK, _OPENER = 1.0, 1.1, 1.2, 2.0
 _DELETE, _UNWRAP, _HOIST, _REPLACE, _FORGET, _BLOCK = 1.0, 1.2, 1.3, 1.3, 1.5, 1.5
-# Costs of deleting a whole block, and of each event in it: it is better to explain much than to
-# skip it.
+# Costs of deleting a whole block, and of each event in it: the longer a block, the rather it is
+# explained than deleted.
 _SKIP, _SKIPPED = 0.8, 0.15
 
 
@@ -57,7 +56,7 @@ class Repair:
     """What to do where an event was refused. Positions count events.
 
     `inserts` are (position, terminal); `deletes` are positions; `replaces` maps positions to
-    terminals. `state`, if given, is where to go on: what the block held so far is forgotten.
+    terminals. `state`, unless None, is where to continue; what the block held so far is forgotten.
     """
 
     inserts: list[tuple[int, str]] = field(default_factory=list)

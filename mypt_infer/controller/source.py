@@ -2,8 +2,8 @@
 
 A model under a decoder is one (`model_source`); a list of ids is another, for tests and
 demonstrations. A `Feeder` keeps the ids of a source equal to what the model sees of a history.
-The source says how many ids it has, so what failed once, even halfway, is repeated at the next
-draw. A draw in a thread may be given up; the next one waits for it, and takes back what it did.
+The source reports how many ids it has, so the next draw repeats whatever failed, even halfway. A
+draw in a thread may be abandoned; the next draw waits for it, and undoes what it did.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from mypt_infer.tool_run import awaited
 class Source(Protocol):
     """A context of ids that grows, and draws the next id.
 
-    No id is given to it twice, so that a model can keep its KV cache; only what a call that raised
-    was given is given again. Nothing is truncated that it does not have.
+    It gets each id once, so that a model can keep its KV cache; only the ids of a call that raised
+    an exception are repeated. `truncate` is called with a length below `held`.
     """
 
     @property
@@ -35,7 +35,7 @@ class Source(Protocol):
         ...
 
     def next(self, left: int) -> int:
-        """Draws and appends the next id, of `left` in this turn; an exception ends the turn."""
+        """Draws and appends the next of at most `left` ids; an exception ends the turn."""
         ...
 
     def truncate(self, length: int) -> None:
@@ -53,7 +53,7 @@ class Forbidding(Protocol):
 
 
 class NoRoom(RuntimeError):
-    """No legal ending fits into what is left of the turn."""
+    """No legal ending fits into the remaining tokens of the turn."""
 
 
 class ScriptEnd(RuntimeError):
@@ -88,7 +88,7 @@ class Script:
 
 @dataclass(slots=True)
 class _Job:
-    """A draw; what was achieved is written into it, from whatever thread."""
+    """A draw, and its outcome, which is written by the thread that runs it."""
 
     same: int
     ids: list[int]
@@ -98,7 +98,7 @@ class _Job:
 
 
 class Feeder:
-    """A source, and what it has of a history."""
+    """Sends a source the ids of a history that it does not have yet."""
 
     def __init__(self, source: Source) -> None:
         if not isinstance(source, Source):
@@ -106,8 +106,7 @@ class Feeder:
             lacks = ", ".join(name for name in needed if not hasattr(source, name))
             raise TypeError(f"{type(source).__name__} is not a source of ids: it lacks {lacks}")
         self.source = source
-        # The number of ids of a history that the source has taken; those before
-        # `history.unchanged` are right.
+        # How many ids the source has taken; those before `history.unchanged` are up to date.
         self._length = 0
         self._working = threading.Lock()
 
@@ -131,7 +130,7 @@ class Feeder:
         try:
             outcome = await awaited(self._work, job, seconds=None, stopped=stopped)
         finally:
-            # What a thread does that is no longer waited for is not known.
+            # Nobody waits for an abandoned thread, so what it did is unknown.
             self._take(job if outcome is not None else None, history)
         if outcome.raised is not None:
             raise outcome.raised
@@ -151,8 +150,8 @@ class Feeder:
             job.drawn = int(source.next(job.left))
 
     def _take(self, job: _Job | None, history: History) -> None:
-        """Notes what a draw has achieved; None is an unknown one."""
+        """Records the outcome of a draw, None if it is unknown."""
         if job is not None and job.given:
             self._length = len(job.ids) + (job.drawn is not None)
-            # The turn will put a drawn id there, or take it off and say so.
+            # If the turn does not keep the drawn id, it lowers `unchanged` again.
             history.unchanged = self._length

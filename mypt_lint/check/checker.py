@@ -1,8 +1,7 @@
 """Checks one unit of data, a line of JSONL or a serialised text, and locates its findings.
 
-Input are bytes; output are diagnostics: findings with row, column and excerpt. It is pure: it opens
-and prints nothing. This is the definition of what the linter says; `fast/` only says the same in
-less time.
+The input is bytes; the output is diagnostics: findings with row, column and excerpt. The module
+opens and prints nothing. It defines what the linter reports; `fast/` reports the same in less time.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ class Checker:
     """What to check and what to report.
 
     Only findings of the selected rules, `codes`, are reported. A faulty record that is legal in one
-    of the `others` is in the wrong file, or, if `misnamed`, the whole file is in another dialect
-    than it is checked as. `baseline` are accepted findings; without it, no keys are made.
-    `severities` are pairs (code, severity) that differ from the rule's. `with_fixes` looks for
-    fixes that need more than their finding; with `proposals`, there are also fixes that are proved
-    only when they are made; `edits` adds to each fix what it changes in the line. With a `shape`,
-    the records are those of other tools, checked in the dialect too unless `formatless`, with
-    `system` as the prompt of those that have none. Of unknown top-level keys, those `allowed` are
-    no finding. `mask` is what rows for a trainer train (`mypt_spec.encoder.MASKS`).
+    of the `others` is reported as in the wrong file; with `misnamed`, the file as checked in the
+    wrong dialect. `baseline` holds the keys of accepted findings; without it, no keys are computed.
+    `severities` are pairs (code, severity) that differ from the rule's. `with_fixes` searches for
+    fixes that a finding does not bring itself; `proposals` adds those that are proved only when
+    they are applied; `edits` adds to each fix what it changes in the line. With a `shape`, the
+    records are third-party ones. Unless `formatless`, these are also checked in the dialect, and
+    `system` is the prompt of those that have none. Unknown top-level keys in `allowed` are not
+    reported. `mask` is what rows for a trainer train (`mypt_spec.encoder.MASKS`).
     """
 
     dialect: Dialect
@@ -117,8 +116,7 @@ class Checker:
     def read(self, record: object) -> tuple[Episode | None, list[Finding]]:
         """Returns the Episode of a JSON value, if any, and all findings, selected or not.
 
-        Where none of the findings that are shown is an error, the Episode has token ids (see
-        suppress.py).
+        If no reported finding is an error, the Episode has token ids (see suppress.py).
         """
         if self.shape:
             read_in_dialect = None if self.formatless else _converting(self)

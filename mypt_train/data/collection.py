@@ -1,7 +1,7 @@
-"""Decides which samples of the units go where.
+"""Assigns the samples of units to splits, and leaves out duplicates.
 
 Input: unit files, in order. Output: the split and the origin of each sample, the lines that were
-refused, and counts by which every line is accounted for. Only the heads of the units are read.
+refused, and counts that account for every line. Only the headers of the unit files are read.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _OUTCOMES = ("written", REFUSED, LONG, "duplicate")
 
 @dataclass(slots=True)
 class Totals:
-    """What some units hold: accounts of their inputs, by number, and counts for the manifest.
+    """Counts of some units, for the manifest.
 
-    An account counts the `lines` of an input, and what became of them.
+    `accounts` has for the number of each input how many `lines` it has, and how many of these were
+    written, refused, too long or duplicates.
     """
 
     accounts: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -48,7 +49,7 @@ class Totals:
     def take(self, file: int, head: Mapping[str, Any]) -> Counter[str]:
         """Adds what the header of a unit file says; returns the account of its input.
 
-        Lines that were written are not among it: they may be duplicates.
+        Written lines are not counted yet: they may be duplicates.
         """
         counts = {name: head["statuses"].get(name, 0) for name in (REFUSED, LONG)}
         self.add({**head, "accounts": {file: counts | {"lines": head["lines"]}}})
@@ -104,8 +105,8 @@ class Collection:
     def take(self, part: Part, before: int | None = None, *, repeated: Container[int] = ()) -> None:
         """Takes a unit. Raises OSError if it cannot be read.
 
-        `before` counts the lines of its file in the pieces before its piece; without it, these are
-        the lines that were taken. `repeated` are its samples that are known to repeat earlier ones.
+        `before` is the number of lines in the earlier pieces of its file, by default those taken so
+        far. `repeated` are the numbers of its samples that repeat earlier ones.
         """
         unit = UnitFile.open(part.path, part.at)
         head, file = unit.head, part.file
@@ -132,7 +133,7 @@ class Collection:
         digests = unit.digests.tobytes()
         samples = zip(unit.lengths.tolist(), unit.rows.tolist(), kinds, strict=True)
         for i, (length, row, kind) in enumerate(samples):
-            if kind != REJECTED:  # which goes where its chosen answer goes
+            if kind != REJECTED:  # a rejected answer follows its chosen one
                 key = digests[16 * i : 16 * i + 16]
                 own_split = "val" if int.from_bytes(key[:8], "little") < limit else "train"
                 if kind:
@@ -157,7 +158,7 @@ class Collection:
 
 
 def rejected(name: str, base: int, reject: Mapping[str, Any]) -> bytes:
-    """Returns a line of rejects: what a unit says of a line, which `base` lines come before."""
+    """Returns an entry of the rejects as JSON; `base` lines of its file come before the unit."""
     entry = {"file": name, "line": base + reject["row"]} | {
         key: reject[key] for key in ("status", "findings")
     }
