@@ -92,8 +92,8 @@ class _Job:
 
     same: int
     ids: list[int]
-    left: int
-    given: bool = False
+    remaining: int
+    has_ids: bool = False
     drawn: int | None = None
 
 
@@ -102,20 +102,20 @@ class Feeder:
 
     def __init__(self, source: Source) -> None:
         if not isinstance(source, Source):
-            needed = ("append", "next", "truncate", "held")
-            lacks = ", ".join(name for name in needed if not hasattr(source, name))
+            members = ("append", "next", "truncate", "held")
+            lacks = ", ".join(name for name in members if not hasattr(source, name))
             raise TypeError(f"{type(source).__name__} is not a source of ids: it lacks {lacks}")
         self.source = source
         # How many ids the source has taken; those before `history.unchanged` are up to date.
         self._length = 0
         self._working = threading.Lock()
 
-    def draw(self, history: History, left: int) -> int:
+    def draw(self, history: History, remaining: int) -> int:
         """Returns the source's next id, after giving it all that the model is to see.
 
         Raises what the source raises.
         """
-        job = self._job(history, left)
+        job = self._job(history, remaining)
         try:
             self._work(job)
         finally:
@@ -123,9 +123,9 @@ class Feeder:
         assert job.drawn is not None
         return job.drawn
 
-    async def adraw(self, history: History, left: int, stopped: Callable[[], bool]) -> int:
+    async def adraw(self, history: History, remaining: int, stopped: Callable[[], bool]) -> int:
         """Returns the next id as `draw` does, from a thread. Raises Unfinished when `stopped()`."""
-        job = self._job(history, left)
+        job = self._job(history, remaining)
         outcome = None
         try:
             outcome = await awaited(self._work, job, seconds=None, stopped=stopped)
@@ -146,12 +146,12 @@ class Feeder:
             if source.held > job.same:
                 source.truncate(job.same)
             source.append(job.ids[min(job.same, source.held) :])
-            job.given = True
-            job.drawn = int(source.next(job.left))
+            job.has_ids = True
+            job.drawn = int(source.next(job.remaining))
 
     def _take(self, job: _Job | None, history: History) -> None:
         """Records the outcome of a draw, None if it is unknown."""
-        if job is not None and job.given:
+        if job is not None and job.has_ids:
             self._length = len(job.ids) + (job.drawn is not None)
             # If the turn does not keep the drawn id, it lowers `unchanged` again.
             history.unchanged = self._length
