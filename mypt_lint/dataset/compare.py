@@ -68,13 +68,8 @@ class DataSet:
         self._sources, self._globs = pairs, eval_globs
         self._names = [source.path for _, source in pairs]
         self._reserved = {digest(plain(text)) for text in prompts if text.strip()}
-        self.episodes, self.prompts, self._answers, self._evaluated = (
-            DigestTable(),
-            DigestTable(),
-            DigestTable(),
-            DigestTable(),
-        )
-        self._toolless = DigestTable()
+        tables = (DigestTable() for _ in range(5))
+        self.episodes, self.prompts, self._answers, self._evaluated, self._toolless = tables
 
     def is_eval(self, path: str) -> bool:
         """Returns whether a file is for evaluation."""

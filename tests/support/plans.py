@@ -12,7 +12,7 @@ import zstandard
 
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options
-from mypt_train.scale.attempts import make
+from mypt_train.scale.drive import make
 from mypt_train.scale.planning.plan import Plan, make_plan
 from tests.support.shards import PHASES
 

@@ -16,8 +16,8 @@ from mypt.prepare.cli import main
 from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import store as stores
 from mypt_train import Options
-from mypt_train.scale.attempts import make
 from mypt_train.scale.commit import commit
+from mypt_train.scale.drive import make
 from mypt_train.scale.planning.plan import Plan, make_plan, read_plan, write_plan
 from mypt_train.scale.run import run_unit
 from tests.support.memory_store import KilledError, Memory

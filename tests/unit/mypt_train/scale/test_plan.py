@@ -15,9 +15,9 @@ from mypt_cli.jsonl.paths import expand
 from mypt_cli.store import Store, StoreError
 from mypt_train import Options, ShardError, ShardReader, prepare
 from mypt_train.data.encode_line import Encoder
-from mypt_train.scale import attempts
-from mypt_train.scale.attempts import AsideError, make
+from mypt_train.scale import drive
 from mypt_train.scale.commit import commit
+from mypt_train.scale.drive import AsideError, make
 from mypt_train.scale.planning.plan import (
     PlanError,
     dumped,
@@ -169,13 +169,13 @@ def test_three_failures_set_a_unit_aside(tmp_path: Path, monkeypatch: pytest.Mon
     plan = plan_of([str(tmp_path / "a.jsonl")], tmp_path / "out")
     with monkeypatch.context() as patched:
         secret = "https://host/a?X-Amz-Signature=5ecret"
-        patched.setattr(attempts, "run_unit", lambda *_: [][len(secret)])
+        patched.setattr(drive, "run_unit", lambda *_: [][len(secret)])
         for _ in range(3):
             with pytest.raises(IndexError):
                 make(plan, 1)
         with pytest.raises(AsideError, match="unit 1 is set aside: IndexError"):
             make(plan, 1)
-        patched.setattr(attempts, "run_unit", lambda *_: {}[secret])
+        patched.setattr(drive, "run_unit", lambda *_: {}[secret])
         with pytest.raises(KeyError):
             make(plan, 2)
     assert not [c for c in contents(tmp_path / "out").values() if b"5ecret" in c]
@@ -185,7 +185,7 @@ def test_three_failures_set_a_unit_aside(tmp_path: Path, monkeypatch: pytest.Mon
         make(plan, number)
     with pytest.raises(UnfinishedError, match=r"unit 1 \(.*a.jsonl\): IndexError"):
         commit(plan)
-    attempts.forgive(plan, 1)
+    drive.forgive(plan, 1)
     with pytest.raises(UnfinishedError, match=r"1 of .* not made yet \(1\)"):
         commit(plan, max_failed=1)
     assert make(plan, 1) is not None
