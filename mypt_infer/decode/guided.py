@@ -69,11 +69,11 @@ from mypt_spec.memo import Memo
 from mypt_spec.table import IDS_LAST, LISTS
 
 # The number of matchers that are kept, and the bytes of sets of what may follow.
-_KEPT, _ROOM = 256, 8 << 20
+_MAX_ENTRIES, _ROOM = 256, 8 << 20
 # The bytes of all matchers; of one, and more with each byte that it has read.
 _MATCHERS, _MATCHER, _BYTE = 64 << 20, 12_000, 100
-# A matcher is left on the way after so many bytes, for states that come from there.
-_APART = 256
+# After so many bytes, a matcher stays where it is, for states that come from there.
+_INTERVAL = 256
 # The bytes of a state, with what the decoder knows of it, without the tokens of its ending.
 _STATE = 1000
 # If a pattern binds a string in which no more ids may follow, all are proved before the offer.
@@ -130,10 +130,10 @@ class Guided(Engine):
         self.places = Numbered[tuple[int, int, int], tuple[Any, ...]](
             self.size, before=lambda place: int(place[1])
         )
-        self._matchers = Memo[int, tuple[Any, bool]](_KEPT, room=_MATCHERS, each=_MATCHER)
-        self._offered = Memo[int, Offered](_KEPT, room=_ROOM)
-        self._options = Memo[int, ProvenIds](_KEPT, room=_ROOM)
-        self._texts = Memo[int, tuple[bytes, Reading]](_KEPT, room=_ROOM)
+        self._matchers = Memo[int, tuple[Any, bool]](_MAX_ENTRIES, room=_MATCHERS, each=_MATCHER)
+        self._offered = Memo[int, Offered](_MAX_ENTRIES, room=_ROOM)
+        self._options = Memo[int, ProvenIds](_MAX_ENTRIES, room=_ROOM)
+        self._texts = Memo[int, tuple[bytes, Reading]](_MAX_ENTRIES, room=_ROOM)
         self._refused: dict[int, set[int]] = {}
         self.places.on_forgetting(self._forget)
 
@@ -389,7 +389,7 @@ class Guided(Engine):
         place, again = self._at(state), len(tokens) > 1
         if entry is None:
             matcher = self.first[self.tables.holes[place.hole][0]].deep_copy()
-        elif entry[1] or again or place.read // _APART > self._at(at).read // _APART:
+        elif entry[1] or again or place.read // _INTERVAL > self._at(at).read // _INTERVAL:
             matcher = entry[0].deep_copy()
         else:
             matcher = entry[0]

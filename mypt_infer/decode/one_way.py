@@ -37,7 +37,7 @@ TAIL = 8
 _LONGEST = 4096  # bytes of a way
 # One character of each kind that patterns of pieces tell apart, and the quotes of contractions.
 _KINDS = "aA0 .\n\"'"
-_KEPT, _ROOM = 4096, 4 << 20
+_MAX_ENTRIES, _ROOM = 4096, 4 << 20
 
 
 class _Way(NamedTuple):
@@ -54,8 +54,8 @@ class OneWay:
         self.tokenizer, self.engine, self.tables = dialect.tokenizer, engine, engine.tables
         self.vocabulary = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
         self.words = self.vocabulary.tokens
-        self._ways = Memo[int, _Way](_KEPT, room=_ROOM)
-        self._spelled = Memo[tuple[int, ...], list[int]](_KEPT, room=_ROOM)
+        self._ways = Memo[int, _Way](_MAX_ENTRIES, room=_ROOM)
+        self._spelled = Memo[tuple[int, ...], list[int]](_MAX_ENTRIES, room=_ROOM)
 
     @property
     def nbytes(self) -> int:

@@ -27,7 +27,7 @@ from mypt_spec.memo import Memo
 _REFUSED = -float("inf")
 _BITS = np.int16(-128)  # -inf as the bits of bfloat16
 # The number of allow sets that are kept as tensors.
-_KEPT = 1 << 13
+_MAX_ENTRIES = 1 << 13
 # The most bytes of these, and of what is kept ready for single rows.
 _ROOM = 16 << 20
 # The most states whose ids are kept ready for single rows, and the most ids of each.
@@ -95,7 +95,7 @@ class DeviceDecoder:
         over = (0, len(self._nth))
         self._edge_token = put(np.pad(edges.token, over))
         self._edge_then = put(np.pad(edges.then, over))
-        self._lists = Memo[AllowSet, Tensor](_KEPT, room=_ROOM)
+        self._lists = Memo[AllowSet, Tensor](_MAX_ENTRIES, room=_ROOM)
         self._epoch = decoder.epoch
         self._ready = Memo[int, _Ready](_PLACES, room=_ROOM)
 

@@ -43,7 +43,7 @@ EXPANSIONS = 600
 # The most bytes of an ending.
 _LONGEST = 1 << 13
 # The matchers that a search keeps: those of so many last places, and of each place of so many.
-_MOST_KEPT, _EACH = 48, 64
+_MAX_ENTRIES, _EACH = 48, 64
 # The bytes back to which a search counts how often it wrote a byte.
 _RECENT = 256
 _WORDS = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .:,"
@@ -187,7 +187,7 @@ class Search:
                 return Ending(self.tokens(then), visits, False)
             if then is not None:
                 stack.append(then)
-                old = len(stack) - 1 - _MOST_KEPT
+                old = len(stack) - 1 - _MAX_ENTRIES
                 if old > 0 and old % _EACH:
                     stack[old].matcher = None
         return Ending(None, visits, not stack and not is_cut)
