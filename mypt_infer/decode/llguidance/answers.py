@@ -81,8 +81,8 @@ def text_ground(dialect: Dialect, end: int, *, json: bool) -> Ground:
         search = Search(companion, words, bitmask, end=end, json=json)
         plain = companion.run(companion.first, [search.id_of[ord("{")]])
         states = np.flatnonzero(companion.tables.frame).tolist()
-        single, whole = sorted(words.of_byte.values()), np.flatnonzero(companion.ends).tolist()
-        fixes = companion.fixes(states, whole, single)
+        single, goals = sorted(words.of_byte.values()), np.flatnonzero(companion.ends).tolist()
+        fixes = companion.fixes(states, goals, single)
         begun = pending(companion, search, states, plain)
         return Ground(companion, search, shared.characters, shared.opens, fixes, begun)
 

@@ -158,8 +158,8 @@ def _ground(dialect: Dialect) -> Ground:
     counts = [0 if b"\\" in t else sum(b & 0xC0 != 0x80 for b in t) for t in words.tokens]
     opens = np.array([any(b in t for b in b'"{[') for t in words.tokens])
     strings, quote = companion.strings, search.id_of[QUOTE]
-    whole = [s for s in strings if companion.next(s, quote) not in (*strings, DEAD_STATE)]
-    closing = companion.fixes(strings, whole, search.inside.tolist())
+    goals = [s for s in strings if companion.next(s, quote) not in (*strings, DEAD_STATE)]
+    closing = companion.fixes(strings, goals, search.inside.tolist())
     begun = pending(companion, search, strings, strings[0])
     characters = np.array(counts, dtype=np.int32)
     return Ground(companion, search, characters, opens, closing, begun)

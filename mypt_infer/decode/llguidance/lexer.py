@@ -69,13 +69,13 @@ class Companion:
         return (then != DEAD_STATE)[tables.classes], then[tables.classes], stays[tables.classes]
 
     def fixes(
-        self, states: Sequence[int], whole: Iterable[int], single: list[int]
+        self, states: Sequence[int], goals: Iterable[int], single: list[int]
     ) -> dict[int, list[int]]:
-        """Returns the fewest tokens of one byte, of `single`, from each state to one of `whole`.
+        """Returns the fewest tokens of one byte, of `single`, from each state to one of `goals`.
 
-        States of `whole`, and those from which there is no way, are not in the result.
+        States of `goals`, and those from which there is no way, are not in the result.
         """
-        out: dict[int, list[int]] = {s: [] for s in whole}
+        out: dict[int, list[int]] = {s: [] for s in goals}
         while steps := {
             s: [t, *out[then]]
             for s in states
