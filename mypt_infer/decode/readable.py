@@ -68,7 +68,7 @@ def readable(
     while True:
         try:
             reader = _reader_to_the_letter(plain, engine) if to_the_letter else engine
-            engine_found = engine_of(dialect, plain, reader, forbidden_blocks, response)
+            tool_engine = engine_of(dialect, plain, reader, forbidden_blocks, response)
             break
         except SchemaFault as fault:
             at = [t.name for t in plain].index(fault.tool) if skip_unreadable else -1
@@ -77,7 +77,7 @@ def readable(
             skipped.append(Skipped(fault.tool, str(fault)))
             specs, plain = specs[:at] + specs[at + 1 :], plain[:at] + plain[at + 1 :]
     warn_of(notes, "the schemas of tools")
-    return Readable(specs, engine_found, tuple(skipped))
+    return Readable(specs, tool_engine, tuple(skipped))
 
 
 def _reader_to_the_letter(tools: Iterable[ToolSpec], engine: str) -> str:

@@ -253,12 +253,12 @@ class _Words:
     bos_token_id = None
 
     def __init__(self, dialect: Dialect, end: int) -> None:
-        known = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
+        words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
         self.eos_token_id, self.tokenizer = end, dialect.tokenizer
-        texts = enumerate([*known.tokens, *[b""] * (known.size - len(known.tokens))])
+        texts = enumerate([*words.tokens, *[b""] * (words.size - len(words.tokens))])
         # llguidance keeps it: of a list, the collector of garbage would look at each token.
         self.tokens = tuple(token or b"<|%d|>" % i for i, token in texts)
-        self.special_token_ids = np.flatnonzero(~known.texts).tolist()
+        self.special_token_ids = np.flatnonzero(~words.texts).tolist()
 
     def __call__(self, text: str | bytes) -> list[int]:
         text = text if isinstance(text, str) else text.decode("utf-8", "replace")
