@@ -36,7 +36,7 @@ _ONE = ("additionalItems", "additionalProperties", "contains", "else", "if", "it
         "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties")  # fmt: skip
 _MANY = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
 _NAMED = ("$defs", "definitions", "dependentSchemas", "patternProperties", "properties")
-_KNOWN = frozenset(
+_KEYWORDS = frozenset(
     {
         "$dynamicRef", "$recursiveRef", "$ref", "const", "dependencies", "dependentRequired",
         "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "maxContains", "maxItems",
@@ -194,7 +194,7 @@ class _Reader:
                 out[word] = value
             if word in ANNOTATIONS:
                 continue
-            if word not in _KNOWN:
+            if word not in _KEYWORDS:
                 self.ignored.add(str(word))
             elif word == "format" and value not in _FORMATS:
                 self.ignored.add(f"format: {value}")
@@ -351,7 +351,7 @@ def _referenced(schema: Any) -> tuple[set[str], frozenset[str]]:
             queue += part.values()
         elif isinstance(part, list):
             queue += part
-    return referenced - _KNOWN, anchors
+    return referenced - _KEYWORDS, anchors
 
 
 def _short(value: Any) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from mypt_infer.decode.base.schemas import plain
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 
-_KNOWN = {
+_KEYWORDS = {
     "additionalProperties", "const", "enum", "items", "maximum", "minLength", "minimum",
     "properties", "required", "type",
 }  # fmt: skip
@@ -43,7 +43,7 @@ def _check(schema: Any, tool: str, at: str, depth: int) -> None:
         kind = json.dumps(schema) if isinstance(schema, bool) else type(schema).__name__
         raise SchemaFault(tool, at, f"{kind} is not a schema that a table can hold")
     for word in schema:
-        if word not in _KNOWN:
+        if word not in _KEYWORDS:
             other = "does not support it either" if word in _NOWHERE else "supports it"
             problem = f"the keyword {word!r} is not supported by tables"
             raise SchemaFault(tool, f"{at}/{word}", f'{problem}; the engine "llguidance" {other}')
