@@ -46,7 +46,7 @@ class Compiles:
 
     async def ready(self, recipe: Recipe, seconds: float) -> Ready:
         """Returns the decoder of a request. Raises ApiError."""
-        if ready := self.decoders.known(recipe):
+        if ready := self.decoders.cached(recipe):
             return ready
         work = self._join(recipe)
         try:

@@ -309,8 +309,8 @@ class Rows:
         chance = row.chance.random()
         choice = draw(logits, row.state, tensors, row.job.sampling, chance, measured=False)
         if choice.cut:  # a thought that its own budget ends is no answer that is cut
-            left = tensors.decoder.left(row.state)
-            row.cut |= left is not None and left <= tensors.decoder.free(row.state)[0]
+            remaining = tensors.decoder.left(row.state)
+            row.cut |= remaining is not None and remaining <= tensors.decoder.free(row.state)[0]
         self.counts.drawing += time.perf_counter() - then
         return choice.token
 

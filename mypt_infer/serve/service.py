@@ -149,11 +149,11 @@ class Service:
         tools = names.tools(params.tools or ())
         tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
         check_strict(tools)
-        choice_given = params.tool_choice
-        if isinstance(choice_given, dict) and isinstance(choice_given.get("function"), dict):
-            inner = names.inner(str(choice_given["function"].get("name")))
-            choice_given = {**choice_given, "function": {**choice_given["function"], "name": inner}}
-        choice = choice_of(choice_given, tool_names)
+        raw_choice = params.tool_choice
+        if isinstance(raw_choice, dict) and isinstance(raw_choice.get("function"), dict):
+            inner = names.inner(str(raw_choice["function"].get("name")))
+            raw_choice = {**raw_choice, "function": {**raw_choice["function"], "name": inner}}
+        choice = choice_of(raw_choice, tool_names)
         response = response_of(params.response_format)
         single = params.parallel_tool_calls is False and bool(tools)
         if single and self.format.lists:

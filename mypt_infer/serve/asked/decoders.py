@@ -160,9 +160,9 @@ class Decoders:
 
     def get(self, recipe: Recipe) -> Ready:
         """Returns the decoder of a request. Raises ApiError where there is none."""
-        return self.known(recipe) or self._keep(recipe.key, self._make(recipe))
+        return self.cached(recipe) or self._keep(recipe.key, self._make(recipe))
 
-    def known(self, recipe: Recipe) -> Ready | None:
+    def cached(self, recipe: Recipe) -> Ready | None:
         """Returns the decoder of a request if it is there; None if it would have to be made."""
         ready = self._ready.get(recipe.key)
         return None if ready is None else self._keep(recipe.key, ready)

@@ -38,10 +38,10 @@ class ThoughtLimits:
         least = int(to_close.max(initial=0))
         self._least = max(1, least - self._closing)  # no thought begins with fewer
         thinking = tables.block == THINKING
-        apart = tables.measure(tables.final, thinking)
+        thoughtless = tables.measure(tables.final, thinking)
         outside = (tables.block == NO_BLOCK) & (tables.distance < FAR)
         # If a turn cannot do without thoughts, those beyond the budget are as short as can be.
-        needed = bool((apart[outside] != tables.distance[outside]).any())
+        needed = bool((thoughtless[outside] != tables.distance[outside]).any())
         views = (UNBOUNDED - 1, least if needed else 0)
         self._open, self._closed = map(DeviceDecoder, map(decoder.capping_thoughts, views))
 

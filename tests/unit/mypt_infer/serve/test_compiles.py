@@ -41,7 +41,7 @@ class Slow:
         self.begun: list[str] = []
         self.stopped: list[str] = []
 
-    def known(self, _: Recipe) -> None:
+    def cached(self, _: Recipe) -> None:
         return None
 
     def get(self, wanted: Recipe) -> str:

@@ -65,6 +65,6 @@ def test_decoders_are_kept_within_a_number(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(decoders, "_MOST", 2)
     of: Any = Decoders(mypt_spec.dialect("mypt"))
     for name in ("t0", "t1", "t0", "t2"):
-        assert of.get(wanted(name)) is of.known(wanted(name))
+        assert of.get(wanted(name)) is of.cached(wanted(name))
     assert names(of) == ["t0", "t2"]
-    assert of.known(wanted("t1")) is None
+    assert of.cached(wanted("t1")) is None
