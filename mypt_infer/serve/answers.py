@@ -14,7 +14,7 @@ from typing import Any
 
 from mypt_infer.run_format import Format
 from mypt_infer.serve.asked.names import Names
-from mypt_infer.serve.deltas import CALLED, CITED, SAID, THOUGHT, Delta, DeltaReader, Stopper
+from mypt_infer.serve.deltas import CALLED, CITED, CONTENT, THOUGHT, Delta, DeltaReader, Stopper
 from mypt_infer.serve.jobs import Ended, Logprob, NewIds
 from mypt_spec import Dialect
 
@@ -45,7 +45,7 @@ class ChatAnswer:
         self._reader, self._stopper = DeltaReader(form, prompt), Stopper(stops)
         self._wants, self._values = logprobs, list[Logprob]()
         self._logged: list[Json] = []
-        self._texts: dict[str, list[str]] = {SAID: [], THOUGHT: [], CITED: []}
+        self._texts: dict[str, list[str]] = {CONTENT: [], THOUGHT: [], CITED: []}
         self._calls: list[Json] = []
         self._has_call = False  # whether a call is complete
 
@@ -68,7 +68,7 @@ class ChatAnswer:
 
     def choice(self) -> Json:
         """Returns the whole answer, as a choice without its index."""
-        content, thoughts, cited = ("".join(self._texts[k]) for k in (SAID, THOUGHT, CITED))
+        content, thoughts, cited = ("".join(self._texts[k]) for k in (CONTENT, THOUGHT, CITED))
         message: Json = {"role": "assistant", "content": content}
         if self._calls:
             message |= {"content": content or None, "tool_calls": self._calls}
@@ -86,7 +86,7 @@ class ChatAnswer:
         for choice in new:
             last = out[-1]["delta"] if out else {}
             kind = next(iter(choice["delta"]))
-            if kind in (SAID, THOUGHT) and kind in last:
+            if kind in (CONTENT, THOUGHT) and kind in last:
                 for name, text in choice["delta"].items():
                     last[name] += text
                 if choice["logprobs"]:
@@ -95,7 +95,7 @@ class ChatAnswer:
                 out.append(choice)
 
     def _parts(self, delta: Delta) -> list[Json]:
-        if delta.kind == SAID:
+        if delta.kind == CONTENT:
             return self._text(self._stopper.push(delta.text), self._entries(delta))
         if delta.kind == CALLED:
             self._has_call = self._has_call or delta.ended
@@ -109,8 +109,10 @@ class ChatAnswer:
         self._logged += logged
         if not text and not logged:
             return []
-        self._texts[SAID].append(text)
-        return [_chunk({SAID: text}, {"content": logged, "refusal": None} if self._wants else None)]
+        self._texts[CONTENT].append(text)
+        return [
+            _chunk({CONTENT: text}, {"content": logged, "refusal": None} if self._wants else None)
+        ]
 
     def _call_chunks(self, delta: Delta) -> list[Json]:
         """Returns what a delta says of calls, as chunks tell it, and keeps it for the message."""

@@ -26,7 +26,7 @@ from mypt_spec.episode import Event
 from mypt_spec.table import LISTS, TEXT
 
 IDS_FIRST = "calls"  # lists in which each call begins with its id
-SAID, THOUGHT, CITED, CALLED = "content", "reasoning_content", "citations", "tool_calls"
+CONTENT, THOUGHT, CITED, CALLED = "content", "reasoning_content", "citations", "tool_calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class DeltaReader:
             elif kind in self.format.thinking:
                 yield Delta(THOUGHT, event.text, begin, piece.end)
             else:
-                yield Delta(SAID, event.text, begin, piece.end)
+                yield Delta(CONTENT, event.text, begin, piece.end)
             return
         terminal = self.format.dialect.table.terminals.get(event.terminal)
         if terminal is not None and kind in terminal.ends:

@@ -15,7 +15,7 @@ from mypt_infer.controller.transcript import trainable
 from mypt_infer.parsing import find_last_toolcall
 from mypt_infer.run_format import format_of
 from mypt_infer.serve.call_stream import TaggedStream
-from mypt_infer.serve.deltas import CALLED, SAID, DeltaReader
+from mypt_infer.serve.deltas import CALLED, CONTENT, DeltaReader
 from mypt_infer.toolbox import Tool, Toolbox
 from mypt_spec.bodies.tagged import read_tagged, typed, types_of, write_tagged
 from tests.support import scripted
@@ -60,7 +60,7 @@ def test_a_client_is_told_arguments_one_by_one() -> None:
     reader = DeltaReader(format_of(D), [*ids, *ids_of("<|im_start|>assistant\n")])
     deltas = [d for i in ids_of(f"So.\n\n{CALL}<|im_end|>") for d in reader.push(i)]
     deltas += reader.end()
-    assert "".join(d.text for d in deltas if d.kind == SAID) == "So."
+    assert "".join(d.text for d in deltas if d.kind == CONTENT) == "So."
     called = [d for d in deltas if d.kind == CALLED]
     assert [d.name for d in called if d.name] == ["find"]
     assert [d.text for d in called if d.text] == ['{"zip": "12345"', ', "n": 5', "}"]
