@@ -30,12 +30,12 @@ _SIGNS = re.compile(r"[\\.^$|?*+()\[\]{}]")
 class Added:
     """The added tokens of a file: `special` and `text` with their ids, in two passes.
 
-    `whole` are special tokens that the library finds anywhere, and leaves what is around them.
+    `anywhere` are special tokens that the library finds anywhere, and leaves what is around them.
     `unfit` says of tokens why they cannot be tags of a format.
     """
 
     special: dict[str, int]
-    whole: tuple[str, ...]
+    anywhere: tuple[str, ...]
     text: tuple[dict[str, int], dict[str, int]]
     unfit: dict[str, str]
 
@@ -90,16 +90,16 @@ def read_added(rows: Iterable[dict[str, Any]], vocab: Collection[str] = ()) -> A
                 f"has {around[0]} in it: with other text around it, the library gives other ids; "
                 "set that to false"
             )
-        known = content in vocab
-        if row.get("special", True) or (_TAG.fullmatch(content) and not known):
+        is_listed = content in vocab
+        if row.get("special", True) or (_TAG.fullmatch(content) and not is_listed):
             special[content] = i
             continue
-        if known and SPACE_SIGN in content:  # found in a text that has the sign itself
+        if is_listed and SPACE_SIGN in content:  # found in a text that has the sign itself
             continue
         if around:
             message = f"its added token {content!r} is text with {around[0]}"
             raise ValueError(f"{message}, which is not read; only text that is found anywhere is")
         unfit[content] = "is not a special token in it, so text becomes it; make it special"
         (then if row.get("normalized", True) else first)[content] = i
-    whole = tuple(tag for tag in special if tag and tag not in unfit)
-    return Added(special, whole, (first, then), unfit)
+    anywhere = tuple(tag for tag in special if tag and tag not in unfit)
+    return Added(special, anywhere, (first, then), unfit)

@@ -219,8 +219,8 @@ class Tokenizer:
                 run.append(i)
                 continue
             if i not in self._by_id:
-                known = f"ordinary ids are {self.ordinary}, tags {sorted(self._by_id)}"
-                raise ValueError(f"id {i} means nothing: {known}")
+                meanings = f"ordinary ids are {self.ordinary}, tags {sorted(self._by_id)}"
+                raise ValueError(f"id {i} means nothing: {meanings}")
             out += [self._text.decode_bytes(run), self._by_id[i]]
             run = []
         out.append(self._text.decode_bytes(run))

@@ -69,7 +69,7 @@ def from_tokenizer_json(content: dict[str, Any], path: str) -> Vocabulary:
         cutting = added.cutting(patterns)
         vocabulary = from_tokens(ranks, added.special, cutting, by_character=bool(spaces))
         vocabulary = replace(vocabulary, leads=spaces is not None and spaces.leads)
-        _try(content, vocabulary, [*added.texts], next(iter(added.whole), ""))
+        _try(content, vocabulary, [*added.texts], next(iter(added.anywhere), ""))
     except (KeyError, TypeError, AttributeError) as error:
         raise VocabularyError(f"{path}: is not a complete tokenizer.json: {error!r}") from None
     except ValueError as error:
