@@ -99,11 +99,11 @@ def tag_pieces(dialect: Dialect) -> list[str]:
                 patterns.add(_run(terminal.spelling))
             continue
         head, tail = terminal.spelling[: special[0]], terminal.spelling[special[-1] + 1 :]
-        apart = not table.glue or (terminal.opens and terminal.loss != terminal.body_loss)
+        is_separate = not table.glue or (terminal.opens and terminal.loss != terminal.body_loss)
         before, after = _beside(terminal, dialect)
         if head and before and not table.glue:
             patterns.add(_run(head) + r"\z")
-        if tail and after and (apart or terminal.trail):
+        if tail and after and (is_separate or terminal.trail):
             patterns.add(r"\A" + _run(tail))
     return sorted(patterns, key=lambda p: (-len(p), p))
 
