@@ -103,7 +103,7 @@ def _run(chosen: argparse.Namespace) -> None:
     from mypt_infer.generate.opened import loaded, read_prompt, spoken
     from mypt_infer.generate.strange import strange_format
 
-    _, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
+    _, dialect = spoken(chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab)
     prompt, declared = read_prompt(dialect, text_of(chosen.prompt))
     tools = declared if chosen.tools is None else tools_of(chosen.tools) or []
     decoder = _decoder(chosen, dialect, tools)

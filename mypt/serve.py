@@ -147,7 +147,7 @@ def _service(chosen: argparse.Namespace) -> Service:
     for name in ("rows", "queue", "max_new_tokens", "timeout"):
         if getattr(chosen, name) < (0 if name == "queue" else 1):
             raise ValueError(f"--{name.replace('_', '-')} is {getattr(chosen, name)}")
-    folder, dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
+    folder, dialect = spoken(chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab)
     model = loaded(chosen.model, chosen.device)
     limits = Limits(
         rows=chosen.rows,

@@ -66,15 +66,15 @@ def beside(folder: str | Path, *names: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
+def dialect_of(folder: str | Path, *, choice: str | None, default: str) -> str:
     """Returns the name or folder of the dialect that a model was trained on, by its checkpoint.
 
     It is the folder where the checkpoint holds a grammar of its own. An exported model says it in
-    `config.json`. Returns `wanted`, or else `default`, if neither says; `wanted="auto"` is the same
-    as None. Raises ModelError if the checkpoint says another dialect than `wanted`, or cannot be
+    `config.json`. Returns `choice`, or else `default`, if neither says; `choice="auto"` is the same
+    as None. Raises ModelError if the checkpoint says another dialect than `choice`, or cannot be
     read.
     """
-    wanted = None if wanted == "auto" else wanted
+    choice = None if choice == "auto" else choice
     path = newest(folder) / TRAINER
     config = path.with_name(CONFIG)
     data = (
@@ -84,19 +84,19 @@ def dialect_of(folder: str | Path, *, wanted: str | None, default: str) -> str:
     )
     dialect = data.get("dialect") if isinstance(data, dict) else None
     if not isinstance(dialect, str):
-        return wanted or default
+        return choice or default
     tokens_file = path.with_name("tokens.toml")
-    if tokens_file.is_file() and wanted in (None, dialect):
+    if tokens_file.is_file() and choice in (None, dialect):
         if (code := tokens_file.with_name("adapter.py")).exists():
             raise ModelError(f"{code}: came with the model and is not run; remove it")
         return f"{tokens_file.parent.as_posix()}/"
-    if tokens_file.is_file() and wanted and _same(tokens_file, Path(wanted) / tokens_file.name):
-        return wanted
-    if wanted not in (None, dialect):
+    if tokens_file.is_file() and choice and _same(tokens_file, Path(choice) / tokens_file.name):
+        return choice
+    if choice not in (None, dialect):
         raise ModelError(
-            f"{folder}: the model was trained on {dialect}, not on {wanted}; leave --dialect out"
+            f"{folder}: the model was trained on {dialect}, not on {choice}; leave --dialect out"
         )
-    if wanted is None and ("/" in dialect or os.sep in dialect or dialect in (".", "..")):
+    if choice is None and ("/" in dialect or os.sep in dialect or dialect in (".", "..")):
         # Its adapter.py would be run, and nobody here has named it.
         raise ModelError(
             f"{path}: the dialect {dialect!r} is a folder; only a name is taken from data"

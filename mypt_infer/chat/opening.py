@@ -174,7 +174,7 @@ class _Played:
         from mypt_infer.generate.opened import loaded, spoken
         from mypt_infer.generate.sample import Sampling
 
-        _, self.dialect = spoken(chosen.model, wanted=chosen.dialect, vocabulary=chosen.vocab)
+        _, self.dialect = spoken(chosen.model, choice=chosen.dialect, vocabulary=chosen.vocab)
         self.model, self.seed = loaded(chosen.model, chosen.device), chosen.seed
         self.device = torch.device(chosen.device)
         most = positions(self.model)

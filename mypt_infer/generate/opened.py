@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def spoken(
-    folder: str | Path, *, wanted: str | None, vocabulary: str | Path | None = None
+    folder: str | Path, *, choice: str | None, vocabulary: str | Path | None = None
 ) -> tuple[str, Dialect]:
     """Returns (name or folder, dialect) of a model, "mypt" where its checkpoint does not say.
 
     The vocabulary is by default the one beside the model: the copy that training keeps, or the
     `tokenizer.json` or `tekken.json` of a model that another program made. Raises ModelError where
-    the checkpoint contradicts `wanted`, for an unknown dialect, for a vocabulary that cannot be
+    the checkpoint contradicts `choice`, for an unknown dialect, for a vocabulary that cannot be
     read, where neither of them names the format, and where there is no model at all.
     """
     is_plain(newest(Path(folder)))  # raises where there is no config.json
-    recorded = dialect_of(folder, wanted=wanted, default="")
+    recorded = dialect_of(folder, choice=choice, default="")
     name = recorded or "mypt"
     # What training wrote has its vocabulary as a copy, or is on the dialect's.
     others = () if beside(folder, TRAINER) else ("tokenizer.json", "tekken.json")

@@ -45,7 +45,7 @@ def export(
     try:
         config, path = _config(source), source / GENERATION
         settings = model_folder.read_object(path) if path.is_file() else {}
-        name = dialect_of(source, wanted=dialect, default="mypt")
+        name = dialect_of(source, choice=dialect, default="mypt")
         d = mypt_spec.dialect(name, vocabulary=vocabulary or beside(source, *COPIES))
     except (KeyError, VocabularyError, ModelError) as error:
         raise ExportError(error.args[0]) from None

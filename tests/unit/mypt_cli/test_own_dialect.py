@@ -101,16 +101,16 @@ def test_the_dialect_of_a_model(here: Path) -> None:
     (model / "trainer.json").write_text(json.dumps({"data": {"dialect": "my-toy"}}))
     for file in own.iterdir():
         (model / file.name).write_bytes(file.read_bytes())
-    assert dialect_of(model, wanted=None, default="mypt") == f"{model.as_posix()}/"
-    assert dialect_of(model, wanted="my-toy", default="mypt") == f"{model.as_posix()}/"
-    assert dialect_of(model, wanted="./my_toy", default="mypt") == "./my_toy"
+    assert dialect_of(model, choice=None, default="mypt") == f"{model.as_posix()}/"
+    assert dialect_of(model, choice="my-toy", default="mypt") == f"{model.as_posix()}/"
+    assert dialect_of(model, choice="./my_toy", default="mypt") == "./my_toy"
     (model / "adapter.py").write_text("raise SystemExit('run')")
     with pytest.raises(ModelError, match="came with the model and is not run"):
-        dialect_of(model, wanted=None, default="mypt")
+        dialect_of(model, choice=None, default="mypt")
     other = write_folder(here, "gabgpt", GABGPT_RECORDS)
     for wanted in ("mypt", str(other)):
         with pytest.raises(ModelError, match="was trained on my-toy, not on"):
-            dialect_of(model, wanted=wanted, default="mypt")
+            dialect_of(model, choice=wanted, default="mypt")
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_a_model_names_no_code(here: Path, trap: str) -> None:
     (model / "config.json").write_text("{}")
     (model / "trainer.json").write_text(json.dumps({"data": {"dialect": trap}}))
     with pytest.raises(ModelError, match=NO_NAME):
-        dialect_of(model, wanted=None, default="mypt")
+        dialect_of(model, choice=None, default="mypt")
 
 
 def test_conversion_says_that_it_knows_no_such_records(

@@ -90,9 +90,9 @@ def test_exporting_uses_the_dialect_of_the_checkpoint(
 @pytest.mark.parametrize("dialect", ["mypt", "chatml"])
 def test_an_exported_model_says_its_dialect(dialect: str, tmp_path: Path) -> None:
     assert export([str(checkpoint(tmp_path / "model", dialect)), "-o", str(tmp_path / "out")]) == 0
-    assert spoken(tmp_path / "out", wanted=None)[0] == dialect
+    assert spoken(tmp_path / "out", choice=None)[0] == dialect
     with pytest.raises(ModelError, match=f"was trained on {dialect}, not on praxis"):
-        spoken(tmp_path / "out", wanted="praxis")
+        spoken(tmp_path / "out", choice="praxis")
 
 
 @pytest.mark.usefixtures("says_hi")
@@ -162,11 +162,11 @@ def test_a_model_of_another_program_has_its_vocabulary_beside_it(tmp_path: Path)
     library, wanted = learnt("chatml")
     library.save(str(model / "tokenizer.json"))
     with pytest.raises(ModelError, match=r"no tag of mypt; name the format with --dialect"):
-        spoken(model, wanted=None)
-    _, spoken_dialect = spoken(model, wanted="chatml")
+        spoken(model, choice=None)
+    _, spoken_dialect = spoken(model, choice="chatml")
     text = "Hello, how are you?"
     ids = library.encode(text, add_special_tokens=False).ids
     assert spoken_dialect.tokenizer.encode(text) == ids == wanted.tokenizer.encode(text)
     assert spoken_dialect.table.special == wanted.table.special
     name_dialect(model, "chatml")
-    assert spoken(model, wanted=None)[1].vocabulary is None, "of training: on the dialect's"
+    assert spoken(model, choice=None)[1].vocabulary is None, "of training: on the dialect's"

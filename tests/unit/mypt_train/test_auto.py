@@ -69,9 +69,9 @@ def test_synth_takes_auto_for_mypt(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_dialect_of_a_checkpoint(tmp_path: Path) -> None:
     """mypt-chat, mypt-generate and mypt-export ask here."""
-    assert dialect_of(tmp_path, wanted="auto", default="mypt") == "mypt"
+    assert dialect_of(tmp_path, choice="auto", default="mypt") == "mypt"
     (tmp_path / TRAINER).write_text(json.dumps({"data": {"dialect": "praxis"}}))
-    assert dialect_of(tmp_path, wanted="auto", default="mypt") == "praxis"
+    assert dialect_of(tmp_path, choice="auto", default="mypt") == "praxis"
 
 
 def test_chat_without_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
