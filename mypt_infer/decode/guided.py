@@ -296,7 +296,7 @@ class Guided(Engine):
         """
         with self.calls.lock:
             place = self._at(state)
-            number = self.places.known.get((place.hole, state, token))
+            number = self.places.numbers.get((place.hole, state, token))
             if number is not None:
                 return number
             offered = self.offered(state)
@@ -306,7 +306,7 @@ class Guided(Engine):
             if ending is None:
                 self._refuse(state, [token])
                 return DEAD_STATE
-            offered.known[token] = len(ending)
+            offered.lengths[token] = len(ending)
             if not ending:
                 return self.tables.holes[place.hole][1]
             ground = self._prover_of(place.hole).ground
@@ -559,7 +559,7 @@ class Guided(Engine):
         elif is_complete:
             certain = True
         offered = offered.without(proved.none.tolist())
-        offered.known.update(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
+        offered.lengths.update(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
         return replace(offered, sure=certain)
 
     def _offered_from(self, proved: ProvenIds) -> Offered:

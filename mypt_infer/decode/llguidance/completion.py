@@ -152,15 +152,15 @@ class Search:
         most: int = EXPANSIONS,
         begun: bytes = b"",
         hints: Hints | None = None,
-        known: bytes = b"",
+        earlier: bytes = b"",
     ) -> Ending:
         """Returns an ending, looking at no more than `most` places.
 
         `state` is the companion's. The matcher is left as it is. `begun` is the body so far.
-        `known` is an ending of the place before: where a value is over, what it has after one is
+        `earlier` is an ending of the place before: where a value is over, what it has after one is
         tried.
         """
-        tails = [[self.id_of[b] for b in tail] for tail in rests(known)] if self.json else []
+        tails = [[self.id_of[b] for b in tail] for tail in rests(earlier)] if self.json else []
         read_place = partial(self._read, begun=begun, hints=hints, tails=tails)
         first = read_place(matcher.deep_copy(), state, b"", 0)
         visits, is_cut = 1, False

@@ -47,7 +47,7 @@ class Numbered(Generic[_K, _P]):
     ) -> None:
         self.first, self.size, self._before = first, 0, before
         self.room = ROOM if room is None else room
-        self.known: dict[_K, int] = {}
+        self.numbers: dict[_K, int] = {}
         self._places: dict[int, tuple[_P, _K, int]] = {}
         self._next, self._limit = 0, self.room
         self._listeners: list[WeakMethod[Callable[[set[int]], None]]] = []
@@ -82,7 +82,7 @@ class Numbered(Generic[_K, _P]):
 
     def number(self, key: _K, place: _P, size: int) -> int:
         """Returns the number of a place; `size` are its bytes, about."""
-        number_of_key = self.known.get(key)
+        number_of_key = self.numbers.get(key)
         if number_of_key is not None:
             return number_of_key
         if self.size + size > self._limit:
@@ -91,7 +91,7 @@ class Numbered(Generic[_K, _P]):
             self._next += 1
         self._next += 1
         self._places[new] = place, key, size
-        self.known[key] = new
+        self.numbers[key] = new
         self.size += size
         return new
 
@@ -99,7 +99,7 @@ class Numbered(Generic[_K, _P]):
         """Forgets places, and tells those who asked to be told."""
         for number in numbers:
             _, key, size = self._places.pop(number)
-            del self.known[key]
+            del self.numbers[key]
             self.size -= size
         for listener in [method() for method in self._listeners]:
             if listener is not None:

@@ -100,15 +100,15 @@ class ProvenIds:
 class Offered:
     """The ids that may follow a state, and the tokens from after each to the end of the body.
 
-    `bits`: uint8, a bit for each id, lowest first. `least` is assumed but for `known`, by id, which
-    is proved. `sure`: all ids are proved, or no pattern binds what follows, so that none can be
+    `bits`: uint8, a bit for each id, lowest first. `least` is assumed, but proved for the ids in
+    `lengths`. `sure`: all ids are proved, or no pattern binds what follows, so that none can be
     refused for want of an ending; None if that was not tried.
     """
 
     bits: npt.NDArray[np.uint8]
     size: int
     assumed: int
-    known: dict[int, int]
+    lengths: dict[int, int]
     sure: bool | None
 
     @cached_property
@@ -133,19 +133,19 @@ class Offered:
     @property
     def most(self) -> int:
         """Returns the largest of `least`."""
-        most_known = max(self.known.values(), default=0)
-        return most_known if len(self.known) >= self.count else max(most_known, self.assumed)
+        longest = max(self.lengths.values(), default=0)
+        return longest if len(self.lengths) >= self.count else max(longest, self.assumed)
 
     def without(self, tokens: Iterable[int]) -> Offered:
-        lengths = {i: least for i, least in self.known.items() if i not in set(tokens)}
-        return replace(self, bits=cleared(self.bits, tokens), known=lengths)
+        lengths = {i: least for i, least in self.lengths.items() if i not in set(tokens)}
+        return replace(self, bits=cleared(self.bits, tokens), lengths=lengths)
 
     @property
     def least(self) -> Ints:
         """Returns the tokens after each id to the end of the body; 0 if it is the end."""
         ids = self.ids
         out = np.full(len(ids), self.assumed, dtype=np.int32)
-        for token, count in tuple(self.known.items()):  # another thread may add to them
+        for token, count in tuple(self.lengths.items()):  # another thread may add to them
             out[np.searchsorted(ids, token)] = count
         return out
 
@@ -317,14 +317,14 @@ class Prover:
             return index, False, 0
         visits, begun = 0, place.text + self.ground.search.vocabulary.tokens[token]
         # What the known ending has may be a key once more, so the search may have to do without.
-        for tail in (tried.known(place), b""):
+        for tail in (tried.ending_of(place), b""):
             ending = self.ground.search.ending(
                 beyond,
                 after,
                 most=min(most - visits, EXPANSIONS),
                 begun=begun,
                 hints=place.rule.hints,
-                known=tail,
+                earlier=tail,
             )
             visits += ending.looked
             if ending.tokens is None:
@@ -359,7 +359,7 @@ class _Endings:
         self._closes: dict[tuple[int, int], bool] = {}
         self.count = 0
 
-    def known(self, place: Place) -> bytes:
+    def ending_of(self, place: Place) -> bytes:
         """Returns the text of the place's own ending, from where no string is open."""
         text = self._bytes
         if place.at.key:

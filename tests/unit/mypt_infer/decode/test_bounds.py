@@ -68,7 +68,7 @@ def test_states_are_kept_within_bytes(
     assert made.epoch > 2
     inner = getattr(made.engine, "engine", made.engine)
     numbers = set(inner.places._places)
-    assert set(inner.places.known.values()) == numbers
+    assert set(inner.places.numbers.values()) == numbers
     memos = (inner._matchers, inner._offered, inner._options, inner._texts)
     for kept in (*(memo.entries for memo in memos), inner._refused):
         assert set(kept) <= numbers
