@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from mypt_lint.places.json_items import Item, json_items
-from mypt_lint.places.positions import StringColumns
-from mypt_spec.bodies.strict_json import unescape
+from mypt_lint.places.positions import Places, StringColumns
+from mypt_spec.bodies.members import Member
+from mypt_spec.bodies.strict_json import escape, faults, loads, unescape, value_at
 from mypt_spec.findings import Fix
 from mypt_spec.patch import apply
 
 _Edit = tuple[int, int, str]  # from column and to column, and the new text
+_STRING = re.compile(r'("(?:[^"\\]|\\.)*+")(\s*:)?')  # and what follows a key
 _COMMA = re.compile(r'[}\]"0-9el],( ?)[-"{\[0-9tfn]')
 _COLON = re.compile(r'":( ?)["{\[0-9tfn-]')
 
@@ -112,54 +113,59 @@ class _Source:
 
     def __init__(self, line: str, removed: dict[str, str]) -> None:
         self.line, self.removed_texts = line, removed
-        self.values: dict[str, Item] = {}
-        self.keys: dict[str, Item] = {}
-        self.inner: dict[str, list[str]] = {}  # pointers of an array's or object's items, in order
-        for item in json_items(line):
-            if item.duplicate:
-                raise ValueError(
-                    "duplicate key: only the author can tell which of the two was meant"
-                )
-            pointer = item.pointer
-            (self.keys if item.kind == "key" else self.values)[pointer] = item
-            if item.kind == "value" and item.node.parent is not None:
-                self.inner.setdefault(item.node.parent.pointer, []).append(pointer)
+        self.record = loads(line.removeprefix("\ufeff"))
+        if any(fault.code == "MYP004" for fault in faults(self.record)):
+            raise ValueError("duplicate key: only the author can tell which of the two was meant")
+        self.places = Places(line, unique=True)
+        self.inner: dict[str, list[str]] = {}  # the paths of an array's or object's items, in order
 
     def edit(self, operation: dict[str, Any]) -> _Edit:
         """Returns an operation as one edit of the line: start, end, new text."""
         op, path = operation["op"], operation["path"]
         if op == "remove":
             return self._remove(path)
-        if op == "replace" or (op == "add" and path in self.values and not self._is_item(path)):
+        if op == "replace" or (op == "add" and self._has(path) and not self._is_item(path)):
             return self._replace(path, operation["value"])
         if op == "add":
             return self._add(path, operation["value"])
         raise ValueError(f"no fix does {op!r} at {path!r}")
 
-    def _value(self, path: str) -> Item:
-        if path not in self.values:
+    def _has(self, path: str) -> bool:
+        place = self.places.member(path)
+        return place is not None and place[1]
+
+    def _value(self, path: str) -> Member:
+        place = self.places.member(path)
+        if place is None or not place[1]:
             raise ValueError(f"the fix does not fit: nothing at {path!r}")
-        return self.values[path]
+        return place[0]
 
     def _is_item(self, path: str) -> bool:
         return self.line[self._value(path.rpartition("/")[0]).start] == "["
 
     def _start(self, path: str) -> int:
-        return self.keys[path].start if path in self.keys else self._value(path).start
+        member = self._value(path)
+        return member.key[0] if member.key else member.start
+
+    def _siblings(self, parent: str) -> list[str]:
+        if parent not in self.inner:
+            value = value_at(self.record, parent)
+            keys = [*map(escape, value)] if isinstance(value, dict) else []
+            keys += map(str, range(len(value))) if isinstance(value, list) else ()
+            self.inner[parent] = [f"{parent}/{key}" for key in keys]
+        return self.inner[parent]
 
     def _remove(self, path: str) -> _Edit:
         item = self._value(path)
-        removed = self.line[item.start : item.end]
-        for other in json_items(removed):
-            source = removed[other.start : other.end]
-            if other.kind == "value" and source[0] == '"':
+        for source, key in _STRING.findall(self.line, item.start, item.end):
+            if not key:
                 self.removed_texts[json.loads(source, strict=False)] = source
         parent, _, token = path.rpartition("/")
-        siblings = self.inner[parent]
+        siblings = self._siblings(parent)
         at = int(token) if self.line[self._value(parent).start] == "[" else siblings.index(path)
         if at + 1 < len(siblings):
             return self._start(path), self._start(siblings[at + 1]), ""
-        return self.values[siblings[at - 1]].end if at else self._start(path), item.end, ""
+        return self._value(siblings[at - 1]).end if at else self._start(path), item.end, ""
 
     def _replace(self, path: str, value: Any) -> _Edit:
         item = self._value(path)
@@ -174,7 +180,7 @@ class _Source:
 
     def _add(self, path: str, value: Any) -> _Edit:
         parent, _, token = path.rpartition("/")
-        owner, siblings = self._value(parent), self.inner.get(parent, [])
+        owner, siblings = self._value(parent), self._siblings(parent)
         was_removed = isinstance(value, str) and value in self.removed_texts
         new = self.removed_texts[value] if was_removed else self._spelled(value)
         if self.line[owner.start] == "{":
@@ -190,7 +196,7 @@ class _Source:
         elif at < len(siblings):
             place, new = self._start(siblings[at]), new + self._comma
         else:
-            place, new = self.values[siblings[-1]].end, self._comma + new
+            place, new = self._value(siblings[-1]).end, self._comma + new
         return place, place, new
 
     @cached_property

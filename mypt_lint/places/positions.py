@@ -3,10 +3,8 @@ r"""Turns a pointer and a span into columns of one physical line of JSON.
 All offsets are code points of the line, counted from 0, the end exclusive. Only lines with findings
 pay for this. Nothing here raises on any text.
 
-Theory of operation. Two readers find the value of a pointer. `members` reads only the objects and
-arrays on the way there, and refuses a line that is not JSON, or is nested too deep. For such a
-line, `json_items` lists all keys and values up to the fault, once. A span counts the decoded code
-points of a string; `StringColumns` goes through the escapes in its source.
+`Members` reads only the objects and arrays on the way to the value of a pointer. A span counts the
+decoded code points of a string; `StringColumns` goes through the escapes in its source.
 
 In the line `{"a": ["x\ny"]}`, the pointer /a/0 has the offsets 7 to 13, and its span (1, 2), which
 is the line end, has the offsets 9 to 11.
@@ -17,7 +15,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 
-from mypt_lint.places.json_items import Item, Node, json_items
 from mypt_spec.bodies.members import Member, Members
 from mypt_spec.bodies.strict_json import unescape
 
@@ -33,34 +30,14 @@ class Places:
         self.text = text
         self._members = Members(text, unique=unique)
         self._cached: dict[str, tuple[Member, bool] | None] = {}
-        self._scanned = False
-        self._root: Node | None = None
-        self._children: dict[tuple[Node, str], Node] = {}
-        self._values: dict[Node, Item] = {}
-        self._keys: dict[Node, Item] = {}
-        self._repeats: dict[tuple[Node, str], Item] = {}
         self._strings: dict[int, StringColumns] = {}
 
-    def _scan(self) -> None:
-        self._scanned = True
-        for item in json_items(self.text):
-            self._link(item.node)
-            if item.kind == "value":
-                self._values[item.node] = item
-                continue
-            self._keys[item.node] = item
-            if item.duplicate and item.node.parent is not None:
-                self._repeats.setdefault((item.node.parent, str(item.node.token)), item)
-
-    def _link(self, node: Node) -> None:
-        """Makes `node` known to its ancestors; of repeated keys the last wins, as in json.loads."""
-        while node.parent is not None:
-            place = (node.parent, str(node.token))
-            if self._children.get(place) is node:
-                return
-            self._children[place] = node
-            node = node.parent
-        self._root = node
+    def member(self, pointer: str) -> tuple[Member, bool] | None:
+        """Returns the value of a pointer, or its nearest ancestor, as `Members.find` does."""
+        if pointer not in self._cached:
+            tokens = pointer.split("/")[1:]
+            self._cached[pointer] = self._members.find([unescape(token) for token in tokens])
+        return self._cached[pointer]
 
     def locate(
         self, pointer: str, span: tuple[int, int] | None = None, *, on_key: bool = False
@@ -70,49 +47,21 @@ class Places:
         Without a span it is the whole key or value, a string with its quotes. With one it is the
         source of those decoded code points of the string; a span that reaches beyond the string is
         clamped, and on any other value it is ignored. A pointer that names nothing has the place of
-        its nearest ancestor, or, without one, of the line without its outer white space. Of a
-        repeated key, the value is the last one and the key the second one.
+        its nearest ancestor. Of a repeated key, the value is the last one and the key the second
+        one. In a line that is not JSON, all have that of the line without its outer white space.
         """
-        if pointer not in self._cached:
-            self._cached[pointer] = self._members.find(_tokens(pointer))
-        cached = self._cached[pointer]
-        if cached is None:
-            start, end, exact = self._among_items(_tokens(pointer), on_key=on_key)
-        else:
-            member, exact = cached
-            key = member.key if exact and on_key else None
-            start, end = key or (member.start, member.end)
+        place = self.member(pointer)
+        if place is None:
+            inner = self.text.strip()
+            start = self.text.find(inner)
+            return start, start + len(inner)
+        member, exact = place
+        start, end = (member.key if exact and on_key else None) or (member.start, member.end)
         if span is None or not exact or not self.text.startswith('"', start):
             return start, end
         if start not in self._strings:
             self._strings[start] = StringColumns(self.text, start, end)
         return self._strings[start].of(span)
-
-    def _among_items(self, tokens: list[str], *, on_key: bool) -> tuple[int, int, bool]:
-        """Returns (start, end, whether it is no ancestor) in a line that is not valid JSON."""
-        if not self._scanned:
-            self._scan()
-        node = self._root
-        item = self._values.get(node) if node else None
-        for depth, token in enumerate(tokens, 1):
-            parent = node
-            node = self._children.get((parent, token)) if parent else None
-            if parent is None or node is None:
-                break
-            if on_key and depth == len(tokens) and node in self._keys:
-                item = self._repeats.get((parent, token), self._keys[node])
-            else:
-                item = self._values.get(node, item)
-        if item is None:
-            inner = self.text.strip()
-            start = self.text.find(inner)
-            return start, start + len(inner), False
-        return item.start, item.end, node is not None
-
-
-def _tokens(pointer: str) -> list[str]:
-    tokens = pointer.split("/")[1:]
-    return [unescape(token) for token in tokens] if "~" in pointer else tokens
 
 
 class StringColumns:

@@ -14,7 +14,8 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # not in its 
 from typing import NamedTuple
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_VALUE = json.JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined]
+# Of integers, Python reads no more than some thousand digits; here they stay text.
+_VALUE = json.JSONDecoder(strict=False, parse_int=str).scan_once  # type: ignore[attr-defined]
 _Key = tuple[int, int]
 _Place = tuple[int, _Key | None]  # where a value begins, and the span of its key
 

@@ -20,12 +20,13 @@ from fuzz.fix_idempotence import STRATEGY
 from mypt_lint.check.checker import Checker
 from mypt_lint.fix.apply import Fixer
 from mypt_lint.places.json_edit import edited
-from mypt_lint.places.json_items import json_items
+from mypt_lint.places.positions import Places
 from mypt_lint.proposals.candidates import candidates_of, text_candidates
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.episode import events_of
 from mypt_spec.patch import apply
 from mypt_spec.table import TEXT
+from tests.property.test_positions import walk
 from tests.support.examples import examples
 from tests.support.maker import drawn, fragments
 from tests.support.strategies import DIALECTS, legal, lines_of
@@ -227,13 +228,12 @@ def test_what_no_operation_names_keeps_its_bytes(data: st.DataObject) -> None:
     after = edited(line, fix)
     assert json.loads(after) == apply(value, fix)
     named = {"/b/0": "/b", "/b/-": "/b", "/c/new": "/c"}.get(path, path)
-    sources = {
-        item.pointer: line[item.start : item.end]
-        for item in json_items(line)
-        if not (item.pointer + "/").startswith(named + "/") and item.pointer
-    }
-    found = {item.pointer: after[item.start : item.end] for item in json_items(after)}
-    assert all(found[pointer] == source for pointer, source in sources.items())
+    before, now = Places(line), Places(after)
+    for pointer, _ in walk(value):
+        if pointer and not (pointer + "/").startswith(named + "/"):
+            for on_key in (False, True):
+                old, new = (p.locate(pointer, on_key=on_key) for p in (before, now))
+                assert line[slice(*old)] == after[slice(*new)]
 
 
 @pytest.mark.parametrize(
