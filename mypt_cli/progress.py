@@ -43,7 +43,7 @@ class Bar:
         counts: list[bars.ProgressColumn] = [bars.DownloadColumn(), bars.TransferSpeedColumn()]
         if unit:
             counts = [bars.MofNCompleteColumn(), bars.TextColumn(unit)]
-        what, rest = bars.TextColumn("{task.description}"), bars.TimeRemainingColumn()
+        what, rest = bars.TextColumn("{task.description}", markup=False), bars.TimeRemainingColumn()
         console = Console(stderr=True)
         columns = (what, bars.BarColumn(), *counts, rest)
         self._progress = bars.Progress(*columns, console=console, transient=True)
@@ -75,6 +75,13 @@ class Bar:
         self.at(completed)
         if self._progress is not None and completed >= total > 0:
             self._progress.stop()
+
+    def print(self, text: str) -> None:
+        """Prints a line on stderr, above the bar."""
+        if self._progress is None:
+            print(text, file=sys.stderr)
+        else:
+            self._progress.console.print(text, markup=False, highlight=False)
 
     def next(self) -> None:
         """Notes that the present source is read."""

@@ -6,11 +6,11 @@ A run that is resumed continues the log without doubles.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from mypt_cli import atomic
+from mypt_cli.progress import Bar
 from mypt_train.training.parts.config import ConfigError
 
 LOG, BOARD = "log.jsonl", "tensorboard"
@@ -33,9 +33,9 @@ class Log:
         quiet: bool = False,
         tensorboard: bool = False,
     ) -> None:
-        self.path, self.steps, self.writes = out / LOG, steps, writes
+        self.path, self.step, self.steps, self.writes = out / LOG, step, steps, writes
         self.shows = writes and not quiet
-        self.bar: Any = None
+        self.bar = Bar(steps, unit="steps", quiet=not self.shows)
         self.board: Any = None
         if not writes:
             return
@@ -50,17 +50,13 @@ class Log:
                     'train.tensorboard needs the package: pip install "mypt-tags[tensorboard]"'
                 ) from None
             self.board = SummaryWriter(str(out / BOARD))
-        if self.shows and sys.stderr.isatty():
-            self.bar = _bar(steps, step)
 
     def __enter__(self) -> Log:
-        if self.bar is not None:
-            self.bar.start()
+        self.at(self.step, "")
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        self.bar.__exit__()
         if self.board is not None:
             self.board.close()
 
@@ -79,15 +75,12 @@ class Log:
 
     def show(self, text: str) -> None:
         """Shows a text to people."""
-        if self.bar is not None:
-            self.bar.console.print(text, markup=False, highlight=False)
-        elif self.shows:
-            print(text, file=sys.stderr)
+        if self.shows:
+            self.bar.print(text)
 
     def at(self, step: int, text: str) -> None:
         """Shows how far the run is."""
-        if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=step, description=text)
+        self.bar.show(text, step, self.steps)
 
 
 def _is_before(line: bytes, step: int) -> bool:
@@ -95,24 +88,3 @@ def _is_before(line: bytes, step: int) -> bool:
         return int(json.loads(line)["step"]) <= step
     except (ValueError, KeyError, TypeError):
         return False  # cut off when the run was killed
-
-
-def _bar(steps: int, step: int) -> Any:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task("", total=steps, completed=step)
-    return bar
