@@ -20,17 +20,11 @@ class Ahead(io.RawIOBase):
     """
 
     def __init__(
-        self,
-        get: Callable[[int, int], bytes | memoryview],
-        end: int,
-        *,
-        start: int,
-        piece: int,
-        ahead: bool,
+        self, get: Callable[[int, int], bytes | memoryview], end: int, *, piece: int, ahead: bool
     ) -> None:
         super().__init__()
         self._get, self._end, self._piece, self._ahead = get, end, piece, ahead
-        self._at = start
+        self._at = 0
         # The piece that is read now, which begins at `_from`.
         self._fetched: bytes | memoryview = b""
         self._from = -1

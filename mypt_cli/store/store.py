@@ -145,19 +145,16 @@ class Store:
         self,
         key: str,
         *,
-        start: int = 0,
-        end: int | None = None,
         etag: str = "",
         size: int | None = None,
         piece: int = PIECE,
-        ahead: int = 1,
+        ahead: bool = True,
     ) -> io.BufferedReader:
-        """Returns an object as a file to read and seek in; `ahead` is 0 or 1.
+        """Returns an object as a file to read and seek in.
 
-        With 1, the next piece is fetched while one is read.
-        It is placed at `start`, and ends at `end` if that is before its end. It refuses to go on
-        when the object changes; with `etag`, also to begin with another one. It holds at most
-        `ahead + 2` pieces of `piece` bytes. With `etag` and `size`, asks nothing before it is read.
+        With `ahead`, the next piece is fetched while one is read. It refuses to go on when the
+        object changes; with `etag`, also to begin with another one. It holds at most `ahead + 2`
+        pieces of `piece` bytes. With `etag` and `size`, asks nothing before it is read.
         """
         entry = self.head(key) if size is None or not etag else Entry(key, size, etag)
         if etag and entry.etag != etag:
@@ -166,8 +163,7 @@ class Store:
         def get(start: int, end: int) -> bytes | memoryview:
             return self._part(key, start, end, entry.etag)
 
-        last = entry.size if end is None else min(end, entry.size)
-        return io.BufferedReader(Ahead(get, last, start=start, piece=piece, ahead=bool(ahead)))
+        return io.BufferedReader(Ahead(get, entry.size, piece=piece, ahead=ahead))
 
     def put(self, key: str, data: bytes | Path) -> None:
         """Writes an object, of bytes or of a local file, whole or not at all."""

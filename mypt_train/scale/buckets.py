@@ -19,7 +19,8 @@ Three samples in two units, two buckets. Sample 1 of unit 7 repeats sample 0 of 
 >>> a, b = bytes(16), bytes([255]) * 16
 >>> first, _ = run([entries(3, np.frombuffer(a, "V16"))], 1)
 >>> second, _ = run([entries(7, np.frombuffer(b + a, "V16"))], 1)
->>> [settle([in_memory(first), in_memory(second)], bucket).tolist() for bucket in (0, 1)]
+>>> reads = [lambda at, size, data=data: data[at : at + size] for data in (first, second)]
+>>> [settle(reads, bucket).tolist() for bucket in (0, 1)]
 [[(7, 1)], []]
 """
 
@@ -178,8 +179,3 @@ class Part:
             if len(data) != length:
                 raise ValueError("a run of digests was cut short; make it again")
             yield np.frombuffer(data, self._dtype)
-
-
-def in_memory(body: bytes) -> Read:
-    """Returns a function that reads a range of bytes in memory, as stores do."""
-    return lambda start, length: body[start : start + length]

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mypt_cli.jsonl.blocks import Source
 from mypt_cli.jsonl.names import MANIFEST, REJECTS, WORK
 from mypt_cli.store import Store, StoreError, is_url
@@ -185,7 +187,8 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
     splits: dict[str, list[dict[str, Any]]] = {name: [] for name in SPLITS}
     with ThreadPoolExecutor(_THREADS) as threads:
         keys = map(places.group, range(plan.groups))
-        reports = list(threads.map(lambda k: read_object(store, k, GroupReport.parsed), keys))
+        parse = msgspec.json.Decoder(GroupReport).decode
+        reports = list(threads.map(lambda key: read_object(store, key, parse), keys))
     for report in reports:
         totals.add(report.totals)
         for name, shards in report.splits.items():
@@ -277,7 +280,7 @@ def _rejects(plan: Plan, store: Store, sealed: Sealed, *, every: bool) -> list[b
         report = report_of(store, unit)
         if not (every or report.refused):
             continue
-        with store.open(places.unit(unit), ahead=0) as stream:
+        with store.open(places.unit(unit), ahead=False) as stream:
             for part in report.parts:
                 stream.seek(part.at)
                 name, base = plan.inputs[part.file].path, before[part.file, part.piece]

@@ -41,11 +41,6 @@ class GroupReport:
     totals: dict[str, Any]
     splits: dict[str, list[dict[str, Any]]]
 
-    @staticmethod
-    def parsed(content: bytes) -> GroupReport:
-        """Reads the object of a report."""
-        return msgspec.convert(msgspec.json.decode(content), GroupReport)
-
 
 def make_group(
     plan: Plan,

@@ -82,7 +82,7 @@ def _entries(store: Store, unit: int) -> buckets.Entries:
     """Returns the digests of a unit; its samples count through its parts."""
     out, before = [np.empty(0, buckets.ENTRY)], 0
     parts = report_of(store, unit).parts
-    with store.open(places.unit(unit), piece=_PIECE, ahead=0) as data:
+    with store.open(places.unit(unit), piece=_PIECE, ahead=False) as data:
         for part in parts:
             data.seek(part.at)
             digests = UnitFile.read(data).digests

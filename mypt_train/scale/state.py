@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import msgspec
 
 from mypt_cli.jsonl.names import MANIFEST, PLAN
-from mypt_cli.store import Store, StoreError
+from mypt_cli.store import Store
+from mypt_cli.store.store import suppress_missing
 from mypt_cli.words import counted
 from mypt_train.scale.launch import ranges
 from mypt_train.scale.launch.queue import ATTEMPTS
@@ -164,9 +165,7 @@ def counted_up(plan: Plan, *, max_failed: int = 0, progress: Progress = lambda *
 
 
 def _parsed(plan: Plan, store: Store) -> Sealed:
-    sealed = read_object(
-        store, places.SEALED, lambda data: msgspec.convert(msgspec.json.decode(data), Sealed)
-    )
+    sealed = read_object(store, places.SEALED, msgspec.json.Decoder(Sealed).decode)
     if sealed.plan != plan.sha256:
         raise PlanError(f"{store.name(places.SEALED)}: belongs to another plan; name that one")
     return sealed
@@ -174,12 +173,9 @@ def _parsed(plan: Plan, store: Store) -> Sealed:
 
 def report_there(store: Store, number: int) -> UnitReport | None:
     """Returns the report of a unit, which is None if the unit is not made."""
-    try:
+    with suppress_missing():
         return report_of(store, number)
-    except StoreError as error:
-        if error.kind != "missing":
-            raise
-        return None
+    return None
 
 
 def _pieces(report: UnitReport | None) -> tuple[tuple[int, int, int], ...]:

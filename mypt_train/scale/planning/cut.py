@@ -85,7 +85,7 @@ def _cut(
     if source.remote:
         store, key = locate(source.path)
         length = source.size or 0
-        with store.open(key, etag=source.etag, size=length, piece=HEAD, ahead=0) as stream:
+        with store.open(key, etag=source.etag, size=length, piece=HEAD, ahead=False) as stream:
             cut, at = _places(source, stream, length, size, local=False)
         counting.add(length)
         entry = Input(source.path, length, cut, source.compressed, "", source.etag, rules)

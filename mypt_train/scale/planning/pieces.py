@@ -25,6 +25,7 @@ from mypt_cli.jsonl.parquet import parquet_blocks
 from mypt_cli.jsonl.records import record_blocks
 from mypt_cli.jsonl.values import MAX_LINE
 from mypt_cli.store import is_url, locate
+from mypt_cli.store.store import PIECE
 from mypt_lint.settings.settings import NO_SETTINGS, Settings
 
 Cut = Literal["lines", "frames", "rows", "whole"]
@@ -97,8 +98,8 @@ def opened(source: Input, *, little: bool = False) -> Iterator[BinaryIO]:
             raise unreadable(source.path, error) from None
     else:
         store, key = locate(source.path)
-        few: dict[str, int] = {"piece": LITTLE, "ahead": 0} if little else {}
-        reader = store.open(key, etag=source.etag, size=source.bytes, **few)
+        piece, pin = LITTLE if little else PIECE, source.etag
+        reader = store.open(key, etag=pin, size=source.bytes, piece=piece, ahead=not little)
         stream = cast("BinaryIO", reader)
     with stream:
         yield stream

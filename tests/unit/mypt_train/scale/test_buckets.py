@@ -22,6 +22,10 @@ def _entries(unit: int, digests: list[bytes]) -> buckets.Entries:
     return buckets.entries(unit, np.frombuffer(b"".join(digests), "V16"))
 
 
+def _in_memory(body: bytes) -> buckets.Read:
+    return lambda start, length: body[start : start + length]
+
+
 def _repeats_one_by_one(units: list[list[bytes]]) -> set[tuple[int, int]]:
     """Returns what a set in plan order leaves out, as (unit, sample)."""
     seen: set[bytes] = set()
@@ -45,7 +49,7 @@ def _repeats_in_buckets(
         body, repeats = buckets.run(pieces, bits)
         files.append(body)
         places.append(repeats)
-    reads = [buckets.in_memory(body) for body in files]
+    reads = [_in_memory(body) for body in files]
     places += [buckets.settle(reads, bucket, most=most) for bucket in range(1 << bits)]
     return [(int(p["unit"]), int(p["sample"])) for piece in places for p in piece]
 
@@ -75,7 +79,7 @@ def test_a_bucket_is_read_by_range_and_in_passes_of_bounded_memory(
     rng = np.random.Generator(np.random.PCG64(0))
     digests = np.frombuffer(rng.bytes(16 * 4000), "V16")
     body, _ = buckets.run([buckets.entries(0, digests)], 2)
-    count = buckets.Part.find(buckets.in_memory(body), 1, buckets.ENTRY, "run").count
+    count = buckets.Part.find(_in_memory(body), 1, buckets.ENTRY, "run").count
     reads: list[int] = []
 
     def read(start: int, length: int) -> bytes:
@@ -96,4 +100,4 @@ def test_a_run_that_was_cut_or_is_none_is_refused() -> None:
     body, _ = buckets.run([_entries(0, [b"a" * 16, b"b" * 16])], 3)
     for broken in (b"", b"no run" * 30, body[:-1], body[:40]):
         with pytest.raises(ValueError, match="run of digests"):
-            [buckets.settle([buckets.in_memory(broken)], n, most=10) for n in range(8)]
+            [buckets.settle([_in_memory(broken)], n, most=10) for n in range(8)]
