@@ -56,9 +56,9 @@ class Options:
         action = self._group.add_argument(*flags, *old, help=about, **settings)
         action.option_strings = [name for name in action.option_strings if name not in old]
 
-    def one_of(self, *, required: bool = False) -> Options:
+    def one_of(self) -> Options:
         """Returns what adds options of which only one may be given."""
-        return Options(self._group.add_mutually_exclusive_group(required=required))
+        return Options(self._group.add_mutually_exclusive_group())
 
     def dialect(self, otherwise: str, *, which: str = "") -> None:
         """Adds `--dialect`, worded alike for all commands; `otherwise` says what holds without.
@@ -78,10 +78,8 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(f"{prog} [OPTION ...]", width=width)
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
-        either = [group for group in groups if group.required]
-        needed = {id(action) for group in either for action in group._group_actions}
-        listed = [a for a in actions if a.required or not a.option_strings or id(a) in needed]
-        super().add_usage(usage, listed, either, prefix)
+        listed = [action for action in actions if action.required or not action.option_strings]
+        super().add_usage(usage, listed, [], prefix)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings or action.nargs == 0:

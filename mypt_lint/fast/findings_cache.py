@@ -169,13 +169,4 @@ def restored(item: CachedFinding, skeleton: Skeleton) -> Finding:
             for op in fix.patch
         ]
         fix = Fix(fix.title, fix.safe, tuple(patch))
-    return Finding(
-        finding.code,
-        finding.message,
-        finding.pointer,
-        span,
-        finding.expected,
-        finding.help,
-        fix,
-        finding.on_key,
-    )
+    return replace(finding, span=span, fix=fix)

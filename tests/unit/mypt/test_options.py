@@ -154,7 +154,7 @@ def test_an_option_is_written_as_the_help_shows_it() -> None:
     add("--kind", "of data", choices=("a", "b"))
     add("--all", "everything")
     add("--size N", "0 is any (default)", type=int, default=0)
-    either = made.group("input").one_of(required=True)
+    either = made.group("input").one_of()
     either("--this", "this")
     either("--that", "that")
     assert vars(made.parse_args(["p", "--n", "4", "--this"])) == {
@@ -162,7 +162,7 @@ def test_an_option_is_written_as_the_help_shows_it() -> None:
         "that": False,
     }  # fmt: skip
     text = made.format_help()
-    assert "usage: x [OPTION ...] (--this | --that) [PATH ...]\n" in text
+    assert "usage: x [OPTION ...] [PATH ...]\n" in text
     assert "-n, --number N" in text
     assert "how many (default: 3)" in text
     assert "0 is any (default)\n" in text
