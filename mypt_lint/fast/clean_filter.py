@@ -123,11 +123,7 @@ class CleanFilter:
         Where some strings do not, any of the others may not be clean either.
         """
         bad, strings, values = self.scan(lines, parts)
-        if 2 * len(bad) < len(lines):
-            quotes -= sum([unescaped_quotes(lines[i]) for i in bad])
-        else:
-            rest = set(range(len(lines))).difference(bad)
-            quotes = sum([unescaped_quotes(lines[i]) for i in rest])
+        quotes -= sum([unescaped_quotes(lines[i]) for i in bad])
         return bad, quotes == 2 * strings + self._quotes(values)
 
     def _quotes(self, values: list[Any]) -> int:

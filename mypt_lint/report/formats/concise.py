@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
-from mypt_cli.terminal import Display
-from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.report.formats import Lines
 
 
-class Report:
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._display = Display(stream)
-
+class Report(Lines):
     def finding(self, diagnostic: Diagnostic) -> None:
         finding = diagnostic.finding
         where = f" {finding.pointer}" if diagnostic.table and finding.pointer else ""
@@ -21,6 +15,3 @@ class Report:
             f"{finding.name}: {finding.message}"
         )
         self._stream.write(self._display.line(line) + "\n")
-
-    def finish(self, summary: Summary) -> None:
-        """Prints nothing: totals are no finding."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
-from mypt_cli.terminal import Display
-from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.check.diagnostic import Diagnostic
+from mypt_lint.report.formats import Lines
 
 
-class Report:
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._display = Display(stream)
-        self._file: str | None = None
+class Report(Lines):
+    _file: str | None = None
 
     def finding(self, diagnostic: Diagnostic, *, brief: bool = False) -> None:
         """Writes a finding; none is longer than a line, so `brief` changes nothing."""
@@ -31,6 +26,3 @@ class Report:
     def more(self, filename: str, code: str, name: str, count: int) -> None:
         """Writes that there are more of a kind in a file."""
         self._stream.write(f"  ... and {count:,} more {code} {name} (--show-all prints them)\n")
-
-    def finish(self, summary: Summary) -> None:
-        """Prints nothing: totals are no finding."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TextIO
 
-from mypt_cli.terminal import Display
 from mypt_cli.words import notes
-from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.report.excerpt import excerpt
+from mypt_lint.report.formats import Lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,12 +23,11 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 _GUTTER = "bold blue"
 
 
-class Report:
+class Report(Lines):
     def __init__(
         self, stream: TextIO, *, color: bool | None = None, width: int | None = None
     ) -> None:
-        self._stream = stream
-        self._display = Display(stream)
+        super().__init__(stream)
         self._console = _console(stream, color)
         on_screen = self._console and self._console.is_terminal and stream.isatty()
         self._width = width or (self._console.width if self._console and on_screen else _WIDTH)
@@ -63,9 +62,6 @@ class Report:
             f"... and {count:,} more {code} {name} in {self._display.line(filename)} (--show-all "
             "prints them)\n"
         )
-
-    def finish(self, summary: Summary) -> None:
-        """Prints nothing: totals are no finding."""
 
     def _head(self, block: _Block, diagnostic: Diagnostic, gutter: str) -> None:
         finding, show = diagnostic.finding, self._display.line
