@@ -12,6 +12,7 @@ that counts has token ids.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from mypt_lint.settings.selection import UnknownRuleError, named
@@ -79,14 +80,7 @@ def _fault(value: Any) -> str:
 def untrainable(finding: Finding) -> Finding:
     """Returns the finding that replaces a hidden one which leaves no episode."""
     message = f"{finding.code} cannot be ignored, nothing could be trained on: {finding.message}"
-    return Finding(
-        "MYP906",
-        message,
-        finding.pointer,
-        finding.span,
-        help=finding.help,
-        on_key=finding.on_key,
-    )
+    return replace(finding, code="MYP906", message=message, expected=(), fix=None)
 
 
 def hidden_causes(
