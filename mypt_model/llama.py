@@ -107,7 +107,9 @@ class Trunk(nn.Module):
 
     def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        # Values to begin with, which nobody reads, would make torch load its compiler: a second.
+        shape = config.vocab_size, config.hidden_size
+        self.embed_tokens = nn.Embedding(shape[0], shape[1], _weight=torch.empty(shape))
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
         self.norm = RMSNorm(config)
 

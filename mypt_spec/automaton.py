@@ -5,8 +5,8 @@ states. Lark is imported only to extract; a table, once extracted, runs without 
 
 Theory of operation. A general grammar needs a parser with a stack. These languages nest to a
 bounded depth, so the stacks that an LALR parser can reach are finitely many, and each can be a
-state of a finite automaton. `extract` starts with the stack before any input, and feeds the
-(immutable) parser every terminal that it accepts. A stack that was not seen before becomes a new
+state of a finite automaton. `extract` starts with the stack before any input, and lets the tables
+of the parser take every terminal that they accept. A stack that was not seen before becomes a new
 state, and waits for its turn. When none is left, states that accept the same continuations are
 merged and numbered by a breadth-first walk, so equal languages have equal tables.
 
@@ -224,33 +224,52 @@ def extract(grammar: str, *, limit: int = MAX_CONFIGURATIONS) -> Automaton:
     a stack of more than `MAX_DEPTH` symbols: then the language nests without bound and is not
     regular.
     """
-    from lark import Token
-
-    first = make_parser(grammar).parse_interactive([]).as_immutable()
-    numbers = {tuple(first.parser_state.state_stack): 0}
+    parser = make_parser(grammar).parse_interactive([]).parser_state.parse_conf
+    first: tuple[int, ...] = (parser.start_state,)
+    numbers = {first: 0}
     steps: list[dict[str, int]] = [{}]
     accepts = set()
     queue = deque([first])
     at = 0
     while queue:
-        parser = queue.popleft()
-        for terminal in parser.accepts():
+        stack = queue.popleft()
+        for terminal in filter(str.isupper, parser.states[stack[-1]]):
+            following = _shifted(parser, stack, terminal)
+            if following is None:
+                continue
             if terminal == END:
                 accepts.add(at)
                 continue
-            following = parser.feed_token(Token(terminal, ""))
-            key = tuple(following.parser_state.state_stack)
-            if key not in numbers:
-                if len(numbers) >= limit or len(key) > MAX_DEPTH:
+            if following not in numbers:
+                if len(numbers) >= limit or len(following) > MAX_DEPTH:
                     why = "some rule nests inside itself without bound"
                     stacks = f"the grammar does not close after {len(numbers)} parser stacks"
                     raise SpecError(f"{stacks}: {why}; write the nesting out to a fixed depth")
-                numbers[key] = len(numbers)
+                numbers[following] = len(numbers)
                 steps.append({})
                 queue.append(following)
-            steps[at][terminal] = numbers[key]
+            steps[at][terminal] = numbers[following]
         at += 1
     return minimise(steps, accepts)
+
+
+def _shifted(parser: Any, stack: tuple[int, ...], terminal: str) -> tuple[int, ...] | None:
+    """Returns the stack after a terminal, or None where the parser does not take it.
+
+    Lark's own parser would also copy, at each step, the trees that it has built.
+    """
+    from lark.parsers.lalr_analysis import Shift
+
+    states = list(stack)
+    while step := parser.states[states[-1]].get(terminal):
+        action, target = step
+        if action is Shift:
+            return (*states, target)
+        del states[len(states) - len(target.expansion) :]  # a rule ends; it is the target
+        states.append(parser.states[states[-1]][target.origin.name][1])
+        if terminal == END and states[-1] == parser.end_state:
+            return tuple(states)
+    return None
 
 
 def minimise(steps: list[dict[str, int]], accepts: set[int]) -> Automaton:
