@@ -57,6 +57,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(200_000, 20, 20)
 
 
+@pytest.fixture
+def frozen_objects() -> None:
+    """Lets collections in a test leave out what other tests have made, some million objects."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache folder of the test run: no test writes to the user's."""

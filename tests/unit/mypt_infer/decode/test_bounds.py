@@ -77,6 +77,7 @@ def test_states_are_kept_within_bytes(
         assert {n for n in kept if n >= made.tables.size} <= numbers
 
 
+@pytest.mark.usefixtures("frozen_objects")
 def test_steps_are_kept_within_bytes() -> None:
     """What an entry is said to take is no less than what it takes, and not twice as much."""
     made = Decoder("mypt")

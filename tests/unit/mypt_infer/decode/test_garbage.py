@@ -19,6 +19,8 @@ from mypt_spec.memo import Memo
 from tests.support.decoding import in_call, requiring
 from tests.support.large_tools import many_tools
 
+pytestmark = pytest.mark.usefixtures("frozen_objects")
+
 
 def tracked_objects() -> int:
     """Returns how many objects a collection looks at, once it has left out what it can."""

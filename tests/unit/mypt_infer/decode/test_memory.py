@@ -44,6 +44,7 @@ def test_tables_of_a_dialect_are_small() -> None:
     assert after < 40
 
 
+@pytest.mark.usefixtures("frozen_objects")
 def test_requests_with_changing_tools_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """`nox -s requests` does this 10,000 times: what is kept are memos, each within its room."""
     pytest.importorskip("llguidance")

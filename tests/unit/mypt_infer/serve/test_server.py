@@ -143,10 +143,10 @@ def test_metrics(server: Running) -> None:
     assert 'mypt_tokens_total{kind="answer"}' in text
 
 
+@pytest.mark.usefixtures("frozen_objects")
 def test_what_is_there_at_the_start_is_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command freezes it once, before the first request; a service by itself does not."""
     made = service("mypt", new_tokens=8)
-    gc.unfreeze()
     frozen = {"before": gc.get_freeze_count()}
 
     def run(server: uvicorn.Server, sockets: list[Any]) -> None:
@@ -157,10 +157,7 @@ def test_what_is_there_at_the_start_is_no_garbage(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(cli, "_service", lambda chosen: made)
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    try:
-        assert cli.main(["--model", "tiny", "--port", "0"]) == 0
-    finally:
-        gc.unfreeze()
+    assert cli.main(["--model", "tiny", "--port", "0"]) == 0
     assert frozen["before"] + 100 < frozen["served"]
     # Objects that are no longer used go, frozen or not.
     assert frozen["before"] + 100 < frozen["metric"] <= frozen["served"]
