@@ -23,6 +23,8 @@ from tests.support.allow_sets import check_allow_sets, everywhere
 from tests.support.decoding import DIALECTS, complete, decoder, prompt, witnesses
 from tests.support.examples import either
 
+EACH = either(3, 1)  # of the states, the other engine judges one in so many
+
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_llguidance_has_the_same_allow_sets(name: str) -> None:
@@ -34,8 +36,8 @@ def test_llguidance_has_the_same_allow_sets(name: str) -> None:
     # No way leads to the other states: places in a leaf that the text before it never begins with.
     assert len(everywhere(made)) > 0.75 * tables.size
     bases = {g: matcher(name, g) for g, first in tables.start.items() if not tables.final[first]}
-    for state, (grammar_state, ids) in everywhere(made).items():
-        if grammar_state not in bases:
+    for number, (state, (grammar_state, ids)) in enumerate(everywhere(made).items()):
+        if grammar_state not in bases or number % EACH:
             continue
         judge = bases[grammar_state].deep_copy()  # `reset` would keep the allow set of before
         assert not ids or judge.consume_tokens(ids)
@@ -47,7 +49,7 @@ def test_llguidance_has_the_same_allow_sets(name: str) -> None:
             np.flatnonzero(mine != theirs)[:10],
         )
         checked += 1
-    assert checked > 20
+    assert checked > either(8, 20)
 
 
 @pytest.mark.parametrize("name", ["mypt", "gabgpt"])
@@ -80,7 +82,7 @@ def test_parse_ids_agrees_with_a_sample(name: str) -> None:
     }  # begins of tags that are legal, but not for a model
     tags = list(d.tokenizer.special.values()) or [50256]
     legal = refused = 0
-    for state in choose.choices(sorted(states), k=either(60, 200)):
+    for state in choose.choices(sorted(states), k=either(30, 200)):
         following = tables.following(state)[tables.classes]
         tokens = choose.sample(list(d.tokenizer.ordinary), 2) + choose.choices(tags, k=2)
         for token in tokens + choose.choices(np.flatnonzero(following).tolist() or [0], k=2):
@@ -99,8 +101,8 @@ def test_parse_ids_agrees_with_a_sample(name: str) -> None:
             ):
                 assert not any(complete(made, ids + list(end)) for end in ends), ids
                 refused += 1
-    assert legal > either(45, 150)
-    assert refused > either(1, 5)
+    assert legal > either(20, 150)
+    assert refused > either(0, 5)
 
 
 def shortest(made: Decoder, state: int) -> list[int]:

@@ -171,7 +171,7 @@ def test_chats_with_calls_take_it(name: str, mask: str, history: str) -> None:
 def test_masks_by_kind_take_it(name: str, mask: str) -> None:
     """Whether a tag belongs to a call is the same by templates, wherever pieces are cut."""
     rng = random.Random(f"{name} {mask}")
-    chats = [chat(rng, name) for _ in range(either(15, 60))]
+    chats = [chat(rng, name) for _ in range(either(8, 60))]
     raw = [json.dumps(one).encode() for one in chats]
     outcomes = assert_same_ids(*encoders(dialect=name, mask=mask, history="keep"), raw)
     encoder = Encoder(Options(dialect=name, mask=mask))
@@ -205,7 +205,7 @@ ODD_WEIGHTS = [0, 1, 1.0, True, None, "2", -1, 1000, 1001, 2, 1e-7, 5e-324, 1 + 
 def test_weights_that_no_other_chat_has_take_it(name: str, mask: str, history: str) -> None:
     """A template takes weights from the record; those of 0 and 1, and faulty ones, are told apart."""
     rng = random.Random(f"{Path(name).name} {mask} {history}")
-    bases = [weighed(chat(rng, Path(name).name), rng, [0.5]) for _ in range(either(8, 24))]
+    bases = [weighed(chat(rng, Path(name).name), rng, [0.5]) for _ in range(either(5, 24))]
 
     def again(one: dict[str, Any], weights: list[Any]) -> bytes:
         """Returns a chat with other weights in the same places."""

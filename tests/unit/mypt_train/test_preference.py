@@ -15,12 +15,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-import mypt_spec
 from mypt.lint.cli import main as lint
 from mypt.prepare.cli import main as prepare_command
 from mypt_cli.jsonl.paths import expand
 from mypt_train import Options, PrepareError, ShardReader, prepare
 from mypt_train.data.formats.manifest import BAD, CHOSEN, GOOD, REJECTED, SFT
+from tests.support import vocabulary
 from tests.support.build import assistant, chat, contents, read, user, write
 from tests.support.examples import examples
 from tests.support.tolerance import assert_close, forward_terms, is_close, path_of, tensors_apart
@@ -28,7 +28,7 @@ from tests.support.training import SHAPE, config, log, processes, weights
 
 pytestmark = pytest.mark.numeric
 
-D = mypt_spec.dialect("usf-omega")
+D = vocabulary.small("usf-omega")
 PAIRS = [
     chat(user(f"Question {i}"), chosen=assistant(f"Good answer {i} " + "really " * i), rejected=assistant("Bad"))
     for i in range(6)
@@ -63,9 +63,9 @@ def kinds_of(record: dict[str, Any]) -> tuple[int, ...]:
 
 def prepared(folder: Path, *records: Any, **options: Any) -> Path:
     """Prepares records as preferences, and returns the folder of the data set."""
-    usual = {"dialect": "usf-omega", "context_length": 128, "preferences": True}
+    usual = {"dialect": D.name, "vocabulary": str(vocabulary.path()), "context_length": 256}
     path = write(folder / "in.jsonl", *records)
-    prepare(expand([path]), folder / "out", Options(**usual | options))
+    prepare(expand([path]), folder / "out", Options(**usual | {"preferences": True} | options))
     return folder / "out"
 
 
@@ -213,7 +213,7 @@ def test_losses_are_their_formulas_however_a_step_is_cut(name: str, data: Path) 
     model, frozen = random_transformer(shape, 1), random_transformer(shape, 2).requires_grad_(False)
     with torch.no_grad():
         for weight in model.parameters():
-            weight.mul_(2.0)
+            weight.mul_(2.5)
     objective = Objective(c, some, World(0, 1, torch.device("cpu")), frozen)
     gradients = []
     for micro in (1, len(rows)):

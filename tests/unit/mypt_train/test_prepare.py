@@ -315,7 +315,7 @@ def test_duplicates_never_straddle(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_small_run_is_killed_before_each_change_of_a_file(tmp_path: Path) -> None:
-    """Before one in four in the quick suite."""
+    """Before one in twelve in the quick suite."""
     path = write(tmp_path / "in.jsonl", native("Hi"), native("Ho"))
 
     def go(out: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_small_run_is_killed_before_each_change_of_a_file(tmp_path: Path) -> N
     steps = steps_of(lambda: go(tmp_path / "want"))
     assert steps > 100
     expected = contents(tmp_path / "want")
-    for step in range(0, steps, either(4, 1)):
+    for step in range(0, steps, either(12, 1)):
         out = tmp_path / str(step)
         assert is_killed(lambda out=out: go(out), step)
         if not (out / "dataset_metadata.json").exists() or (out / ".work").exists():
