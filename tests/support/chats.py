@@ -31,7 +31,7 @@ from tests.support.maker import Maker, Record, drawn
 from tests.support.strategies import legal
 
 # `nox -s exports` names more examples, and takes all dialects.
-EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", either(6, 8)))
+EXAMPLES = int(os.environ.get("EXPORT_EXAMPLES", either(4, 8)))
 NAMES = ALL if "EXPORT_EXAMPLES" in os.environ else DIALECTS
 WITH_TOOLS = replace(qwen3.SHAPE, options=())
 

@@ -176,8 +176,11 @@ def test_resuming_is_exact(qwen: Path, sft: Path, tmp_path: Path) -> None:
     assert all(np.array_equal(one[name], two[name]) for name in one)
 
 
+WAYS = [{"recompute": True}, *either([], [{"recompute": True, "compile": True}])]
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch looks at all
-@pytest.mark.parametrize("ways", [{"recompute": True}, {"recompute": True, "compile": True}])
+@pytest.mark.parametrize("ways", WAYS)
 def test_other_ways_to_the_same_place(
     ways: dict[str, bool], qwen: Path, sft: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
