@@ -28,6 +28,11 @@ def options(out: Parser) -> None:
     add_records(add)
     add_system(add)
     add(
+        "--model DIR",
+        "check what the chat template of a model makes of each record: its folder, or a .gguf file",
+        type=model_path,
+    )
+    add(
         "--kind",
         "JSONL records, serialised text, what a model wrote, or tokens for a trainer (default: "
         f"{DEFAULTS['kind']})",

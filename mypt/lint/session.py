@@ -100,6 +100,12 @@ def _fixes(options: argparse.Namespace) -> bool:
 
 def _plan(options: argparse.Namespace) -> Plan:
     plan = planned(options)
+    if options.model:
+        from mypt_lint.template.model import ModelFolder
+
+        if options.dialect not in (None, AUTO):
+            raise UsageError("--model and --dialect both name a format; remove one")
+        plan.by_model = ModelFolder(options.model).read
     plan.edits = any(name.startswith("sarif") for name in options.format or [plan.top["format"]])
     return plan
 
@@ -348,6 +354,8 @@ def _prepared(folders: list[str], codes: frozenset[str]) -> Iterator[Chunk]:
 def _jobs(jobs: int, group: Group) -> int:
     if any(source.remote for source in group.sources):
         return 1  # a forked process cannot use a store, and each would read all of it
+    if group.checker.by_model:  # rendering has a process of its own
+        return 1
     if jobs > 0:
         return jobs
     size = sum(source.size or 0 for source in group.sources)

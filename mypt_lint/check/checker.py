@@ -55,7 +55,8 @@ class Checker:
     they are applied; `edits` adds to each fix what it changes in the line. With a `shape`, the
     records are third-party ones. Unless `formatless`, these are also checked in the dialect, and
     `system` is the prompt of those that have none. Unknown top-level keys in `allowed` are not
-    reported. `mask` is what rows for a trainer train (`mypt_spec.encoder.MASKS`).
+    reported. `mask` is what rows for a trainer train (`mypt_spec.encoder.MASKS`). `by_model`
+    finds what the template of a model makes of chats, in place of a dialect.
     """
 
     dialect: Dialect
@@ -74,6 +75,7 @@ class Checker:
     system: str | None = None
     allowed: frozenset[str] = frozenset()
     mask: str = "model"
+    by_model: ReadInDialect | None = None
 
     @property
     def name(self) -> str:
@@ -119,7 +121,7 @@ class Checker:
         If no reported finding is an error, the Episode has token ids (see suppress.py).
         """
         if self.shape:
-            read_in_dialect = None if self.formatless else _converting(self)
+            read_in_dialect = self.by_model or (None if self.formatless else _converting(self))
             episode, findings = check_foreign(record, self.shape, read_in_dialect)
         else:
             episode, findings = self.dialect.check(record, limits=self.limits)

@@ -29,6 +29,8 @@ class FastChecker:
         for i, raw in doubtful:
             if raw == last:  # as in a run of blank lines
                 items = [item.at_row(row + i) for item in out[-1][1]]
+            elif self.checker.by_model:  # what it makes of a text is no matter of its skeleton
+                items = self.checker.line(raw, row=row + i, filename=filename)
             else:
                 items = self.cache.line(raw, row=row + i, filename=filename)
             out.append((raw, items))

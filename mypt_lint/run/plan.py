@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from mypt_cli.words import either
 from mypt_lint.check.baseline import Key
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.detect import Guess, candidates, detect, elsewhere_than, in_order
+from mypt_lint.check.foreign import ReadInDialect
 from mypt_lint.check.from_settings import checker, hidden
 from mypt_lint.run.shape import about, formats_of_texts, shape_note, with_shape
 from mypt_lint.settings.config import Config, config_of
@@ -88,6 +90,7 @@ class Plan:
         self, cli_options: Mapping[str, Any], config: Config, defaults: Mapping[str, Any] = DEFAULTS
     ) -> None:
         self.cli_options, self.config, self.defaults = cli_options, config, defaults
+        self.by_model: ReadInDialect | None = None  # finds what the template of a model makes
         self.edits = False  # to find what a fix changes in its line takes time; few formats show it
         self.top = self.of(None)
         self.left_out = LeftOut()
@@ -162,8 +165,12 @@ class Plan:
             if vocabulary is None and resolution.settings["kind"] == "rows":
                 vocabulary = _prepared_with(source.path)
             key = (resolution.settings, resolution.dialect, resolution.others, vocabulary)
+            if self.by_model and not resolution.formatless:
+                told = f"{source.path}: --model reads chats of other tools, such as openai"
+                raise UsageError(f"{told}; make them with mypt-convert, or use --dialect alone")
             if key not in checkers:
-                checkers[key] = resolution.checker(vocabulary, baseline=baseline, edits=self.edits)
+                made = resolution.checker(vocabulary, baseline=baseline, edits=self.edits)
+                checkers[key] = replace(made, by_model=self.by_model)
             if out and out[-1].checker is checkers[key]:
                 out[-1].sources.append(resolution.source)
             else:
@@ -258,7 +265,9 @@ class Plan:
         options, source = with_shape(options, source, definite=sure)
         name = options["dialect"]
         if options["records"] in DETECTABLE:
-            if options["records"] not in (requested, OTHER):
+            if self.by_model:
+                say(f"{source.path}: {about(options['records'])}; checked by the chat template")
+            elif options["records"] not in (requested, OTHER):
                 say(f"{source.path}: {shape_note(options['records'], name if sure else '')}")
             return Resolved(options, name if sure else DEFAULTS["dialect"], (), source, not sure)
         _check_system(options, name, source)

@@ -6,12 +6,15 @@ step of it. The process ends with the one that started it, whatever ends that on
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mypt_cli.run import end_with_parent
 
@@ -28,31 +31,70 @@ class OutOfBoundsError(Exception):
     """Work was stopped; the message says at which bound."""
 
 
+class Bounded(Generic[T]):
+    """Calls a function in a process of its own, call after call, each within the bounds.
+
+    `make(*args)` makes the function, in the new process, which starts with the first call. One that
+    was stopped is followed by a new one. Belongs to one thread.
+    """
+
+    def __init__(self, make: Callable[..., Callable[..., T]], *args: Any) -> None:
+        self._make, self._args = make, args
+        self._child: Any = None
+        self._pipe: Connection | None = None
+
+    def __reduce__(self) -> Any:
+        return Bounded, (self._make, *self._args)
+
+    def __call__(self, *args: Any) -> T:
+        """Returns what the function returns. Raises OutOfBoundsError, and what it raises."""
+        if self._pipe is None:
+            self._start()
+        assert self._pipe is not None
+        try:
+            self._pipe.send(args)
+            if not self._pipe.poll(DEADLINE):
+                raise OutOfBoundsError(f"{DEADLINE} seconds")
+            result, error = self._pipe.recv()
+        except (EOFError, OSError):
+            self._child.join()
+            exitcode = self._child.exitcode
+            self.close()
+            raise OutOfBoundsError(_reason(exitcode)) from None
+        except BaseException:
+            self.close()
+            raise
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+    def _start(self) -> None:
+        from multiprocessing import get_all_start_methods, get_context
+
+        # A forked process has everything loaded.
+        context = get_context("fork" if "fork" in get_all_start_methods() else "spawn")
+        self._pipe, there = context.Pipe()
+        worker_args = (there, (MEMORY, SECONDS), self._make, self._args)
+        self._child = context.Process(target=_work, args=worker_args, daemon=True)  # type: ignore[attr-defined]
+        self._child.start()
+        there.close()
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._pipe is not None:
+            self._child.kill()
+            self._child.join()
+            self._pipe.close()
+            self._pipe = None
+
+
 def bounded(work: Callable[..., T], *args: Any) -> T:
     """Returns what `work` returns. Raises OutOfBoundsError, and what `work` raises."""
-    from multiprocessing import get_all_start_methods, get_context
-
-    # A forked process has everything loaded.
-    context = get_context("fork" if "fork" in get_all_start_methods() else "spawn")
-    here, there = context.Pipe(duplex=False)
-    worker_args = (there, (MEMORY, SECONDS), work, args)
-    child = context.Process(target=_work, args=worker_args, daemon=True)  # type: ignore[attr-defined]
-    child.start()
-    there.close()
+    call: Bounded[T] = Bounded(partial, work)
     try:
-        if not here.poll(DEADLINE):
-            raise OutOfBoundsError(f"{DEADLINE} seconds")
-        result, error = here.recv()
-    except (EOFError, OSError):
-        child.join()
-        raise OutOfBoundsError(_reason(child.exitcode)) from None
+        return call(*args)
     finally:
-        child.kill()
-        child.join()
-        here.close()
-    if error is not None:
-        raise error
-    return result  # type: ignore[no-any-return]
+        call.close()
 
 
 def _reason(exitcode: int) -> str:
@@ -62,20 +104,29 @@ def _reason(exitcode: int) -> str:
     return f"what a process can do (exit status {exitcode})"
 
 
-def _work(there: Connection, bounds: tuple[int, int], work: Callable[..., Any], args: Any) -> None:
-    """Works in the new process, and sends (result, exception)."""
-    _bind(*bounds)
-    try:
-        there.send((work(*args), None))
-    except MemoryError:
-        there.send((None, OutOfBoundsError(f"{bounds[0] >> 20} MiB of memory")))
-    except Exception as error:  # for the process that asked
-        error.add_note(traceback.format_exc())
-        there.send((None, error))
+def _work(there: Connection, bounds: tuple[int, int], make: Callable[..., Any], args: Any) -> None:
+    """Works in the new process, and sends (result, exception) for each call."""
+    memory, seconds = bounds
+    _bind(memory)
+    work = None
+    while True:
+        try:
+            call = there.recv()
+        except (EOFError, OSError):
+            return
+        _allow(seconds)
+        try:
+            work = work or make(*args)
+            there.send((work(*call), None))
+        except MemoryError:
+            there.send((None, OutOfBoundsError(f"{memory >> 20} MiB of memory")))
+        except Exception as error:  # for the process that asked
+            error.add_note(traceback.format_exc())
+            there.send((None, error))
 
 
-def _bind(memory: int, seconds: int) -> None:
-    """Sets the bounds of this process, and lets it end with its parent."""
+def _bind(memory: int) -> None:
+    """Bounds the memory of this process, and lets it end with its parent."""
     for number in (signal.SIGINT, signal.SIGTERM):  # no handler of the parent, which ends it
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
@@ -84,11 +135,24 @@ def _bind(memory: int, seconds: int) -> None:
         return
     import resource
 
-    limits = {resource.RLIMIT_CPU: seconds, resource.RLIMIT_CORE: 0}
+    _limit(resource.RLIMIT_CORE, 0)
     with suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:
-        limits[resource.RLIMIT_AS] = int(file.read().split()[0]) * resource.getpagesize() + memory
-    for which, limit in limits.items():
-        hard = resource.getrlimit(which)[1]
-        lower = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        with suppress(OSError, ValueError):
-            resource.setrlimit(which, (lower, hard))
+        loaded = int(file.read().split()[0]) * resource.getpagesize()
+        _limit(resource.RLIMIT_AS, loaded + memory)
+
+
+def _allow(seconds: int) -> None:
+    """Lets this process work for some seconds of processor time more."""
+    if sys.platform != "win32":
+        import resource
+
+        _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + seconds)
+
+
+def _limit(which: int, limit: int) -> None:
+    import resource
+
+    hard = resource.getrlimit(which)[1]
+    lower = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(which, (lower, hard))

@@ -17,7 +17,8 @@ from mypt_lint.run.chunk import Chunk
 from mypt_lint.template.bounds import OutOfBoundsError, bounded
 from mypt_lint.template.checks import Case, Fault, case, faults, headers, injected, tokens
 from mypt_lint.template.formats import Format
-from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literals, renderer, sandbox
+from mypt_lint.template.render import Failed, Outcome, Render, Rendered, literals, renderer
+from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import Template, load
 from mypt_lint.template.wording import garbled
 from mypt_spec import Dialect
@@ -48,7 +49,7 @@ def lint_template(
     """
     style = None if dialect is None else Format(dialect)
     rows = [json.loads(line) for line in CONVERSATIONS.read_text(encoding="utf-8").splitlines()]
-    sandbox()  # loaded here, once for all
+    compiled("")  # Jinja is loaded here, once for all
     for template in load(path):
         try:
             findings, faulty = bounded(_check, template, rows, style)

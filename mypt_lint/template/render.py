@@ -1,4 +1,4 @@
-"""Renders messages and tools by a chat template, in the sandbox of transformers."""
+"""Renders messages and tools by a chat template."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from traceback import walk_tb
 from typing import Any
 
 from mypt_cli.errors import UsageError
+from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import Template
 
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _MAX_MESSAGE = 300  # characters of a message, which a template may write
-_NEEDS = "--template needs {}; pip install 'mypt-tags[templates]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,47 +40,38 @@ Outcome = Rendered | Failed
 Render = Callable[..., Outcome]
 
 
-def sandbox() -> Any:
-    """Loads the sandbox of transformers. Raises UsageError where it, or Jinja, is missing."""
-    try:
-        import jinja2  # noqa: F401
-        from transformers.utils import chat_template_utils
-    except ImportError as error:
-        raise UsageError(_NEEDS.format(error.name or "transformers")) from None
-    return chat_template_utils.render_jinja_template
-
-
 def renderer(template: Template) -> Render:
     """Returns a function of (messages, tools, prompt) that renders them.
 
     `prompt` asks for what a model continues (`add_generation_prompt`). Raises UsageError where
-    transformers or Jinja is missing.
+    Jinja is missing.
     """
-    rendering = sandbox()
-    import jinja2
-
     marked = bool(_MARKED.search(template.text))
 
     def render(messages: list[Any], tools: list[Any] | None, *, prompt: bool = False) -> Outcome:
         try:
-            texts, spans = rendering(
-                conversations=[messages],
+            text, spans = compiled(template.text)(
+                messages=messages,
                 tools=tools,
-                chat_template=template.text,
-                return_assistant_tokens_mask=marked,
+                documents=None,
                 add_generation_prompt=prompt,
                 **template.tokens,
             )
-        except ImportError as error:  # a Jinja too old for the sandbox
-            raise UsageError(str(error)) from None
-        except MemoryError:  # a bound of the process
+        except (MemoryError, UsageError):  # a bound of the process; Jinja is missing
             raise
         except Exception as error:  # whatever a template does wrong
-            message = str(error)[:_MAX_MESSAGE] or type(error).__name__
-            return Failed(message, type(error) is jinja2.TemplateError, _line(error))
-        return Rendered(texts[0], tuple((a, b) for a, b in spans[0]) if marked else None)
+            return failure(error)
+        return Rendered(text, tuple(spans) if marked else None)
 
     return render
+
+
+def failure(error: Exception) -> Failed:
+    """Returns what an exception of a template says."""
+    import jinja2
+
+    message = str(error)[:_MAX_MESSAGE] or type(error).__name__
+    return Failed(message, type(error) is jinja2.TemplateError, _line(error))
 
 
 def literals(template: Template) -> str:

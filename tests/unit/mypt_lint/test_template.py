@@ -18,6 +18,7 @@ from mypt_lint.template.checks import case, tokens
 from mypt_lint.template.formats import Format
 from mypt_lint.template.lint import CONVERSATIONS, lint_template
 from mypt_lint.template.render import Rendered
+from mypt_lint.template.sandbox import compiled
 from mypt_lint.template.source import load
 from mypt_lint.template.values import places, values
 from mypt_spec.findings import RULES
@@ -225,8 +226,9 @@ def test_what_is_no_template(tmp_path: Path) -> None:
         load(str(tmp_path / "b.jinja"))
 
 
-def test_transformers_is_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "transformers.utils", None)
+def test_jinja_is_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(UsageError, match=r"pip install 'mypt-tags\[templates\]'"):
         findings_of(path)
 
@@ -278,3 +280,16 @@ def test_no_prompt_is_put_in_where_the_format_needs_none(name: str, roles: list[
     record = format_.record(chat(user(), assistant()))
     assert record is not None
     assert [message["role"] for message in format_.messages(record)] == roles
+
+
+def test_the_sandbox_writes_what_that_of_transformers_writes() -> None:
+    utils = pytest.importorskip("transformers.utils.chat_template_utils")
+    uses = FAITHFUL + "{% set n = namespace(x=1) %}{{ n.x }}{{ dict(a=2) }}{{ strftime_now('%Y') }}"
+    for row in ROWS:
+        variables = {"tools": row.get("tools"), "add_generation_prompt": True, "bos_token": "<s>"}
+        theirs, marks = utils.render_jinja_template(
+            conversations=[row["messages"]], chat_template=uses, return_assistant_tokens_mask=True,
+            **variables,
+        )  # fmt: skip
+        text, spans = compiled(uses)(messages=row["messages"], documents=None, **variables)
+        assert (text, spans) == (theirs[0], [tuple(span) for span in marks[0]])

@@ -18,7 +18,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -31,6 +31,7 @@ from mypt_lint.check.trainer_rows import check_row
 from mypt_lint.dataset.compare import DataSet
 from mypt_lint.run.plan import Group
 from mypt_lint.template.lint import lint_template
+from mypt_lint.template.model import ModelFolder
 from mypt_spec.dialect import grammar_root
 from mypt_spec.findings import RULES, Finding
 from mypt_spec.rules import FAMILIES, check_episode
@@ -50,6 +51,7 @@ WITHOUT_EXAMPLES = {
     ),
     "MYP369": "a vocabulary does not fit on a page",
     "MYP903": "only a conversion finds it, between two formats",
+    **dict.fromkeys(["MYP735", "MYP736"], "a vocabulary does not fit on a page"),
     "MYP722": "the template of a whole format does not fit on a page",
     "MYP514": "the vocabulary of an example is that of the dialect, which lacks nothing",
     "MYP901": "a fault of the linter itself: no data is known to cause it",
@@ -126,6 +128,14 @@ def findings_of(example: Example) -> list[Finding]:
             file.flush()
             (chunk,) = lint_template(file.name, None, frozenset({example.code}), {})
         return list({item.finding.code: item.finding for item in chunk.findings}.values())
+    if example.kind == "model":
+        template, _, record = example.body.rpartition("\n")
+        with TemporaryDirectory() as folder:
+            (Path(folder) / "chat_template.jinja").write_text(template, encoding="utf-8")
+            (Path(folder) / "tokenizer_config.json").write_text('{"eos_token": "<|end|>"}')
+            checker = Checker(d, shape="openai", formatless=True, by_model=ModelFolder(folder).read)
+            items = checker.line(record.encode(), row=1, filename="x.jsonl")
+        return [item.finding for item in items]
     assert example.kind == "jsonl", f"no such kind of example: {example.kind}"
     if compared:
         source = Source("x.jsonl", stream=io.BytesIO(example.body.encode() + b"\n"))

@@ -1,0 +1,328 @@
+"""Finds every text of a conversation in what the chat template of a model makes of it.
+
+A conversation is rendered twice: as it is, and with a word of its own in place of each text. What
+is between the words are the literals of the template. If the literals, with each text put back as
+it is or through one of a few filters, give the first rendering, the place of each text is known,
+and so is what the model writes: from the end of its prompt to the stop token after its answer.
+Where a template looks into a text, that text stays in the second rendering too, and is looked for
+between the others.
+
+Literals depend on the form of a conversation alone: the second rendering is made once for all
+conversations of one form. Nothing else is learned of a template, and nothing is claimed of what was
+not rendered.
+
+>>> def render(messages, tools, prompt=False):
+...     text = "".join(f"<{m['role']}>{m['content'].strip()}</s>" for m in messages)
+...     return text + "<assistant>" * prompt, []
+>>> chat = [{"role": "user", "content": " Hi! "}, {"role": "assistant", "content": "Hello."}]
+>>> aligned = Aligner(render, frozenset({"</s>"}), frozenset()).align(chat)
+>>> [aligned.text[piece.start : piece.end] for piece in aligned.pieces]
+['Hi!', 'Hello.']
+>>> [aligned.text[span.start : span.end] for span in aligned.trained]
+['Hello.</s>']
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mypt_spec.memo import Memo
+
+_WORD = re.compile("Qx([0-9]{6})z", re.IGNORECASE)  # some templates write all in capitals
+_MOST_FORMS = 4096
+_MOST_KEPT = 8  # texts of one conversation that a template looks into
+THOUGHT, NAME = "thought", "name"
+THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # names of one text
+Path = tuple[str | int, ...]
+Spans = list[tuple[int, int]]
+
+
+class Leaf(NamedTuple):
+    """A text of a conversation: its path in the messages, its kind in findings, its message."""
+
+    text: str
+    path: Path
+    kind: str
+    message: int
+
+
+class Piece(NamedTuple):
+    """A text with its span (code points) in a rendering."""
+
+    leaf: Leaf
+    start: int
+    end: int
+
+
+class Trained(NamedTuple):
+    """A span (code points) that the model writes; `stopped` if a stop token ends it."""
+
+    start: int
+    end: int
+    message: int
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """A rendering in which every text has its place.
+
+    `missing` are the texts that are nowhere in it, `other_prompts` the messages of the model whose
+    prompt is not the beginning of the rendering.
+    """
+
+    text: str
+    pieces: tuple[Piece, ...]
+    trained: tuple[Trained, ...]
+    missing: tuple[Leaf, ...]
+    other_prompts: tuple[int, ...]
+
+
+class AlignError(ValueError):
+    """A text has no place, because the template looks into it or rewrites it."""
+
+    def __init__(self, leaf: Leaf | None) -> None:
+        super().__init__("the rendering is not made of the texts")
+        self.leaf = leaf
+
+
+@dataclass(slots=True)
+class _Form:
+    """What conversations of one form share: literals, and the numbers of the texts between them.
+
+    `prompts` are the ends of the prompts: a message of the model, a literal, and the code points of
+    it that belong to the prompt. `filters` fitted the last conversation, and are tried first.
+    """
+
+    literals: list[str]
+    order: list[int]
+    prompts: list[tuple[int, int, int]]
+    other_prompts: tuple[int, ...]
+    filters: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.filters = [0] * len(self.order)
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _ascii(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+# How templates write texts, the most frequent first.
+FILTERS: tuple[Callable[[str], str], ...] = (
+    lambda text: text,
+    str.strip,
+    str.rstrip,
+    str.lstrip,
+    lambda text: text.strip("\n"),
+    lambda text: text.rstrip("\n"),
+    lambda text: text.lstrip("\n"),
+    _json,
+    _ascii,
+    lambda text: repr(text)[1:-1],
+    lambda text: _json(_json(text)),
+    lambda text: _ascii(_ascii(text)),
+    lambda text: _json(text.strip()),
+    lambda text: text.replace("\r\n", "\n"),
+    lambda text: text.replace("\r\n", "\n").replace("\n\n", "\n"),
+)
+
+
+def leaves_of(messages: Iterable[dict[str, Any]]) -> list[Leaf]:
+    """Returns texts, thoughts, names of calls and arguments in order, blank ones left out."""
+    return [
+        leaf
+        for index, message in enumerate(messages)
+        for leaf in _of_message(message, index)
+        if leaf.text.strip()
+    ]
+
+
+def _of_message(message: dict[str, Any], index: int) -> Iterator[Leaf]:
+    for key in THOUGHTS:
+        if isinstance(value := message.get(key), str):
+            yield Leaf(value, (index, key), THOUGHT, index)
+    content = message.get("content")
+    if isinstance(content, str):
+        yield Leaf(content, (index, "content"), message["role"], index)
+    for number, part in enumerate(content if isinstance(content, list) else ()):
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            yield Leaf(part["text"], (index, "content", number, "text"), message["role"], index)
+    for number, call in enumerate(message.get("tool_calls") or ()):
+        path = (index, "tool_calls", number, "function")
+        yield Leaf(call["function"]["name"], (*path, "name"), NAME, index)
+        yield from _strings(call["function"].get("arguments"), (*path, "arguments"), index)
+
+
+def _strings(value: Any, path: Path, index: int) -> Iterator[Leaf]:
+    if isinstance(value, str):
+        yield Leaf(value, path, "argument", index)
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _strings(item, (*path, key), index)
+
+
+def _replaced(value: Any, words: dict[Path, str], path: Path = ()) -> Any:
+    """Returns a copy of a value with words in place of the strings at their paths."""
+    if isinstance(value, str):
+        return words.get(path, value)
+    if isinstance(value, dict):
+        return {key: _replaced(item, words, (*path, key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item, words, (*path, index)) for index, item in enumerate(value)]
+    return value
+
+
+class Aligner:
+    """Places the texts of conversations in what one template makes of them.
+
+    `render(messages, tools, prompt=False)` returns a text and its spans in `{% generation %}`, or
+    raises. `stops` are the spellings of the tokens at which generation ends, `special` those of all
+    special tokens.
+    """
+
+    def __init__(
+        self,
+        render: Callable[..., tuple[str, Spans]],
+        stops: frozenset[str],
+        special: frozenset[str],
+    ) -> None:
+        self.render, self.stops = render, stops
+        self._stop, self._special = spelled(stops), spelled(stops | special)
+        self._forms: Memo[str, _Form] = Memo(_MOST_FORMS)
+
+    def align(self, messages: list[Any], tools: list[Any] | None = None) -> Aligned:
+        """Returns the rendering of a conversation with the place of each text.
+
+        Raises AlignError, and what the template raises.
+        """
+        text, marked = self.render(messages, tools)
+        leaves = leaves_of(messages)
+        kept: set[int] = set()  # texts that stay in the second rendering
+        while True:
+            form = self._form(messages, tools, leaves, kept)
+            spans = _fit(form, leaves, text)
+            if not isinstance(spans, int):
+                break
+            if spans < 0 or spans in kept or len(kept) == _MOST_KEPT:
+                raise AlignError(leaves[spans] if spans >= 0 else None)
+            kept.add(spans)
+        pieces = [Piece(leaves[i], *span) for i, span in zip(form.order, spans, strict=True)]
+        pieces += [_between(leaves[i], pieces, text) for i in sorted(kept)]
+        pieces.sort(key=lambda piece: piece.start)
+        written = {(p.leaf.text, p.leaf.kind, p.leaf.message) for p in pieces}
+        missing = [leaf for leaf in leaves if (leaf.text, leaf.kind, leaf.message) not in written]
+        starts = [0, *(end for _, end in spans)]
+        ends_of_prompts = [(index, starts[n] + size) for index, n, size in form.prompts]
+        trained = self._trained(text, pieces, ends_of_prompts, marked)
+        return Aligned(text, tuple(pieces), trained, tuple(missing), form.other_prompts)
+
+    def _form(
+        self, messages: list[Any], tools: list[Any] | None, leaves: list[Leaf], kept: set[int]
+    ) -> _Form:
+        words: dict[Path, str] = {}
+        named: dict[str, str] = {}  # a name has one word wherever it stands
+        for i, leaf in enumerate(leaves):
+            if i not in kept:
+                word = f"Qx{i:06d}z"
+                words[leaf.path] = named.setdefault(leaf.text, word) if leaf.kind == NAME else word
+        worded = _replaced(messages, words)
+        key = json.dumps([worded, tools])
+        form = self._forms.entries.get(key)
+        return form or self._forms.keep(key, self._new_form(worded, tools))
+
+    def _new_form(self, worded: list[Any], tools: list[Any] | None) -> _Form:
+        text, _ = self.render(worded, tools)
+        words = list(_WORD.finditer(text))
+        starts, prompts, others = [0, *(word.end() for word in words)], [], []
+        for index, message in enumerate(worded):
+            if message["role"] == "assistant":
+                prompt, _ = self.render(worded[:index], tools, prompt=True)
+                if not text.startswith(prompt):
+                    others.append(index)
+                size = _common(prompt, text)
+                number = sum(start <= size for start in starts) - 1
+                prompts.append((index, number, size - starts[number]))
+        literals = _WORD.split(text)[::2]
+        return _Form(literals, [int(word[1]) for word in words], prompts, tuple(others))
+
+    def _trained(
+        self, text: str, pieces: list[Piece], begins: Spans, marked: Spans
+    ) -> tuple[Trained, ...]:
+        """Returns what the model writes: what the template marks, else from prompt to stop."""
+        if marked:
+            ends = {span: self._stop.search(text, *span) for span in marked}
+            return tuple(Trained(*span, -1, bool(ends[span])) for span in marked)
+        out = []
+        for n, (index, start) in enumerate(begins):
+            limit = begins[n + 1][1] if n + 1 < len(begins) else len(text)
+            own = (p.end for p in pieces if p.leaf.message == index and start <= p.end <= limit)
+            after = max(own, default=start)
+            stop = self._stop.search(text, after, limit)
+            other = stop or self._special.search(text, after, limit)
+            out.append(Trained(start, other.end() if other else after, index, bool(stop)))
+        return tuple(out)
+
+
+def spelled(tokens: frozenset[str]) -> re.Pattern[str]:
+    """Returns what finds the first of some tokens, of two that begin alike the longer."""
+    longest_first = sorted(filter(None, tokens), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
+
+
+def _common(prompt: str, text: str) -> int:
+    """Returns how many code points two texts have in common at their beginning."""
+    if text.startswith(prompt):
+        return len(prompt)
+    pairs = zip(prompt, text, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(prompt), len(text)))
+
+
+def _fit(form: _Form, leaves: list[Leaf], text: str) -> Spans | int:
+    """Returns the spans of the texts of a form; else the number of the first that does not fit.
+
+    -1 where the literals differ and nothing can be said of a text.
+    """
+    literals, order = form.literals, form.order
+    if not text.startswith(literals[0]):
+        return order[0] if order else -1
+    at, spans, last = len(literals[0]), Spans(), len(order) - 1
+    for n, i in enumerate(order):
+        literal = literals[n + 1]
+        for which in (form.filters[n], *range(len(FILTERS))):
+            written = FILTERS[which](leaves[i].text)
+            end = at + len(written)
+            after = end + len(literal)
+            if (
+                text.startswith(written, at)
+                and text.startswith(literal, end)
+                and (n < last or after == len(text))
+            ):
+                form.filters[n] = which
+                spans.append((at, end))
+                at = after
+                break
+        else:
+            return i
+    return spans if order or text == literals[0] else -1
+
+
+def _between(leaf: Leaf, pieces: list[Piece], text: str) -> Piece:
+    """Returns the place of a text that the template looks into, among those of the others."""
+    start = max((p.end for p in pieces if p.leaf.message < leaf.message), default=0)
+    end = min((p.start for p in pieces if p.leaf.message > leaf.message), default=len(text))
+    if start > end:  # the template does not keep the order
+        start, end = 0, len(text)
+    for written in dict.fromkeys(each(leaf.text) for each in FILTERS):
+        at = text.find(written, start, end)
+        if written and at >= 0 and text.find(written, at + 1, end) < 0:
+            return Piece(leaf, at, at + len(written))
+    raise AlignError(leaf)

@@ -1,0 +1,336 @@
+"""Reads the format of a model from its folder: what its own chat template makes of a conversation.
+
+Input are chats of any shape. Output are findings at the places in the user's record: what the
+template refuses, leaves out or rewrites, what is trained without a stop, and what is beyond the
+context.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import accumulate, product
+from pathlib import Path
+from typing import Any
+
+from mypt_cli.inputs import json_of
+from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
+from mypt_lint.template.bounds import Bounded, OutOfBoundsError
+from mypt_lint.template.render import Failed, failure
+from mypt_lint.template.sandbox import compiled
+from mypt_lint.template.source import Template, load
+from mypt_records.chat import Call, Chat, Message, located
+from mypt_spec.bodies.strict_json import escape
+from mypt_spec.findings import Finding, regraded
+from mypt_spec.tokenizer.bpe import Bpe, encoding
+from mypt_spec.tokenizer.sources import read_vocabulary
+from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
+
+_PROBES = Path(__file__).parent / "conversations.jsonl"
+_FOR_TOOLS = "tool_use"  # the name of a second template, for conversations with tools
+_OPTIONS = "chat_template_kwargs"
+_KINDS = {
+    "user": "question", "assistant": "answer", "tool": "result", "system": "system prompt",
+    NAME: "name of a call",
+}  # fmt: skip
+GROWS = "find the loop, power or multiplication that grows without a bound"
+_CONTEXT = {
+    "config.json": "max_position_embeddings",
+    "tokenizer_config.json": "model_max_length",
+}
+_NO_LIMIT = 1 << 40  # what transformers writes where nobody knows the length of a context
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a template takes messages.
+
+    `arguments` of a call as an "object" or as "json" text, `content` as "text" or "parts"; a
+    message without content has none where `absent` is "left out", else "" or null.
+    """
+
+    arguments: str
+    content: str
+    absent: str
+
+
+FORMS = tuple(
+    Form(arguments, content, absent)
+    for content, arguments, absent in product(
+        ("text", "parts"), ("object", "json"), ("left out", "empty", "null")
+    )
+)
+Outcome = Aligned | Failed | Leaf | None
+
+
+def in_form(messages: Iterable[dict[str, Any]], form: Form) -> list[dict[str, Any]]:
+    """Returns messages in OpenAI's shape as a template takes them."""
+    return [_message(dict(message), form) for message in messages]
+
+
+def _message(message: dict[str, Any], form: Form) -> dict[str, Any]:
+    content = message.get("content")
+    if content is None:
+        message.pop("content", None)
+        if form.absent != "left out":
+            message["content"] = "" if form.absent == "empty" else None
+    elif isinstance(content, str) and form.content == "parts":
+        message["content"] = [{"type": "text", "text": content}]
+    if thought := message.get("reasoning_content"):
+        message["thinking"] = thought  # as transformers, for templates that read that name
+    if calls := message.get("tool_calls"):
+        message["tool_calls"] = [_call(call, form) for call in calls]
+    return message
+
+
+def _call(call: dict[str, Any], form: Form) -> dict[str, Any]:
+    value = call["function"]["arguments"]
+    if form.arguments == "object" and isinstance(value, str):
+        with suppress(ValueError):  # which is a finding of its own
+            value = json.loads(value)
+    elif form.arguments == "json" and not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False)
+    return call | {"function": call["function"] | {"arguments": value}}
+
+
+class _Templates:
+    """Aligns conversations by the templates of a folder; in the process that renders."""
+
+    def __init__(self, templates: list[Template], special: frozenset[str]) -> None:
+        by_name = {template.name: template for template in templates}
+        usual = by_name.get("") or by_name.get("default") or templates[0]
+        self._usual = _OneTemplate(usual, special)
+        tools = by_name.get(_FOR_TOOLS)
+        self._for_tools = _OneTemplate(tools, special) if tools else self._usual
+
+    def __call__(
+        self, messages: list[dict[str, Any]], tools: list[Any] | None, options: dict[str, Any]
+    ) -> Outcome:
+        return (self._for_tools if tools else self._usual).outcome(messages, tools, options)
+
+
+class _OneTemplate:
+    def __init__(self, template: Template, special: frozenset[str]) -> None:
+        self.template = template
+        self._render = compiled(template.text)
+        self._aligners: dict[str, Aligner] = {}  # by their options
+        eos = [template.tokens[name] for name in ("eos_token",) if name in template.tokens]
+        self._stops, self._special = template.stops.union(eos), special
+        self.form = self._best_form()
+
+    def outcome(
+        self, messages: list[dict[str, Any]], tools: list[Any] | None, options: dict[str, Any]
+    ) -> Outcome:
+        """Returns what is known of a conversation: all places, why it has no text, or what has no
+        place."""
+        return self._outcome(messages, tools, options, self.form)
+
+    def _outcome(self, messages: Any, tools: Any, options: dict[str, Any], form: Form) -> Outcome:
+        key = json.dumps(options, sort_keys=True)
+        if key not in self._aligners:
+            render = partial(self._text, options=options)
+            self._aligners[key] = Aligner(render, self._stops, self._special)
+        try:
+            return self._aligners[key].align(in_form(messages, form), tools)
+        except AlignError as error:
+            return error.leaf
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a template does wrong
+            return failure(error)
+
+    def _text(
+        self, messages: Any, tools: Any, *, prompt: bool = False, options: dict[str, Any]
+    ) -> tuple[str, list[tuple[int, int]]]:
+        variables = {**self.template.tokens, "documents": None, **options}
+        return self._render(
+            messages=messages, tools=tools, add_generation_prompt=prompt, **variables
+        )
+
+    def _best_form(self) -> Form:
+        """Returns the form of messages in which the most texts of the shipped ones are written."""
+        rows = [json.loads(line) for line in _PROBES.read_text("utf-8").splitlines()]
+        rows = [row for row in rows if row.get("_plain") or row.get("tools")]
+
+        def score(form: Form) -> tuple[int, int]:
+            outcomes = [self._outcome(r["messages"], r.get("tools"), {}, form) for r in rows]
+            aligned = [one for one in outcomes if isinstance(one, Aligned)]
+            return sum(not one.missing for one in aligned), len(aligned)
+
+        best = max(FORMS, key=score)  # of equals the first
+        self._aligners.clear()
+        return best
+
+
+class ModelFolder:
+    """The chat template and the vocabulary of a model, as its folder has them.
+
+    Templates run in a process of their own, within bounds. Raises UsageError for a folder without.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path, self.templates = path, load(path)
+        names = {token for template in self.templates for token in template.tokens.values()}
+        added = self._json("tokenizer.json").get("added_tokens") or ()
+        names |= {row["content"] for row in added if row.get("special")}
+        self.special = frozenset(filter(None, names))
+        self._aligned: Bounded[Outcome] = Bounded(_Templates, self.templates, self.special)
+
+    def _json(self, name: str) -> dict[str, Any]:
+        file = Path(self.path) / name
+        value = json_of(str(file)) if file.is_file() else {}
+        return value if isinstance(value, dict) else {}
+
+    @cached_property
+    def context_length(self) -> int | None:
+        """Returns how many tokens the model reads; None where the folder does not say."""
+        lengths = [self._json(name).get(key) for name, key in _CONTEXT.items()]
+        return next((n for n in lengths if isinstance(n, int) and 0 < n < _NO_LIMIT), None)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """Returns the vocabulary; None where the folder has none that is read."""
+        try:
+            return read_vocabulary(self.path)
+        except VocabularyError:
+            return None
+
+    def ids(self, aligned: Aligned) -> tuple[list[int], list[int]]:
+        """Returns the ids of a rendering, and where in it each begins (code points).
+
+        A special token has its id where the template writes it; in a text, it is what the
+        tokenizer makes of its letters. Raises ValueError for a lone surrogate.
+        """
+        assert self.vocabulary is not None
+        ids: list[int] = []
+        starts: list[int] = []
+        at, special = 0, self.vocabulary.special
+        bpe = Bpe(partial(encoding, self.vocabulary), self.vocabulary.patterns)
+        inside = [(piece.start, piece.end) for piece in aligned.pieces]
+        for tag in (*spelled(frozenset(special)).finditer(aligned.text), None):
+            start, end = tag.span() if tag else (len(aligned.text),) * 2
+            n = bisect_right(inside, (start, end)) - 1
+            if any(a < end and start < b for a, b in inside[max(n, 0) : n + 2]) and tag:
+                continue  # a text that spells it
+            run = bpe.encode(aligned.text[at:start])
+            ids += run
+            size, ends = 0, [*accumulate(len(c.encode()) for c in aligned.text[at:start])]
+            for i in run:
+                starts.append(at + bisect_right(ends, size))
+                size += len(bpe.decode_bytes([i]))
+            if tag:
+                ids.append(special[tag[0]])
+                starts.append(start)
+            at = end
+        return ids, starts
+
+    def outcome(self, chat: Chat) -> Outcome:
+        """Returns what is known of a chat: the places of its texts, or why there are none.
+
+        Raises OutOfBoundsError.
+        """
+        tools = None if chat.tools is None else [tool.value for tool in chat.tools]
+        options = chat.extras.get(_OPTIONS)
+        options = options if isinstance(options, dict) else {}
+        return self._aligned([_as_openai(m) for m in chat.messages], tools, options)
+
+    def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
+        """Returns the findings of a chat, and no Episode, because no format is known."""
+        return None, list(self._findings(chat)) if chat.is_readable and chat.messages else []
+
+    def _findings(self, chat: Chat) -> Iterator[Finding]:
+        try:
+            outcome = self.outcome(chat)
+        except OutOfBoundsError as error:
+            yield Finding("MYP730", f"rendering was stopped after {error}", help=GROWS)
+            return
+        if isinstance(outcome, Failed):
+            does = "refuses this conversation" if outcome.refused else "fails"
+            yield Finding("MYP730", f"the chat template {does}: {outcome.message}")
+        elif isinstance(outcome, Aligned):
+            yield from self._of_rendering(outcome, chat)
+        elif outcome is None:
+            yield Finding("MYP732", "the chat template writes other texts than those of the record")
+        else:
+            message = f"the chat template rewrites this {_KINDS.get(outcome.kind, outcome.kind)}"
+            yield _at("MYP732", message, outcome, chat)
+
+    def _of_rendering(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
+        last = max((i for i, m in enumerate(chat.messages) if m.role == "user"), default=0)
+        for leaf in outcome.missing:
+            message = f"the chat template leaves out this {_KINDS.get(leaf.kind, leaf.kind)}"
+            finding = _at("MYP731", message, leaf, chat)
+            earlier = leaf.kind == THOUGHT and leaf.message < last
+            yield regraded(finding, "info") if earlier else finding
+        names = [tool.name for tool in chat.tools or () if tool.name is not None]
+        absent = [name for name in names if name.text not in outcome.text]
+        if absent:
+            listed = ", ".join(name.text for name in absent[:3])
+            more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+            message = f"the chat template leaves out the declared tools: {listed}{more}"
+            yield located("MYP731", message, absent[0])
+        for span in outcome.trained:
+            if not span.stopped and span.message >= 0:
+                message = "no stop token is trained after this answer"
+                yield Finding("MYP733", message, chat.messages[span.message].at)
+        for index in outcome.other_prompts:
+            message = "the prompt of this answer is not the beginning of what is trained"
+            yield Finding("MYP734", message, chat.messages[index].at)
+        yield from self._of_length(outcome, chat)
+
+    def _of_length(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
+        if self.context_length is None or self.vocabulary is None:
+            return
+        if len(outcome.text.encode()) <= self.context_length:
+            return  # a token has a byte at least
+        ids, starts = self.ids(outcome)
+        if len(ids) <= self.context_length:
+            return
+        limit = starts[self.context_length]
+        said = f"the conversation has {len(ids)} tokens, the model reads {self.context_length}"
+        for span in outcome.trained:
+            at = chat.messages[span.message].at if span.message >= 0 else ""
+            if span.start >= limit:
+                yield Finding("MYP736", f"{said}: this answer is beyond", at)
+            elif span.end > limit:
+                yield Finding("MYP735", f"{said}: this answer is cut off", at)
+
+
+def _as_openai(message: Message) -> dict[str, Any]:
+    """Returns a message in OpenAI's shape."""
+    out: dict[str, Any] = {"role": message.role}
+    if message.thoughts:
+        out["reasoning_content"] = "\n".join(text.text for text in message.thoughts)
+    if message.content is not None:
+        out["content"] = message.text
+    if message.calls:
+        out["tool_calls"] = [_call_as_openai(call) for call in message.calls]
+    if message.answers is not None:
+        out["tool_call_id"] = message.answers.text
+    if message.name is not None:
+        out["name"] = message.name.text
+    return out
+
+
+def _call_as_openai(call: Call) -> dict[str, Any]:
+    arguments = {} if call.arguments is None else call.arguments.value
+    name = {} if call.id is None else {"id": call.id.text}
+    return name | {"type": "function", "function": {"name": call.name.text, "arguments": arguments}}
+
+
+def _at(code: str, message: str, leaf: Leaf, chat: Chat) -> Finding:
+    """Returns a finding at the place that the record has for a text."""
+    said = chat.messages[leaf.message]
+    _, key, *path = leaf.path
+    if key == "tool_calls":
+        call = said.calls[int(path[0])]
+        if leaf.kind != NAME and call.arguments is not None:
+            pointer = "".join(f"/{escape(str(token))}" for token in path[3:])
+            return located(code, message, call.arguments, pointer)
+        return located(code, message, call.name)
+    texts = said.thoughts if leaf.kind == THOUGHT else said.content
+    return located(code, message, texts[0]) if texts else Finding(code, message, said.at)

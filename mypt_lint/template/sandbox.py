@@ -1,0 +1,102 @@
+"""Compiles chat templates as transformers does, without loading transformers.
+
+A template may use what it may use there: Jinja's sandbox with loop controls, `{% generation %}`,
+and the functions below. A test compares the texts of both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Any
+
+from mypt_cli.errors import UsageError
+
+_NEEDS = "a chat template needs jinja2 3.1.6 or newer; pip install 'mypt-tags[templates]'"
+
+
+@lru_cache(maxsize=16)
+def compiled(text: str) -> Callable[..., tuple[str, list[tuple[int, int]]]]:
+    """Returns a function of the variables of a template: (text, spans in `{% generation %}`).
+
+    Raises UsageError where Jinja is missing or too old, and jinja2.TemplateSyntaxError.
+    """
+    try:
+        import jinja2
+        from jinja2 import nodes
+        from jinja2.ext import Extension, loopcontrols
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+        from jinja2.utils import Namespace
+    except ImportError:
+        raise UsageError(_NEEDS) from None
+    if tuple(int(part) for part in jinja2.__version__.split(".")[:3]) < (3, 1, 6):
+        raise UsageError(_NEEDS)  # older ones let a template out of the sandbox
+
+    blocks: list[str] = []
+    spans: list[tuple[int, int]] = []
+
+    class Generation(Extension):
+        """Marks what is between `{% generation %}` and `{% endgeneration %}`."""
+
+        tags = {"generation"}  # noqa: RUF012
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            call = self.call_method("_mark")
+            return nodes.CallBlock(call, [], [], body).set_lineno(line)
+
+        def _mark(self, caller: Callable[[], str]) -> str:
+            start = sum(map(len, blocks))
+            text = caller()
+            spans.append((start, start + len(text)))
+            return text
+
+    class Attributes(Namespace):
+        """A namespace without names that begin with an underscore."""
+
+        def __setitem__(self, name: str, value: Any) -> None:
+            check(name)
+            super().__setitem__(name, value)
+
+    def check(name: str) -> None:
+        if str(name).startswith("_"):
+            raise jinja2.exceptions.SecurityError(f"a namespace holds no {name!r}")
+
+    def namespace(*args: Any, **kwargs: Any) -> Attributes:
+        for name in dict(*args, **kwargs):
+            check(name)
+        return Attributes(*args, **kwargs)
+
+    def tojson(
+        x: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None,
+        sort_keys: bool = False,
+    ) -> str:  # fmt: skip
+        return json.dumps(
+            x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        )
+
+    def refuse(message: str) -> None:
+        raise jinja2.TemplateError(message)
+
+    sandbox = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
+    )
+    sandbox.filters["tojson"] = tojson
+    sandbox.globals.update(
+        raise_exception=refuse,
+        strftime_now=lambda form: datetime.now().strftime(form),
+        namespace=namespace,
+        dict=partial(dict),  # not the class, whose attributes lead further
+    )
+    template = sandbox.from_string(text)
+
+    def render(**variables: Any) -> tuple[str, list[tuple[int, int]]]:
+        blocks.clear()
+        spans.clear()
+        blocks.extend(template.generate(**variables))
+        return "".join(blocks), spans.copy()
+
+    return render

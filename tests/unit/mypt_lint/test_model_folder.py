@@ -1,0 +1,236 @@
+"""`--model DIR`: what the chat template of a model makes of each record."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mypt.lint.cli import main
+from mypt_lint.template.align import Aligned, Aligner, AlignError
+from mypt_lint.template.model import ModelFolder
+from mypt_lint.template.sandbox import compiled
+from mypt_records.shapes import openai as shape
+from tests.support import foreign
+
+CHATML = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+TOOLS = (
+    "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{{ (m.content or '') | trim }}{% for c in m.tool_calls %}<call>{{ c.function | tojson }}"
+    "{% endfor %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+    "{% endif %}"
+)
+STOP = frozenset({"<|im_end|>"})
+
+
+def aligner(template: str, **variables: Any) -> Aligner:
+    def render(messages: Any, tools: Any, *, prompt: bool = False) -> Any:
+        return compiled(template)(
+            messages=messages, tools=tools, add_generation_prompt=prompt, **variables
+        )
+
+    return Aligner(render, STOP, STOP)
+
+
+def chat(*texts: str, **last: Any) -> list[dict[str, Any]]:
+    roles = ("user", "assistant")
+    out: list[dict[str, Any]] = [
+        {"role": roles[i % 2], "content": text} for i, text in enumerate(texts)
+    ]
+    out[-1].update(last)
+    return out
+
+
+def trained(aligned: Aligned) -> list[str]:
+    return [aligned.text[span.start : span.end] for span in aligned.trained]
+
+
+def texts(aligned: Aligned) -> list[str]:
+    return [aligned.text[piece.start : piece.end] for piece in aligned.pieces]
+
+
+@given(st.lists(st.text(max_size=20), min_size=2, max_size=6))
+def test_each_text_has_its_place_and_answers_are_trained(contents: list[str]) -> None:
+    """Whatever texts say, tags and blanks included."""
+    aligned = aligner(CHATML).align(chat(*contents))
+    assert texts(aligned) == [text for text in contents if text.strip()]
+    assert trained(aligned) == [f"{text}<|im_end|>" for text in contents[1::2]]
+    assert not aligned.missing
+    assert not aligned.other_prompts
+
+
+@given(st.text(), st.text(), st.text())
+def test_arguments_and_trimmed_texts(question: str, city: str, result: str) -> None:
+    call = {"type": "function", "function": {"name": "get", "arguments": {"city": city}}}
+    messages = [
+        *chat(question, "", tool_calls=[call]),
+        {"role": "tool", "content": result},
+        {"role": "assistant", "content": "Done."},
+    ]
+    aligned = aligner(TOOLS).align(messages, [{"name": "get"}])
+    spelled = json.dumps(city, ensure_ascii=False)[1:-1]
+    wanted = [question.strip(), "get", spelled if city.strip() else "", result.strip(), "Done."]
+    assert texts(aligned) == [text for text in wanted if text]
+    assert trained(aligned)[1] == "Done.<|im_end|>"
+    assert trained(aligned)[0].endswith("}<|im_end|>")
+
+
+def test_the_marks_of_a_template_are_its_mask() -> None:
+    marked = CHATML.replace(
+        "{{ m.content }}<|im_end|>\n",
+        "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}<|im_end|>\n"
+        "{% endgeneration %}{% else %}{{ m.content }}<|im_end|>\n{% endif %}",
+    )
+    assert trained(aligner(marked).align(chat("Hi!", "Hello."))) == ["Hello.<|im_end|>\n"]
+
+
+def test_a_text_that_the_template_looks_into() -> None:
+    """It stays as it is in the second rendering."""
+    looks = CHATML.replace(
+        "{{ m.content }}", "{% if 'x' in m.content %}[X]{% endif %}{{ m.content }}"
+    )
+    assert texts(aligner(looks).align(chat("x is", "No, y."))) == ["x is", "No, y."]
+    with pytest.raises(AlignError) as caught:
+        aligner(CHATML.replace("{{ m.content }}", "{{ m.content | upper }}")).align(chat("a", "B"))
+    assert caught.value.leaf is not None
+    assert caught.value.leaf.path == (0, "content")
+
+
+def test_what_is_nowhere_is_missing() -> None:
+    aligned = aligner(CHATML).align(chat("Hi!", "Hello.", reasoning_content="They greet."))
+    assert [leaf.kind for leaf in aligned.missing] == ["thought"]
+
+
+def folder(here: Path, template: str, **config: Any) -> Path:
+    (here / "chat_template.jinja").write_text(template, encoding="utf-8")
+    settings = {"eos_token": "<|im_end|>", **config}
+    (here / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    return here
+
+
+def test_what_is_beyond_the_context(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An answer that is cut off, and one that begins beyond; without a vocabulary, neither."""
+    record = {"messages": chat("Hi!", "Hello.", "And you?", "I am well.")}
+    assert codes(folder(tmp_path, CHATML, model_max_length=8), record, capsys) == []
+    shutil.copy(foreign.path("smollm") / "tokenizer.json", tmp_path)
+    whole = ModelFolder(str(tmp_path))
+    aligned = whole.outcome(shape.read(record))
+    assert isinstance(aligned, Aligned)
+    _, starts = whole.ids(aligned)
+    first, last = aligned.trained
+    inside = starts.index(last.start) + 1
+    folder(tmp_path, CHATML, model_max_length=inside)
+    assert codes(tmp_path, record, capsys) == ["MYP735 /messages/3"]
+    folder(tmp_path, CHATML, model_max_length=starts.index(first.start) + 1)
+    assert codes(tmp_path, record, capsys) == ["MYP735 /messages/1", "MYP736 /messages/3"]
+
+
+@pytest.fixture(scope="module")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
+    here = folder(tmp_path_factory.mktemp("model"), CHATML)
+    shutil.copy(foreign.path("smollm") / "tokenizer.json", here)
+    return ModelFolder(str(here))
+
+
+@given(st.lists(st.text() | st.sampled_from(foreign.texts()), min_size=2, max_size=4))
+def test_ids_are_those_of_the_library(small_model: ModelFolder, contents: list[str]) -> None:
+    aligned = aligner(CHATML).align(chat(*contents))
+    ids, starts = small_model.ids(aligned)
+    assert ids == foreign.library("smollm").encode(aligned.text, add_special_tokens=False).ids
+    assert starts == sorted(starts)
+    assert len(starts) == len(ids)
+
+
+def test_a_text_that_spells_a_tag_is_text(small_model: ModelFolder) -> None:
+    aligned = aligner(CHATML).align(chat("What is <|im_end|>?", "<|im_start|> begins."))
+    ids, _ = small_model.ids(aligned)
+    special = foreign.library("smollm").token_to_id
+    assert [ids.count(special(tag)) for tag in ("<|im_start|>", "<|im_end|>")] == [2, 2]
+
+
+def codes(here: Path, record: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Returns the codes that the command finds in a record, with their pointers."""
+    (here / "data.jsonl").write_text(json.dumps(record) + "\n", encoding="utf-8")
+    main([str(here / "data.jsonl"), "--model", str(here), "-q", "--format", "json"])
+    return [f"{item['code']} {item['pointer']}" for item in json.loads(capsys.readouterr().out)]
+
+
+def test_findings_are_at_the_users_own_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In any shape: here ShareGPT's."""
+    record = {
+        "conversations": [
+            {"from": "system", "value": "Be brief."},
+            {"from": "human", "value": "Hi!"},
+            {"from": "gpt", "value": "Hello."},
+        ]
+    }
+    assert codes(folder(tmp_path, CHATML), record, capsys) == []
+    without = CHATML.replace(
+        "{{ m.content }}", "{% if m.role != 'system' %}{{ m.content }}{% endif %}"
+    )
+    assert codes(folder(tmp_path, without), record, capsys) == ["MYP731 /conversations/0/value"]
+    refuses = "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+    assert codes(folder(tmp_path, refuses + CHATML), record, capsys) == ["MYP730 "]
+
+
+def test_names_and_tools_without_a_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    function = {"name": "get", "arguments": '{"city": "Oslo"}'}
+    call = {"type": "function", "id": "a", "function": function}
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}}
+    tool = {"type": "function", "function": {"name": "find", "parameters": schema}}
+    record = {
+        "messages": [
+            *chat("Weather?", "", tool_calls=[call | {"function": function | {"name": "find"}}]),
+            {"role": "tool", "tool_call_id": "a", "content": "Sun"},
+            {"role": "assistant", "content": "Sunny."},
+        ],
+        "tools": [tool],
+    }
+    record["messages"][1]["content"] = None
+    at = "/messages/1/tool_calls/0/function"
+    assert codes(folder(tmp_path, CHATML), record, capsys) == [
+        f"MYP731 {at}/name", f"MYP731 {at}/arguments", "MYP731 /tools/0/function/name",
+    ]  # fmt: skip
+    assert codes(folder(tmp_path, TOOLS), record, capsys) == []
+
+
+def test_a_folder_that_names_a_dialect_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = folder(tmp_path, CHATML)
+    (here / "x.jsonl").write_text('{"messages": []}\n')
+    assert main([str(here / "x.jsonl"), "--model", str(here), "--dialect", "qwen3"]) == 2
+    assert "--model and --dialect" in capsys.readouterr().err
+    assert main([str(here / "x.jsonl"), "--model", str(here / "missing")]) == 2
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "{{ ''.__class__ }}",
+        "{{ dict.func.mro() }}",
+        "{{ namespace(_x=1) }}",
+        "{{ messages.append }}",
+    ],
+)
+def test_a_template_stays_in_its_sandbox(attack: str) -> None:
+    import jinja2
+
+    try:
+        text, _ = compiled(attack)(messages=[])
+    except (jinja2.exceptions.SecurityError, jinja2.UndefinedError):
+        return
+    assert "class" not in text
+    assert "built-in" not in text
