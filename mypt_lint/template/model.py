@@ -8,6 +8,7 @@ context.
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -178,6 +179,7 @@ class ModelFolder:
         added = self._json("tokenizer.json").get("added_tokens") or ()
         names |= {row["content"] for row in added if row.get("special")}
         self.special = frozenset(filter(None, names))
+        self._sizes: dict[int, int] = {}
         self._aligned: Bounded[Outcome] = Bounded(_Templates, self.templates, self.special)
 
     def _json(self, name: str) -> dict[str, Any]:
@@ -199,6 +201,16 @@ class ModelFolder:
         except VocabularyError:
             return None
 
+    @cached_property
+    def _bpe(self) -> Bpe:
+        assert self.vocabulary is not None
+        return Bpe(partial(encoding, self.vocabulary), self.vocabulary.patterns)
+
+    @cached_property
+    def _tags(self) -> re.Pattern[str]:
+        assert self.vocabulary is not None
+        return spelled(frozenset(self.vocabulary.special))
+
     def ids(self, aligned: Aligned) -> tuple[list[int], list[int]]:
         """Returns the ids of a rendering, and where in it each begins (code points).
 
@@ -208,25 +220,39 @@ class ModelFolder:
         assert self.vocabulary is not None
         ids: list[int] = []
         starts: list[int] = []
-        at, special = 0, self.vocabulary.special
-        bpe = Bpe(partial(encoding, self.vocabulary), self.vocabulary.patterns)
-        inside = [(piece.start, piece.end) for piece in aligned.pieces]
-        for tag in (*spelled(frozenset(special)).finditer(aligned.text), None):
-            start, end = tag.span() if tag else (len(aligned.text),) * 2
-            n = bisect_right(inside, (start, end)) - 1
-            if any(a < end and start < b for a, b in inside[max(n, 0) : n + 2]) and tag:
-                continue  # a text that spells it
-            run = bpe.encode(aligned.text[at:start])
-            ids += run
-            size, ends = 0, [*accumulate(len(c.encode()) for c in aligned.text[at:start])]
-            for i in run:
-                starts.append(at + bisect_right(ends, size))
-                size += len(bpe.decode_bytes([i]))
+        text, at = aligned.text, 0
+        for tag in self._tags_in(aligned):
+            start, end = tag.span() if tag else (len(text), len(text))
+            run = text[at:start]
+            in_run = self._bpe.encode(run)
+            ids += in_run
+            sizes = accumulate(map(self._size, in_run), initial=0)
+            if run.isascii():
+                starts += [at + size for size in sizes][:-1]
+            else:
+                ends = [*accumulate(len(char.encode()) for char in run)]
+                starts += [at + bisect_right(ends, size) for size in sizes][:-1]
             if tag:
-                ids.append(special[tag[0]])
+                ids.append(self.vocabulary.special[tag[0]])
                 starts.append(start)
             at = end
         return ids, starts
+
+    def _size(self, token: int) -> int:
+        """Returns how many bytes a token has."""
+        size = self._sizes.get(token)
+        if size is None:
+            size = self._sizes[token] = len(self._bpe.decode_bytes([token]))
+        return size
+
+    def _tags_in(self, aligned: Aligned) -> Iterator[re.Match[str] | None]:
+        """Yields the special tokens that the template writes, and None for the end."""
+        inside = [(piece.start, piece.end) for piece in aligned.pieces]
+        for tag in self._tags.finditer(aligned.text):
+            n = max(bisect_right(inside, tag.span()) - 1, 0)
+            if not any(a < tag.end() and tag.start() < b for a, b in inside[n : n + 2]):
+                yield tag
+        yield None
 
     def outcome(self, chat: Chat) -> Outcome:
         """Returns what is known of a chat: the places of its texts, or why there are none.
