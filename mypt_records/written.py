@@ -25,7 +25,7 @@ from mypt_spec.findings import Finding
 
 CALLS, THOUGHTS = "call", "think"  # steps that may be read, where the target has them
 _BETWEEN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-CALL = _BETWEEN["call"][0]
+CALL, THOUGHT_TAGS = _BETWEEN["call"][0], _BETWEEN["thought"]
 
 
 def _between(kind: str, inside: str = "(.*?)") -> re.Pattern[str]:

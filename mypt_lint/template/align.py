@@ -30,12 +30,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.memo import Memo
 
 _WORD = re.compile("Qx([0-9]{6})z", re.IGNORECASE)  # some templates write all in capitals
 _MOST_FORMS = 4096
 _MOST_KEPT = 8  # texts of one conversation that a template looks into
 THOUGHT, NAME = "thought", "name"
+_THOUGHT = re.compile("|".join(map(re.escape, THOUGHT_TAGS)))  # in an answer
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # names of one text
 Path = tuple[str | int, ...]
 Spans = list[tuple[int, int]]
@@ -209,14 +211,21 @@ class Aligner:
         kept: set[int] = set()  # texts that stay in the second rendering
         while True:
             form = self._form(messages, tools, leaves, kept)
-            spans = _fit(form, leaves, text)
-            if not isinstance(spans, int):
+            spans, suspects = _fit(form, leaves, text)
+            if spans is not None:
                 break
-            if spans < 0 or spans in kept or len(kept) == _MOST_KEPT:
-                raise AlignError(leaves[spans] if spans >= 0 else None)
-            kept.add(spans)
+            new = [i for i in suspects if i not in kept]
+            if not new or len(kept) == _MOST_KEPT:
+                raise AlignError(leaves[suspects[0]] if suspects else None)
+            kept.add(new[0])
         pieces = [Piece(leaves[i], *span) for i, span in zip(form.order, spans, strict=True)]
-        pieces += [_between(leaves[i], pieces, text) for i in sorted(kept)]
+        for i in sorted(kept):
+            parts = _between(leaves[i], pieces, text)
+            if not parts:  # is it written at all?
+                longer = _replaced(messages, {leaves[i].path: leaves[i].text + "Qx999999z"})
+                if self.render(longer, tools)[0] != text:
+                    raise AlignError(leaves[i])
+            pieces += parts
         pieces.sort(key=lambda piece: piece.start)
         written = {(p.leaf.text, p.leaf.kind, p.leaf.message) for p in pieces}
         missing = [leaf for leaf in leaves if (leaf.text, leaf.kind, leaf.message) not in written]
@@ -286,43 +295,61 @@ def _common(prompt: str, text: str) -> int:
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(prompt), len(text)))
 
 
-def _fit(form: _Form, leaves: list[Leaf], text: str) -> Spans | int:
-    """Returns the spans of the texts of a form; else the number of the first that does not fit.
+def _fit(form: _Form, leaves: list[Leaf], text: str) -> tuple[Spans | None, list[int]]:
+    """Returns the spans of the texts of a form, or None and the numbers of texts to suspect.
 
-    -1 where the literals differ and nothing can be said of a text.
+    Where the literal after a text differs, the template has most likely looked into the next one.
     """
     literals, order = form.literals, form.order
-    if not text.startswith(literals[0]):
-        return order[0] if order else -1
     at, spans, last = len(literals[0]), Spans(), len(order) - 1
+    if not text.startswith(literals[0]) or not (order or text == literals[0]):
+        return None, order[:1]
     for n, i in enumerate(order):
         literal = literals[n + 1]
+        is_there = False
         for which in (form.filters[n], *range(len(FILTERS))):
             written = FILTERS[which](leaves[i].text)
             end = at + len(written)
             after = end + len(literal)
-            if (
-                text.startswith(written, at)
-                and text.startswith(literal, end)
-                and (n < last or after == len(text))
-            ):
+            if not text.startswith(written, at):
+                continue
+            is_there = is_there or bool(written)
+            if text.startswith(literal, end) and (n < last or after == len(text)):
                 form.filters[n] = which
                 spans.append((at, end))
                 at = after
                 break
         else:
-            return i
-    return spans if order or text == literals[0] else -1
+            suspects = order[n : n + 2]
+            return None, suspects[::-1] if is_there else suspects
+    return spans, []
 
 
-def _between(leaf: Leaf, pieces: list[Piece], text: str) -> Piece:
-    """Returns the place of a text that the template looks into, among those of the others."""
+def _between(leaf: Leaf, pieces: list[Piece], text: str) -> list[Piece]:
+    """Returns the place of a text that the template looks into; [] if it is not found once.
+
+    A thought that an answer holds between tags may have left it: then these are two pieces.
+    """
     start = max((p.end for p in pieces if p.leaf.message < leaf.message), default=0)
     end = min((p.start for p in pieces if p.leaf.message > leaf.message), default=len(text))
     if start > end:  # the template does not keep the order
         start, end = 0, len(text)
-    for written in dict.fromkeys(each(leaf.text) for each in FILTERS):
+    span = _once(leaf.text, text, start, end)
+    if span is not None:
+        return [Piece(leaf, *span)]
+    out = []
+    for part in _THOUGHT.split(leaf.text) if _THOUGHT.search(leaf.text) else ():
+        span = _once(part, text, start, end) if part.strip() else None
+        if span is not None:
+            out.append(Piece(leaf, *span))
+            start = span[1]
+    return out if out and out[-1].end - out[-1].start >= len(part.strip()) else []
+
+
+def _once(part: str, text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Returns where a text stands within bounds, if it stands there exactly once."""
+    for written in dict.fromkeys(each(part) for each in FILTERS):
         at = text.find(written, start, end)
         if written and at >= 0 and text.find(written, at + 1, end) < 0:
-            return Piece(leaf, at, at + len(written))
-    raise AlignError(leaf)
+            return at, at + len(written)
+    return None

@@ -104,6 +104,29 @@ def test_a_text_that_the_template_looks_into() -> None:
     assert caught.value.leaf.path == (0, "content")
 
 
+@pytest.mark.parametrize(
+    ("answer", "places"),
+    [
+        ("<think>\nShort.\n</think>\n\nYes.", ["Short.", "Yes."]),
+        ("Short.\n</think>\n\nYes.", ["Short.", "Yes."]),
+        ("Yes.", ["Yes."]),
+    ],
+)
+def test_a_thought_in_an_answer_that_the_template_lifts(answer: str, places: list[str]) -> None:
+    parts = "m.content.split('</think>')"
+    lifts = CHATML.replace(
+        "{{ m.content }}",
+        f"{{% if '</think>' in m.content %}}<t>{{{{ {parts}[0].split('<think>')[-1] | trim }}}}</t>"
+        f"{{{{ {parts}[-1] | trim }}}}{{% else %}}{{{{ m.content }}}}{{% endif %}}",
+    )
+    aligned = aligner(lifts).align(chat("Really?", answer))
+    assert texts(aligned) == ["Really?", *places]
+    assert trained(aligned)[0].endswith("Yes.<|im_end|>")
+    earlier = aligner(CHATML.replace("{{ m.content }}", f"{{{{ {parts}[-1] }}}}"))
+    dropped = earlier.align(chat("Really?", "Hm.</think>"))
+    assert [leaf.text for leaf in dropped.missing] == ["Hm.</think>"]
+
+
 def test_what_is_nowhere_is_missing() -> None:
     aligned = aligner(CHATML).align(chat("Hi!", "Hello.", reasoning_content="They greet."))
     assert [leaf.kind for leaf in aligned.missing] == ["thought"]
