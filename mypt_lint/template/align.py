@@ -222,7 +222,9 @@ class Aligner:
         for i in sorted(kept):
             parts = _between(leaves[i], pieces, text)
             if not parts:  # is it written at all?
-                longer = _replaced(messages, {leaves[i].path: leaves[i].text + "Qx999999z"})
+                words = _THOUGHT.sub(lambda tag: f"Qx999999z{tag[0]}", leaves[i].text)
+                worded = words if words != leaves[i].text else f"{words}Qx999999z"
+                longer = _replaced(messages, {leaves[i].path: worded})
                 if self.render(longer, tools)[0] != text:
                     raise AlignError(leaves[i])
             pieces += parts
