@@ -3,7 +3,7 @@
 Input are the events of an Episode, the token table and a tokenizer; output are two arrays of equal
 length. Each text run is encoded by itself, so no id crosses a tag, unless the table has `glue`; it
 says what is trained, and a `Mask` may say otherwise. Each token also has the number of the message
-of the record that it comes from.
+of the record that it comes from, which is computed when it is asked for.
 """
 
 from __future__ import annotations
@@ -105,18 +105,38 @@ class Encoded:
     """Token ids and loss mask: uint32 and uint8, both of shape (n,).
 
     `loss` is 1 where the token is trained. `weights` say how much, float32, (n,), 0 where it is
-    not; None where each is 0 or 1. `message_indices` count the messages of the record, int32, (n,):
-    the one that a token comes from, -1 for none (see `message_numbers`); None if the Episode was
-    not read from a record.
+    not; None where each is 0 or 1. `origin` is what `message_indices` are computed from.
     """
 
     ids: npt.NDArray[np.uint32]
     loss: npt.NDArray[np.uint8]
     weights: npt.NDArray[np.float32] | None = None
-    message_indices: npt.NDArray[np.int32] | None = None
+    origin: Origin | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def message_indices(self) -> npt.NDArray[np.int32] | None:
+        """Returns the index of the message in the record that each token comes from, int32, (n,).
+
+        It is -1 for none (see `message_numbers`). None if the Episode was not read from a record.
+        """
+        import numpy as np
+
+        if self.origin is None or not any(s.event.at.pointer for s in self.origin.segments):
+            return None
+        events = [segment.event for segment in self.origin.segments]
+        numbers = np.array(message_numbers(events, *self.origin[1:]), dtype=np.int32)
+        return np.repeat(numbers, [len(segment.ids) for segment in self.origin.segments])
+
+
+class Origin(NamedTuple):
+    """The segments that tokens come from, and the key of the messages in records."""
+
+    segments: list[Segment]
+    table: TokenTable
+    messages: str
 
 
 class Segment(NamedTuple):
@@ -534,29 +554,23 @@ def encode_events(
     *,
     messages: str = "",
 ) -> Encoded:
-    """Returns ids and loss of events, and `message_indices` if they were read from a record that
-    has its messages under the key `messages`. Raises ValueError for a lone surrogate in a text.
+    """Returns ids and loss of events, and what has `message_indices` if they were read from a
+    record with its messages under the key `messages`. Raises ValueError for a lone surrogate in a
+    text.
     """
     import numpy as np
 
-    events = list(events)
     ids: list[int] = []
     loss: list[int] = []
     weighed: list[float] = []
-    sizes: list[int] = []
-    for segment in segments(events, table, tokenizer, mask, weights):
+    every = list(segments(events, table, tokenizer, mask, weights))
+    for segment in every:
         ids += segment.ids
         loss += segment.losses
-        sizes.append(len(segment.ids))
         if weights:
             weighed += [segment.weight] * len(segment.ids)
-    indices = None
-    if messages and any(event.at.pointer for event in events):
-        numbers = np.array(message_numbers(events, table, messages), dtype=np.int32)
-        indices = np.repeat(numbers, sizes)
-    encoded = Encoded(
-        np.array(ids, dtype=np.uint32), np.array(loss, dtype=np.uint8), message_indices=indices
-    )
+    origin = Origin(every, table, messages) if messages else None
+    encoded = Encoded(np.array(ids, np.uint32), np.array(loss, np.uint8), origin=origin)
     if {*weighed} <= {0.0, 1.0}:
         return encoded
     return replace(encoded, weights=np.array(weighed, dtype=np.float32) * encoded.loss)

@@ -51,7 +51,7 @@ def add_inputs(out: Parser) -> None:
     add("--context-length N", "tokens of a row", type=int, default=2048)
     add(
         "--pack",
-        "whole episodes side by side in rows (default: yes, but no for trl and axolotl)",
+        "whole episodes side by side in rows (default: yes, but no for other trainers)",
         action=argparse.BooleanOptionalAction,
         default=None,
     )
@@ -98,11 +98,15 @@ def add_output(out: Parser, where: str) -> None:
         default=10_000_000,
     )
     add(
-        "--format",
-        "of the shards (default: %(default)s); trl and axolotl are rows of JSONL for these "
-        "trainers; parquet needs pyarrow",
+        "--format NAME",
+        "of the shards: bin (default) or parquet; trl, axolotl, skyrl or verl, rows of JSONL for "
+        "these trainers, and trl-parquet and so on; megatron, its indexed data set",
         choices=FORMATS,
         default="bin",
+    )
+    add(
+        "--message-indices",
+        "rows for trainers also say of each token which message of its record it comes from",
     )
 
 

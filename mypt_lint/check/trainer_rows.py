@@ -2,7 +2,8 @@
 
 Input is a row as TRL and axolotl take them: `input_ids`, `labels` (-100 is not trained), and
 perhaps `attention_mask`, `position_ids`, `seq_lengths`. In the place of labels there may be
-`assistant_masks`, `completion_mask`, or both: what they all have as 1 is trained. Output are
+`loss_mask`, `assistant_masks` and `completion_mask`: what they all have as 1 is trained. A
+`loss_mask` beside `num_actions`, as SkyRL has it, is that of so many last tokens. Output are
 findings, each at an item of a list.
 
 Theory of operation. First the row is cut into episodes, by what keeps them apart in training:
@@ -32,7 +33,7 @@ from mypt_spec.episode import Episode
 from mypt_spec.findings import Finding
 
 IGNORED = -100
-MASKS = ("assistant_masks", "completion_mask")  # in the place of labels
+MASKS = ("loss_mask", "assistant_masks", "completion_mask")  # in the place of labels
 _LISTS = ("input_ids", "labels", *MASKS, "attention_mask", "position_ids", "seq_lengths")
 _OWN_ROWS = "give each its own row, or seq_lengths, or position_ids that begin again at 0"
 _ROW = "a row for a trainer has input_ids and labels (or a mask), lists of equal length"
@@ -46,6 +47,7 @@ def check_row(dialect: Dialect, row: Any, mask: str = "model") -> Iterator[Findi
 
     `mask` names what is trained (`mypt_spec.encoder.MASKS`).
     """
+    row, lead = _with_whole_mask(row)
     wrong = list(_shape(row))
     yield from wrong
     if wrong:
@@ -59,9 +61,22 @@ def check_row(dialect: Dialect, row: Any, mask: str = "model") -> Iterator[Findi
         pairs = zip(row["input_ids"], trained, strict=True)
         row = row | {"labels": [i if one else IGNORED for i, one in pairs]}
     for finding in _checked(dialect, row, mask):
-        at = finding.pointer.removeprefix("/labels")
-        moved = masks and at != finding.pointer
-        yield replace(finding, pointer=f"/{masks[0]}{at}") if moved else finding
+        at = finding.pointer.removeprefix("/labels/")
+        if masks and at != finding.pointer:
+            at = f"/{masks[0]}/{int(at) - lead}" if int(at) >= lead else f"/input_ids/{at}"
+            finding = replace(finding, pointer=at)
+        yield finding
+
+
+def _with_whole_mask(row: Any) -> tuple[Any, int]:
+    """Returns a row whose `loss_mask` has all tokens, and how many of them it did not have."""
+    if not isinstance(row, dict) or type(row.get("num_actions")) is not int:
+        return row, 0
+    ids, mask = row.get("input_ids"), row.get("loss_mask")
+    if not isinstance(ids, list) or not isinstance(mask, list) or len(mask) != row["num_actions"]:
+        return row, 0
+    lead = max(0, len(ids) - len(mask))
+    return row | {"loss_mask": [0] * lead + mask}, lead
 
 
 def _foreign(dialect: Dialect, ids: list[int]) -> str:

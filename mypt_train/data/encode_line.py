@@ -92,8 +92,9 @@ class Encoder:
         self.chats: ChatTemplates | None = None
         by_adapter = self.clean_filter.by_adapter
         split = by_adapter.splitter if by_adapter is not None else None
-        if options.preferences or not Mask.from_name(options.mask).arguments:
-            pass  # each line is read: templates have one loss for each text
+        one_loss = Mask.from_name(options.mask).arguments
+        if options.preferences or options.message_indices or not one_loss:
+            pass  # each line is read: templates have one loss for each text, and no places
         elif isinstance(split, MessageSplitter):
             self.chats = ChatTemplates(
                 self.dialect, split, options.episode_mask, history=options.history,
@@ -349,7 +350,9 @@ class Encoder:
             ours = [by_model(message, self.dialect.table) for message in turn]
             turn = turn[len(ours) - ours[::-1].index(False) :] if False in ours else turn
         weighed = any(message.meta.get(WEIGHT, 1) != 1 for message in turn)
-        return Sample(encoded.ids.astype(self.dtype), mask, weights=weights, weighed=weighed)
+        messages = encoded.message_indices if self.options.message_indices else None
+        ids = encoded.ids.astype(self.dtype)
+        return Sample(ids, mask, weights=weights, weighed=weighed, messages=messages)
 
     def _by_policy(self, episode: Episode) -> Episode:
         keep = self.options.history == "keep"

@@ -24,7 +24,7 @@ from mypt_cli.store import StoreError, is_url
 from mypt_cli.store.kept import Cache, CacheError, LocalCopy
 from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
-from mypt_train.data.formats import manifest, parquet, trainer_of
+from mypt_train.data.formats import MEGATRON, manifest, parquet, trainer_of
 from mypt_train.data.formats.manifest import BAD, KINDS
 from mypt_train.data.shard import INDEX, Shard, ShardError, miscounted, misplaced, missummed
 
@@ -191,9 +191,11 @@ class ShardReader:
             check = f"mypt-lint --trainer-rows {self.folder / 'train'}{mask_option} --dialect"
             copy = next((n for n in COPIES if n in self.manifest["vocabulary_sha256"]), None)
             check += f" {self._spoken()}" + (f" --vocab {self.folder / copy}" if copy else "")
+            rows = "rows" if trainer != MEGATRON else "an indexed data set"
+            check = f"check them with {check}, or " if trainer != MEGATRON else ""
             raise ShardError(
-                f"{self.name}: holds rows for {trainer}, which are no shards; check them with "
-                f"{check}, or prepare the data again with --format bin"
+                f"{self.name}: holds {rows} for {trainer}, which are no shards; {check}prepare the "
+                "data again with --format bin"
             )
 
     def _arrays(self, base: str, entry: dict[str, Any]) -> tuple[Any, Any, Any]:

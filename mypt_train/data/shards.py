@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from mypt_cli import atomic
 from mypt_train.data.collection import Collection
-from mypt_train.data.formats import in_parquet, parquet, trainer_of
+from mypt_train.data.formats import MEGATRON, in_parquet, indexed, parquet, trainer_of
 from mypt_train.data.formats import rows as trainer_rows
 from mypt_train.data.formats.manifest import KINDS, TokenIds, dtype_of, files_of
 from mypt_train.data.formats.options import Options
@@ -104,9 +104,18 @@ def _write_shard(
             trained += int(np.count_nonzero(mask))
             yield mask
 
+    def messages() -> Iterator[npt.NDArray[np.int32]]:
+        return _filled(rows, row_length, np.dtype("<i4"), -1, units.messages)
+
     pieces: list[Iterable[memoryview]]
-    if trainer_of(form):
-        pieces = [_for_trainer(form, ids(), masks(), rows, packed=options.pack)]
+    if form == MEGATRON:
+        width = np.dtype(dtype_of(tokenizer.vocab_size)).itemsize
+        indices = [[indexed.index_of(index["length"], size)] for size in (width, 1)]
+        pieces = [(a.data.cast("B") for a in ids()), indices[0], (a.data for a in masks())]
+        pieces.append(indices[1])
+    elif trainer_of(form):
+        arrays = [ids(), masks(), *([messages()] if options.message_indices else [])]
+        pieces = [_for_trainer(form, arrays, rows, packed=options.pack)]
     elif form == "parquet":
         pieces = [[parquet.dump(_join(ids()), _join(masks()), index, starts)]]
     else:
@@ -166,24 +175,26 @@ def _laid_out(
 
 def _for_trainer(
     form: str,
-    ids: Iterator[TokenIds],
-    masks: Iterator[npt.NDArray[np.uint8]],
+    arrays: list[Iterator[npt.NDArray[Any]]],
     rows: list[list[Placed]],
     *,
     packed: bool,
 ) -> Iterator[memoryview]:
-    """Yields the bytes of a file of rows that have no padding: JSONL a few rows at a time."""
+    """Yields the bytes of a file of rows that have no padding: JSONL a few rows at a time.
+
+    `arrays` are ids, targets and, if they are asked for, the messages of tokens.
+    """
     trainer, of = trainer_of(form), [[placed.length for placed in row] for row in rows]
     if in_parquet(form):
-        yield trainer_rows.parquet(trainer, _join(ids), _join(masks), of, packed=packed)
+        yield trainer_rows.parquet(trainer, list(map(_join, arrays)), of, packed=packed)
         return
     at = 0
-    for some, mask in zip(ids, masks, strict=True):
-        end, remaining = at, len(some)
+    for some in zip(*arrays, strict=True):
+        end, remaining = at, len(some[0])
         while remaining:
             remaining -= sum(of[end])
             end += 1
-        yield from trainer_rows.lines(trainer, some, mask, of[at:end], packed=packed)
+        yield from trainer_rows.lines(trainer, some, of[at:end], packed=packed)
         at = end
 
 

@@ -2,8 +2,8 @@
 
 A unit file is the length of a JSON header (uint32), the header, then for its n samples and m
 tokens: lengths (uint32, n), rows of the input (uint64, n), digests (16 bytes, n), ids (uint16, or
-as the header's `dtype` says, m), masks (uint8, m) and, if the header has `weights`, these (float32,
-m); all little-endian.
+as the header's `dtype` says, m), masks (uint8, m) and, if the header has them, `weights` (float32,
+m) and `messages` (int32, m); all little-endian.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _OPEN = 200
 class UnitFile:
     """A unit that was written: what it says of its samples, and where their ids and masks begin.
 
-    `ids_at` and `mask_at` are bytes from the beginning of the file, `weights_at` too, or -1.
+    `ids_at` and `mask_at` are bytes from the beginning of the file, `weights_at` and `messages_at`
+    too, or -1.
     """
 
     head: dict[str, Any]
@@ -43,6 +44,7 @@ class UnitFile:
     ids_at: int
     mask_at: int
     weights_at: int
+    messages_at: int
 
     @staticmethod
     def open(path: Path, at: int = 0) -> UnitFile:
@@ -64,7 +66,9 @@ class UnitFile:
         lengths, rows, digests = arrays
         mask_at = at + width * head["tokens"]
         weights_at = mask_at + head["tokens"] if head.get("weights") else -1
-        return UnitFile(head, lengths, rows, digests, at, mask_at, weights_at)
+        end = mask_at + head["tokens"] * (5 if head.get("weights") else 1)
+        messages_at = end if head.get("messages") else -1
+        return UnitFile(head, lengths, rows, digests, at, mask_at, weights_at, messages_at)
 
 
 class Part(NamedTuple):
@@ -103,7 +107,7 @@ class UnitFiles:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
-        self.places: dict[int, tuple[str, tuple[int, int, int]]] = {}
+        self.places: dict[int, tuple[str, tuple[int, int, int, int]]] = {}
         self.open: dict[str, io.FileIO] = {}
 
     def __enter__(self) -> UnitFiles:
@@ -134,12 +138,17 @@ class UnitFiles:
                 some[:] = mask
             at += placed.length
 
-    def _places(self, number: int) -> tuple[str, tuple[int, int, int]]:
-        """Returns the file of a unit, and where ids, targets and weights begin in it."""
+    def messages(self, row: Sequence[Placed], out: npt.NDArray[np.int32]) -> None:
+        """Reads which message each token of episodes comes from into `out`. Raises OSError."""
+        self._read(row, 3, out)
+
+    def _places(self, number: int) -> tuple[str, tuple[int, int, int, int]]:
+        """Returns the file of a unit, and where its four arrays begin in it."""
         if number not in self.places:
             part = self.parts[number]
             unit = UnitFile.open(part.path, part.at)
-            self.places[number] = str(part.path), (unit.ids_at, unit.mask_at, unit.weights_at)
+            begins = unit.ids_at, unit.mask_at, unit.weights_at, unit.messages_at
+            self.places[number] = str(part.path), begins
         return self.places[number]
 
     def _read(self, row: Sequence[Placed], which: int, out: npt.NDArray[Any]) -> None:

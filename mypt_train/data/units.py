@@ -115,6 +115,7 @@ class Encoded:
         self.ids: list[TokenIds] = []
         self.masks: list[npt.NDArray[np.uint8]] = []
         self.weights: dict[int, npt.NDArray[np.float32]] = {}  # of samples that have some
+        self.messages: list[npt.NDArray[np.int32]] = []  # of all samples, or of none
         self.weighed = 0
         self.history: Counter[str] = Counter()
         self.warned: Counter[str] = Counter()
@@ -160,6 +161,8 @@ class Encoded:
             self.weighed += sample.weighed
             if sample.weights is not None:
                 self.weights[len(self.masks) - 1] = sample.weights
+            if sample.messages is not None:
+                self.messages.append(sample.messages)
 
     def head(self) -> dict[str, Any]:
         """Returns the header of the unit file."""
@@ -177,6 +180,8 @@ class Encoded:
             head["dtype"] = self._dtype.str
         if self.weighed:
             head |= {"weighed": self.weighed, "weights": bool(self.weights)}
+        if self.messages:
+            head["messages"] = True
         if self.history:
             head["history"] = dict(sorted(self.history.items()))
         if self.warned:
@@ -203,4 +208,6 @@ class Encoded:
         if self.weights:
             every = [self.weights.get(i, mask) for i, mask in enumerate(self.masks)]
             pieces.append(np.concatenate(every).astype("<f4", copy=False).data.cast("B"))
+        if self.messages:
+            pieces.append(np.concatenate(self.messages).astype("<i4", copy=False).data.cast("B"))
         return pieces

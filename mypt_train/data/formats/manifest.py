@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Meta, ValidationError, convert
 
 from mypt_spec.encoder import Mask
-from mypt_train.data.formats import in_parquet
+from mypt_train.data.formats import FORMATS, MEGATRON, in_parquet
 
 SCHEMA = "toolcall_sft_v1"
 # The type of ids -> the version of a manifest that has them.
@@ -35,6 +35,7 @@ TokenIds = npt.NDArray[np.unsignedinteger[Any]]
 
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]+\Z")]
+FormatName = Annotated[str, Meta(pattern=rf"^({'|'.join(FORMATS)})\Z")]
 FileName = Annotated[str, Meta(pattern=r"^[\w.-]+\Z")]
 Length = Annotated[int, Meta(ge=2, lt=1 << 31)]
 
@@ -79,12 +80,11 @@ class ReaderOptions(TypedDict):
     phase: int | None
     context_length: Length
     pack: bool
-    format: NotRequired[
-        Literal["bin", "parquet", "trl", "trl-parquet", "axolotl", "axolotl-parquet"]
-    ]
+    format: NotRequired[FormatName]
     preferences: NotRequired[bool]
     mask: NotRequired[str]
     history: NotRequired[Literal["keep", "official", "per-turn"]]
+    message_indices: NotRequired[bool]
 
 
 class Input(TypedDict):
@@ -170,8 +170,11 @@ def files_of(name: str, form: str, preferences: bool, weights: bool = False) -> 
     """Returns the names of the files of a shard.
 
     In the format "bin" they hold ids, targets, index and, with preferences, kinds, and weights if
-    there are some; in all others one file holds all.
+    there are some; for Megatron, ids and targets, each with its index; in all others one file holds
+    all.
     """
+    if form == MEGATRON:
+        return [name + end for end in (".bin", ".idx", "_mask.bin", "_mask.idx")]
     if form != "bin":
         return [f"{name}.parquet" if in_parquet(form) else f"{name}.jsonl"]
     ends = [".bin", "_mask.bin", "_idx.npy"] + ["_kinds.npy"] * preferences

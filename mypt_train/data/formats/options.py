@@ -9,9 +9,9 @@ import mypt_spec
 from mypt_cli.errors import UsageError
 from mypt_spec.encoder import Mask
 from mypt_spec.history import valid_policy
-from mypt_train.data.formats import FORMATS, in_parquet, parquet, trainer_of
+from mypt_train.data.formats import FORMATS, TRAINERS, in_parquet, packs, parquet, trainer_of
 
-_USUAL = {("mask", "model"), ("history", "keep")}
+_USUAL = {("mask", "model"), ("history", "keep"), ("message_indices", False)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,13 @@ class Options:
       it out, "split-turns" cuts it between turns.
     - `on_error`: "fail" when a line is refused, or "reject" the line and continue.
     - `dedup`: leave out an episode whose ids were there before.
-    - `format`: of shards, one of `formats.FORMATS`. Of those for trainers, axolotl's needs `pack`
-      to be False.
+    - `format`: of shards, one of `formats.FORMATS`. Of those for trainers, all but TRL's need
+      `pack` to be False.
     - `preferences`: keep rejected answers and labels, too.
     - `mask`: what is trained, a name of `mypt_spec.encoder.MASKS`, or several with "+" between.
     - `history`: what each conversation becomes, a name of `mypt_spec.history.HISTORIES`.
+    - `message_indices`: rows for trainers say of each token which message of its record it comes
+      from.
     - `vocabulary`: the path of a file of ranks to use in place of the dialect's own vocabulary.
 
     Raises ValueError for values out of range, and for values that exclude one another.
@@ -54,6 +56,7 @@ class Options:
     vocabulary: str | None = None
     mask: str = "model"
     history: str = "keep"
+    message_indices: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mask", str(Mask.from_name(self.mask)))
@@ -82,10 +85,16 @@ class Options:
             raise ValueError(
                 f"the format {self.format} has no place for preferences; leave out one of the two"
             )
-        if trainer_of(self.format) == "axolotl" and self.pack:
+        if self.message_indices and self.format.removesuffix("-parquet") not in TRAINERS:
             raise ValueError(
-                "rows for axolotl hold one episode each, because nothing in them would keep "
-                "several apart; leave out pack, and set sample_packing in axolotl's config"
+                f"the format {self.format} has no place for message_indices; choose one of "
+                f"{', '.join(TRAINERS)}"
+            )
+        if self.pack and not packs(self.format):
+            hint = ", and set sample_packing in axolotl's config" * ("axolotl" in self.format)
+            raise ValueError(
+                f"rows for {trainer_of(self.format)} hold one episode each, because nothing in "
+                f"them would keep several apart; leave out pack{hint}"
             )
         if self.pack and self.tokens_per_shard < self.context_length:
             raise ValueError(

@@ -19,6 +19,8 @@ from mypt_train.data.formats.manifest import TokenIds
 
 # The number of rows that are compressed together.
 _GROUP = 1024
+Column = tuple[npt.NDArray[Any], npt.NDArray[np.int64] | None]
+"""The items of all rows, and where the list of each row begins; None if each row has one item."""
 
 
 def missing() -> str:
@@ -39,22 +41,25 @@ def dump(
     """Returns the bytes of a file. `starts` are the first tokens of the rows, in order."""
     firsts = np.searchsorted(index["row"], np.arange(len(starts)))
     inside = (index["start"] - starts[index["row"]].astype(np.uint64)).astype(np.uint32)
-    columns = {"input_ids": (ids, starts), "loss_mask": (mask, starts), "starts": (inside, firsts)}
+    columns: dict[str, Column] = {
+        "input_ids": (ids, starts),
+        "loss_mask": (mask, starts),
+        "starts": (inside, firsts),
+    }
     for name in ("length", "file", "line"):
         columns[f"{name}s"] = np.ascontiguousarray(index[name]), firsts
     return of_lists(columns)
 
 
-def of_lists(columns: Mapping[str, tuple[npt.NDArray[Any], npt.NDArray[np.int64]]]) -> memoryview:
-    """Returns the bytes of a file with a list in each cell.
-
-    A column has the items of all rows, and where those of each row begin.
-    """
+def of_lists(columns: Mapping[str, Column]) -> memoryview:
+    """Returns the bytes of a file of columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     arrays = {
-        name: pa.ListArray.from_arrays(
+        name: pa.array(items)
+        if begins is None
+        else pa.ListArray.from_arrays(
             pa.array(np.append(begins, len(items)).astype(np.int32)), pa.array(items)
         )
         for name, (items, begins) in columns.items()

@@ -149,6 +149,8 @@ class Sample:
     - `kind`: what the episode is for, as in `manifest`.
     - `weights`: float32, shape (n,), how much each token is trained; None if each is 0 or 1.
       `weighed`: whether a message that the mask trains has another weight than 1.
+    - `messages`: int32, shape (n,), the message of the record that each token comes from, -1 for
+      none; None if it was not asked for.
     """
 
     ids: TokenIds
@@ -156,6 +158,7 @@ class Sample:
     kind: int = SFT
     weights: npt.NDArray[np.float32] | None = None
     weighed: bool = False
+    messages: npt.NDArray[np.int32] | None = None
 
     @property
     def counts(self) -> dict[str, int]:
