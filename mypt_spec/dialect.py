@@ -20,17 +20,19 @@ from mypt_spec import automaton as _automaton
 from mypt_spec.adapters.base import Adapter, Reader, Unread
 from mypt_spec.automaton import Automaton
 from mypt_spec.bodies.untagged import with_tags
-from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments, weights_of
-from mypt_spec.episode import Episode, Event, events_of
+from mypt_spec.encoder import Encoded, Mask, Segment, encode_events, segments
+from mypt_spec.episode import Episode, Event, Place, events_of
 from mypt_spec.findings import Finding
 from mypt_spec.history import check as check_history
 from mypt_spec.history import episodes
 from mypt_spec.lexer import lex, lex_ids
+from mypt_spec.masks.failures import FAILED, failed_calls
+from mypt_spec.masks.weights import weights_of
 from mypt_spec.parser import build, parse_text, spacing
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.rules.shared_mistakes import shared_mistakes
 from mypt_spec.serializer import legal_events, prove, to_text
-from mypt_spec.states import split_states
+from mypt_spec.states import result_opener, split_states
 from mypt_spec.table import SpecError, TokenTable
 from mypt_spec.table_file import grammar_root, load_table
 from mypt_spec.tokenizer.tokenizer import Tokenizer
@@ -235,7 +237,16 @@ class Dialect:
 
     def mask(self, episode: Episode, name: str) -> Mask:
         """Returns the mask of a name for an Episode. Raises ValueError where `encode` does."""
-        return replace(Mask.from_name(name), prompted=self.adapter.prompted(episode.meta))
+        mask = replace(Mask.from_name(name), prompted=self.adapter.prompted(episode.meta))
+        if mask.failed_calls:
+            return mask
+        return replace(mask, failed=frozenset(self.failed_calls(episode)))
+
+    def failed_calls(self, episode: Episode) -> dict[int, Place]:
+        """Returns the blocks of calls whose results say that a call failed: numbers and places."""
+        opener, known = result_opener(self.automaton, self.table), episode.meta.get(FAILED, ())
+        result = opener.opens if opener is not None else ""
+        return failed_calls(episode.messages, self.table, result, known)
 
     def trained(self, episode: Episode, *, history: str) -> list[Episode]:
         """Returns the episodes that a policy of `mypt_spec.history.HISTORIES` makes of one.

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mypt_spec.bodies.json_body import argument_spans
-from mypt_spec.episode import Event, Message, blocks_of
-from mypt_spec.record_schema import WEIGHT
+from mypt_spec.episode import Event
+from mypt_spec.masks.messages import message_numbers
 from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import CALLS, LISTS, TokenTable
 from mypt_spec.tokenizer.runs import encode_run
@@ -37,6 +37,7 @@ MASKS = {
     "answers": "only answers: what is neither a call nor a thought",
     "no-think": "no thoughts",
     "no-arguments": "no arguments of calls",
+    "no-failed-calls": "no calls whose result says that they failed",
     "no-empty-think": "no empty thoughts",
 }
 """What each name of a mask trains. All but the first three may be added to another: `trl+last`."""
@@ -56,6 +57,8 @@ class Mask:
     - `last`: of these, only what comes after the last block that opens a turn.
     - `kinds`: of these, only what is of one of these `KINDS`.
     - `arguments`: whether arguments of calls are trained. A token that begins in them is theirs.
+    - `failed_calls`: whether calls are trained that failed. `failed` has the numbers of the blocks
+      of calls that did, as an episode says it.
     - `empty_thoughts`: whether blocks of the role "thought" are trained that have no text.
     - `prompted`: kinds of block that are the prompt's where they are empty: "model" does not train
       these. It is no part of a mask's name, as an episode says it.
@@ -66,7 +69,9 @@ class Mask:
     kinds: frozenset[str] = KINDS
     arguments: bool = True
     empty_thoughts: bool = True
+    failed_calls: bool = True
     prompted: frozenset[str] = frozenset()
+    failed: frozenset[int] = frozenset()
 
     @classmethod
     def from_name(cls, name: str) -> Mask:
@@ -86,13 +91,16 @@ class Mask:
         kinds -= {"thought"} if "no-think" in names else set()
         arguments = "no-arguments" not in names or "call" not in kinds
         empty = "no-empty-think" not in names or "thought" not in kinds
-        return cls(blocks[0] if blocks else "model", "last" in names, kinds, arguments, empty)
+        failed = "no-failed-calls" not in names or "call" not in kinds
+        block = blocks[0] if blocks else "model"
+        return cls(block, "last" in names, kinds, arguments, empty, failed)
 
     def __str__(self) -> str:
         parts = [self.blocks] * (self.blocks != "model")
         parts += [f"{kind}s" for kind in self.kinds] if len(self.kinds) == 1 else []
         parts += ["last"] * self.last + ["no-think"] * (len(self.kinds) == 2)
         parts += ["no-arguments"] * (not self.arguments)
+        parts += ["no-failed-calls"] * (not self.failed_calls)
         parts += ["no-empty-think"] * (not self.empty_thoughts)
         return "+".join(parts) or "model"
 
@@ -179,7 +187,8 @@ def segments(
     outer block that is masked masks all within it. Implements "Loss" of each grammar/*/SPEC.md.
     Raises ValueError for a mask that the table cannot say.
     """
-    if not (mask.last or weights or mask.kinds != KINDS or not mask.empty_thoughts):
+    less = mask.last or mask.kinds != KINDS or mask.failed or not mask.empty_thoughts
+    if not (less or weights):
         return _segments(events, table, tokenizer, mask)
     events = list(events)
     masked = _less(_segments(events, table, tokenizer, mask), events, table, mask)
@@ -187,29 +196,6 @@ def segments(
         return masked
     both = zip(masked, weights, strict=True)
     return (s._replace(loss=s.loss if w else 0, weight=w) for s, w in both)
-
-
-def weights_of(messages: Sequence[Message], table: TokenTable) -> list[float] | None:
-    """Returns the weight of each event of messages; None where no message has one.
-
-    Blocks that were read from one message of a record share its weight, as do the marks after it.
-    """
-    weights = [message.meta.get(WEIGHT) for message in messages]
-    if not any(weight is not None for weight in weights):
-        return None
-    sources = [m.at.pointer.rpartition("/")[0] for m in messages]
-    both = zip(sources, weights, strict=True)
-    by_source = {source: w for source, w in both if source and w is not None}
-    out: list[float] = []
-    before = 1.0
-    for message, source, weight, events in zip(
-        messages, sources, weights, blocks_of(messages, table), strict=True
-    ):
-        if weight is None:
-            weight = by_source.get(source, before if message.role in table.marks else 1.0)
-        before = float(weight)
-        out += [before] * len(events)
-    return out
 
 
 def _segments(
@@ -452,15 +438,18 @@ def _less(
 ) -> Iterator[Segment]:
     segments = list(segments)
     begin = _last_turn(events, table) if mask.last else 0
-    kinds = _kinds(segments, table) if mask.kinds != KINDS else []
+    kinds = _kinds(segments, table) if mask.kinds != KINDS or mask.failed else []
     empty = set() if mask.empty_thoughts else _empty_thoughts(segments, table)
+    off = {
+        n for n, (kind, call) in enumerate(kinds) if kind not in mask.kinds or call in mask.failed
+    }
     for number, segment in enumerate(segments):
-        masked = number < begin or number in empty or (kinds and kinds[number] not in mask.kinds)
+        masked = number < begin or number in empty or number in off
         yield segment._replace(loss=0) if masked else segment
 
 
-def _kinds(segments: Sequence[Segment], table: TokenTable) -> list[str]:
-    """Returns for each segment which of `KINDS` it is.
+def _kinds(segments: Sequence[Segment], table: TokenTable) -> list[tuple[str, int]]:
+    """Returns for each segment which of `KINDS` it is, and the number of its block of calls or -1.
 
     Blocks of the role "thought" and of calls are thoughts and calls, tags included; all else is an
     answer. But a tag around them belongs to a call that comes right before it, if it closes a block
@@ -469,20 +458,21 @@ def _kinds(segments: Sequence[Segment], table: TokenTable) -> list[str]:
     thoughts = table.kinds("thought")
     calls = {kind for kind, opener in table.openers.items() if opener.body in (*CALLS, *LISTS)}
     quotes = {kind for kind, opener in table.openers.items() if opener.quotes}
-    kinds: list[str] = []
+    answer, kinds, call = ("answer", -1), list[tuple[str, int]](), -1
     for segment in segments:
         is_call = not calls.isdisjoint(segment.inside) and quotes.isdisjoint(segment.inside)
-        kind = "call" if is_call else "answer"
         tag = table.terminals.get(segment.event.terminal)
-        if tag is not None and not tag.opens and kinds[-1:] == ["call"]:
-            kind = "call"
-        kinds.append(kind if thoughts.isdisjoint(segment.inside) else "thought")
-    following = ""
+        call += is_call and tag is not None and tag.opens in calls
+        kind = ("call", call) if is_call else answer
+        if tag is not None and not tag.opens and kinds and kinds[-1][0] == "call":
+            kind = kinds[-1]
+        kinds.append(kind if thoughts.isdisjoint(segment.inside) else ("thought", -1))
+    following = answer
     for number in range(len(kinds) - 1, -1, -1):
         tag = table.terminals.get(segments[number].event.terminal)
-        if tag is not None and tag.opens and following == "call" and kinds[number] == "answer":
-            kinds[number] = "call"
-        following = following if kinds[number] == "thought" else kinds[number]
+        if tag is not None and tag.opens and following[0] == "call" and kinds[number] == answer:
+            kinds[number] = following
+        following = following if kinds[number][0] == "thought" else kinds[number]
     return kinds
 
 
@@ -521,28 +511,6 @@ def _last_turn(events: Sequence[Event], table: TokenTable) -> int:
             if not around and table.begins_turn(terminal.opens, opened[number + 1]):
                 begin = number
     return begin
-
-
-def message_numbers(events: Iterable[Event], table: TokenTable, messages: str) -> list[int]:
-    """Returns the number of the message in a record that each event was read from, -1 for none.
-
-    `messages` is the key of the messages. None have the marks before the first block, and what was
-    read from another key, such as definitions of tools. If a block holds several messages, its
-    closing tag belongs to the last of them.
-    """
-    place = re.compile(f"/{re.escape(messages)}/([0-9]+)")
-    out: list[int] = []
-    begun, last = False, -1
-    match, pointer = None, ""
-    for event in events:
-        if event.at.pointer != pointer:  # many come from one place
-            pointer = event.at.pointer
-            match = place.match(pointer)
-        terminal = table.terminals.get(event.terminal)
-        begun = begun or terminal is None or bool(terminal.opens)
-        last = max(last, int(match[1])) if match and begun else last
-        out.append(last if match and begun else -1)
-    return out
 
 
 def encode_events(

@@ -58,8 +58,8 @@ def add_inputs(out: Parser) -> None:
     add(
         "--mask NAME",
         "what is trained: model (default), trl or all-assistant; of these, with + or a comma "
-        "between names, only calls, answers or last, and no-think, no-arguments or "
-        "no-empty-think: trl+last",
+        "between names, only calls, answers or last, and no-think, no-arguments, no-failed-calls "
+        "or no-empty-think: trl+last",
         default="model",
     )
     add(

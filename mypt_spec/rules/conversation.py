@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mypt_spec.damage.cut_tags import fragment
-from mypt_spec.encoder import encode_events, weights_of
+from mypt_spec.encoder import encode_events
 from mypt_spec.findings import Finding
+from mypt_spec.masks.weights import weights_of
 from mypt_spec.rules.context import Context, check
 
 

@@ -8,6 +8,7 @@ a template (`templates`); all others are read as the linter reads them.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from mypt_spec.encoder import Mask
 from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding, with_help
 from mypt_spec.history import beginnings, by_model, official, turn_starts
+from mypt_spec.masks.failures import FAILED
 from mypt_spec.record_schema import WEIGHT
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
@@ -35,6 +37,9 @@ from mypt_train.data.templates.histories import answers, tally
 from mypt_train.data.templates.records import Templates
 from mypt_train.data.templates.template import Sample, filled
 from mypt_train.data.unit_files import LONG, REFUSED, WRITTEN
+
+# What a line has in which a result says that its call failed, escapes of letters included.
+_MAY_FAIL = re.compile(rb"[eE]rror|success|\\u00[4-7]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +98,18 @@ class Encoder:
         by_adapter = self.clean_filter.by_adapter
         split = by_adapter.splitter if by_adapter is not None else None
         one_loss = Mask.from_name(options.mask).arguments
+        # Templates do not read results: lines that may have a failed call are read.
+        self.may_fail = None if Mask.from_name(options.mask).failed_calls else _MAY_FAIL
+        episode_mask = str(replace(Mask.from_name(options.episode_mask), failed_calls=True))
         if options.preferences or options.message_indices or not one_loss:
             pass  # each line is read: templates have one loss for each text, and no places
         elif isinstance(split, MessageSplitter):
             self.chats = ChatTemplates(
-                self.dialect, split, options.episode_mask, history=options.history,
+                self.dialect, split, episode_mask, history=options.history,
                 only_last=Mask.from_name(options.mask).last,
             )  # fmt: skip
         elif options.history == "keep" and split is None and not self.dialect.table.glue:
-            self.templates = Templates(self.dialect, options.mask)
+            self.templates = Templates(self.dialect, episode_mask)
 
     def lines(self, raw_lines: list[bytes], *, first: bool = False) -> list[LineOutcome]:
         """Returns the outcomes of several lines: the same as `line` of each, but faster.
@@ -118,7 +126,8 @@ class Encoder:
         doubtful = set(self.clean_filter.doubtful(lines, skeletons))
         doubtful |= {i for i, raw in enumerate(lines) if raw.endswith(b"\r")}
         for i, skeleton in enumerate(skeletons):
-            if skeleton is None or i in doubtful:
+            may_fail = self.may_fail is not None and self.may_fail.search(lines[i])
+            if skeleton is None or i in doubtful or may_fail:
                 continue
             if self.chats is not None:
                 match = self.chats.find(skeleton[0], lines[i])
@@ -244,6 +253,9 @@ class Encoder:
 
     def _turns(self, episode: Episode, *, proved: bool) -> LineOutcome:
         table, steps = self.dialect.table, bool(self.dialect.adapter.prompted(episode.meta))
+        if steps:  # an episode may end before the result of its last call
+            failed = [*self.dialect.failed_calls(episode).values()]
+            episode = replace(episode, meta=episode.meta | {FAILED: failed})
         parts = beginnings(episode, table, self.dialect.automaton, steps=steps)
         if Mask.from_name(self.options.mask).last:
             turns = len(turn_starts(episode.messages, table))

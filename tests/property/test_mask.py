@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 import mypt_spec
 from mypt_spec.bodies.json_body import argument_spans
 from mypt_spec.encoder import MASKS, Mask, Segment
+from mypt_spec.episode import Episode, Message, Part
+from mypt_spec.states import result_opener
 from mypt_spec.table import Terminal
 from mypt_spec.tokenizer.tokenizer import gpt2
 from tests.support.build import assistant, call, calls, chat, tool, user
@@ -178,6 +182,95 @@ def naive_empty(d: mypt_spec.Dialect, found: list[Segment], i: int) -> bool:
     if not 0 <= other < len(found):
         return True
     return found[other].event.terminal != "TEXT" or not thoughts & set(found[other].inside)
+
+
+# Texts of results, and whether they say that a call failed.
+OUTCOMES = {
+    '{"error": {"type": "timeout"}}': True,
+    '{"status": "error"}': True,
+    '{"success": false, "n": 1}': True,
+    '{"isError": true}': True,
+    '{"error": null, "status": "ok"}': False,
+    '{"error": "", "success": true}': False,
+    '[{"error": 1}]': False,
+    "4": False,
+}
+
+
+def with_outcomes(d: mypt_spec.Dialect, episode: Episode, outcomes: Iterator[str]) -> Episode:
+    """Returns an episode whose results are others."""
+    opener = result_opener(d.automaton, d.table)
+    assert opener is not None
+    kind = opener.opens
+
+    def changed(message: Message) -> Message:
+        if message.role == kind:
+            return replace(message, parts=(Part("text", next(outcomes)),))
+        parts = (replace(p, text=next(outcomes)) if p.kind == kind else p for p in message.parts)
+        return replace(message, parts=tuple(parts))
+
+    return replace(episode, messages=tuple(changed(message) for message in episode.messages))
+
+
+def naive_failed(d: mypt_spec.Dialect, found: list[Segment]) -> list[bool]:
+    """Returns for each segment whether it is of a call that failed, or of a tag around it."""
+    opener = result_opener(d.automaton, d.table)
+    assert opener is not None
+    calls, waiting = list[tuple[int, int]](), list[tuple[str, int]]()
+    out = [False] * len(found)
+
+    def opens(segment: Segment) -> bool | None:
+        tag = d.table.terminals.get(segment.event.terminal)
+        return bool(tag.opens) if tag is not None else None
+
+    def thinks(segment: Segment) -> bool:
+        return bool(OWN[d.name][1] & set(segment.inside))
+
+    for i, segment in enumerate(found):
+        quoted = any(d.table.openers[kind].quotes for kind in segment.inside)
+        if segment.event.terminal != "TEXT" or quoted:
+            continue
+        if segment.inside[-1] == CALLS[d.name]:
+            begin = end = i
+            while begin and (thinks(found[begin - 1]) or opens(found[begin - 1]) is True):
+                begin -= 1
+            while end + 1 < len(found) and opens(found[end + 1]) is False:
+                end += 1
+            items = json.loads(segment.event.text) if d.name in ("usf-omega", "mistral") else [{}]
+            ids = [item.get("id", dict(found[i - 1].event.attrs).get("id", "")) for item in items]
+            waiting += [(ident, len(calls)) for ident in ids]
+            calls.append((begin, end))
+        elif segment.inside[-1] == opener.opens and waiting:
+            ident = dict(found[i - 1].event.attrs).get("id", "")
+            chosen = next((pair for pair in waiting if ident and pair[0] == ident), waiting[0])
+            waiting.remove(chosen)
+            if OUTCOMES[segment.event.text]:
+                begin, end = calls[chosen[1]]
+                out[begin : end + 1] = [True] * (end + 1 - begin)
+    return out
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) & set(DIALECTS)))
+@settings(max_examples=examples(40))
+@given(st.data())
+def test_failed_calls_are_not_trained(name: str, data: st.DataObject) -> None:
+    d = mypt_spec.dialect(name)
+    episode = data.draw(episodes(name))
+    assume(any(CALLS[name] in s.inside for s in d.segments(episode)))
+    outcomes = iter(lambda: data.draw(st.sampled_from([*OUTCOMES])), "")
+    episode = with_outcomes(d, episode, outcomes)
+    found = d.segments(episode)
+    failed = naive_failed(d, found)
+    for base in ("model", "calls", "trl+last"):
+        mask = f"{base}+no-failed-calls"
+        encoded, usual = d.encode(episode, mask=mask), d.segments(episode, mask=base)
+        assert encoded.ids.tolist() == [i for s in usual for i in s.ids]
+        expected = [
+            0 if off and naive_kind(d, found, i) == "call" else one
+            for i, (segment, off) in enumerate(zip(usual, failed, strict=True))
+            for one in segment.losses
+        ]
+        assert encoded.loss.tolist() == expected, mask
 
 
 def naive_policy(d: mypt_spec.Dialect, episode: mypt_spec.Episode, name: str) -> list[int]:
@@ -363,6 +456,8 @@ def test_masks_have_one_name() -> None:
     assert str(Mask.from_name("no-think+last+trl")) == "trl+last+no-think"
     assert str(Mask.from_name("model+last")) == "last"
     assert str(Mask.from_name("answers,calls")) == "no-think"
+    assert str(Mask.from_name("no-failed-calls+answers")) == "answers"
+    assert str(Mask.from_name("no-failed-calls,calls")) == "calls+no-failed-calls"
     assert str(Mask.from_name("calls+no-think+no-empty-think,last")) == "calls+last"
 
 

@@ -15,8 +15,8 @@ import mypt_spec
 from mypt_convert.engine import Converter
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
-from mypt_spec.encoder import weights_of
 from mypt_spec.episode import Message, Part, Place
+from mypt_spec.masks.weights import weights_of
 from tests.support.build import assistant, chat, lines, user
 from tests.support.dialects import DIALECTS
 from tests.support.examples import examples

@@ -18,9 +18,10 @@ from mypt_spec.encoder import Mask, encode_events
 from mypt_spec.episode import events_of
 from mypt_train import Options, ShardError, ShardReader
 from mypt_train.data.encode_line import Encoder
+from mypt_train.data.templates.template import Sample
 from mypt_train.training.corpus import open_data
 from mypt_train.training.facts import other_mask
-from tests.support.build import assistant, chat, lines, user
+from tests.support.build import assistant, call, calls, chat, lines, tool, user
 from tests.support.dialects import DIALECTS
 from tests.support.examples import examples
 from tests.support.shards import manifest_of
@@ -28,7 +29,7 @@ from tests.support.strategies import records
 
 MASKS_AND_KINDS = [
     *("trl", "all-assistant", "last", "trl+no-think"),
-    *("calls", "answers", "no-empty-think", "trl+answers+last", "no-arguments"),
+    *("calls", "answers", "no-empty-think", "trl+answers+last", "no-arguments", "no-failed-calls"),
 ]
 PHASES = "examples/phase*.jsonl"
 D = mypt_spec.dialect("mypt")
@@ -151,6 +152,56 @@ def test_templates_have_the_loss_of_the_mask(name: str, data: st.DataObject) -> 
     loss = mypt_spec.dialect(name).encode(episode, mask=mask).loss.tolist()
     for outcome in outcomes:
         assert outcome.samples[0].mask.tolist() == [0, *loss[1:]]
+
+
+def trained_texts(encoder: Encoder, sample: Sample) -> str:
+    """Returns the text of the trained tokens of a sample."""
+    return encoder.dialect.tokenizer.decode(sample.ids[sample.mask == 1])
+
+
+@pytest.mark.parametrize("name", ["qwen3", "mypt"])
+def test_failed_calls_are_off_where_others_go_through_templates(name: str) -> None:
+    """Records of one skeleton, of which some results say that the call failed."""
+    results = [
+        "4",
+        '{"error": "x"}',
+        "4",
+        '{"\\u0065rror": 1}',
+        "Error: no",
+        '{"success": false}',
+        "4",
+    ]
+    asked = [calls(call("f", "{}", id="c")), tool("", tool_call_id="c")]
+    head: dict[str, Any] = {}
+    if name == "mypt":
+        asked = [{"role": "assistant_toolcall", "name": "f", "arguments": {}}]
+        asked, head = [*asked, {"role": "toolresult", "name": "f"}], {"system": "- f() - it"}
+    messages = [[user(), asked[0], asked[1] | {"content": r}, assistant("b")] for r in results]
+    data = lines(*(head | chat(*some) for some in messages))
+    encoder = Encoder(Options(dialect=name, mask="no-failed-calls"))
+    outcomes = encoder.lines(data)
+    for raw, outcome, result in zip(data, outcomes, results, strict=True):
+        alone = encoder.line(raw).samples[0]
+        assert outcome.samples[0].mask.tolist() == alone.mask.tolist()
+        assert ('"name": "f"' in trained_texts(encoder, alone)) == (result == "4"), result
+    learnt = encoder.chats.chats if encoder.chats else encoder.templates and encoder.templates.memo
+    assert learnt is not None
+    assert any(learnt.entries.values()), "those without a failure have a template"
+
+
+def test_a_step_before_the_result_of_a_failed_call_trains_nothing() -> None:
+    """With the history per-turn, an episode may end with a call whose result comes later."""
+    once = [calls(call("f", "{}", id="c")), tool('{"error": "x"}', tool_call_id="c")]
+    again = [calls(call("g", "{}", id="d")), tool("4", tool_call_id="d")]
+    record = chat(user(), *once, *again, assistant("b"))
+    record["chat_template_kwargs"] = {"enable_thinking": False}
+    options = Options(dialect="qwen3", history="per-turn", mask="no-failed-calls")
+    encoder = Encoder(options)
+    texts = [trained_texts(encoder, sample) for sample in encoder.record(record).samples]
+    assert [('"f"' in text, '"g"' in text, "b" in text) for text in texts] == [
+        (False, True, False),
+        (False, False, True),
+    ]
 
 
 def test_a_model_of_another_mask_is_said() -> None:

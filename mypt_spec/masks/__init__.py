@@ -1,0 +1,1 @@
+"""Says what of an episode the loss mask depends on, beside its tags: weights, failures, places."""
