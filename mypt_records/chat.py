@@ -49,12 +49,16 @@ class JsonValue:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string, and its pointer; see `JsonValue`. It begins at `start` of the record's string."""
+    """A string, and its pointer; see `JsonValue`. It begins at `start` of the record's string.
+
+    `weight` is how much it is trained, if it is a part that says so.
+    """
 
     text: str
     at: str
     outer: JsonText | None = field(default=None, compare=False)
     start: int = 0
+    weight: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from mypt_records.fixes import renamed, replaced
 from mypt_spec.bodies.strict_json import Fault, escape, kind_of, loads
 from mypt_spec.extra_keys import is_metadata, noted
 from mypt_spec.findings import Finding, regraded
-from mypt_spec.record_schema import WEIGHT_HELP, wrong_weight
+from mypt_spec.record_schema import PARTS, WEIGHT, WEIGHT_HELP, wrong_weight
 
 MEDIA = frozenset({
     "image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "file",
@@ -201,8 +201,16 @@ class Reader:
                     here,
                 )
                 return None
-            self.extra("content", part, {"type", field}, _OF_PART, here)
-            (texts if kind == "text" else thoughts).append(Text(text, f"{here}/{field}"))
+            weight = None
+            used = {"type", field}
+            if kind == "text" and (keys := {"weight", "train"} & {*part}):
+                used |= keys
+                weights = {key: JsonValue(part[key], f"{here}/{key}") for key in sorted(keys)}
+                weight = weight_of(weights, self)
+            self.extra("content", part, used, _OF_PART, here)
+            share = None if weight is None else weight.value * 1
+            read = Text(text, f"{here}/{field}", weight=share)
+            (texts if kind == "text" else thoughts).append(read)
         return tuple(texts), tuple(media), tuple(thoughts)
 
     def misnamed(self, part: dict[str, Any], at: str) -> str:
@@ -352,6 +360,8 @@ def weight_of(beside: Mapping[str, JsonValue], reader: Reader) -> JsonValue | No
             continue
         if isinstance(weight.value, bool):
             return weight
+        if isinstance(weight.value, dict) and WEIGHT in beside and PARTS in weight.value:
+            return weight  # of parts of the text, which the dialect checks
         if key in _SWITCHES:
             wrong, hint = f"must be true or false, got {kind_of(weight.value)}", ""
         else:

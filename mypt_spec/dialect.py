@@ -27,7 +27,7 @@ from mypt_spec.history import check as check_history
 from mypt_spec.history import episodes
 from mypt_spec.lexer import lex, lex_ids
 from mypt_spec.masks.failures import FAILED, failed_calls
-from mypt_spec.masks.weights import weights_of
+from mypt_spec.masks.weights import Cuts, cut_texts, weights_of
 from mypt_spec.parser import build, parse_text, spacing
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.rules.shared_mistakes import shared_mistakes
@@ -220,9 +220,9 @@ class Dialect:
         in it, are not checked again. Implements "Loss" and "Ids" of each grammar/*/SPEC.md.
         """
         events = self._encodable(episode, partial, proved)
-        weights, chosen = weights_of(episode.messages, self.table), self.mask(episode, mask)
+        how = self.mask(episode, mask), *self._weights(episode)
         key = self.adapter.SCHEMA.messages
-        return encode_events(events, self.table, self.tokenizer, chosen, weights, messages=key)
+        return encode_events(events, self.table, self.tokenizer, *how, messages=key)
 
     def segments(
         self, episode: Episode, *, partial: bool = False, mask: str = "model"
@@ -232,8 +232,14 @@ class Dialect:
         Raises ValueError where `encode` does.
         """
         events = self._encodable(episode, partial)
-        weights, chosen = weights_of(episode.messages, self.table), self.mask(episode, mask)
-        return list(segments(events, self.table, self.tokenizer, chosen, weights))
+        how = self.mask(episode, mask), *self._weights(episode)
+        return list(segments(events, self.table, self.tokenizer, *how))
+
+    def _weights(self, episode: Episode) -> tuple[list[float] | None, Cuts]:
+        """Returns the weight of each event, and the parts of texts with weights of their own."""
+        where = episode.messages, self.table, self.adapter.SCHEMA.text
+        weights = weights_of(*where)
+        return weights, cut_texts(*where) if weights else {}
 
     def mask(self, episode: Episode, name: str) -> Mask:
         """Returns the mask of a name for an Episode. Raises ValueError where `encode` does."""

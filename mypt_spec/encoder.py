@@ -9,7 +9,7 @@ of the record that it comes from, which is computed when it is asked for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mypt_spec.bodies.json_body import argument_spans
 from mypt_spec.episode import Event
 from mypt_spec.masks.messages import message_numbers
+from mypt_spec.masks.weights import Cuts
 from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import CALLS, LISTS, TokenTable
 from mypt_spec.tokenizer.runs import encode_run
@@ -152,8 +153,8 @@ class Segment(NamedTuple):
 
     These are white space that the system writes after a tag, and not trained. `inside` are the
     blocks around it, outermost first; a tag is inside the block that it opens or closes. `weight`
-    is that of its message. `arguments` says of each id whether it begins in arguments that the mask
-    does not train; empty if none does.
+    is that of its message. `shares` say how much of it each id has: none if it begins in arguments
+    that the mask does not train, else the weight of its part of the text; empty if all have 1.
     """
 
     event: Event
@@ -162,14 +163,19 @@ class Segment(NamedTuple):
     inside: Stack
     trailing: int = 0
     weight: float = 1.0
-    arguments: tuple[bool, ...] = ()
+    shares: tuple[float, ...] = ()
 
     @property
     def losses(self) -> list[int]:
         """Returns the loss of each id."""
-        if self.arguments:
-            return [0 if untrained else self.loss for untrained in self.arguments]
+        if self.shares:
+            return [self.loss if share else 0 for share in self.shares]
         return [self.loss] * (len(self.ids) - self.trailing) + [0] * self.trailing
+
+    @property
+    def weights(self) -> list[float]:
+        """Returns the weight of each id, whether it is trained or not."""
+        return [self.weight * share for share in self.shares] or [self.weight] * len(self.ids)
 
 
 def segments(
@@ -178,10 +184,12 @@ def segments(
     tokenizer: Tokenizer,
     mask: Mask = MODEL,
     weights: Sequence[float] | None = None,
+    cuts: Cuts = MappingProxyType({}),
 ) -> Iterator[Segment]:
     """Yields every event with its ids and loss.
 
-    `weights` has that of each event; what has weight 0 is not trained.
+    `weights` has that of each event, `cuts` has the parts of texts with weights of their own; what
+    has weight 0 is not trained.
 
     By the mask "model" a token is trained exactly when every block around it is trained, so an
     outer block that is masked masks all within it. Implements "Loss" of each grammar/*/SPEC.md.
@@ -189,9 +197,9 @@ def segments(
     """
     less = mask.last or mask.kinds != KINDS or mask.failed or not mask.empty_thoughts
     if not (less or weights):
-        return _segments(events, table, tokenizer, mask)
+        return _segments(events, table, tokenizer, mask, cuts)
     events = list(events)
-    masked = _less(_segments(events, table, tokenizer, mask), events, table, mask)
+    masked = _less(_segments(events, table, tokenizer, mask, cuts), events, table, mask)
     if not weights:
         return masked
     both = zip(masked, weights, strict=True)
@@ -199,48 +207,48 @@ def segments(
 
 
 def _segments(
-    events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer, mask: Mask
+    events: Iterable[Event], table: TokenTable, tokenizer: Tokenizer, mask: Mask, cuts: Cuts
 ) -> Iterator[Segment]:
     if table.glue:
         events = list(events)
         # Ids are those of any mask.
         usual = list(_losses(events, table, Mask(prompted=mask.prompted)))
-        cut = {}
+        cut = {**cuts}
         if not mask.arguments:
-            cut = {n: _cut(event, blocks, table) for n, (event, _, blocks) in enumerate(usual)}
+            cut |= {
+                n: _cut(e, blocks, table) for n, (e, _, blocks) in enumerate(usual) if n not in cut
+            }
         encoded = iter(_glued(events, [loss for _, loss, _ in usual], table, tokenizer, cut))
-    for event, loss, blocks in _losses(events, table, mask):
+    for number, (event, loss, blocks) in enumerate(_losses(events, table, mask)):
         terminal = table.terminals.get(event.terminal)
         trail = tokenizer.encode(terminal.trail) if terminal is not None and terminal.trail else []
         trailing = len(trail) if mask.blocks == "model" else 0
         if table.glue:
-            event_ids, flags = next(encoded)
+            event_ids, shares = next(encoded)
             event_ids += trail
-        elif not mask.arguments and (pieces := _cut(event, blocks, table)):
-            event_ids, flags = [], []
-            for in_arguments, ids in encode_run(pieces, tokenizer):
+        elif pieces := cuts.get(number) or ([] if mask.arguments else _cut(event, blocks, table)):
+            event_ids, shares = [], []
+            for share, ids in encode_run(pieces, tokenizer):
                 event_ids += ids
-                flags += [in_arguments] * len(ids)
+                shares += [share] * len(ids)
         else:
-            event_ids, flags = tag_ids(event, table, tokenizer), []
-        arguments = tuple(flags) if any(flags) else ()
-        yield Segment(event, event_ids, loss, blocks, trailing, arguments=arguments)
+            event_ids, shares = tag_ids(event, table, tokenizer), []
+        uneven = tuple(shares) if {*shares} - {1} else ()
+        yield Segment(event, event_ids, loss, blocks, trailing, shares=uneven)
 
 
-def _cut(event: Event, inside: Stack, table: TokenTable) -> list[tuple[bool, str]]:
-    """Returns the text of a call in pieces, and whether each is arguments; [] for other events."""
+def _cut(event: Event, inside: Stack, table: TokenTable) -> list[tuple[float, str]]:
+    """Returns the text of a call in pieces, arguments with 0, others with 1; [] if it is none."""
     kind = table.openers[inside[-1]].body if inside else ""
     quoted = any(table.openers[block].quotes for block in inside)
     if event.terminal in table.terminals or kind not in (*CALLS, *LISTS) or quoted:
         return []
-    pieces: list[tuple[bool, str]] = []
+    pieces: list[tuple[float, str]] = []
     at = 0
     for begin, end in argument_spans(event.text, kind):
-        pieces += [(False, event.text[at:begin]), (True, event.text[begin:end])]
+        pieces += [(1, event.text[at:begin]), (0, event.text[begin:end])]
         at = end
-    return [
-        (is_argument, text) for is_argument, text in [*pieces, (False, event.text[at:])] if text
-    ]
+    return [(share, text) for share, text in [*pieces, (1, event.text[at:])] if text]
 
 
 def _losses(
@@ -290,24 +298,24 @@ def _glued(
     losses: Iterable[int],
     table: TokenTable,
     tokenizer: Tokenizer,
-    cut: Mapping[int, list[tuple[bool, str]]] = MappingProxyType({}),
-) -> list[tuple[list[int], list[bool]]]:
+    cut: Cuts = MappingProxyType({}),
+) -> list[tuple[list[int], list[float]]]:
     """Returns the ids of each event, without the white space that the system writes after it, and
-    whether each begins in arguments. `cut` has the pieces of calls, as `_cut` returns them.
+    the share of each. `cut` has the pieces of texts with their shares; all else has 1.
 
     What is between two special ids is one run, cut where the loss changes. These are the places
     where one side writes after the other: so no token is half trained, and none joins a prompt to
     what the model writes after it. That white space comes after a special id, so it cuts no run.
     """
-    out: list[tuple[list[int], list[bool]]] = [([], []) for _ in events]
-    run: list[tuple[tuple[int, bool], str]] = []
+    out: list[tuple[list[int], list[float]]] = [([], []) for _ in events]
+    run: list[tuple[tuple[int, float], str]] = []
     last = -1
 
     def flush() -> None:
-        for (number, in_arguments), ids in encode_run(run, tokenizer):
+        for (number, share), ids in encode_run(run, tokenizer):
             out[number][0].extend(ids)
             if cut:
-                out[number][1].extend([in_arguments] * len(ids))
+                out[number][1].extend([share] * len(ids))
         run.clear()
 
     for number, (event, loss) in enumerate(zip(events, losses, strict=True)):
@@ -315,14 +323,14 @@ def _glued(
             flush()
         last = loss
         if pieces := cut.get(number):
-            run += [((number, in_arguments), text) for in_arguments, text in pieces]
+            run += [((number, share), text) for share, text in pieces]
             continue
         for piece in _pieces(event, table, tokenizer):
             if isinstance(piece, list):
                 flush()
                 out[number][0].extend(piece)
             else:
-                run.append(((number, False), piece))
+                run.append(((number, 1), piece))
     flush()
     return out
 
@@ -519,6 +527,7 @@ def encode_events(
     tokenizer: Tokenizer,
     mask: Mask = MODEL,
     weights: Sequence[float] | None = None,
+    cuts: Cuts = MappingProxyType({}),
     *,
     messages: str = "",
 ) -> Encoded:
@@ -531,12 +540,12 @@ def encode_events(
     ids: list[int] = []
     loss: list[int] = []
     weighed: list[float] = []
-    every = list(segments(events, table, tokenizer, mask, weights))
+    every = list(segments(events, table, tokenizer, mask, weights, cuts))
     for segment in every:
         ids += segment.ids
         loss += segment.losses
         if weights:
-            weighed += [segment.weight] * len(segment.ids)
+            weighed += segment.weights
     origin = Origin(every, table, messages) if messages else None
     encoded = Encoded(np.array(ids, np.uint32), np.array(loss, np.uint8), origin=origin)
     if {*weighed} <= {0.0, 1.0}:

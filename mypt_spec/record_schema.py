@@ -69,6 +69,8 @@ _BCP47 = re.compile(
 )
 ROLE = "role"
 WEIGHT = "weight"  # how much a message of the model is trained; 1 where it does not say
+WEIGHTS = "weights"  # metadata of a block that holds several messages: their weights, by pointer
+PARTS, REST = "parts", "rest"  # of a weight that parts of the text have, and all else
 WEIGHT_HELP = "0 is not trained, 1 as usual; or leave the key out"
 _CALLS = "OpenAI's records hold calls so; convert the file: mypt-convert --from openai"
 _ALPACA = (
@@ -102,6 +104,23 @@ def wrong_weight(value: Any) -> str:
     if number and 0 <= value <= _MOST:
         return ""
     return f"must be a number from 0 to {_MOST}, got {value if number else kind_of(value)}"
+
+
+def wrong_parts(value: dict[str, Any], text: object) -> str:
+    """Returns what a weight of parts of a text must be and is not; empty where it is fine."""
+    parts, at = value.get(PARTS), 0
+    if not isinstance(parts, list) or not {*value} <= {PARTS, REST}:
+        return f'must be a number or {{"{PARTS}": [[begin, end, weight], ...], "{REST}": weight}}'
+    if not isinstance(text, str):
+        return "has parts, and the message has no text under its key"
+    for part in parts:
+        if not isinstance(part, list) or len(part) != 3 or {*map(type, part[:2])} != {int}:
+            return f"must have parts [begin, end, weight], got {str(part)[:40]}"
+        if not at <= part[0] <= part[1] <= len(text):
+            return f"has the part {part[:2]}, expected parts in order within {len(text)} characters"
+        at = part[1]
+    wrong = map(wrong_weight, [*(part[2] for part in parts), value.get(REST, 1)])
+    return next(filter(None, wrong), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +262,10 @@ class _Checker:
         """Checks the value of a key. Returns whether it can be read."""
         value = item[key]
         if spec.kind == NUMBER:
-            wrong = wrong_weight(value)
+            parted = isinstance(value, dict)
+            wrong = (
+                wrong_parts(value, item.get(self.schema.text)) if parted else wrong_weight(value)
+            )
             if wrong:
                 self.add("MYP104", f'"{key}" of {noun} {wrong}', at, help=WEIGHT_HELP)
             return not wrong

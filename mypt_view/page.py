@@ -274,7 +274,7 @@ def _chunk(chunk: Chunk, breaks: Sequence[tuple[int, int]], item: Item) -> dict[
             out["trailing"] = segment.trailing
         losses, number = segment.losses, 0
         for ids, part in pieces(segment, item.dialect.tokenizer):
-            if segment.arguments:
+            if segment.shares:
                 out.setdefault("losses", []).append(losses[number])
             number += len(ids)
             out["ids"].append(ids[0] if len(ids) == 1 else ids)

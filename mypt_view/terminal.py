@@ -212,7 +212,7 @@ def _runs(block: Block, style: str, masked_by: Tokenizer | None) -> Iterator[Run
     for chunk in block.chunks:
         if chunk.is_tag and not mask and not chunk.marks:
             continue
-        if masked_by is not None and chunk.segment is not None and chunk.segment.arguments:
+        if masked_by is not None and chunk.segment is not None and chunk.segment.shares:
             yield from _in_parts(chunk.event.text, chunk.segment, masked_by)
             continue
         trained = bool(mask and chunk.segment is not None and chunk.segment.loss)

@@ -18,7 +18,7 @@ from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, kind_of, loads, value_at
 from mypt_spec.dialect import dialect, dialects
 from mypt_spec.findings import Finding
-from mypt_spec.record_schema import WEIGHT
+from mypt_spec.record_schema import PARTS, REST, WEIGHT
 
 # What the model sees besides the messages; and what a message says besides its content. Neither is
 # metadata: a target that has no place for it loses it.
@@ -68,8 +68,12 @@ def read(
     kept, for the target to take or lose. `takes` are the top-level keys that the target knows,
     `kinds` the steps. Never raises.
     """
-    chat = read_out(chat, kinds)
+    before, chat = chat, read_out(chat, kinds)
     reader = _Reader()
+    for old, new in zip(before.messages, chat.messages, strict=False):
+        if old is not new and any(text.weight is not None for text in old.content or ()):
+            why = "its parts have weights, and it holds calls or thoughts as text"
+            reader.add("MYP104", f"{why}: write these under keys of their own", old.at)
     reader.findings += [f for f in chat.findings if f.severity == "error" and f.code != _UNKNOWN]
     steps = [step for message in chat.messages for step in reader.message(message)]
     extras = _extras(chat, takes) | reader.judgement(chat)
@@ -119,7 +123,21 @@ class _Reader:
         weight = message.weight if message.role == "assistant" else None
         others = {key: item.value for key, item in message.beside.items() if item is not weight}
         beside = {key: value for key, value in others.items() if not _void(key, value)}
-        if weight is not None:
+        spans, end = [], 0
+        for text in message.content or ():
+            if text.weight is not None:
+                spans.append([end, end + len(text.text), text.weight])
+            end += len(text.text) + len(message.joint)
+        if spans and message.role == "assistant":
+            rest = {} if weight is None else {REST: weight.value * 1}
+            beside[WEIGHT] = {PARTS: spans} | rest
+        elif any(share for *_, share in spans):
+            self.add(
+                "MYP104",
+                f"a part of role {message.role} has a weight; only answers are trained",
+                message.at,
+            )
+        elif weight is not None:
             beside[WEIGHT] = int(weight.value) if isinstance(weight.value, bool) else weight.value
         if message.role == self.before == "assistant":
             beside[BOUNDARY] = True

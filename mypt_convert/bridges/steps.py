@@ -16,7 +16,7 @@ from typing import Any
 
 from mypt_spec.adapters.waiting import Waiting
 from mypt_spec.bodies.strict_json import Fault, faults, loads
-from mypt_spec.record_schema import WEIGHT
+from mypt_spec.record_schema import REST, WEIGHT
 from mypt_spec.table import TokenTable
 
 TURN = ("system", "developer", "context", "user")  # steps that end the answer before them
@@ -125,7 +125,12 @@ def first_carries(steps: Sequence[Step], meta: dict[str, Any]) -> list[Step]:
         return list(steps)
     head, *others = steps
     if WEIGHT in meta:
-        others = [replace(step, meta=step.meta | {WEIGHT: meta[WEIGHT]}) for step in others]
+        weight = meta[WEIGHT]
+        rest = weight.get(REST, 1) if isinstance(weight, dict) else weight  # calls have no parts
+        others = [
+            replace(step, meta=step.meta | {WEIGHT: rest if step.kind == "call" else weight})
+            for step in others
+        ]
     return [replace(head, meta=head.meta | meta), *others]
 
 

@@ -40,7 +40,16 @@ from mypt_spec.bodies.strict_json import MAX_DEPTH
 from mypt_spec.damage.cut_tags import fragments
 from mypt_spec.damage.near_miss import near_misses
 from mypt_spec.memo import Memo
-from mypt_spec.record_schema import JSON, LANGUAGE, OBJECT, STRING, Field, RecordSchema, is_language
+from mypt_spec.record_schema import (
+    JSON,
+    LANGUAGE,
+    NUMBER,
+    OBJECT,
+    STRING,
+    Field,
+    RecordSchema,
+    is_language,
+)
 
 # Signs are characters for private use, which are neither letters nor white space.
 _TEXTS, _VALUES, _END = 0xE000, 0xE800, 0xF000
@@ -291,6 +300,8 @@ class _Work(Placeholders):
                 return value
             # A number, which may be any, as may its type.
             return self.hidden(value, _encode(value))
+        if spec is not None and spec.kind == NUMBER:
+            raise NoSkeletonError("a weight of parts depends on the text")
         if spec is not None and spec.items is not None and kind is list:
             return [self.item(item, spec.items) for item in value]
         encoded = _encode(value)

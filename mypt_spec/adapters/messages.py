@@ -64,7 +64,7 @@ from mypt_spec.bodies.strict_json import canonical
 from mypt_spec.bodies.tagged import Types, call_findings, types_of
 from mypt_spec.episode import Attrs, Episode, Message, Part, Place
 from mypt_spec.findings import Finding
-from mypt_spec.record_schema import ROLE, RecordSchema
+from mypt_spec.record_schema import ROLE, WEIGHT, WEIGHTS, RecordSchema
 from mypt_spec.rules.context import Context
 from mypt_spec.rules.shared_mistakes import Chat, Path
 from mypt_spec.table import LISTS, Terminal, TokenTable
@@ -221,7 +221,7 @@ class Messages(Adapter):
                 self._add(blocks, piece, source, reader.at(i, ROLE))
             self._vanished(message, i, record, options, reader)
             block = blocks[-1] if message.role == "tool" else blocks[min(start, len(blocks) - 1)]
-            self._note(block, message)
+            self._note(block, message, f"/messages/{i}")
         if heads == len(messages) and not self.intro:
             self._add_tools(blocks, record, reader)
         begin = [Message(self.begin, at=reader.at(0, ROLE))] if self.begin else []
@@ -346,7 +346,7 @@ class Messages(Adapter):
             open_.attrs, open_.name_at = piece.attrs, piece.name_at
             open_.parts += [Part("text", piece.text, (), piece.at)] if piece.text else []
 
-    def _note(self, block: _Block, message: ChatMessage) -> None:
+    def _note(self, block: _Block, message: ChatMessage, at: str) -> None:
         """Keeps what a message says that no text has a place for."""
         if message.role != "tool":
             meta = dict(message.meta)
@@ -355,6 +355,8 @@ class Messages(Adapter):
                 meta[_IDS] = ids
             if self.turns and message.role == "assistant":
                 block.meta.setdefault(_MESSAGES, []).append(meta)
+                if WEIGHT in meta:
+                    block.meta.setdefault(WEIGHTS, {})[at] = meta[WEIGHT]
             else:
                 block.meta |= meta
             return
@@ -385,6 +387,7 @@ class Messages(Adapter):
             ids = iter(meta.pop(_IDS)) if _IDS in meta else ids
             results = iter(meta.pop(_NOTES, ()))
             metas = iter(meta.pop(_MESSAGES, ()))
+            meta.pop(WEIGHTS, None)
             current: dict[str, Any] | None = None
             for piece, part in self._parts(message):
                 if piece == "tools":

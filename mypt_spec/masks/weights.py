@@ -1,35 +1,91 @@
-"""Reads how much each event of messages is trained.
+"""Reads how much each event of messages is trained, and the parts of texts.
 
-Input: the messages of an Episode, whose metadata may have a weight. Output: weights of events.
+Input: the messages of an Episode, whose metadata may have a weight: a number, or for parts of the
+text `{"parts": [[begin, end, weight], ...], "rest": weight}`, in code points. Output: weights of
+events, and texts in pieces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from mypt_spec.episode import Message, blocks_of
-from mypt_spec.record_schema import WEIGHT
-from mypt_spec.table import TokenTable
+from mypt_spec.episode import Event, Message, blocks_of
+from mypt_spec.record_schema import PARTS, REST, WEIGHT, WEIGHTS
+from mypt_spec.table import TEXT, TokenTable
+
+_MESSAGE = re.compile("(?:/messages/[0-9]+)?")
+Cuts = Mapping[int, list[tuple[float, str]]]
+"""The number of an event -> its text in pieces, each with its weight."""
 
 
-def weights_of(messages: Sequence[Message], table: TokenTable) -> list[float] | None:
+def weights_of(
+    messages: Sequence[Message], table: TokenTable, text: str = "content"
+) -> list[float] | None:
     """Returns the weight of each event of messages; None where no message has one.
 
     Blocks that were read from one message of a record share its weight, as do the marks after it.
+    A text with parts, which is under the key `text` of its message, has 1 if any of them is
+    trained: `cut_texts` has the weights of these.
     """
-    weights = [message.meta.get(WEIGHT) for message in messages]
-    if not any(weight is not None for weight in weights):
+    if not any(map(own_weights, messages)):
         return None
-    sources = [m.at.pointer.rpartition("/")[0] for m in messages]
-    both = zip(sources, weights, strict=True)
-    by_source = {source: w for source, w in both if source and w is not None}
-    out: list[float] = []
-    before = 1.0
-    for message, source, weight, events in zip(
-        messages, sources, weights, blocks_of(messages, table), strict=True
-    ):
-        if weight is None:
-            weight = by_source.get(source, before if message.role in table.marks else 1.0)
-        before = float(weight)
-        out += [before] * len(events)
+    out = []
+    for event, weight, source in _weighed(messages, table):
+        if pieces := _pieces(event, weight, f"{source}/{text}"):
+            out.append(float(any(share for share, _ in pieces)))
+        else:
+            out.append(float(weight.get(REST, 1) if isinstance(weight, dict) else weight))
     return out
+
+
+def cut_texts(messages: Sequence[Message], table: TokenTable, text: str) -> Cuts:
+    """Returns the texts of events in pieces whose weights differ from those of their events."""
+    events = enumerate(_weighed(messages, table))
+    cut = {n: _pieces(event, weight, f"{at}/{text}") for n, (event, weight, at) in events}
+    return {n: pieces for n, pieces in cut.items() if pieces}
+
+
+def own_weights(message: Message) -> list[Any]:
+    """Returns the weights that messages of a record have whose block this is."""
+    weight, several = message.meta.get(WEIGHT), message.meta.get(WEIGHTS, {})
+    return [weight, *several.values()] if weight is not None else [*several.values()]
+
+
+def _weighed(messages: Sequence[Message], table: TokenTable) -> Iterator[tuple[Event, Any, str]]:
+    """Yields each event with the weight and the pointer of its message.
+
+    In a block of several messages, a closing tag belongs to the last.
+    """
+    sources = [m.at.pointer.rpartition("/")[0] for m in messages]
+    by_source: dict[str, Any] = {}
+    for message, source in zip(messages, sources, strict=True):
+        own = message.meta.get(WEIGHT)
+        by_source |= {source: own} if source and own is not None else {}
+        by_source |= message.meta.get(WEIGHTS, {})
+    before: Any = 1.0
+    for message, source, events in zip(messages, sources, blocks_of(messages, table), strict=True):
+        weight, several = message.meta.get(WEIGHT), WEIGHTS in message.meta
+        for event in events:
+            terminal = table.terminals.get(event.terminal)
+            if several and not (terminal and terminal.closes):
+                match = _MESSAGE.match(event.at.pointer)
+                source = match[0] if match else source
+            usual = before if message.role in table.marks else 1.0
+            before = by_source.get(source, usual) if weight is None else weight
+            yield event, before, source
+
+
+def _pieces(event: Event, weight: Any, pointer: str) -> list[tuple[float, str]]:
+    """Returns the text of an event in parts of its weight; [] if it has no parts."""
+    if not isinstance(weight, dict) or event.terminal != TEXT or event.at.pointer != pointer:
+        return []
+    offset, size, rest = (event.at.span or (0,))[0], len(event.text), weight.get(REST, 1)
+    pieces: list[tuple[float, str]] = []
+    at = 0
+    for begin, end, share in weight[PARTS]:
+        first, last = (min(max(n - offset, at), size) for n in (begin, end))
+        pieces += [(float(rest), event.text[at:first]), (float(share), event.text[first:last])]
+        at = last
+    return [(share, text) for share, text in [*pieces, (float(rest), event.text[at:])] if text]

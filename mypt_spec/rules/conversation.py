@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from mypt_spec.damage.cut_tags import fragment
 from mypt_spec.encoder import encode_events
 from mypt_spec.findings import Finding
-from mypt_spec.masks.weights import weights_of
+from mypt_spec.masks.weights import cut_texts, weights_of
 from mypt_spec.rules.context import Context, check
 
 
@@ -62,7 +62,10 @@ def no_trained_token(context: Context) -> Iterator[Finding]:
     weights = weights_of(context.episode.messages, context.table)
     weighed = zip(context.events, weights or [1.0] * len(context.events), strict=True)
     rows = [terminals.get(event.terminal) for event, weight in weighed if weight]
-    if not any(t is not None and (t.loss or t.body_loss) and not t.closes for t in rows):
+    cuts = cut_texts(context.episode.messages, context.table, "content") if weights else {}
+    if not any(share for pieces in cuts.values() for share, _ in pieces) and not any(
+        t is not None and (t.loss or t.body_loss) and not t.closes for t in rows
+    ):
         text = "no token of this episode is trained: the model has nothing to learn from it"
         hint = "give an answer a weight above 0, or drop the record"
         yield Finding(

@@ -27,7 +27,7 @@ from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding, with_help
 from mypt_spec.history import beginnings, by_model, official, turn_starts
 from mypt_spec.masks.failures import FAILED
-from mypt_spec.record_schema import WEIGHT
+from mypt_spec.masks.weights import own_weights
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
 from mypt_train.data.formats.manifest import BAD, CHOSEN, GOOD, REJECTED, SFT, dtype_of
@@ -361,7 +361,7 @@ class Encoder:
         if self.options.history == "per-turn" and self.dialect.adapter.prompted(episode.meta):
             ours = [by_model(message, self.dialect.table) for message in turn]
             turn = turn[len(ours) - ours[::-1].index(False) :] if False in ours else turn
-        weighed = any(message.meta.get(WEIGHT, 1) != 1 for message in turn)
+        weighed = any(weight != 1 for message in turn for weight in own_weights(message))
         messages = encoded.message_indices if self.options.message_indices else None
         ids = encoded.ids.astype(self.dtype)
         return Sample(ids, mask, weights=weights, weighed=weighed, messages=messages)

@@ -21,6 +21,7 @@ from mypt_lint.run.chunk import Chunk
 from mypt_spec.dialect import Dialect
 from mypt_spec.episode import Episode, blocks_of
 from mypt_spec.findings import Finding
+from mypt_spec.table import TEXT
 from mypt_train.data.formats.manifest import TokenIds
 from mypt_train.data.reader import ShardReader
 from mypt_train.data.shard import Shard, ShardError, miscounted, misplaced, missummed
@@ -113,14 +114,20 @@ def _silence(
     expected: npt.NDArray[np.uint8],
     mask: npt.NDArray[np.uint8],
 ) -> None:
-    """Clears `expected` in each message in which `mask` is 0: one of weight 0."""
+    """Clears `expected` in each message in which `mask` is 0: one of weight 0.
+
+    A part of a text may have weight 0, too.
+    """
     lengths = [len(segment.ids) for segment in dialect.segments(episode)]
     event = at = 0
     for events in blocks_of(episode.messages, dialect.table):
         size = sum(lengths[event : event + len(events)])
         if not mask[at : at + size].any():
             expected[at : at + size] = 0
-        event, at = event + len(events), at + size
+        for one in events:
+            if one.terminal == TEXT:
+                expected[at : at + lengths[event]] &= mask[at : at + lengths[event]]
+            event, at = event + 1, at + lengths[event]
 
 
 # Number of the episode from 1, or 0 for none; its first token in the shard; the token after it.

@@ -17,6 +17,7 @@ import numpy as np
 
 from mypt_spec.encoder import Segment
 from mypt_spec.episode import Message, Part
+from mypt_spec.masks.weights import own_weights
 from mypt_spec.record_schema import WEIGHT, is_free_weight
 from mypt_train.data.templates.template import Template
 
@@ -60,7 +61,7 @@ def weighed(piece: PieceTemplate, blocks: list[Message], weights: list[float]) -
     template = replace(
         piece.template,
         weights=piece.template.weights if {*weights} - {0, 1} else None,
-        weighed=any(block.meta.get(WEIGHT, 1) != 1 for block in blocks),
+        weighed=any(weight != 1 for block in blocks for weight in own_weights(block)),
     )
     return replace(piece, template=template)
 

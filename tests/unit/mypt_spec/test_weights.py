@@ -17,7 +17,7 @@ from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_spec.episode import Message, Part, Place
 from mypt_spec.masks.weights import weights_of
-from tests.support.build import assistant, chat, lines, user
+from tests.support.build import assistant, chat, lines, tool, user
 from tests.support.dialects import DIALECTS
 from tests.support.examples import examples
 
@@ -86,6 +86,25 @@ def rows_of(d: mypt_spec.Dialect, records: list[dict[str, Any]]) -> list[int]:
     block = b"".join(line + b"\n" for line in lines(*records))
     findings = FastChecker(Checker(d)).block(block, row=1, filename="x")[1]
     return sorted({item.row for _, items in findings for item in items})
+
+
+def test_messages_in_one_block_have_their_weights() -> None:
+    """In Mistral's format, one block has all of a turn."""
+    d = mypt_spec.dialect("mistral")
+    asked = [{"id": "call00000", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    value = chat(
+        user(), assistant("", tool_calls=asked, weight=0), tool("4", tool_call_id="call00000"),
+        assistant("Yes.", weight=0.5), user(), assistant(weight=0), user(), assistant(),
+    )  # fmt: skip
+    episode, _ = d.read(value)
+    assert episode is not None
+    some = d.encode(episode)
+    assert some.weights is not None
+    texts = dict.fromkeys((0.5, 1.0), "")
+    for i, weight in zip(some.ids.tolist(), some.weights.tolist(), strict=True):
+        if weight:
+            texts[weight] += d.tokenizer.decode([i])
+    assert texts == {0.5: "Yes.</s>", 1.0: "Hello.</s>"}
 
 
 @pytest.mark.parametrize("bad", [-1, True, "1", [1], 1e9])
@@ -194,3 +213,112 @@ def test_records_that_train_nothing_are_found_among_others(name: str) -> None:
     for raw in data:
         expected = fast.checker.line(raw, row=2, filename="f")
         assert found.get(raw, []) == [item.finding.code for item in expected], raw
+
+
+PARTS = [("Be", 0), ("cause it is ", 0.5), ("so.", None), (" Yes", 0)]
+
+
+def parted(**more: Any) -> dict[str, Any]:
+    """Returns a record whose answer has parts with weights, as axolotl has them."""
+    parts = [
+        {"type": "text", "text": text} | ({} if weight is None else {"weight": weight})
+        for text, weight in PARTS
+    ]
+    return chat(user(), assistant(parts, **more))
+
+
+def naive_weights(d: mypt_spec.Dialect, ids: list[int], rest: float) -> list[float]:
+    """Returns how much each token is trained, if it is: by where the bytes of the answer begin."""
+    answer = "".join(text for text, _ in PARTS).encode()
+    pieces = [d.tokenizer.decode_bytes([i]) for i in ids]
+    begin = b"".join(pieces).index(answer)
+    of_byte = [w if w is not None else rest for text, w in PARTS for _ in text.encode()]
+    out, at = list[float](), -begin
+    for piece in pieces:
+        out.append(of_byte[at] if 0 <= at < len(answer) else rest)
+        at += len(piece)
+    return out
+
+
+@pytest.mark.parametrize("rest", [None, 0, 2])
+@pytest.mark.parametrize(
+    "name", ["chatml", "qwen3", "llama3", "mistral", "mypt", "gabgpt", "harmony"]
+)
+def test_parts_of_a_text_have_weights(name: str, rest: float | None) -> None:
+    d = mypt_spec.dialect(name)
+    theirs = parted(**({} if rest is None else {"weight": rest}))
+    out = Converter("openai", name, system="S" if name == "mypt" else None).record(theirs)
+    assert out.record is not None, out.findings
+    assert out.losses == ()
+    answer = next(m for m in out.record["messages"] if m["role"] == "assistant")
+    spans = {"parts": [[0, 2, 0], [2, 14, 0.5], [17, 21, 0]]}
+    assert answer["weight"] == spans | ({} if rest is None else {"rest": rest})
+    some = encoded(out.record, d)
+    del answer["weight"]
+    plain = encoded(out.record, d)
+    assert some.ids.tolist() == plain.ids.tolist()
+    shares = naive_weights(d, some.ids.tolist(), 1 if rest is None else rest)
+    expected = [loss * share for loss, share in zip(plain.loss.tolist(), shares, strict=True)]
+    assert some.weights.tolist() == expected
+    assert some.loss.tolist() == [int(weight > 0) for weight in expected]
+
+
+def test_parts_beside_calls_and_of_users() -> None:
+    asked = {"id": "call00000", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    record = parted(tool_calls=[asked], weight=0.25)
+    record["messages"] += [
+        {"role": "tool", "tool_call_id": "call00000", "content": "4"},
+        assistant(),
+    ]
+    d = mypt_spec.dialect("qwen3")
+    out = Converter("openai", "qwen3").record(record)
+    assert out.record is not None, out.findings
+    weights = encoded(out.record, d).weights
+    assert sorted({*weights.tolist()}) == [0.0, 0.25, 0.5, 1.0]
+    part = {"type": "text", "text": "Hi"}
+    for weight, fine in ((0, True), (1, False)):
+        record = chat(user([part | {"weight": weight}]), assistant())
+        out = Converter("openai", "chatml").record(record)
+        assert (out.record is not None) == fine
+    switched = chat(user(), assistant([part | {"train": False}, part | {"train": True}]))
+    out = Converter("openai", "chatml").record(switched)
+    assert out.record is not None
+    assert out.record["messages"][1]["weight"] == {"parts": [[0, 2, 0], [2, 4, 1]]}
+    thought = [part | {"text": "<think>a</think>b", "weight": 0}]
+    out = Converter("openai", "qwen3").record(chat(user(), assistant(thought)))
+    assert out.record is None
+    assert "write these under keys of their own" in out.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ({"parts": [[0, 9, 1]]}, "in order within 4 characters"),
+        ({"parts": [[0, 2, 1], [1, 3, 0]]}, "in order within 4 characters"),
+        ({"parts": [[0, 2, -1]]}, "must be a number from 0 to 1000, got -1"),
+        ({"parts": [[0, 2]]}, "must have parts"),
+        ({"parts": [[0, 2, 0]], "rest": "x"}, "must be a number from 0 to 1000"),
+        ({"part": []}, "must be a number or"),
+    ],
+)
+def test_wrong_parts_are_findings(weight: Any, message: str) -> None:
+    for d in (CHATML, mypt_spec.dialect("qwen3")):
+        _, findings = d.check(record(1, weight))
+        assert [(f.code, f.pointer) for f in findings] == [("MYP104", "/messages/3/weight")]
+        assert message in findings[0].message
+        assert rows_of(d, [record(1, w) for w in (1, weight, {"parts": [[0, 4, 0]]}, weight)]) == [
+            2,
+            4,
+        ]
+
+
+def test_parts_are_checked_alike_on_the_fast_path() -> None:
+    """Lines of one skeleton, of which some weights are wrong."""
+    checker = Checker(CHATML, shape="openai")
+    data = [
+        chat(user(), assistant([{"type": "text", "text": "a", "weight": weight}]))
+        for weight in (0.5, -1, 0.5, "x", 2, -1)
+    ]
+    block = b"".join(line + b"\n" for line in lines(*data))
+    findings = FastChecker(checker).block(block, row=1, filename="x")[1]
+    assert sorted({item.row for _, items in findings for item in items}) == [2, 4, 6]
