@@ -27,7 +27,7 @@ from mypt_spec.history import check as check_history
 from mypt_spec.history import episodes
 from mypt_spec.lexer import lex, lex_ids
 from mypt_spec.masks.failures import FAILED, failed_calls
-from mypt_spec.masks.weights import Cuts, cut_texts, weights_of
+from mypt_spec.masks.record import Cuts, cut_texts, weights_of
 from mypt_spec.parser import build, parse_text, spacing
 from mypt_spec.rules import Limits, check_episode
 from mypt_spec.rules.shared_mistakes import shared_mistakes

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mypt_spec.bodies.json_body import argument_spans
 from mypt_spec.episode import Event
-from mypt_spec.masks.messages import message_numbers
-from mypt_spec.masks.weights import Cuts
+from mypt_spec.masks.record import Cuts, message_numbers
 from mypt_spec.states import Stack, after_tag, before_tag
 from mypt_spec.table import CALLS, LISTS, TokenTable
 from mypt_spec.tokenizer.runs import encode_run

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from mypt_spec.bodies.json_body import ID, calls_in, value_in
@@ -26,11 +27,9 @@ def is_failure(text: str) -> bool:
     [True, False, True, False]
     """
     value: Any = text
-    for _ in range(2):  # results that are JSON may hold JSON text
-        try:
-            value = json.loads(value) if isinstance(value, str) else value
-        except (ValueError, RecursionError):
-            break
+    with suppress(ValueError, TypeError, RecursionError):
+        value = json.loads(value)
+        value = json.loads(value)  # results that are JSON may hold JSON text
     if not isinstance(value, dict):
         return isinstance(value, str) and value.startswith("Error:")
     raised = value.get("is_error") is True or value.get("isError") is True
@@ -72,20 +71,14 @@ def _blocks(
 ) -> Iterator[tuple[str, Attrs, str, Place]]:
     """Yields kind, attributes, text and place of each block, and of those inside of it."""
     for message in messages:
-        opener = table.openers.get(message.role)
-        if opener is not None and not opener.quotes:
+        if (opener := table.openers.get(message.role)) and not opener.quotes:
             yield message.role, message.attrs, message.text, message.at
-            parts = (part for part in message.parts if part.kind != "text")
-            yield from ((part.kind, part.attrs, part.text, part.at) for part in parts)
+            yield from ((p.kind, p.attrs, p.text, p.at) for p in message.parts if p.kind != "text")
 
 
 def _ids(text: str, body: str) -> list[str]:
     """Returns the id of each call in a body, "" for none."""
     try:
-        return (
-            [call.id for call in calls_in(value_in(text, body), body, ())]
-            if body in LISTS
-            else [""]
-        )
+        return [c.id for c in calls_in(value_in(text, body), body, ())] if body in LISTS else [""]
     except (ValueError, RecursionError, LookupError, TypeError):
         return [""]

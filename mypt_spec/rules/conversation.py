@@ -8,11 +8,12 @@ validator.py and the parser.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from mypt_spec.damage.cut_tags import fragment
-from mypt_spec.encoder import encode_events
+from mypt_spec.encoder import MODEL, encode_events
 from mypt_spec.findings import Finding
-from mypt_spec.masks.weights import cut_texts, weights_of
+from mypt_spec.masks.record import cut_texts, weights_of
 from mypt_spec.rules.context import Context, check
 
 
@@ -62,15 +63,17 @@ def no_trained_token(context: Context) -> Iterator[Finding]:
     weights = weights_of(context.episode.messages, context.table)
     weighed = zip(context.events, weights or [1.0] * len(context.events), strict=True)
     rows = [terminals.get(event.terminal) for event, weight in weighed if weight]
-    cuts = cut_texts(context.episode.messages, context.table, "content") if weights else {}
-    if not any(share for pieces in cuts.values() for share, _ in pieces) and not any(
-        t is not None and (t.loss or t.body_loss) and not t.closes for t in rows
-    ):
-        text = "no token of this episode is trained: the model has nothing to learn from it"
-        hint = "give an answer a weight above 0, or drop the record"
-        yield Finding(
-            "MYP501", text, help=hint if weights else "give it an answer, or leave it out"
-        )
+    if any(t is not None and (t.loss or t.body_loss) and not t.closes for t in rows):
+        return
+    if weights:  # texts may have others than the tags around them
+        cuts = cut_texts(context.episode.messages, context.table, "content")
+        with suppress(ValueError):  # a lone surrogate, which has its own finding
+            how = context.table, context.tokenizer, MODEL, weights, cuts
+            if encode_events(context.events, *how).loss.any():
+                return
+    text = "no token of this episode is trained: the model has nothing to learn from it"
+    hint = "give an answer a weight above 0, or drop the record"
+    yield Finding("MYP501", text, help=hint if weights else "give it an answer, or leave it out")
 
 
 @check("MYP502")

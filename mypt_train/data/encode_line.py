@@ -27,7 +27,7 @@ from mypt_spec.episode import Episode, events_of
 from mypt_spec.findings import RULES, Finding, with_help
 from mypt_spec.history import beginnings, by_model, official, turn_starts
 from mypt_spec.masks.failures import FAILED
-from mypt_spec.masks.weights import own_weights
+from mypt_spec.masks.record import own_weights
 from mypt_spec.states import turns
 from mypt_spec.table import TEXT
 from mypt_train.data.formats.manifest import BAD, CHOSEN, GOOD, REJECTED, SFT, dtype_of

@@ -498,3 +498,18 @@ def test_calls_and_answers(name: str, mask: str, trained: list[str]) -> None:
         last = loss
     texts = [d.tokenizer.decode(ids) for ids in out]
     assert texts == trained
+
+
+def test_results_belong_to_the_call_of_their_id() -> None:
+    """Also where they come in another order than the calls, as a custom format may have them."""
+    d = mypt_spec.dialect("mistral")
+    texts = [json.dumps([{"name": "f", "arguments": {}, "id": f"call0000{n}"}]) for n in "01"]
+    asked = [Message("assistant", (Part("calls", text),)) for text in texts]
+    failed, fine = '{"error": "x"}', "4"
+    answers = [
+        Message("result", (Part("text", text),), (("id", f"call0000{n}"),))
+        for n, text in (("1", failed), ("0", fine), ("2", failed))
+    ]
+    episode = Episode("mistral", (*asked, *answers))
+    assert [*d.failed_calls(episode)] == [1]
+    assert [*d.failed_calls(replace(episode, messages=(*asked, answers[2])))] == [0]

@@ -17,7 +17,7 @@ import numpy as np
 
 from mypt_spec.encoder import Segment
 from mypt_spec.episode import Message, Part
-from mypt_spec.masks.weights import own_weights
+from mypt_spec.masks.record import own_weights
 from mypt_spec.record_schema import WEIGHT, is_free_weight
 from mypt_train.data.templates.template import Template
 

@@ -16,7 +16,7 @@ from mypt_convert.engine import Converter
 from mypt_lint.check.checker import Checker
 from mypt_lint.fast.fast_checker import FastChecker
 from mypt_spec.episode import Message, Part, Place
-from mypt_spec.masks.weights import weights_of
+from mypt_spec.masks.record import weights_of
 from tests.support.build import assistant, chat, lines, tool, user
 from tests.support.dialects import DIALECTS
 from tests.support.examples import examples

@@ -1,14 +1,14 @@
-"""Reads how much each event of messages is trained, and the parts of texts.
+"""Reads what events have from the messages of a record: weights, and the message itself.
 
 Input: the messages of an Episode, whose metadata may have a weight: a number, or for parts of the
 text `{"parts": [[begin, end, weight], ...], "rest": weight}`, in code points. Output: weights of
-events, and texts in pieces.
+events, texts in pieces, and numbers of messages.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mypt_spec.episode import Event, Message, blocks_of
@@ -89,3 +89,25 @@ def _pieces(event: Event, weight: Any, pointer: str) -> list[tuple[float, str]]:
         pieces += [(float(rest), event.text[at:first]), (float(share), event.text[first:last])]
         at = last
     return [(share, text) for share, text in [*pieces, (float(rest), event.text[at:])] if text]
+
+
+def message_numbers(events: Iterable[Event], table: TokenTable, messages: str) -> list[int]:
+    """Returns the number of the message in a record that each event was read from, -1 for none.
+
+    `messages` is the key of the messages. None have the marks before the first block, and what was
+    read from another key, such as definitions of tools. If a block holds several messages, its
+    closing tag belongs to the last of them.
+    """
+    place = re.compile(f"/{re.escape(messages)}/([0-9]+)")
+    out: list[int] = []
+    begun, last = False, -1
+    match, pointer = None, ""
+    for event in events:
+        if event.at.pointer != pointer:  # many come from one place
+            pointer = event.at.pointer
+            match = place.match(pointer)
+        terminal = table.terminals.get(event.terminal)
+        begun = begun or terminal is None or bool(terminal.opens)
+        last = max(last, int(match[1])) if match and begun else last
+        out.append(last if match and begun else -1)
+    return out
