@@ -268,7 +268,7 @@ def page() -> str:
         "- **Unknown keys** of a record or message become metadata, `note` as `_note`. If that name is taken, the record is refused.",
         "  OpenAI's keys that no dialect uses, such as `logprobs` or the `name` of a user, are kept the same way. Metadata has no",
         "  effect.",
-        "- **Weights** (`weight`, or `train`) of an answer remain its `weight`.",
+        "- **Weights** (`weight`, or `train`) of an answer, or of text parts of it, remain its `weight`.",
         "- **Lost, never metadata**: input of the model (`tools`, `response_format`, `images`), and parts of a message beside its content",
         "  (`refusal`, `audio`, `function_call`), if the target has no place for them.",
         "",
