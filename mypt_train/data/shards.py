@@ -114,7 +114,8 @@ def _write_shard(
         pieces = [(a.data.cast("B") for a in ids()), indices[0], (a.data for a in masks())]
         pieces.append(indices[1])
     elif trainer_of(form):
-        arrays = [ids(), masks(), *([messages()] if options.message_indices else [])]
+        arrays: list[Iterator[npt.NDArray[Any]]] = [ids(), masks()]
+        arrays += [messages()] if options.message_indices else []
         pieces = [_for_trainer(form, arrays, rows, packed=options.pack)]
     elif form == "parquet":
         pieces = [[parquet.dump(_join(ids()), _join(masks()), index, starts)]]
