@@ -133,7 +133,7 @@ class OneWay:
                 text = (b"".join(self.words[i] for i in last_ids) + way.text).decode()
             except UnicodeDecodeError:
                 continue
-            ids = self.tokenizer.encode(settled(text, way.then, self.tokenizer))
+            ids = self.tokenizer.encode_as_written(settled(text, way.then, self.tokenizer))
             if ids[: len(last_ids)] == last_ids and (len(ids) > len(last_ids) or not last_ids):
                 return ids[len(last_ids) :]
         return []

@@ -257,8 +257,8 @@ def text_not_composed(context: Context) -> Iterator[Finding]:
     """Finds texts whose ids are other than those of the vocabulary's own tokenizer."""
     for run in context.texts:
         if rewrites(context.table, run.event.text):
-            message = "the text is not in NFC: the model's own tokenizer makes other ids of it"
-            hint = "normalise texts to NFC where they are made"
+            message = "the text is not in NFC: its ids are those of its composed form"
+            hint = "normalise texts to NFC where they are made; see MYP609 of --data-set"
             if context.table.spaced:
                 message = "the text has U+2581, which the model's own tokenizer takes for a space"
                 hint = "write a space, or another sign"

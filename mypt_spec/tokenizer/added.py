@@ -70,13 +70,15 @@ def _tree(texts: Collection[str]) -> str:
     return f"(?:{branches}){'?' if '' in texts else ''}" if branches else ""
 
 
-def read_added(rows: Iterable[dict[str, Any]], vocab: Collection[str] = ()) -> Added:
+def read_added(
+    rows: Iterable[dict[str, Any]], vocab: Collection[str] = (), *, composed: bool = False
+) -> Added:
     """Returns the added tokens of these rows.
 
     What is in `vocab` is text, where the file does not call it special: SentencePiece's
     vocabularies have HTML's tags there. Of these, runs of the sign for a space are left out.
-    Raises ValueError for text that the library finds only at some places, and KeyError or TypeError
-    for rows that are none.
+    Raises ValueError for text that the library finds only at some places, or before it composes
+    the text around it, and KeyError or TypeError for rows that are none.
     """
     special: dict[str, int] = {}
     first: dict[str, int] = {}
@@ -99,6 +101,9 @@ def read_added(rows: Iterable[dict[str, Any]], vocab: Collection[str] = ()) -> A
         if around:
             message = f"its added token {content!r} is text with {around[0]}"
             raise ValueError(f"{message}, which is not read; only text that is found anywhere is")
+        if composed and not row.get("normalized", True):
+            message = f"its added token {content!r} is text that is found before NFC is applied"
+            raise ValueError(f"{message}; set its normalized to true, in the model's folder too")
         unfit[content] = "is not a special token in it, so text becomes it; make it special"
         (then if row.get("normalized", True) else first)[content] = i
     anywhere = tuple(tag for tag in special if tag and tag not in unfit)

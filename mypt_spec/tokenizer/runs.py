@@ -2,12 +2,13 @@
 
 Input are texts with keys; output are their ids. In Qwen's vocabulary, `}` and a line end after it
 are one token, so the texts of a run have other ids than each by itself. A token belongs to the text
-in which it begins.
+in which it begins. Where the tokenizer composes characters, it composes those of the joined texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 from mypt_spec.tokenizer.tokenizer import Tokenizer
@@ -24,11 +25,16 @@ def encode_run(
     if len(run) == 1:
         yield run[0][0], tokenizer.encode(run[0][1])
         return
-    ids = tokenizer.encode("".join(text for _, text in run))
-    borders, end = [], 0
-    for _, text in run:
-        borders.append(end)
-        end += len(text.encode())
+    texts = [text for _, text in run]
+    joined = "".join(texts)
+    composed = tokenizer.composed(joined)
+    ids, end = tokenizer.encode_as_written(composed), len(composed.encode())
+    if composed == joined:
+        borders = [0, *accumulate(len(text.encode()) for text in texts[:-1])]
+    else:
+        stops = accumulate(map(len, texts[:-1]))
+        sizes = (len(tokenizer.composed(joined[:stop]).encode()) for stop in stops)
+        borders = [0, *accumulate((min(size, end) for size in sizes), max)]
     # Ids are measured from both sides: mostly, all but one of the texts are short.
     length, half = tokenizer.length, end // 2
     starts = [0] * len(run)

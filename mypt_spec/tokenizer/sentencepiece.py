@@ -22,8 +22,9 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _SIGNS = re.compile(r"[\\\]\[^&~|-]")
 _ALWAYS = (
     "it puts a space before the text after each special token ({}), so a text could not be read "
-    "again from its ids; where the model was trained so that only the beginning of the input has "
-    "one, replace that by a pre_tokenizer Metaspace with prepend_scheme 'first' and split false"
+    "again from its ids; to train with a space only at the beginning of the input, change that to "
+    "a pre_tokenizer Metaspace with prepend_scheme 'first' and split false, and tokenizer_class in "
+    "tokenizer_config.json to PreTrainedTokenizerFast"
 )
 
 

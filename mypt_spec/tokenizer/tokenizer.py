@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from mypt_spec.table import TokenTable
 from mypt_spec.tokenizer.bpe import Bpe, encoding
@@ -105,7 +106,7 @@ class Tokenizer:
     def __init__(self, table: TokenTable, vocabulary: Vocabulary | None = None) -> None:
         self.special = dict(table.special)
         self.vocab_size = table.vocab_size
-        self.ordinary, self.pad = table.ordinary, table.pad
+        self.ordinary, self.pad, self._composes = table.ordinary, table.pad, table.composed
         self.files, self.lacks = dict(FILES), b""
         if vocabulary is not None:
             self.files, self.lacks = {vocabulary.file: vocabulary.sha256}, vocabulary.lacks
@@ -121,9 +122,18 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Returns ordinary ids only: a tag in the text becomes the ordinary tokens of its letters.
 
-        Raises ValueError when the text holds a lone surrogate, which has no bytes, or a character
-        that has no token.
+        The text is encoded in NFC if the vocabulary's own tokenizer does that; `decode` then
+        returns that form. Raises ValueError when the text holds a lone surrogate, which has no
+        bytes, or a character that has no token.
         """
+        return self.encode_as_written(self.composed(text))
+
+    def composed(self, text: str) -> str:
+        """Returns a text in NFC if the vocabulary's own tokenizer writes it so, else as it is."""
+        return normalize("NFC", text) if self._composes else text
+
+    def encode_as_written(self, text: str) -> list[int]:
+        """Returns ids that `decode` turns into this text, in NFC or not. Raises as `encode`."""
         if at := self.unspelled(text):
             raise ValueError(f"the vocabulary has no token for U+{ord(text[at[0]]):04X}")
         return self._text.encode(text)
@@ -156,6 +166,7 @@ class Tokenizer:
         from mypt_spec.tokenizer.batch import engine_for
         from mypt_spec.tokenizer.characters import BETWEEN
 
+        texts = [*map(self.composed, texts)] if self._composes else texts
         joined = BETWEEN.join(texts)
         between = self.ordinary.ranges[-1].stop + 1  # no id of text
         base, pattern = self._text.base(), self._text.pattern

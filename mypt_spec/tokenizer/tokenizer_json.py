@@ -13,8 +13,8 @@ id then means nothing. How text is cut is tried with a text of all kinds (`probe
 difference is an error. Of SentencePiece's vocabularies all this holds with characters in
 place of bytes (`sentencepiece`).
 
-The library normalises where the file says NFC. Here no text is altered: text that is in NFC gets
-the same ids, other text is encoded as it is written, and has a finding (MYP369).
+Where the file says NFC, a text is encoded in NFC, as the library does it; if it was not written in
+NFC, it has a finding (MYP369), because its ids are read back as another text.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
+from unicodedata import normalize
 
 from mypt_spec.tokenizer.added import read_added
 from mypt_spec.tokenizer.bpe import Bpe, encoding
@@ -61,21 +62,21 @@ def from_tokenizer_json(content: dict[str, Any], path: str) -> Vocabulary:
     try:
         spaces, rows = _spaces(content), content.get("added_tokens") or ()
         patterns = () if spaces else _patterns(content)
-        added = read_added(rows, content["model"]["vocab"] if spaces else ())
+        composed = not spaces and bool(_steps(content.get("normalizer"), "normalizers"))
+        added = read_added(rows, content["model"]["vocab"] if spaces else (), composed=composed)
         ranks = _ranks(content, added.special | added.texts, by_character=spaces is not None)
         ranks |= {token.encode(): i for token, i in added.texts.items()}
         if spaces:
             patterns = (pattern_of(spaces, ranks),)
         cutting = added.cutting(patterns)
-        vocabulary = from_tokens(ranks, added.special, cutting, by_character=bool(spaces))
-        vocabulary = replace(vocabulary, leads=spaces is not None and spaces.leads)
+        flags = {"by_character": bool(spaces), "leads": bool(spaces and spaces.leads)}
+        vocabulary = from_tokens(ranks, added.special, cutting, composed=composed, **flags)
         _try(content, vocabulary, [*added.texts], next(iter(added.anywhere), ""))
     except (KeyError, TypeError, AttributeError) as error:
         raise VocabularyError(f"{path}: is not a complete tokenizer.json: {error!r}") from None
     except ValueError as error:
         raise VocabularyError(f"{path}: {error}") from None
-    composed = not spaces and bool(_steps(content.get("normalizer"), "normalizers"))
-    return replace(vocabulary, unfit=added.unfit, composed=composed)
+    return replace(vocabulary, unfit=added.unfit)
 
 
 def _spaces(content: dict[str, Any]) -> Spaces | None:
@@ -229,6 +230,8 @@ def _try(content: dict[str, Any], vocabulary: Vocabulary, added: list[str], befo
 
     library = _library(content | {"truncation": None, "padding": None}, Tokenizer)
     probe = PROBE + "".join(f"a{text}b {text} {text}{text}\n" for text in added)
+    apart, text = probe + normalize("NFD", probe), probe + normalize("NFC", probe)
+    given, probe = (apart, text) if vocabulary.composed else (probe, probe)
     for tag, i in vocabulary.special.items():
         if library.token_to_id(tag) != i:
             message = f"its added token {tag!r} has id {i}, the library gives it"
@@ -240,7 +243,7 @@ def _try(content: dict[str, Any], vocabulary: Vocabulary, added: list[str], befo
         raise ValueError(f"its pattern cannot be used: {error}") from None
     if vocabulary.leads and not before:
         raise ValueError("it puts a space before a text, and has no special token to come first")
-    theirs = library.encode(before + probe, add_special_tokens=False).ids[bool(before) :]
+    theirs = library.encode(before + given, add_special_tokens=False).ids[bool(before) :]
     if ids == theirs and ours.decode_bytes(ids) == probe.encode():
         return
     pairs = enumerate(zip(ids, theirs, strict=False))

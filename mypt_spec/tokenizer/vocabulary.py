@@ -14,6 +14,7 @@ again:
   next.
 - `special`: the special tokens that the vocabulary had, and their ids. No text becomes one.
 - `by_character`: true, where the vocabulary is; its lists are in the order of joining.
+- `composed`, `leads`: true, where the vocabulary is; see `Vocabulary`.
 - `tokens`: lists of a first id, and the tokens that have the ids from there on, in base64.
 """
 
@@ -54,8 +55,8 @@ class Vocabulary:
     the vocabulary's own special tokens with their ids. `patterns` cut text, one after another.
     `file` and `data` are the name and the bytes of a copy, of which `sha256` is the digest; `name`
     is made of that. `unfit` says of tokens why they cannot be tags of a format, `composed` whether
-    its own tokenizer writes text in NFC first, and `leads` whether it puts a space before an input
-    that begins with text.
+    text is encoded in NFC, and `leads` whether its own tokenizer puts a space before an input that
+    begins with text.
     """
 
     name: str
@@ -93,6 +94,8 @@ def from_tokens(
     patterns: Patterns,
     *,
     by_character: bool = False,
+    composed: bool = False,
+    leads: bool = False,
 ) -> Vocabulary:
     """Returns the vocabulary of these tokens; equal ones have equal bytes.
 
@@ -101,7 +104,8 @@ def from_tokens(
     rows = [*ranks.items()]
     if not by_character:
         rows.sort(key=lambda item: item[1])
-    plain = not special and patterns == (GPT2_PATTERN,) and not by_character
+    flags = {"by_character": by_character, "composed": composed, "leads": leads}
+    plain = not special and patterns == (GPT2_PATTERN,) and not any(flags.values())
     if plain and not _lacking(ranks) and [rank for _, rank in rows] == list(range(len(rows))):
         return _vocabulary(FILE, write_ranks(ranks), ranks, {}, patterns)
     runs: list[tuple[int, list[str]]] = []
@@ -111,10 +115,10 @@ def from_tokens(
         runs[-1][1].append(base64.b64encode(token).decode())
     ordered = dict(sorted(special.items(), key=lambda item: item[1]))
     content: dict[str, Any] = {VERSION: 1, "patterns": patterns, "special": ordered}
-    content |= ({"by_character": True} if by_character else {}) | {"tokens": runs}
+    content |= {flag: True for flag, value in flags.items() if value} | {"tokens": runs}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     vocabulary = _vocabulary(JSON_FILE, data, ranks, ordered, patterns)
-    return replace(vocabulary, by_character=by_character)
+    return replace(vocabulary, **flags)
 
 
 def match_required(vocabulary: Vocabulary, required: RequiredVocabulary) -> Vocabulary:
@@ -140,8 +144,8 @@ def from_json_file(data: bytes, content: dict[str, Any], path: str) -> Vocabular
         }
         special = {str(tag): int(i) for tag, i in content["special"].items()}
         patterns = tuple(map(str, content["patterns"]))
-        by_character = bool(content.get("by_character"))
-        again = from_tokens(ranks, special, patterns, by_character=by_character)
+        flags = {flag: bool(content.get(flag)) for flag in ("by_character", "composed", "leads")}
+        again = from_tokens(ranks, special, patterns, **flags)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise VocabularyError(f"{path}: is not a complete vocabulary: {error!r}") from None
     if again.data != data:

@@ -67,7 +67,7 @@ def tokenizer_json(dialect: Dialect) -> dict[str, Any]:
     return {
         "version": "1.0", "truncation": None, "padding": None,
         "added_tokens": [{"id": i, "content": tag} | flags for tag, i in added.items()],
-        "normalizer": None,
+        "normalizer": {"type": "NFC"} if dialect.table.composed else None,
         "pre_tokenizer": cuts[0] if len(cuts) == 1 else {"type": "Sequence", "pretokenizers": cuts},
         "post_processor": None,
         "decoder": decoder,

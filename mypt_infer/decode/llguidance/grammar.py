@@ -262,7 +262,7 @@ class _Words:
 
     def __call__(self, text: str | bytes) -> list[int]:
         text = text if isinstance(text, str) else text.decode("utf-8", "replace")
-        return list(self.tokenizer.encode(text))
+        return self.tokenizer.encode_as_written(text)
 
 
 def installed() -> bool:

@@ -70,7 +70,7 @@ def _ids(decoder: Decoder, terminal: Terminal, name: str) -> list[int]:
     tokenizer, out, plain = decoder.dialect.tokenizer, list[int](), ""
     for piece in terminal.stem:
         if piece.kind == "special":
-            out += [*(tokenizer.encode(plain) if plain else ()), tokenizer.special[piece.value]]
+            out += [*tokenizer.encode_as_written(plain), tokenizer.special[piece.value]]
             plain = ""
         elif piece.kind == "attr":
             if not name:
@@ -78,4 +78,4 @@ def _ids(decoder: Decoder, terminal: Terminal, name: str) -> list[int]:
             plain += name
         else:
             plain += piece.value
-    return out + (tokenizer.encode(plain) if plain else [])
+    return out + tokenizer.encode_as_written(plain)

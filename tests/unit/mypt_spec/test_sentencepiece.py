@@ -21,19 +21,13 @@ from mypt_spec.tokenizer.probe import PROBE
 from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_train.export.tokenizer_file import tokenizer_json
 from tests.support.examples import examples
+from tests.support.scripts import SCRIPTS
 from tests.support.sentencepiece import KINDS, PREPEND, SIGN, TO_SIGN, content_of, metaspace
 
 pytestmark = pytest.mark.skipif(
     find_spec("tokenizers") is None, reason="tokenizers is not installed: it reads tokenizer.json"
 )
 ADDED = ("<b>", "</td>", "\n\n", "\n\n\n", "[multi]", SIGN * 2)
-# A letter or more of 20 scripts, and what else is written.
-SCRIPTS = (
-    "Latin é ß ǆ", "Кирилл Ё", "Ελλ ά", "עברית שָׁ", "عربي السَّ", "देव ना", "বাংলা", "தமிழ்", "తెలుగు",
-    "ಕನ್ನಡ", "മലയാളം", "ไทย", "ລາວ", "မြန်မာ", "ភាសា", "አማርኛ", "漢字𠮷", "かなカナﾊﾝ", "한글", "Հայ",
-    "ქართ", "བོད", "𐌰𐌱", "😀 👍🏽 👩‍👩‍👧 🇩🇪", "\x00\x01\x1b\x7f\x85", "\t\n\r\n \xa0\u3000", "  ", "    a",
-    "\n\n\n\n", "<b>x</td>", "<0x41>", "1234 5", "e\u0301", "\u2580\u2582\ufeff", "x > > y", "[multi]",
-)  # fmt: skip
 CHARS = sorted(set("".join(SCRIPTS)))
 
 
