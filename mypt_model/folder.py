@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 CONFIG, WEIGHTS, OPTIMIZER = "config.json", "model.safetensors", "optimizer.safetensors"
+FOLDER = "a model folder has config.json, *.safetensors and tokenizer.json"
 GENERATION = "generation_config.json"  # how a model is sampled, unless somebody says otherwise
 # The number of a layer in the name of a weight.
 _LAYER = re.compile(r"\.(\d+)\.")
@@ -143,7 +144,8 @@ def read_object(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror}") from None
+        help_text = f"; {FOLDER}" if path.name == CONFIG else ""
+        raise ModelError(f"cannot read {path}: {error.strerror}{help_text}") from None
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -184,7 +186,9 @@ def read_config(folder: Path) -> LlamaConfig:
     try:
         return LlamaConfig(**{k: v for k, v in raw.items() if k in names})
     except TypeError as error:
-        raise ModelError(f"{path}: {str(error).partition(') ')[2] or error}") from None
+        missing = str(error).partition(": ")[2]  # of "missing 1 required positional argument: 'x'"
+        message = f"{missing} is missing; copy the config.json that was written with the weights"
+        raise ModelError(f"{path}: {message if missing else error}") from None
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
 
@@ -199,7 +203,15 @@ def each_weight(folder: Path) -> dict[str, Callable[[], Tensor]]:
         return each_piece(folder)
     files = sorted(path for path in folder.glob("*.safetensors") if path.name != OPTIMIZER)
     if not files:
-        raise ModelError(f"{folder} holds no *.safetensors file")
+        raise ModelError(f"{folder} holds no *.safetensors file; copy the weights there; {FOLDER}")
+    if (index := folder / f"{WEIGHTS}.index.json").is_file():
+        named = read_object(index).get("weight_map")
+        names = {str(name) for name in named.values()} if isinstance(named, dict) else set()
+        lost = names - {path.name for path in files}
+        if lost:
+            raise ModelError(
+                f"{folder / min(lost)} is missing; {index.name} names it: copy it there"
+            )
     out: dict[str, Callable[[], Tensor]] = {}
     for path in files:
         opened = opened_tensors(path)

@@ -196,6 +196,12 @@ def shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
         }
 
 
+def _lacking(missing: list[str]) -> str:
+    if missing == ["lm_head.weight"]:
+        return "if the head is the embedding, set tie_word_embeddings to true in config.json"
+    return "copy all *.safetensors of the model and its config.json again"
+
+
 def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
     """Returns a model that uses these very tensors; nothing is copied.
 
@@ -205,7 +211,7 @@ def of_weights(config: LlamaConfig, weights: dict[str, Tensor]) -> Transformer:
     missing = sorted(set(expected_shapes) - set(weights))
     if missing:
         others = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
-        raise ModelError(f"the weights lack {missing[0]}{others}")
+        raise ModelError(f"the weights lack {missing[0]}{others}; {_lacking(missing)}")
     for name, shape in expected_shapes.items():
         if tuple(weights[name].shape) != shape:
             raise ModelError(

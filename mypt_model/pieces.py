@@ -68,7 +68,10 @@ def opened_tensors(path: Path) -> Any:
     try:
         return safe_open(path, "pt")
     except (SafetensorError, OSError) as error:
-        raise ModelError(f"cannot read {path}: {error}") from None
+        message = f"cannot read {path}: {error}; download the file again"
+        if path.is_file() and path.stat().st_size < 1000 and b"git-lfs" in path.read_bytes():
+            message = f"{path} is a pointer of Git LFS, not the file: git lfs pull"
+        raise ModelError(message) from None
 
 
 def _joined(

@@ -19,6 +19,7 @@ from mypt_infer.decode.decoder import Decoder
 from mypt_infer.decode.one_way import TAIL
 from mypt_infer.generate.device import DeviceBatch, DeviceDecoder, array_of
 from mypt_infer.generate.kept_rows import KeptRows
+from mypt_infer.generate.loop import vocabulary_mismatch
 from mypt_lint.places.json_edit import in_common
 
 # Where the decoder proves an id only when it is taken, so many of the likeliest are tried before.
@@ -100,8 +101,7 @@ class TagLogitsProcessor:
             self._holder.states = list(chain.from_iterable(path.states for path in self._paths))
         size, wide = self.batch.decoders[0].tables.vocabulary, scores.shape[-1]
         if wide < size:
-            dialect = self.batch.dialect.name
-            raise ValueError(f"the model has {wide} logits, {dialect} has {size} ids")
+            raise ValueError(vocabulary_mismatch(wide, self.batch.dialect, size))
         sets: list[AllowSet] = [self._end] * len(rows)
         free: list[tuple[int, int]] = []  # of the only id of a row, whatever its score is
         groups: dict[DeviceDecoder, list[tuple[int, int]]] = {}

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mypt_infer.decode.decoder import Decoder
 from mypt_model.shape import fits
+from mypt_spec import Dialect
 
 
 class Model(Protocol):
@@ -78,9 +79,20 @@ def check_vocabulary(model: Model, decoder: Decoder) -> None:
     """Raises ValueError unless a model has a logit for each id of a decoder, and few more."""
     ids = decoder.tables.vocabulary
     if not fits(model.vocab_size, ids):
-        raise ValueError(
-            f"the model has {model.vocab_size} logits, {decoder.dialect.name} has {ids} ids"
-        )
+        raise ValueError(vocabulary_mismatch(model.vocab_size, decoder.dialect, ids))
+
+
+def vocabulary_mismatch(logits: int, dialect: Dialect, ids: int) -> str:
+    """Returns what is wrong with a model of so many logits under a dialect of so many ids."""
+    if dialect.vocabulary is None:
+        why = "it is on GPT-2's vocabulary, and the model has no vocabulary beside it: put its "
+        why += "tokenizer.json there, or name one (--vocab)"
+    elif dialect.vocabulary.size <= logits < ids:
+        why = "it lacks rows for tags of the format: train it on them first (mypt-prepare --vocab, "
+        why += "mypt-train --init-from), or choose a format of the model's own tags"
+    else:
+        why = "they belong to other vocabularies: use the vocabulary and the weights of one model"
+    return f"the model has {logits} logits, {dialect.name} has {ids} ids: {why}"
 
 
 def positions(model: Model) -> int | None:

@@ -25,6 +25,7 @@ from mypt_spec.tokenizer.vocabulary import (
 # What is looked for in a folder, the first first.
 NAMES = (*COPIES, "tekken.json", "tokenizer.json")
 _EXPECTED = "expected a file of ranks as tiktoken writes them, tokenizer.json or tekken.json"
+LFS = b"version https://git-lfs"  # how a file begins in a clone without large files
 _cache: dict[str, Vocabulary] = {}
 
 
@@ -53,16 +54,19 @@ def _file(path: Path) -> Path:
         if (path / name).is_file():
             return path / name
     message = f"holds none of {', '.join(NAMES)}"
+    advice = "; copy tokenizer.json or tekken.json from the model there"
     if (path / "vocab.json").is_file() and (path / "merges.txt").is_file():
         message += "; save it once with transformers: AutoTokenizer.from_pretrained(...)"
-        message += ".save_pretrained(...) writes tokenizer.json"
+        advice = ".save_pretrained(...) writes tokenizer.json"
     elif (path / "tokenizer.model").is_file():
-        message += "; its tokenizer.model is read where it is a file of ranks: name that file"
-    raise VocabularyError(f"{path}: {message}")
+        advice = "; its tokenizer.model is read where it is a file of ranks: name that file"
+    raise VocabularyError(f"{path}: {message}{advice}")
 
 
 def _parse(data: bytes, path: str) -> Vocabulary:
     if data.lstrip()[:1] != b"{":
+        if data.startswith(LFS):
+            raise VocabularyError(f"{path}: is a pointer of Git LFS, not the file: git lfs pull")
         if b"\0" in data[:1000]:
             why = "is not text; SentencePiece's models are not read, their tokenizer.json is"
             raise VocabularyError(f"{path}: {why}; {_EXPECTED}")

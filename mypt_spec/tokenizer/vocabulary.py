@@ -78,6 +78,11 @@ class Vocabulary:
         return _lacking(self.ranks)
 
     @property
+    def size(self) -> int:
+        """Returns one more than the highest id."""
+        return 1 + max(*self.ranks.values(), *self.special.values(), 0)
+
+    @property
     def copy(self) -> dict[str, bytes]:
         """Returns the file that is kept beside what was made with it, by its name."""
         return {self.file: self.data}
@@ -118,7 +123,7 @@ def from_tokens(
     content |= {flag: True for flag, value in flags.items() if value} | {"tokens": runs}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     vocabulary = _vocabulary(JSON_FILE, data, ranks, ordered, patterns)
-    return replace(vocabulary, **flags)
+    return replace(vocabulary, by_character=by_character, composed=composed, leads=leads)
 
 
 def match_required(vocabulary: Vocabulary, required: RequiredVocabulary) -> Vocabulary:
