@@ -89,8 +89,8 @@ def read_added(
         around = [flag for flag in _AROUND if row.get(flag)]
         if around:
             unfit[content] = (
-                f"has {around[0]} in it: with other text around it, the library gives other ids; "
-                "set that to false"
+                f"has {around[0]} in it: the library drops white space of the text beside it, or "
+                "finds it only between words; set that to false, in the model's folder too"
             )
         is_listed = content in vocab
         if row.get("special", True) or (_TAG.fullmatch(content) and not is_listed):
