@@ -60,11 +60,12 @@ def need(holds: bool, what: str) -> None:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Prints how long a stage took."""
-    since = time.time()
+    """Prints how long a stage took, and its processor time with that of the commands it ran."""
+    since, used = time.time(), sum(os.times()[:4])
     print(f"## {name}", flush=True)
     yield
-    print(f"   {name}: {time.time() - since:.1f} s", flush=True)
+    spent = sum(os.times()[:4]) - used
+    print(f"   {name}: {time.time() - since:.1f} s, processor {spent:.1f} s", flush=True)
 
 
 def chat(test: Test) -> dict[str, Any]:

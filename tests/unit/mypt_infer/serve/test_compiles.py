@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -149,24 +150,33 @@ MANY = [function(f"t{at}", {"a": {"enum": words}}) for at, words in enumerate(WO
 
 
 def test_a_client_gets_its_tools_while_another_compiles() -> None:
-    """The other's time is over, and the compile ends, too."""
-    made = service("mypt", new_tokens=64, seconds=2.0)
+    """One whose time is over is refused; its compile ends, and the first goes on."""
+    made = service("mypt", new_tokens=64)
+    ends: list[int] = []
+
+    def first() -> None:
+        with pytest.raises(openai.APIStatusError) as refused:
+            ask(client, tools=MANY)
+        ends.append(refused.value.status_code)
+
+    def only_the_first_compiles() -> bool:
+        return made._compiles._running == 1 and not ends
+
     with running(made) as server, server.client() as client:
-        failures: list[Exception] = []
-
-        def long() -> None:
-            with pytest.raises(openai.APIStatusError) as late:
-                ask(client, tools=MANY)
-            failures.append(late.value)
-
-        thread = threading.Thread(target=long)
+        thread = threading.Thread(target=first)
         thread.start()
-        time.sleep(0.2)
+        until(only_the_first_compiles)
         assert ask(client, tools=[FIND]).usage.completion_tokens
-        assert not failures, "the other is compiled still"
+        until(only_the_first_compiles)
+        made.limits = replace(made.limits, seconds=0.1)
+        with pytest.raises(openai.APIStatusError) as late:
+            ask(client, tools=MANY[1:])
+        assert late.value.status_code == 408
+        until(only_the_first_compiles)
+        made._compiles.close()
         thread.join(30)
-        assert [getattr(error, "status_code", 0) for error in failures] == [408]
         until(lambda: not made._compiles._running)
+    assert ends == [503]
 
 
 @pytest.mark.parametrize("compiling", either([True], [True, False]))
