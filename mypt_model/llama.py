@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -20,11 +20,19 @@ from torch.utils.checkpoint import checkpoint
 from mypt_model.shape import LlamaConfig, ModelError
 
 _SCALE = 0.02  # the standard deviation of random weights
-Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""Maps (layer, queries, keys, values) to (rows, heads, n, head).
 
-Queries are (rows, heads, n, head), keys and values (rows, key heads, n, head).
-"""
+
+class Attend(Protocol):
+    """Attention of tokens to those before them, as a forward pass is given it."""
+
+    def __call__(
+        self, layer: int, q: Tensor, k: Tensor, v: Tensor, window: int | None = None, /
+    ) -> Tensor:
+        """Maps (layer, queries, keys, values) to (rows, heads, n, head).
+
+        Queries are (rows, heads, n, head), keys and values (rows, key heads, n, head). With a
+        `window`, a token attends to that many tokens, itself included.
+        """
 
 
 class RMSNorm(nn.Module):

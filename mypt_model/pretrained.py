@@ -5,10 +5,11 @@ training keeps the episodes of a row apart and generation reads its KV cache in 
 every architecture. transformers lets a model call an attention by name; the one registered here
 calls the function that came with the forward pass.
 
-Theory of operation. That only works where attention is all that tokens share, and where logits are
-the product of hidden states and head. Some architectures have more (attention to a window or to
-sinks, capped logits, scaled logits, states that recur). `open_pretrained` therefore compares the
-logits with those that transformers computes by itself, and refuses a model whose logits differ.
+Theory of operation. That only works where attention, to all tokens before or to a window of them,
+is all that tokens share, and where logits are the product of hidden states and head. Some
+architectures have more (attention to sinks, capped logits, scaled logits, states that recur).
+`open_pretrained` therefore compares the logits with those that transformers computes by itself, and
+refuses a model whose logits differ. For this comparison, windows are narrower than the text.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,8 +32,8 @@ from mypt_model.llama import Attend, Transformer, of_weights, spread
 from mypt_model.pieces import is_sharded
 from mypt_model.shape import ModelError
 
-_NAME = "mypt"  # of the attention
-_PROBE = 12  # tokens
+_NAME, _WINDOW = "mypt", "sliding_attention"  # our attention, and a kind of layer
+_PROBE, _NARROW = 12, 4  # tokens of a text, and of a window, that show whether logits are equal
 _NEEDS = "this model runs by transformers: pip install 'mypt-tags[pretrained]'"
 
 
@@ -250,31 +252,46 @@ def _wrapped(inner: Any) -> Pretrained:
 
 
 def _check_shape(config: Any) -> None:
-    """Raises ModelError for layers that do not see the whole context."""
-    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
-    window = getattr(config, "sliding_window", None)
-    if not kinds and window and getattr(config, "use_sliding_window", True):
-        longest = getattr(config, "max_position_embeddings", None)
-        kinds = {f"a window of {window} tokens"} if not longest or window < longest else set()
+    """Raises ModelError for layers that see neither the whole context nor a window of it.
+
+    So it does for caps, which change small logits, as those of random weights, by too little to
+    show when logits are compared.
+    """
+    for cap in ("attn_logit_softcapping", "final_logit_softcapping"):
+        if getattr(config, cap, None):
+            raise ModelError(f"has {cap}; models that cap their logits are not supported")
+    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention", _WINDOW}
     if kinds:
         raise ModelError(
             f"has layers of {', '.join(sorted(kinds))}; only models whose layers all see the whole "
-            "context are supported"
+            "context, or a window of it, are supported"
         )
+
+
+@contextmanager
+def _narrow_windows(inner: Any) -> Iterator[None]:
+    parts = [p for p in (inner.config, *inner.modules()) if getattr(p, "sliding_window", None)]
+    windows = [part.sliding_window for part in parts]
+    for part in parts:
+        part.sliding_window = _NARROW
+    try:
+        yield
+    finally:
+        for part, window in zip(parts, windows, strict=True):
+            part.sliding_window = window
 
 
 @torch.no_grad()
 def _check_logits(model: Pretrained) -> None:
-    ids = torch.arange(_PROBE)[None] * 7919 % model.config.vocab_size
-    logits = model(
-        ids, torch.arange(_PROBE)[None], _causal, torch.arange(_PROBE), nn.functional.linear
-    )
+    ids, at = torch.arange(_PROBE)[None] * 7919 % model.config.vocab_size, torch.arange(_PROBE)
     inner = model.inner
-    inner.set_attn_implementation("eager")
-    try:
-        theirs = inner(input_ids=ids, use_cache=False).logits[0]
-    finally:
-        inner.set_attn_implementation(_NAME)
+    with _narrow_windows(inner):
+        logits = model(ids, at[None], _causal, at, nn.functional.linear)
+        inner.set_attn_implementation("eager")
+        try:
+            theirs = inner(input_ids=ids, use_cache=False).logits[0]
+        finally:
+            inner.set_attn_implementation(_NAME)
     deviation = float((logits - theirs).abs().max() / theirs.std().clamp(min=1e-6))
     if not deviation < (1e-3 if logits.dtype == torch.float32 else 0.3):
         raise ModelError(
@@ -283,9 +300,15 @@ def _check_logits(model: Pretrained) -> None:
         )
 
 
-def _causal(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
-    return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+def causal_mask(width: int, window: int | None, device: torch.device | None = None) -> Tensor:
+    """Returns whether each token sees another, at most `window` of them: bool, (width, width)."""
+    mask = torch.ones(width, width, dtype=torch.bool, device=device).tril()
+    return mask if window is None else mask.triu(1 - window)
+
+
+def _causal(_: int, q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
+    k, v, mask = spread(k, q.shape[1]), spread(v, q.shape[1]), causal_mask(q.shape[2], window)
+    return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
 def _again(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -307,7 +330,7 @@ def _register() -> None:
 
 def _attention(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *,
-    attend: Attend, scaling: float | None = None, **kwargs: Any,
+    attend: Attend, scaling: float | None = None, sliding_window: int | None = None, **kwargs: Any,
 ) -> tuple[Tensor, None]:  # fmt: skip
     """Calls the attention of the forward pass, as transformers calls one.
 
@@ -317,4 +340,5 @@ def _attention(
     if scaling is not None and not math.isclose(scaling, usual):
         query = query * (scaling / usual)
     layer: Any = module.layer_idx
-    return attend(layer, query, key, value).transpose(1, 2).contiguous(), None
+    out = attend(layer, query, key, value, sliding_window or None)
+    return out.transpose(1, 2).contiguous(), None

@@ -78,14 +78,19 @@ class Llama:
         capacity = cache.keys.shape[3]
         real = torch.arange(n, device=ids.device) < lengths[:, None]
         place = torch.where(real, at, capacity - 1)
-        mask = torch.arange(capacity, device=ids.device)[None, None, :] <= at[:, :, None]
+        before = at[:, :, None] - torch.arange(capacity, device=ids.device)  # how far each place is
+        masks = {None: before >= 0}
         row = torch.arange(rows, device=ids.device)
 
-        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        def attend(
+            layer: int, q: Tensor, k: Tensor, v: Tensor, window: int | None = None
+        ) -> Tensor:
+            if window not in masks:
+                masks[window] = masks[None] & (before < (window or 0))
             cache.keys[layer][row[:, None], :, place] = k.transpose(1, 2)
             cache.values[layer][row[:, None], :, place] = v.transpose(1, 2)
             keys, values = (spread(t[layer], q.shape[1]) for t in (cache.keys, cache.values))
-            return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask[:, None])
+            return F.scaled_dot_product_attention(q, keys, values, attn_mask=masks[window][:, None])
 
         last = row * n + (lengths - 1).clamp(min=0)
         logits: Tensor = self.net(ids, at, attend, last, F.linear)

@@ -15,7 +15,7 @@ would be compiled for each batch anew; FlexAttention is compiled already.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mypt_model.llama import Attend, spread
-from mypt_model.pretrained import Net
+from mypt_model.pretrained import Net, causal_mask
 from mypt_train.training.parts.config import ConfigError
 
 BACKENDS = ("slices", "mask", "flex")
@@ -41,9 +41,9 @@ def attend(
         return _slices(lengths, width)
     owner = owners(lengths, width).to(device)
     if backend == "mask":
-        mask = block_mask(owner)
-        return lambda _, q, k, v: F.scaled_dot_product_attention(
-            q, spread(k, q.shape[1]), spread(v, q.shape[1]), attn_mask=mask
+        masks = cache(partial(block_mask, owner))
+        return lambda _, q, k, v, window=None: F.scaled_dot_product_attention(
+            q, spread(k, q.shape[1]), spread(v, q.shape[1]), attn_mask=masks(window)
         )
     if backend == "flex":
         return _flex(owner)
@@ -62,15 +62,14 @@ def owners(lengths: Sequence[Sequence[int]], width: int) -> Tensor:
     return out
 
 
-def block_mask(owner: Tensor) -> Tensor:
+def block_mask(owner: Tensor, window: int | None = None) -> Tensor:
     """Returns whether each token sees another: bool, (rows, 1, width, width)."""
-    width = owner.shape[1]
-    causal = torch.ones(width, width, dtype=torch.bool, device=owner.device).tril()
+    causal = causal_mask(owner.shape[1], window, owner.device)
     return ((owner[:, :, None] == owner[:, None, :]) & causal)[:, None]
 
 
 def _slices(lengths: Sequence[Sequence[int]], width: int) -> Attend:
-    def run(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def run(_: int, q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
         k, v = spread(k, q.shape[1]), spread(v, q.shape[1])
         rows = []
         for row, episodes in enumerate(lengths):
@@ -78,24 +77,40 @@ def _slices(lengths: Sequence[Sequence[int]], width: int) -> Attend:
             *parts, padding = zip(
                 *(torch.split(t[row : row + 1], sizes, dim=2) for t in (q, k, v)), strict=True
             )
-            out = [F.scaled_dot_product_attention(a, b, c, is_causal=True) for a, b, c in parts]
+            out = [_episode(a, b, c, window) for a, b, c in parts]
             rows.append(torch.cat([*out, padding[2]], dim=2))  # padding: anything of its shape
         return torch.cat(rows) if len(rows) > 1 else rows[0]
 
     return run
 
 
+def _episode(q: Tensor, k: Tensor, v: Tensor, window: int | None) -> Tensor:
+    """Returns what the tokens of one episode see of it."""
+    if window is None or q.shape[2] <= window:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    mask = causal_mask(q.shape[2], window, q.device)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
 def _flex(owner: Tensor) -> Attend:
     from torch.nn.attention.flex_attention import create_block_mask
 
-    def sees(b: Tensor, h: Tensor, at: Tensor, other: Tensor) -> Tensor:
-        same: Tensor = owner[b, at] == owner[b, other]
-        return same & (at >= other)
-
     rows, width = owner.shape
-    mask = create_block_mask(sees, rows, None, width, width, device=owner.device.type)
+
+    @cache
+    def mask(window: int | None) -> Any:
+        size = window or width
+
+        def sees(b: Tensor, h: Tensor, at: Tensor, other: Tensor) -> Tensor:
+            same: Tensor = owner[b, at] == owner[b, other]
+            return same & (at >= other) & (at - other < size)
+
+        return create_block_mask(sees, rows, None, width, width, device=owner.device.type)
+
     kernel = _kernel(owner.device.type)
-    return lambda _, q, k, v: kernel(q, k, v, block_mask=mask, enable_gqa=k.shape[1] != q.shape[1])
+    return lambda _, q, k, v, window=None: kernel(
+        q, k, v, block_mask=mask(window), enable_gqa=k.shape[1] != q.shape[1]
+    )
 
 
 @cache

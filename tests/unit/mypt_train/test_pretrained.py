@@ -57,7 +57,11 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     }}),
     "qwen2": ("Qwen2Config", {"tie_word_embeddings": True}),
     "qwen3": ("Qwen3Config", {"head_dim": 12, "tie_word_embeddings": True}),
-    "mistral": ("MistralConfig", {"sliding_window": None}),
+    "mistral": ("MistralConfig", {"sliding_window": 6}),
+    "gemma3": ("Gemma3TextConfig", {
+        "head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 6, "pad_token_id": None,
+        "layer_types": ["sliding_attention", "full_attention"],
+    }),
 }  # fmt: skip
 PLAIN = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}  # runs by our own code
 
@@ -136,6 +140,22 @@ def test_an_episode_is_read_as_transformers_reads_it(folder: Path) -> None:
     theirs = opened_by_transformers(folder)
     parts = [theirs_on(theirs, part) for part in (ids[:25], ids[25:])]
     assert_close(own, torch.cat(parts), terms=forward_terms(SHAPE, 25))
+
+
+def test_pieces_are_read_as_transformers_reads_the_whole(folder: Path) -> None:
+    """With a KV cache, by rows that are read up to different places."""
+    model, theirs = load(folder), opened_by_transformers(folder)
+    rows = torch.randint(0, 300, (2, 20), generator=torch.Generator().manual_seed(3))
+    cache, whole = model.begin(2, 24), [theirs_on(theirs, row) for row in rows]
+    done = [0, 0]
+    for sizes in ((9, 4), (1, 1), (1, 0), (3, 11), (1, 1)):
+        parts = [row[n : n + size] for row, n, size in zip(rows, done, sizes, strict=True)]
+        padded = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
+        out = model(padded, torch.tensor(sizes), cache)
+        done = [n + size for n, size in zip(done, sizes, strict=True)]
+        for row, (n, size) in enumerate(zip(done, sizes, strict=True)):
+            if size:
+                assert_close(out[row], whole[row][n - 1], terms=forward_terms(SHAPE, 20))
 
 
 def test_it_learns_and_runs(folder: Path, sft: Path, tmp_path: Path) -> None:
@@ -385,8 +405,8 @@ def test_what_cannot_be_trained_is_refused(qwen: Path, sft: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "more", "says"),
     [
-        ("Gemma2Config", {"head_dim": 8}, "sliding_attention"),
-        ("MistralConfig", {"sliding_window": 64}, "a window of 64 tokens"),
+        ("Gemma2Config", {"head_dim": 8}, "attn_logit_softcapping"),
+        ("Llama4TextConfig", {"head_dim": 8}, "chunked_attention"),
         ("GraniteConfig", {"logits_scaling": 8.0}, "in a way that is not supported"),
         ("PhiConfig", {}, "a head with a bias"),
         ("GPT2Config", {}, "no `model` and `lm_head`"),

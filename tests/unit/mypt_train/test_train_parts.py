@@ -155,9 +155,11 @@ def rows_of_lengths(draw: st.DrawFn) -> tuple[list[list[int]], int]:
     return rows, max(map(sum, rows)) + draw(st.integers(0, 3))
 
 
-@given(rows_of_lengths(), st.sampled_from([1, 2]))
+@given(rows_of_lengths(), st.sampled_from([1, 2]), st.sampled_from([None, 1, 3, 20]))
 @settings(max_examples=examples(25))
-def test_the_ways_of_attention_agree(rows: tuple[list[list[int]], int], groups: int) -> None:
+def test_the_ways_of_attention_agree(
+    rows: tuple[list[list[int]], int], groups: int, window: int | None
+) -> None:
     lengths, width = rows
     generator = torch.Generator().manual_seed(width)
     q, k, v = (
@@ -169,7 +171,7 @@ def test_the_ways_of_attention_agree(rows: tuple[list[list[int]], int], groups: 
     largest = max(float(t.detach().abs().max()) for t in (q, k, v))
     results = {}
     for backend in ("mask", "slices"):
-        out = attend(backend, lengths, width, CPU)(0, q, k, v)[real_only]
+        out = attend(backend, lengths, width, CPU)(0, q, k, v, window)[real_only]
         results[backend] = (out, *torch.autograd.grad(out.sin().sum(), (q, k, v)))
     for mine, theirs in zip(results["slices"], results["mask"], strict=True):
         assert_close(mine, theirs, terms=width + 8, scale=largest**2)
@@ -182,12 +184,13 @@ def test_flex_attention_agrees_in_its_forward_pass() -> None:
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, heads, width, 16, generator=generator) for heads in (4, 2, 2))
     real_only = torch.arange(width) < torch.tensor([48, 60])[:, None]
-    with torch.no_grad():
-        plain, flex = (
-            attend(backend, lengths, width, CPU)(0, q, k, v).transpose(1, 2)[real_only]
-            for backend in ("mask", "flex")
-        )
-    assert_close(plain, flex, terms=width + 16)
+    for window in (7, None):
+        with torch.no_grad():
+            plain, flex = (
+                attend(backend, lengths, width, CPU)(0, q, k, v, window).transpose(1, 2)[real_only]
+                for backend in ("mask", "flex")
+            )
+        assert_close(plain, flex, terms=width + 16)
     with torch.no_grad():
         mixed = attend("mask", [[8, 40], [60]], width, CPU)(0, q, k, v).transpose(1, 2)[real_only]
     assert not is_close(mixed, flex, terms=width + 16), "an episode sees its neighbour"
@@ -200,6 +203,8 @@ def test_the_mask_says_who_sees_whom() -> None:
     assert owner.tolist() == [[0, 0, 1, 2]]
     rows = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     assert block_mask(owner)[0, 0].int().tolist() == rows
+    near = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    assert block_mask(owners([[4]], 4), 2)[0, 0].int().tolist() == near
 
 
 @pytest.mark.parametrize("backend", ["slices", "mask"])
