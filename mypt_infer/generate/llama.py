@@ -79,7 +79,7 @@ class Llama:
         real = torch.arange(n, device=ids.device) < lengths[:, None]
         place = torch.where(real, at, capacity - 1)
         before = at[:, :, None] - torch.arange(capacity, device=ids.device)  # how far each place is
-        masks = {None: before >= 0}
+        masks: dict[int | None, Tensor] = {None: before >= 0}
         row = torch.arange(rows, device=ids.device)
 
         def attend(
@@ -89,8 +89,12 @@ class Llama:
                 masks[window] = masks[None] & (before < (window or 0))
             cache.keys[layer][row[:, None], :, place] = k.transpose(1, 2)
             cache.values[layer][row[:, None], :, place] = v.transpose(1, 2)
-            keys, values = (spread(t[layer], q.shape[1]) for t in (cache.keys, cache.values))
-            return F.scaled_dot_product_attention(q, keys, values, attn_mask=masks[window][:, None])
+            keys, values, shared = cache.keys[layer], cache.values[layer], q.device.type == "cpu"
+            if not shared:  # there, the fast kernels with a mask have no shared heads
+                keys, values = spread(keys, q.shape[1]), spread(values, q.shape[1])
+            return F.scaled_dot_product_attention(
+                q, keys, values, attn_mask=masks[window][:, None], enable_gqa=shared
+            )
 
         last = row * n + (lengths - 1).clamp(min=0)
         logits: Tensor = self.net(ids, at, attend, last, F.linear)
