@@ -101,7 +101,7 @@ def main() -> None:
         mypt("prepare", chats, "--dialect", f"{FORMAT}/", "--vocab", model, "--out", data,
              "--context-length", 64, "--val-fraction", 0)  # fmt: skip
     with stage("train"):
-        few = ("train.steps=2", "train.batch_rows=1", "train.warmup=1", "train.lr=2e-3",
+        few = ("train.steps=2", "train.batch_rows=1", "train.warmup=1", "train.lr=2e-4",
                "train.log_every=1", "train.legality_every=-1", "train.recompute=false")  # fmt: skip
         mypt("train", "--data", data, "--init-from", model, "--out", run, "--config", "lora",
              *(word for setting in few for word in ("--set", setting)), "-q")  # fmt: skip
@@ -115,8 +115,8 @@ def main() -> None:
     with stage("generate"):
         prompt = chosen.out / "prompt.txt"
         prompt.write_text("<bos><start_of_turn>user\nName a city.<end_of_turn>\n")
-        print(mypt("generate", "--model", out, "--prompt", prompt, "--max-new-tokens", 24,
-                   "--temperature", 0).stdout)  # fmt: skip
+        print(mypt("generate", "--model", out, "--dialect", f"{FORMAT}/", "--prompt", prompt,
+                   "--max-new-tokens", 24, "--temperature", 0).stdout)  # fmt: skip
     peak = max(resource.getrusage(who).ru_maxrss for who in (0, resource.RUSAGE_CHILDREN))
     print(f"at most {peak >> 10} MB in a process")
 

@@ -16,7 +16,7 @@ run with a message where something is not as it has to be:
 - answers: constrained calls are of the tools that were declared, and their arguments fit;
 - serve: the client of OpenAI calls tools, streams, and parses.
 
-`--quick` trains two steps on one row, all weights and LoRA, and asks ten questions: 70 s of
+`--quick` trains two steps on one row, all weights and LoRA, and asks ten questions: 90 s of
 processor time. On a GPU, add `--set train.micro_rows=16 --set train.recompute=false` for a model of
 this size.
 """

@@ -12,7 +12,6 @@ constraints are timed up to the device's end, interleaved; medians. Prints a tab
 from __future__ import annotations
 
 import argparse
-import math
 import statistics
 import time
 from collections.abc import Callable
@@ -66,11 +65,10 @@ def row(model: Any, dialect: Any, batch: int, steps: int, device: str) -> list[s
             seconds = {
                 "pass": timed(partial(model, token, one, cache), device),
                 "eager": timed(partial(constrain, logits, states), device),
-                "compiled": timed(partial(compiled, logits, states), device)
-                if compiled
-                else math.nan,
                 "host": timed(partial(tensors.apply_, logits.clone(), host), device),
             }
+            if compiled:
+                seconds["compiled"] = timed(partial(compiled, logits, states), device)
             noise = torch.randn_like(logits)
             chosen, after = constrain(logits + 3 * noise, states)
             over = torch.tensor([not s or decoder.final(s) for s in after.tolist()], device=device)
@@ -80,7 +78,8 @@ def row(model: Any, dialect: Any, batch: int, steps: int, device: str) -> list[s
                     times[name].append(value)
     passed = statistics.median(times["pass"])
     shares = [
-        f"{100 * statistics.median(times[n]) / passed:.1f} %" for n in ("eager", "compiled", "host")
+        f"{100 * statistics.median(times[n]) / passed:.1f} %" if times[n] else "-"
+        for n in ("eager", "compiled", "host")
     ]
     return [str(batch), f"{1e3 * passed:.2f}", *shares]
 
