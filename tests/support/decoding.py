@@ -14,7 +14,7 @@ import numpy.typing as npt
 import mypt_spec
 from mypt_infer.decode import Decoder
 from mypt_infer.decode.base import vocab
-from mypt_infer.decode.compile import byte_dfa, grammar_graph, tables, token_classes
+from mypt_infer.decode.compile import build_tables, byte_dfa, grammar_graph, token_classes
 from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.decoder import machine
@@ -30,11 +30,18 @@ from tests.support.build import function
 from tests.support.dialects import DIALECTS
 
 # A run of tests has more dialects and vocabularies than a server, and compiles each of them once.
-_MEMOS = [byte_dfa._strings, grammar_graph._texts, token_classes._leaf_sets, tables._built]
-_MEMOS += [vocab._vocabularies, texts._texts, lexer._lexemes, ground._grounds, answers._grounds]
+_MEMOS = [byte_dfa._strings, grammar_graph._texts, token_classes._leaf_sets]
+_MEMOS += [
+    build_tables._built,
+    vocab._vocabularies,
+    texts._texts,
+    lexer._lexemes,
+    ground._grounds,
+    answers._grounds,
+]
 for _memo in (*_MEMOS, grammar._words):
     _memo._limit = 64
-tables._built._room, grammar._words._room = 256 << 20, 1 << 30
+build_tables._built._room, grammar._words._room = 256 << 20, 1 << 30
 # The dialects with calls of tools.
 CALLERS = [n for n in DIALECTS if calling_blocks(mypt_spec.dialect(n).table)]
 # fmt: off
