@@ -17,6 +17,7 @@ from mypt_infer.decode.compile.table_schemas import check_schema
 from mypt_infer.decode.decoder import Decoder
 from mypt_infer.generate.legality import LEGAL, accepted, alone, constrained, observed_tools
 from mypt_infer.generate.llama import Llama
+from mypt_infer.generate.strange import RefusedMass
 from mypt_model.pretrained import Net, rebuilt
 from mypt_train.training.corpus import Corpus
 from mypt_train.training.parts.config import ConfigError, TrainConfig
@@ -49,9 +50,10 @@ def _legality_of(
 ) -> tuple[dict[str, Any], str]:  # fmt: skip
     """Returns the shares of legal answers, `unconstrained` and `constrained`, and their text.
 
-    Each has the shares by `phases`, and the `reasons` of failures. The shares are {} on all
-    processes but the first. If the decoder cannot take the tools or the budget, they are only
-    `failed`, which says why, and training continues.
+    Each has the shares by `phases`, and the `reasons` of failures; `constrained` has the mean
+    `refused_mass`, too, and `warning` says whether the format is strange to the model. The shares
+    are {} on all processes but the first. If the decoder cannot take the tools or the budget, they
+    are only `failed`, which says why, and training continues.
     """
     # All processes take part.
     weights = {name: full_tensor(weight).cpu() for name, weight in merged(model).items()}
@@ -100,12 +102,15 @@ def measure(
         "tools": [tool.name for tool in decoder.tools],
     }
     options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "temperature": temperature}
-    for name, run in (("unconstrained", alone), ("constrained", constrained)):
+    mass = RefusedMass()
+    for name, run in (("unconstrained", alone), ("constrained", partial(constrained, mass=mass))):
         results: list[str] = []
         for begin in range(0, len(ready_prompts), _BATCH):
             part = ready_prompts[begin : begin + _BATCH]
             results += run(llama, part, decoder, seed=seed + begin, **options)
         out[name] = _summary(results, phases)
+    out["constrained"]["refused_mass"] = mass.mean if mass.steps else None
+    out["warning"] = mass.warning
     return out
 
 
@@ -130,7 +135,8 @@ def _text(shares: Mapping[str, Any]) -> str:
     if "failed" in shares:
         return f"legality was not measured: {shares['failed']}"
     free, bound = (shares[how]["legal"] for how in ("unconstrained", "constrained"))
-    return f"{free:.1%} legal by itself, {bound:.1%} constrained"
+    text = f"{free:.1%} legal by itself, {bound:.1%} constrained"
+    return f"{text}; {shares['warning']}" if shares["warning"] else text
 
 
 def _summary(results: Sequence[str], phases: Sequence[int]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from mypt_infer.decode.prompt import PromptError, opening
 from mypt_infer.generate.generate import generate
 from mypt_infer.generate.loop import Model, run
 from mypt_infer.generate.sample import draw_free
+from mypt_infer.generate.strange import RefusedMass
 from mypt_spec import Dialect, Episode, Finding
 from mypt_spec.bodies.json_body import calls_of
 from mypt_spec.bodies.strict_json import JSON_TYPES
@@ -98,10 +99,21 @@ def alone(
 
 
 def constrained(
-    model: Model, prompts: Sequence[Sequence[int]], decoder: Decoder, **options: Any
+    model: Model,
+    prompts: Sequence[Sequence[int]],
+    decoder: Decoder,
+    *,
+    mass: RefusedMass | None = None,
+    **options: Any,
 ) -> list[str]:
-    """Lets a model continue prompts under the constraint; takes and returns the same as `alone`."""
+    """Lets a model continue prompts under the constraint; takes and returns the same as `alone`.
+
+    Adds the refused mass of the answers to `mass`.
+    """
     generations = generate(model, prompts, decoder=decoder, greedy_calls=False, **options)
+    if mass is not None:
+        for generation in generations:
+            mass.add(generation)
     return [judge(decoder.dialect, g.prompt + g.ids) for g in generations]
 
 

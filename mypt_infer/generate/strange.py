@@ -1,10 +1,12 @@
 """Warns when a format is strange to a model: when it gives much probability to refused ids.
 
-Input: generations. Output: one warning that names where in the format this is worst, or "".
+Input: generations. Output: the mean, and one warning that names where in the format it is worst, or
+"".
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from mypt_infer.generate.generate import Generation
@@ -14,29 +16,51 @@ from mypt_spec.table import TEXT
 # A model that has learned a format has a mean near 0, one that never saw it .21 to .45. Of fewer
 # steps, the mean says little: a few first tags of an answer weigh too much.
 SHARE, STEPS = 0.2, 50
-_PLACES, _LEAST = 3, 3  # the most places that are named, and the least steps in each
+_WORST, _LEAST = 3, 3  # the most places that are named, and the least steps in each
+
+
+class RefusedMass:
+    """The refused mass of the sampled steps of some generations, by the tags before them."""
+
+    def __init__(self) -> None:
+        self.format, self.steps, self.total = "", 0, 0.0
+        self._places: dict[str, tuple[int, float]] = {}
+
+    def add(self, generation: Generation) -> None:
+        """Counts the sampled steps of a generation whose mass was measured."""
+        self.format = generation.dialect.name
+        for place, mass in _places(generation):
+            if not math.isnan(mass):
+                count, total = self._places.get(place, (0, 0.0))
+                self._places[place] = count + 1, total + mass
+                self.steps, self.total = self.steps + 1, self.total + mass
+
+    @property
+    def mean(self) -> float:
+        """Returns the mean over all steps; NaN without any."""
+        return self.total / self.steps if self.steps else math.nan
+
+    @property
+    def warning(self) -> str:
+        """Returns a warning if the mean is large, and over enough steps to say so; else ""."""
+        if self.steps < STEPS or self.mean <= SHARE:
+            return ""
+        means = {place: t / count for place, (count, t) in self._places.items() if count >= _LEAST}
+        worst = sorted(means.items(), key=lambda item: -item[1])[:_WORST]
+        places = ", ".join(f"{place} ({share:.0%})" for place, share in worst)
+        return (
+            f"the format {self.format!r} is strange to this model: it gave {self.mean:.0%} of its "
+            f"probability to refused tokens, most after {places}. Train it on this format, or "
+            "choose the one that it was trained on with --dialect (docs/decoding.md, Refused mass)"
+        )
 
 
 def strange_format(generations: Iterable[Generation]) -> str:
     """Returns a warning if the mean refused mass of the sampled steps is large; else ""."""
-    masses: dict[str, list[float]] = {}
-    name = ""
+    mass = RefusedMass()
     for generation in generations:
-        name = generation.dialect.name
-        for place, mass in _places(generation):
-            masses.setdefault(place, []).append(mass)
-    count = sum(map(len, masses.values()))
-    mean = sum(map(sum, masses.values())) / max(1, count)
-    if count < STEPS or not mean > SHARE:  # NaN where nothing was measured
-        return ""
-    means = {place: sum(m) / len(m) for place, m in masses.items() if len(m) >= _LEAST}
-    worst = sorted(means.items(), key=lambda item: -item[1])[:_PLACES]
-    places = ", ".join(f"{place} ({share:.0%})" for place, share in worst)
-    return (
-        f"the format {name!r} is strange to this model: it gave {mean:.0%} of its probability to "
-        f"refused tokens, most after {places}. Train it on this format, or choose the one that it "
-        "was trained on with --dialect (docs/decoding.md, Refused mass)"
-    )
+        mass.add(generation)
+    return mass.warning
 
 
 def _places(generation: Generation) -> Iterator[tuple[str, float]]:

@@ -34,6 +34,7 @@ class Metrics:
             ("mypt_model_seconds", "time in the model so far", lambda: counts.model),
             ("mypt_constraint_seconds", "time in the grammar so far", lambda: counts.constraint),
             ("mypt_drawing_seconds", "time in sampling so far", lambda: counts.drawing),
+            ("mypt_refused_mass", "mean probability of refused ids", lambda: rows.refused.mean),
             ("mypt_frozen", "objects that no collection of garbage looks at", gc.get_freeze_count),
         ):
             Gauge(name, help_text, registry=registry).set_function(read_value)

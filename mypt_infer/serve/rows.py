@@ -13,6 +13,7 @@ drawn under its own decoder, which is told to keep the state that the row is in.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -25,9 +26,11 @@ from torch import Tensor
 
 from mypt_infer.decode.one_way import TAIL
 from mypt_infer.generate.device import DeviceDecoder
+from mypt_infer.generate.generate import Generation, Step
 from mypt_infer.generate.llama import Llama
 from mypt_infer.generate.loop import positions
 from mypt_infer.generate.sample import draw
+from mypt_infer.generate.strange import RefusedMass
 from mypt_infer.serve.asked.errors import LATER, ApiError, shutting_down, too_late
 from mypt_infer.serve.asked.forcing import call_ids
 from mypt_infer.serve.asked.thoughts import Position
@@ -37,6 +40,10 @@ from mypt_lint.places.json_edit import in_common
 
 # Longer pieces are not read with those of rows that draw; at most so many ids of one in a step.
 _TOGETHER, _PART = 24, 256
+# The refused mass is measured in each answer until it is known over so many steps, then in one
+# answer of so many.
+_MEASURED_STEPS, _MEASURED_ANSWERS = 200, 16
+_LOG = logging.getLogger("mypt-serve")
 
 
 @dataclass(eq=False)
@@ -57,12 +64,14 @@ class Counts:
 class _Row:
     """A row: its job, its state, the answer so far, and what the model has not read of it.
 
-    `forced` are ids that come next, read one by one.
+    `forced` are ids that come next, read one by one. `masses` has the refused mass of the ids that
+    were drawn, by their places in `ids`, if it is measured.
     """
 
-    def __init__(self, job: Job, state: int) -> None:
+    def __init__(self, job: Job, state: int, *, measured: bool) -> None:
         self.job, self.chance = job, random.Random(job.seed)
         self.ids: list[int] = []
+        self.measured, self.masses = measured, dict[int, float]()
         self.unread = list(job.prompt.ids)
         self.forced: deque[int] = deque()
         self.begun = self.cut = False
@@ -117,7 +126,8 @@ class Rows:
         self, model: Llama, *, most: int, queue: int, device: torch.device | str = "cpu"
     ) -> None:
         self.model, self.most, self.queue = model, most, queue
-        self.counts = Counts()
+        self.counts, self.refused = Counts(), RefusedMass()
+        self._begun_count, self._warned = 0, False
         self.positions = positions(model)
         self._slots = Slots(model, most, device)
         self._rows: list[_Row] = []
@@ -223,7 +233,9 @@ class Rows:
         """Returns a row that has read nothing yet. Raises what `Decoder.start` raises."""
         decoder, choice = job.ready.decoder, job.ready.choice
         state = decoder.start(job.prompt.ids, max_new_tokens=job.most, called=job.prompt.called)
-        row = _Row(job, state)
+        measured = self.refused.steps < _MEASURED_STEPS or not self._begun_count % _MEASURED_ANSWERS
+        self._begun_count += 1
+        row = _Row(job, state, measured=measured)
         first: list[int] = []
         if choice.how == "required":
             form = job.ready.format
@@ -233,12 +245,25 @@ class Rows:
 
     def _end(self, at: int, update: Ended | Failed | None) -> None:
         job = self._rows[at].job
+        self._add_masses(self._rows[at])
         self._slots.drop(at)
         self._rows[at] = self._rows[-1]
         self._rows.pop()
         self.counts.running = len(self._rows)
         if update is not None:
             _notify(job, update)
+
+    def _add_masses(self, row: _Row) -> None:
+        """Counts the refused mass of an answer; logs once if the format is strange to the model."""
+        if not row.masses:
+            return
+        steps = [Step(token, 0, row.masses.get(at)) for at, token in enumerate(row.ids)]
+        prompt = list(row.job.prompt.ids)
+        self.refused.add(Generation(row.job.ready.decoder.dialect, prompt, steps))
+        enough = self.refused.steps >= _MEASURED_STEPS
+        if enough and not self._warned and (warning := self.refused.warning):
+            self._warned = True
+            _LOG.warning("%s", warning)
 
     def _read(self) -> None:
         """Lets the model read what it has not, and draws for each row that was read to its end."""
@@ -307,7 +332,9 @@ class Rows:
         then = time.perf_counter()
         self.counts.constraint += then - began
         chance = row.chance.random()
-        choice = draw(logits, row.state, tensors, row.job.sampling, chance, measured=False)
+        choice = draw(logits, row.state, tensors, row.job.sampling, chance, measured=row.measured)
+        if row.measured:
+            row.masses[len(row.ids)] = choice.refused_mass
         if choice.cut:  # a thought that its own budget ends is no answer that is cut
             remaining = tensors.decoder.left(row.state)
             row.cut |= remaining is not None and remaining <= tensors.decoder.free(row.state)[0]

@@ -32,6 +32,7 @@ torch = pytest.importorskip("torch")
 from mypt.legality import legality  # noqa: E402
 from mypt.train import main  # noqa: E402
 from mypt_infer.generate.llama import load  # noqa: E402
+from mypt_infer.generate.strange import SHARE  # noqa: E402
 from mypt_model.folder import checkpoints  # noqa: E402
 from mypt_train.training.corpus import corpus, open_data  # noqa: E402
 from mypt_train.training.objective import Objective  # noqa: E402
@@ -84,6 +85,8 @@ def test_it_learns_and_tells(run: Path) -> None:
     measured = log(run)[-1]
     assert measured["event"] == "legality"
     assert measured["constrained"]["legal"] == 1.0
+    assert 0 <= measured["constrained"]["refused_mass"] <= 1
+    assert "strange" in measured["warning"] or measured["constrained"]["refused_mass"] <= SHARE
     free = measured["unconstrained"]
     assert free["legal"] + sum(free["reasons"].values()) / measured["prompts"] == 1.0
     assert [p.name for p in checkpoints(run)] == ["step_000004", LAST]

@@ -19,7 +19,8 @@ import httpx  # noqa: E402
 import uvicorn  # noqa: E402
 
 from mypt import serve as cli  # noqa: E402
-from mypt_infer.serve import jobs  # noqa: E402
+from mypt_infer.generate.strange import STEPS  # noqa: E402
+from mypt_infer.serve import jobs, rows  # noqa: E402
 from mypt_infer.serve.guard import LOOPBACK  # noqa: E402
 from mypt_infer.serve.metrics import Metrics  # noqa: E402
 from tests.support.build import assistant, function, message, tool, user  # noqa: E402
@@ -141,6 +142,25 @@ def test_metrics(server: Running) -> None:
     assert 'mypt_requests_total{path="/v1/chat/completions",status="200"}' in text
     assert "mypt_constraint_seconds" in text
     assert 'mypt_tokens_total{kind="answer"}' in text
+
+
+def test_a_strange_format_is_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where only enums may follow, a random model gives about all to refused ids."""
+    monkeypatch.setattr(rows, "_MEASURED_STEPS", STEPS)
+    call = {"tools": [FIND], "tool_choice": "required", "n": 16}
+    with running(service("mypt", new_tokens=64, rows=16)) as server, server.client() as client:
+        assert "mypt_refused_mass NaN" in Metrics(server.service.rows).text.decode()
+        for _ in range(3):
+            ask(client, **call)
+        steps = server.service.rows.refused.steps
+        ask(client, **call)
+        assert 0 < server.service.rows.refused.steps - steps < 16, "one answer of 16 is measured"
+        text = Metrics(server.service.rows).text.decode()
+    (warning,) = [r.getMessage() for r in caplog.records if "strange" in r.getMessage()]
+    assert "'mypt'" in warning
+    assert float(text.rpartition("\nmypt_refused_mass ")[2].split()[0]) > 0.9
 
 
 @pytest.mark.usefixtures("frozen_objects")
