@@ -1,11 +1,14 @@
 """Counts the right calls of a real model: free, under our mask, and under those of two libraries.
 
     python -m bench.real.right_calls --model DIR [--data DIR] [--rows 240] [--part all|test]
-        [--write calls|json] [--ways free ours jumps llguidance xgrammar] [--device cuda]
+        [--write calls|json] [--ways free ours ...] [--device cuda]
+        [--longest 2000] [--new-tokens 256] [--answers FILE]
 
-Questions, tools and ground truths are BFCL's (`bench/real/functions.py`), the same share of each
-category. All ways are greedy, begin with the same ids, and end where a JSON object is complete;
-llguidance and xgrammar get the same schema of all calls, with canonical spacing.
+Questions, tools and ground truths are BFCL's (`bench/real/functions.py`), equally many of each
+category where it has enough. All ways are greedy, begin with the same ids, and end where a JSON
+object is complete; llguidance and xgrammar get the same schema of all calls, with canonical
+spacing, and "flexible" is llguidance with any white space. Each prompt is read once, and so is each
+beginning of an answer that several ways share: equal ids have equal logits in all ways.
 
 - `calls`: the tools are declared as the dialect declares them, and the answer begins inside a call.
   For a model that has been trained on calls.
@@ -15,6 +18,7 @@ llguidance and xgrammar get the same schema of all calls, with canonical spacing
 `ours` asks the model wherever more than one id is allowed, `jumps` takes the encoder's ids where
 one text can follow. Prints a table in Markdown: right calls by category, calls of a tool that was
 declared, the mean refused mass. `--part test` leaves out what `bench.real.job` trains on.
+`--answers` writes each answer as a line of JSON, with its question and the ground truth.
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 import mypt_spec
@@ -40,13 +46,14 @@ from mypt_infer.decode.compile.nfa import CALLING
 from mypt_infer.decode.llguidance.grammar import words
 from mypt_infer.decode.llguidance.response import SPACING
 from mypt_infer.generate.generate import generate
-from mypt_infer.generate.llama import Llama, load
-from mypt_infer.generate.loop import run
+from mypt_infer.generate.llama import Cache, Llama, load
+from mypt_infer.generate.loop import read, run
 from mypt_model.folder import beside
 from mypt_spec import Dialect
 
-WAYS = ("free", "ours", "jumps", "llguidance", "xgrammar")
-LONGEST, NEW_TOKENS = 2000, 256
+WAYS = ("free", "ours", "jumps", "llguidance", "xgrammar", "flexible")
+# So few rows are read one by one, which is faster than all rows of the batch together.
+FEW = 3
 ASK = """You may call these functions:
 {functions}
 Answer the question with one function call, as a JSON object and nothing else:
@@ -67,28 +74,31 @@ def is_heldout(number: int) -> bool:
     return number % 3 == 0
 
 
-def cases(dialect: Dialect, folder: Path, count: int, part: str, write: str) -> list[Case]:
-    """Returns about `count` cases, the same share of each category; says what is left out."""
-    found = list(tests(folder))
-    chosen = [t for i, t in enumerate(found) if part == "all" or is_heldout(i)]
-    left, out = Counter[str](), list[Case]()
-    step = max(1, len(chosen) // count)
-    for test in chosen[::step]:
-        try:
-            if write == "calls":
-                Decoder(dialect, test.tools, engine="auto")
-            schema = {"anyOf": [_call_schema(tool) for tool in declare(test.tools)]}
-        except ValueError as error:
-            left[str(error)[:60]] += 1
+def cases(
+    dialect: Dialect, folder: Path, count: int, part: str, write: str, longest: int
+) -> list[Case]:
+    """Returns about `count` cases, the same number of each category; prints what is left out."""
+    left, by_category = Counter[str](), {category: list[Case]() for category in CATEGORIES}
+    for number, test in enumerate(tests(folder)):
+        if part == "test" and not is_heldout(number):
             continue
         if not test.is_right(test.call):
             left["a ground truth that is not right itself"] += 1
-            continue
-        prompt = _prompt(dialect, test, write)
-        if len(prompt) > LONGEST:
-            left[f"more than {LONGEST} tokens"] += 1
-            continue
-        out.append(Case(test, prompt, test.tools, schema))
+        elif len(prompt := _prompt(dialect, test, write)) > longest:
+            left[f"more than {longest} tokens"] += 1
+        else:
+            schema = {"anyOf": [_call_schema(tool) for tool in declare(test.tools)]}
+            by_category[test.category].append(Case(test, prompt, test.tools, schema))
+    out = list[Case]()
+    for candidates in by_category.values():
+        share = max(1, count // len(by_category))
+        for case in candidates[:: max(1, len(candidates) // share)][:share]:
+            try:
+                if write == "calls":
+                    Decoder(dialect, case.tools, engine="auto")
+                out.append(case)
+            except ValueError as error:
+                left[str(error)[:60]] += 1
     for reason, number in left.items():
         print(f"left out: {number}: {reason}")
     return sorted(out, key=lambda case: len(case.prompt))
@@ -150,12 +160,13 @@ class Free:
 class Guidance:
     """The mask of llguidance."""
 
-    def __init__(self, dialect: Dialect, schema: dict[str, Any]) -> None:
+    def __init__(self, dialect: Dialect, schema: dict[str, Any], *, flexible: bool = False) -> None:
         import llguidance
         import llguidance.torch as kernels
 
         tokenizer = words(dialect, call_ends(dialect)[1])
-        grammar = llguidance.LLMatcher.grammar_from_json_schema(schema, overrides=SPACING)
+        spacing = {"whitespace_flexible": True} if flexible else SPACING
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(schema, overrides=spacing)
         self.matcher, self.kernels = llguidance.LLMatcher(tokenizer, grammar), kernels
         assert not self.matcher.is_error(), self.matcher.get_error()
         self.bits = kernels.allocate_token_bitmask(1, dialect.tokenizer.vocab_size)
@@ -194,11 +205,62 @@ class Xgrammar:
         assert self.matcher.accept_token(token)
 
 
+class SharedReads:
+    """A Model whose rows begin with prompts, and that reads equal ids once for all ways."""
+
+    def __init__(self, model: Llama, prompts: Sequence[list[int]], room: int, device: str) -> None:
+        self.model, self.prompts, self.vocab_size = model, prompts, model.vocab_size
+        self.cache = model.begin(len(prompts), max(map(len, prompts)) + room)
+        self.logits: list[dict[tuple[int, ...], Tensor]] = [{} for _ in prompts]
+        self.cached = list[list[int]]([] for _ in prompts)  # the ids of each row of the cache
+        self._read([prompt[:-1] for prompt in prompts], device)
+
+    def begin(self, rows: int, capacity: int) -> list[list[int]]:
+        return [[] for _ in range(rows)]
+
+    def __call__(self, ids: Tensor, lengths: Tensor, cache: list[list[int]]) -> Tensor:
+        for row, length in enumerate(lengths.tolist()):
+            cache[row] += ids[row, :length].tolist()
+        new = [
+            [] if not length or tuple(path) in self.logits[row] else path
+            for row, (path, length) in enumerate(zip(cache, lengths.tolist(), strict=True))
+        ]
+        if any(new):
+            self._read(new, ids.device)
+        some = next(iter(self.logits[0].values()))
+        return torch.stack(
+            [self.logits[r].get(tuple(path), some * 0) for r, path in enumerate(cache)]
+        )
+
+    def _read(self, paths: Sequence[list[int]], device: torch.device | str) -> None:
+        pending = []
+        for row, path in enumerate(paths):
+            same = next(
+                (n for n, (a, b) in enumerate(zip(path, self.cached[row], strict=False)) if a != b),
+                min(len(path), len(self.cached[row])),
+            )
+            same = min(same, max(0, len(path) - 1))  # logits need at least one id
+            if path:
+                self.cache.filled[row], self.cached[row] = same, list(path)
+            pending.append(path[same:])
+        few = [row for row, ids in enumerate(pending) if ids]
+        spans = [slice(row, row + 1) for row in few] if len(few) <= FEW else [slice(None)]
+        for span in spans:
+            cache = self.cache
+            part = Cache(cache.keys[:, span], cache.values[:, span], cache.filled[span])
+            for row, logits in zip(
+                range(len(paths))[span], read(self.model, pending[span], part, device), strict=True
+            ):
+                if paths[row]:
+                    self.logits[row][tuple(paths[row])] = logits
+
+
 def texts(
-    model: Llama,
+    model: SharedReads,
     dialect: Dialect,
     batch: Sequence[Case],
     make: Callable[[Case], Any],
+    room: int,
     device: str,
 ) -> list[str]:
     """Returns what the model writes under some masks, greedily, up to the end of an object."""
@@ -216,17 +278,24 @@ def texts(
         out[row].append(token)
         closes = "}" in dialect.tokenizer.decode([token])
         ended = closes and object_in(dialect.tokenizer.decode(out[row])) is not None
-        return None if ended or len(out[row]) >= NEW_TOKENS else [token]
+        return None if ended or len(out[row]) >= room else [token]
 
     prompts = [case.prompt for case in batch]
-    capacity = max(map(len, prompts)) + NEW_TOKENS
-    run(model, prompts, capacity, choose, device, vocabulary=dialect.tokenizer.vocab_size)
+    run(
+        model,
+        prompts,
+        max(map(len, prompts)) + room,
+        choose,
+        device,
+        vocabulary=dialect.tokenizer.vocab_size,
+    )
     return [dialect.tokenizer.decode(ids) for ids in out]
 
 
 def ours(
-    model: Llama, dialect: Dialect, batch: Sequence[Case], write: str, device: str, *, jumps: bool
-) -> tuple[list[str], list[float]]:
+    model: SharedReads, dialect: Dialect, batch: Sequence[Case], write: str, room: int,
+    device: str, *, jumps: bool,
+) -> tuple[list[str], list[float]]:  # fmt: skip
     """Returns what the model writes under our mask, and the refused mass of each answer."""
     if write == "calls":
         decoders = [Decoder(dialect, case.tools, engine="auto") for case in batch]
@@ -236,7 +305,7 @@ def ours(
         model,
         [case.prompt for case in batch],
         decoder=decoders,
-        max_new_tokens=NEW_TOKENS,
+        max_new_tokens=room,
         temperature=0,
         jump_forward=jumps,
         device=device,
@@ -244,30 +313,50 @@ def ours(
     return [dialect.tokenizer.decode(a.ids) for a in answers], [a.refused_mass for a in answers]
 
 
+class Tally(NamedTuple):
+    """What one way has written: right calls and calls of a tool by category, the refused masses."""
+
+    right: Counter[str]
+    called: Counter[str]
+    masses: list[float]
+    seconds: list[float]
+
+
 def measure(
-    model: Llama, dialect: Dialect, found: Sequence[Case], way: str, write: str, size: int,
-    device: str,
-) -> tuple[Counter[str], Counter[str], float, float]:  # fmt: skip
-    """Returns right calls and calls of a tool by category, the refused mass, and the seconds."""
-    right, called, masses, since = Counter[str](), Counter[str](), list[float](), time.time()
+    model: Llama, dialect: Dialect, batch: Sequence[Case], tallies: dict[str, Tally], write: str,
+    room: int, device: str, answers_to: IO[str] | None,
+) -> None:  # fmt: skip
+    """Lets a model answer some cases in all ways; adds what was right to the tallies."""
+    shared = SharedReads(model, [case.prompt for case in batch], room, device)
     makes: dict[str, Callable[[Case], Any]] = {
         "free": lambda _: Free(),
         "llguidance": lambda case: Guidance(dialect, case.schema),
         "xgrammar": lambda case: Xgrammar(dialect, case.schema),
+        "flexible": lambda case: Guidance(dialect, case.schema, flexible=True),
     }
-    for at in range(0, len(found), size):
-        batch = found[at : at + size]
+    for way, tally in tallies.items():
+        since = time.time()
+        masses: Sequence[float | None] = [None] * len(batch)
         if way in makes:
-            answers = texts(model, dialect, batch, makes[way], device)
+            answers = texts(shared, dialect, batch, makes[way], room, device)
         else:
-            answers, more = ours(model, dialect, batch, write, device, jumps=way == "jumps")
-            masses += more
-        for case, answer in zip(batch, answers, strict=True):
-            call = object_in(answer)
+            answers, masses = ours(
+                shared, dialect, batch, write, room, device, jumps=way == "jumps"
+            )
+            tally.masses.extend(masses)
+        tally.seconds.append(time.time() - since)
+        for case, answer, mass in zip(batch, answers, masses, strict=True):
+            call, test = object_in(answer), case.test
+            right = test.is_right(call)
+            tally.right[test.category] += right
             names = {tool["name"] for tool in case.tools}
-            right[case.test.category] += case.test.is_right(call)
-            called[case.test.category] += isinstance(call, dict) and call.get("name") in names
-    return right, called, sum(masses) / max(1, len(masses)), time.time() - since
+            tally.called[test.category] += isinstance(call, dict) and call.get("name") in names
+            if answers_to is not None:
+                row = {"way": way, "category": test.category, "right": right, "answer": answer,
+                       "refused_mass": mass, "question": test.question[-1]["content"],
+                       "truth": {test.name: test.truth}, "tools": test.tools}  # fmt: skip
+                answers_to.write(json.dumps(row, ensure_ascii=False) + "\n")
+                answers_to.flush()
 
 
 def main() -> None:
@@ -280,26 +369,42 @@ def main() -> None:
     parser.add_argument("--write", choices=("calls", "json"), default="json")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), help="default: the folder's")
+    parser.add_argument("--longest", type=int, default=2000, help="of a prompt, in tokens")
+    parser.add_argument("--new-tokens", type=int, default=256)
+    parser.add_argument("--answers", type=Path, help="a file for all answers, as JSONL")
     parser.add_argument("--device", default="cpu")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore", SchemaWarning)
     model = load(chosen.model).to(chosen.device)
+    if chosen.dtype:
+        model.net.to(getattr(torch, chosen.dtype))
     name = chosen.dialect or {"calls": "qwen3", "json": "chatml"}[chosen.write]
     dialect = mypt_spec.dialect(name, vocabulary=_vocabulary(chosen.model))
-    found = cases(dialect, chosen.data or data(), chosen.rows, chosen.part, chosen.write)
+    found = cases(
+        dialect, chosen.data or data(), chosen.rows, chosen.part, chosen.write, chosen.longest
+    )
     totals = Counter(case.test.category for case in found)
     print(f"{len(found)} tests, written as {chosen.write}; {chosen.model}")
+    tallies = {way: Tally(Counter(), Counter(), [], []) for way in chosen.ways}
+    with ExitStack() as stack:
+        file = stack.enter_context(chosen.answers.open("w")) if chosen.answers else None
+        for at in range(0, len(found), chosen.batch):
+            batch = found[at : at + chosen.batch]
+            measure(
+                model, dialect, batch, tallies, chosen.write, chosen.new_tokens, chosen.device,
+                file,
+            )  # fmt: skip
     heads = [f"{c} ({totals[c]})" for c in CATEGORIES]
     print(f"\n| way | {' | '.join(heads)} | all | calls of a tool | refused mass | seconds |")
     print("| --- " * (len(heads) + 5) + "|")
-    for way in chosen.ways:
-        right, called, mass, seconds = measure(
-            model, dialect, found, way, chosen.write, chosen.batch, chosen.device
-        )
-        cells = [f"{100 * right[c] / max(1, totals[c]):.1f} %" for c in CATEGORIES]
-        all_of, calls = (100 * sum(part.values()) / len(found) for part in (right, called))
-        shown = f"{mass:.3f}" if way in ("ours", "jumps") else ""
-        row = [way, *cells, f"{all_of:.1f} %", f"{calls:.1f} %", shown, f"{seconds:.0f}"]
+    for way, tally in tallies.items():
+        cells = [f"{100 * tally.right[c] / max(1, totals[c]):.1f} %" for c in CATEGORIES]
+        both = (tally.right, tally.called)
+        all_of, calls = (100 * sum(part.values()) / max(1, len(found)) for part in both)
+        masses = tally.masses
+        shown = f"{sum(masses) / len(masses):.3f}" if masses else ""
+        row = [way, *cells, f"{all_of:.1f} %", f"{calls:.1f} %", shown, f"{sum(tally.seconds):.0f}"]
         print(f"| {' | '.join(row)} |", flush=True)
 
 
