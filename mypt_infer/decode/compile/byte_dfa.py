@@ -328,22 +328,22 @@ class _Number(NamedTuple):
 
     `part` is "", "-", "0", "-0", "int", "point" or "fraction", or one of the states of an exponent.
     `used` counts digits. `zeros` counts the zeros directly after `0.`, -1 if another digit was
-    read. `single`: one digit follows the point. `zero`: the last digit is 0. `lone`: one digit that
-    is not 0 is before the point, so an exponent may follow.
+    read. `zero`: the last digit is 0. `lone`: one digit that is not 0 is before the point, so an
+    exponent may follow.
+
+    A fraction may end with zeros, although canonical JSON drops them: a model that copies `19.90`
+    would have to go on with another digit.
     """
 
     part: str = ""
     used: int = 0
     zeros: int = -1
-    single: bool = False
     zero: bool = False
     lone: bool = False
 
     @property
     def complete(self) -> bool:
-        return self.part in ("0", "int", "e00") or (
-            self.part == "fraction" and (self.single or not self.zero)
-        )
+        return self.part in ("0", "int", "fraction", "e00")
 
     def after(self, byte: int, *, fraction: bool) -> _Number | None:
         if self.part in _EXPONENTS or byte in b"e+":
@@ -365,7 +365,7 @@ class _Number(NamedTuple):
         zeros = self.zeros + 1 if zero and self.zeros >= 0 else -1
         if self.part in ("0", "-0") or self.used >= DIGITS or zeros > _SMALL:
             return None
-        return _Number("fraction", self.used + 1, zeros, self.part == "point", zero, lone)
+        return _Number("fraction", self.used + 1, zeros, zero, lone)
 
     def _exponent(self, letter: str) -> _Number | None:
         if letter == "e":
@@ -392,10 +392,11 @@ _EXPONENTS: dict[str, tuple[tuple[str, str], ...]] = {
 
 @lru_cache(maxsize=4)
 def number_dfa(*, fraction: bool, ends: bytes = _AFTER_NUMBER) -> ByteDfa:
-    """Returns the automaton of canonical JSON numbers of at most DIGITS digits.
+    """Returns the automaton of JSON numbers of at most DIGITS digits.
 
-    Only whole numbers, unless `fraction`; an exponent has two digits. A number is over when a byte
-    follows that is none of it, so its exits are the bytes that can follow a number: `ends`.
+    They are canonical, except that fractions may end with zeros. Only whole numbers, unless
+    `fraction`; an exponent has two digits. A number is over when a byte follows that is none of it,
+    so its exits are the bytes that can follow a number: `ends`.
     """
     rows: dict[_Number, dict[int, _Number]] = {}
     queue = [_Number()]

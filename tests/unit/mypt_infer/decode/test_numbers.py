@@ -1,9 +1,11 @@
-"""Numbers as canonical JSON writes them: what is read is what `json.dumps` would write."""
+"""Numbers as canonical JSON writes them: what is read is what `json.dumps` would write, but for zeros
+at the end of fractions."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from importlib.util import find_spec
 from typing import Any
 
@@ -34,7 +36,7 @@ def test_exponents(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1e5", "1E-05", "1e-04", "1e-5", "1e+15", "1.0e-05", "10e-05", "0e-05", "0.1e-05", "1.50e-05", "1e-005", "1e05", "1e", "1e-", "1e-0", "1e+1", "1.e-05", "12.5e-07", "1e-051", "-e-05"]
+    "text", ["0.0000", "1e5", "1E-05", "1e-04", "1e-5", "1e+15", "1.0e-05", "10e-05", "0e-05", "0.1e-05", "1.50e-05", "1e-005", "1e05", "1e", "1e-", "1e-0", "1e+1", "1.e-05", "12.5e-07", "1e-051", "-e-05"]
 )  # fmt: skip
 def test_spellings_that_are_not_canonical(text: str) -> None:
     assert not reads(text)
@@ -61,7 +63,21 @@ def test_what_is_read_is_what_json_writes(seed: int) -> None:
         state, text = int(step[state][byte]), text + bytes([byte])
     if not (step[state] < -1).any():
         return
-    assert json.dumps(json.loads(text)).encode() == text
+    canonical = re.sub(rb"(\.\d+?)0+$", rb"\1", text)
+    assert json.dumps(json.loads(text)).encode() == canonical
+
+
+@pytest.mark.parametrize("text", ["19.90", "-74.0060", "25.00", "0.00", "0.0500", "-0.0"])
+def test_a_fraction_may_end_with_zeros(text: str) -> None:
+    """A model that copies `19.90` would else have to write another digit, such as in `19.901`."""
+    assert reads(text)
+    assert not reads(text, fraction=False)
+
+
+@pytest.mark.parametrize("schema", [{"type": "number"}, {"type": "number", "minimum": 0, "maximum": 99}])  # fmt: skip
+def test_calls_hold_zeros_at_the_end_of_fractions(schema: dict[str, Any]) -> None:
+    made = Decoder("mypt", [requiring(a=schema)], engine="auto")
+    assert takes_body(made, '{"name": "t", "a": 19.90}')
 
 
 BOUNDS = [
