@@ -50,8 +50,9 @@ class RefusedMass:
         places = ", ".join(f"{place} ({share:.0%})" for place, share in worst)
         return (
             f"the format {self.format!r} is strange to this model: it gave {self.mean:.0%} of its "
-            f"probability to refused tokens, most after {places}. Train it on this format, or "
-            "choose the one that it was trained on with --dialect (docs/decoding.md, Refused mass)"
+            f"probability to refused tokens, most after {places}. Train it on this format, "
+            "choose the one that it was trained on with --dialect, or describe the schema of the "
+            "answer in the prompt (docs/decoding.md, Refused mass)"
         )
 
 
