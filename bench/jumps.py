@@ -26,7 +26,8 @@ import torch
 import mypt_spec
 from bench.legality import ROOT, data
 from mypt_infer.decode import Decoder
-from mypt_infer.generate.generate import Generation, generate
+from mypt_infer.generate.generate import generate
+from mypt_infer.generate.generation import Generation
 from mypt_infer.generate.llama import Llama, load
 from mypt_spec import Dialect, Episode
 from mypt_train.curriculum import episodes

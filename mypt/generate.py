@@ -25,7 +25,7 @@ from mypt_spec.tokenizer.vocabulary import COPIES
 if TYPE_CHECKING:
     from mypt_infer.decode.decoder import Decoder
     from mypt_infer.decode.llguidance.response import Response
-    from mypt_infer.generate.generate import Generation
+    from mypt_infer.generate.generation import Generation
     from mypt_infer.stream_parser import Piece
 
 PROG = "mypt-generate"
@@ -98,7 +98,8 @@ def _run(chosen: argparse.Namespace) -> None:
         import torch
     except ImportError:
         raise ValueError("running a model needs torch: pip install 'mypt-tags[infer]'") from None
-    from mypt_infer.generate.generate import Step, generate
+    from mypt_infer.generate.generate import generate
+    from mypt_infer.generate.generation import Step
     from mypt_infer.generate.loop import positions
     from mypt_infer.generate.opened import loaded, read_prompt, spoken
     from mypt_infer.generate.strange import strange_format

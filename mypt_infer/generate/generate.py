@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -19,74 +19,10 @@ from mypt_infer.decode.batch import BatchDecoder
 from mypt_infer.decode.decoder import Decoder, machine
 from mypt_infer.decode.one_way import TAIL
 from mypt_infer.generate.device import DeviceBatch
+from mypt_infer.generate.generation import Generation, Step
 from mypt_infer.generate.loop import Model, check_vocabulary, positions, run
 from mypt_infer.generate.sample import Sampling, draw
-from mypt_spec import Dialect, Episode, Finding
-
-
-@dataclass(frozen=True)
-class Step:
-    """One token, and the decoder's state in which it was chosen.
-
-    `refused_mass` is the probability that the model gave to refused ids; None if the token was
-    forced, NaN if it was not measured.
-    """
-
-    token: int
-    state: int
-    refused_mass: float | None
-
-
-@dataclass
-class Generation:
-    """The answer to one prompt.
-
-    `ended` is "turn" (complete), "call" (a tool's result has to come) or "stop" (at a tag to stop
-    at). `redrawn` counts draws that the decoder refused when they were taken.
-    """
-
-    dialect: Dialect
-    prompt: list[int]
-    steps: list[Step] = field(default_factory=list)
-    ended: str = ""
-    redrawn: int = 0
-
-    @property
-    def ids(self) -> list[int]:
-        """Returns the ids that were generated, without the prompt."""
-        return [s.token for s in self.steps]
-
-    @property
-    def text(self) -> str:
-        """Returns the text that was generated, tags included."""
-        return self.dialect.tokenizer.decode(self.ids)
-
-    @property
-    def episode(self) -> tuple[Episode | None, list[Finding]]:
-        """Returns prompt and answer as an episode, and the validator's findings."""
-        return self.dialect.parse_ids(self.prompt + self.ids)
-
-    @property
-    def refused_mass(self) -> float:
-        """Returns the mean probability of refused ids, over the sampled steps.
-
-        0 means that the model keeps the format without the decoder. NaN if it was not measured.
-        """
-        masses = [s.refused_mass for s in self.steps if s.refused_mass is not None]
-        return sum(masses) / len(masses) if masses else 0.0
-
-    @property
-    def refused_mass_by_state(self) -> dict[int, float]:
-        """Returns the mean probability of refused ids in each state of the machine, worst first.
-
-        Budgets are not part of the state here. Forced steps do not count.
-        """
-        masses_of_state: dict[int, list[float]] = {}
-        for step in self.steps:
-            if step.refused_mass is not None:
-                masses_of_state.setdefault(machine(step.state), []).append(step.refused_mass)
-        means = {state: sum(masses) / len(masses) for state, masses in masses_of_state.items()}
-        return dict(sorted(means.items(), key=lambda item: -item[1]))
+from mypt_spec import Dialect, Episode
 
 
 def generate(

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from mypt_infer.decode.decoder import Decoder
-from mypt_infer.generate.generate import Generation, Step, generate
+from mypt_infer.generate.generate import generate
+from mypt_infer.generate.generation import Generation, Step
 from mypt_infer.generate.loop import Model
 from mypt_spec import Episode
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from mypt_infer.generate.generate import Generation
+from mypt_infer.generate.generation import Generation
 from mypt_infer.stream_parser import StreamParser
 from mypt_spec.table import TEXT
 

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from mypt_infer.decode.one_way import TAIL
 from mypt_infer.generate.device import DeviceDecoder
-from mypt_infer.generate.generate import Generation, Step
+from mypt_infer.generate.generation import Generation, Step
 from mypt_infer.generate.llama import Llama
 from mypt_infer.generate.loop import positions
 from mypt_infer.generate.sample import draw

@@ -8,7 +8,8 @@ import mypt_spec
 
 pytest.importorskip("torch")
 
-from mypt_infer.generate.generate import Generation, Step, generate
+from mypt_infer.generate.generate import generate
+from mypt_infer.generate.generation import Generation, Step
 from mypt_infer.generate.llama import LlamaConfig, random_model
 from mypt_infer.generate.strange import STEPS, strange_format
 
