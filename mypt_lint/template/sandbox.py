@@ -7,6 +7,7 @@ and the functions below. A test compares the texts of both.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache, partial
@@ -31,7 +32,7 @@ def compiled(text: str) -> Callable[..., tuple[str, list[tuple[int, int]]]]:
         from jinja2.utils import Namespace
     except ImportError:
         raise UsageError(_NEEDS) from None
-    if tuple(int(part) for part in jinja2.__version__.split(".")[:3]) < (3, 1, 6):
+    if [*map(int, re.findall("[0-9]+", jinja2.__version__)[:3])] < [3, 1, 6]:
         raise UsageError(_NEEDS)  # older ones let a template out of the sandbox
 
     blocks: list[str] = []
