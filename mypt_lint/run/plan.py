@@ -166,11 +166,11 @@ class Plan:
                 vocabulary = _prepared_with(source.path)
             key = (resolution.settings, resolution.dialect, resolution.others, vocabulary)
             if self.by_model and not resolution.formatless:
-                told = f"{source.path}: --model reads chats of other tools, such as openai"
-                raise UsageError(f"{told}; make them with mypt-convert, or use --dialect alone")
+                fault = f"{source.path}: --model reads chats of other tools, such as openai"
+                raise UsageError(f"{fault}; make them with mypt-convert, or use --dialect alone")
             if key not in checkers:
-                made = resolution.checker(vocabulary, baseline=baseline, edits=self.edits)
-                checkers[key] = replace(made, by_model=self.by_model)
+                plain = resolution.checker(vocabulary, baseline=baseline, edits=self.edits)
+                checkers[key] = replace(plain, by_model=self.by_model)
             if out and out[-1].checker is checkers[key]:
                 out[-1].sources.append(resolution.source)
             else:

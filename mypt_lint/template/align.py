@@ -34,8 +34,8 @@ from mypt_records.written import THOUGHT_TAGS
 from mypt_spec.memo import Memo
 
 _WORD = re.compile("Qx([0-9]{6})z", re.IGNORECASE)  # some templates write all in capitals
-_MOST_FORMS = 4096
-_MOST_KEPT = 8  # texts of one conversation that a template looks into
+_MAX_FORMS = 4096
+_MAX_UNCHANGED = 8  # texts of one conversation that a template looks into
 THOUGHT, NAME = "thought", "name"
 _THOUGHT = re.compile("|".join(map(re.escape, THOUGHT_TAGS)))  # in an answer
 THOUGHTS = ("reasoning_content", "thinking", "reasoning")  # names of one text
@@ -199,7 +199,7 @@ class Aligner:
     ) -> None:
         self.render, self.stops = render, stops
         self._stop, self._special = spelled(stops), spelled(stops | special)
-        self._forms: Memo[str, _Form] = Memo(_MOST_FORMS)
+        self._forms: Memo[str, _Form] = Memo(_MAX_FORMS)
 
     def align(self, messages: list[Any], tools: list[Any] | None = None) -> Aligned:
         """Returns the rendering of a conversation with the place of each text.
@@ -208,18 +208,18 @@ class Aligner:
         """
         text, marked = self.render(messages, tools)
         leaves = leaves_of(messages)
-        kept: set[int] = set()  # texts that stay in the second rendering
+        unchanged: set[int] = set()  # texts that stay in the second rendering
         while True:
-            form = self._form(messages, tools, leaves, kept)
+            form = self._form(messages, tools, leaves, unchanged)
             spans, suspects = _fit(form, leaves, text)
             if spans is not None:
                 break
-            new = [i for i in suspects if i not in kept]
-            if not new or len(kept) == _MOST_KEPT:
+            new = [i for i in suspects if i not in unchanged]
+            if not new or len(unchanged) == _MAX_UNCHANGED:
                 raise AlignError(leaves[suspects[0]] if suspects else None)
-            kept.add(new[0])
+            unchanged.add(new[0])
         pieces = [Piece(leaves[i], *span) for i, span in zip(form.order, spans, strict=True)]
-        for i in sorted(kept):
+        for i in sorted(unchanged):
             parts = _between(leaves[i], pieces, text)
             if not parts:  # is it written at all?
                 words = _THOUGHT.sub(lambda tag: f"Qx999999z{tag[0]}", leaves[i].text)
@@ -237,12 +237,12 @@ class Aligner:
         return Aligned(text, tuple(pieces), trained, tuple(missing), form.other_prompts)
 
     def _form(
-        self, messages: list[Any], tools: list[Any] | None, leaves: list[Leaf], kept: set[int]
+        self, messages: list[Any], tools: list[Any] | None, leaves: list[Leaf], unchanged: set[int]
     ) -> _Form:
         words: dict[Path, str] = {}
         named: dict[str, str] = {}  # a name has one word wherever it stands
         for i, leaf in enumerate(leaves):
-            if i not in kept:
+            if i not in unchanged:
                 word = f"Qx{i:06d}z"
                 words[leaf.path] = named.setdefault(leaf.text, word) if leaf.kind == NAME else word
         worded = _replaced(messages, words)
@@ -275,8 +275,10 @@ class Aligner:
         out = []
         for n, (index, start) in enumerate(begins):
             limit = begins[n + 1][1] if n + 1 < len(begins) else len(text)
-            own = (p.end for p in pieces if p.leaf.message == index and start <= p.end <= limit)
-            after = max(own, default=start)
+            own_ends = (
+                p.end for p in pieces if p.leaf.message == index and start <= p.end <= limit
+            )
+            after = max(own_ends, default=start)
             stop = self._stop.search(text, after, limit)
             other = stop or self._special.search(text, after, limit)
             out.append(Trained(start, other.end() if other else after, index, bool(stop)))

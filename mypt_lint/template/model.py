@@ -317,13 +317,13 @@ class ModelFolder:
         if len(ids) <= self.context_length:
             return
         limit = starts[self.context_length]
-        said = f"the conversation has {len(ids)} tokens, the model reads {self.context_length}"
+        lengths = f"the conversation has {len(ids)} tokens, the model reads {self.context_length}"
         for span in outcome.trained:
             at = chat.messages[span.message].at if span.message >= 0 else ""
             if span.start >= limit:
-                yield Finding("MYP736", f"{said}: this answer is beyond", at)
+                yield Finding("MYP736", f"{lengths}: this answer is beyond", at)
             elif span.end > limit:
-                yield Finding("MYP735", f"{said}: this answer is cut off", at)
+                yield Finding("MYP735", f"{lengths}: this answer is cut off", at)
 
 
 def _as_openai(message: Message) -> dict[str, Any]:
@@ -350,13 +350,13 @@ def _call_as_openai(call: Call) -> dict[str, Any]:
 
 def _at(code: str, message: str, leaf: Leaf, chat: Chat) -> Finding:
     """Returns a finding at the place that the record has for a text."""
-    said = chat.messages[leaf.message]
+    source = chat.messages[leaf.message]
     _, key, *path = leaf.path
     if key == "tool_calls":
-        call = said.calls[int(path[0])]
+        call = source.calls[int(path[0])]
         if leaf.kind != NAME and call.arguments is not None:
             pointer = "".join(f"/{escape(str(token))}" for token in path[3:])
             return located(code, message, call.arguments, pointer)
         return located(code, message, call.name)
-    texts = said.thoughts if leaf.kind == THOUGHT else said.content
-    return located(code, message, texts[0]) if texts else Finding(code, message, said.at)
+    texts = source.thoughts if leaf.kind == THOUGHT else source.content
+    return located(code, message, texts[0]) if texts else Finding(code, message, source.at)
