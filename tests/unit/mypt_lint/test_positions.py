@@ -32,6 +32,8 @@ def test_pointer_escapes_and_escaped_keys() -> None:
     assert source(line, "/a~1b~0c/ü") == "2"
     assert source(line, "/a~1b~0c/0") == "3"
     assert source(line, "/a~1b~0c/ü", on_key=True) == r'"\u00fc"'
+    alike = '{"/": 1, "~1": 2, "~0": 3}'
+    assert [source(alike, pointer) for pointer in ("/~1", "/~01", "/~00")] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(
