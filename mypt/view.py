@@ -256,7 +256,7 @@ def _shard_items(folder: str, number: int) -> Iterator[Item]:
     from mypt_train.data.reader import ShardReader
     from mypt_train.data.shard import ShardError
     from mypt_train.data.verify import episodes
-    from mypt_view.items import Item, encoded
+    from mypt_view.items import Item, encoded, masked
 
     try:
         reader = ShardReader(folder)
@@ -276,10 +276,15 @@ def _shard_items(folder: str, number: int) -> Iterator[Item]:
                 if at >= number:
                     segments, lacks = encoded(dialect, item.episode, reader.mask)
                     label = f"{folder}:{at} ({shard.name}, episode {item.number})"
-                    text = "ids" if item.episode else dialect.tokenizer.decode(item.ids)
+                    raw = "ids" if item.episode else dialect.tokenizer.decode(item.ids)
+                    text = None
+                    if not dialect.table.terminals:
+                        mask = shard.mask[item.start : item.start + len(item.ids)]
+                        segments, text = masked(dialect, item.ids, mask), raw
                     yield Item(
-                        label, dialect, item.episode, segments, item.findings, text, lacks=lacks
-                    )
+                        label, dialect, item.episode, segments, item.findings, raw, text=text,
+                        lacks=lacks,
+                    )  # fmt: skip
     except ShardError as error:
         raise UsageError(str(error)) from None
 

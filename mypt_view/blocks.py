@@ -135,7 +135,7 @@ def _grouped(chunks: list[Chunk], dialect: Dialect) -> list[Block]:
 
     def begin(kind: str, attrs: Sequence[tuple[str, str]] = ()) -> Block:
         opener = table.openers.get(kind) or table.marks.get(kind)
-        name = kind.replace("_", " ") or "between blocks"
+        name = kind.replace("_", " ") or ("between blocks" if table.terminals else "text")
         title = " · ".join([name, *(value for _, value in attrs)])
         by_model = opener is not None and opener.body_by_model
         blocks.append(Block(kind, title, by_model, len(stack) > 1, top))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from mypt_cli.errors import UsageError
@@ -169,6 +171,16 @@ def encoded(
         return tuple(dialect.segments(episode, mask=mask)), ""
     except ValueError as error:
         return None, str(error)
+
+
+def masked(dialect: Dialect, ids: Any, mask: Any) -> tuple[Segment, ...]:
+    """Returns the ids of a format that has no tags as segments, one for each run of one loss."""
+    runs = groupby(zip(ids.tolist(), mask.tolist(), strict=True), key=itemgetter(1))
+    out = []
+    for loss, pairs in runs:
+        run = [number for number, _ in pairs]
+        out.append(Segment(Event(TEXT, dialect.tokenizer.decode(run)), run, loss, ()))
+    return tuple(out)
 
 
 def as_prepared(items: Iterable[Item], history: str, mask: str) -> Iterator[Item]:

@@ -12,10 +12,12 @@ from mypt_cli.parser import Parser
 from mypt_cli.store.gguf import model_path
 from mypt_cli.words import counted
 from mypt_lint.settings.options import add_dialect, add_ignore, add_records, add_system
+from mypt_records.names import AUTO
 from mypt_train.data.formats import FORMATS, trainer_of
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
+    from mypt_lint.run.plan import Plan
     from mypt_lint.settings.settings import Settings
     from mypt_train.data.formats.options import Options
 
@@ -28,6 +30,12 @@ def add_inputs(out: Parser) -> None:
     add = out.group("input")
     add("PATH", "files, folders and patterns; .gz and .zst too", dest="paths", nargs="+")
     add_dialect(add)
+    add(
+        "--model DIR",
+        "write text, ids and loss mask by the chat template of a model, in place of a dialect: "
+        "its folder, or a .gguf file",
+        type=model_path,
+    )
     add_records(add)
     add_system(add)
     add = out.group("what is checked")
@@ -127,6 +135,8 @@ def request_of(
     pack = not trainer_of(chosen.format) if chosen.pack is None else chosen.pack
     with waiting("listing inputs", quiet=chosen.quiet):
         inputs = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
+        if chosen.model is not None:
+            return _of_model(chosen, plan, inputs, say, pack=pack)
         dialect, rules, sources = plan.one_dialect(inputs, say, what="a data set")
     for source, rule in zip(sources, rules, strict=True):
         shape = rule["records"]
@@ -146,6 +156,25 @@ def request_of(
     options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
     for rule in dict.fromkeys(rules):
         checker(rule, options.loaded_dialect)  # raises for bad settings, before anything is written
+    return sources, rules, options
+
+
+def _of_model(
+    chosen: argparse.Namespace, plan: Plan, inputs: list[Source], say: Callable[[str], None], *,
+    pack: bool,
+) -> tuple[list[Source], list[Settings], Options]:  # fmt: skip
+    """Returns what `request_of` does for the chat template of a model."""
+    from mypt_train.data.formats.model import model_format
+    from mypt_train.data.formats.options import Options
+
+    if chosen.dialect not in (None, AUTO):
+        raise UsageError("--model and --dialect both name a format; remove one")
+    if chosen.system is not None:
+        raise UsageError("--system needs a dialect, and --model names none; remove it")
+    names = (field.name for field in fields(Options) if field.name != "dialect")
+    options = Options(**{name: getattr(chosen, name) for name in names} | {"pack": pack})
+    plan.by_model = model_format(chosen.model).model.read
+    rules, sources = plan.of_model(inputs, say)
     return sources, rules, options
 
 

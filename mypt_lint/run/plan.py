@@ -165,9 +165,8 @@ class Plan:
             if vocabulary is None and resolution.settings["kind"] == "rows":
                 vocabulary = _prepared_with(source.path)
             key = (resolution.settings, resolution.dialect, resolution.others, vocabulary)
-            if self.by_model and not resolution.formatless:
-                fault = f"{source.path}: --model reads chats of other tools, such as openai"
-                raise UsageError(f"{fault}; make them with mypt-convert, or use --dialect alone")
+            if self.by_model:
+                _refuse_native(resolution)
             if key not in checkers:
                 plain = resolution.checker(vocabulary, baseline=baseline, edits=self.edits)
                 checkers[key] = replace(plain, by_model=self.by_model)
@@ -236,6 +235,18 @@ class Plan:
         (dialect,) = first
         return dialect, [settings for _, settings, _ in results], [s for *_, s in results]
 
+    def of_model(
+        self, sources: Sequence[Source], say: Say
+    ) -> tuple[list[Settings], list[Source]]:
+        """Returns (settings of each, sources to read) for chats that a chat template writes.
+
+        Raises UsageError for records of a dialect.
+        """
+        results = [self.resolved(source, say) for source in sources]
+        for result in results:
+            _refuse_native(result)
+        return [result.settings for result in results], [result.source for result in results]
+
     def _dialects_of(self, sources: Sequence[Source], say: Say) -> list[_Choice]:
         """Returns `dialect_of` each source; many files, and objects, are read side by side."""
         here = [self.dialect_of(source, say) for source in sources[:1]]
@@ -286,6 +297,13 @@ class Plan:
         say(_guessed(source, guess))
         others = tuple(d for d in dialects if d is not guess.dialect) if guess.sure else ()
         return Resolved(options, guess.dialect.name, others, guess.source)
+
+
+def _refuse_native(resolution: Resolved) -> None:
+    """Raises UsageError for records that no chat template reads."""
+    if not resolution.formatless:
+        told = f"{resolution.source.path}: --model reads chats of other tools, such as openai"
+        raise UsageError(f"{told}; make them with mypt-convert, or use --dialect alone")
 
 
 def _check_system(options: Settings, name: str, source: Source) -> None:

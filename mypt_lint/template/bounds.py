@@ -7,6 +7,7 @@ step of it. The process ends with the one that started it, whatever ends that on
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 import time
@@ -35,20 +36,21 @@ class Bounded(Generic[T]):
     """Calls a function in a process of its own, call after call, each within the bounds.
 
     `make(*args)` makes the function, in the new process, which starts with the first call. One that
-    was stopped is followed by a new one. Belongs to one thread.
+    was stopped is followed by a new one. Belongs to one thread; a forked process starts its own.
     """
 
     def __init__(self, make: Callable[..., Callable[..., T]], *args: Any) -> None:
         self._make, self._args = make, args
         self._child: Any = None
         self._pipe: Connection | None = None
+        self._owner = 0  # the process that has started it
 
     def __reduce__(self) -> Any:
         return Bounded, (self._make, *self._args)
 
     def __call__(self, *args: Any) -> T:
         """Returns what the function returns. Raises OutOfBoundsError, and what it raises."""
-        if self._pipe is None:
+        if self._pipe is None or self._owner != os.getpid():
             self._start()
         assert self._pipe is not None
         try:
@@ -74,6 +76,7 @@ class Bounded(Generic[T]):
         # A forked process has everything loaded.
         context = get_context("fork" if "fork" in get_all_start_methods() else "spawn")
         self._pipe, there = context.Pipe()
+        self._owner = os.getpid()
         worker_args = (there, (MEMORY, SECONDS), self._make, self._args)
         self._child = context.Process(target=_work, args=worker_args, daemon=True)  # type: ignore[attr-defined]
         self._child.start()

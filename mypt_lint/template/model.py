@@ -7,28 +7,30 @@ context.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
+from unicodedata import is_normalized, normalize
 
 from mypt_cli.inputs import json_of
 from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
 from mypt_lint.template.bounds import Bounded, OutOfBoundsError
 from mypt_lint.template.render import Failed, failure
 from mypt_lint.template.sandbox import compiled
-from mypt_lint.template.source import Template, load
+from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, load
 from mypt_records.chat import Call, Chat, Message, located
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.tokenizer.bpe import Bpe, encoding
-from mypt_spec.tokenizer.sources import read_vocabulary
+from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
 
 _PROBES = Path(__file__).parent / "conversations.jsonl"
@@ -43,6 +45,7 @@ _CONTEXT = {
     "config.json": "max_position_embeddings",
     "tokenizer_config.json": "model_max_length",
 }
+_BY_ASCII = re.compile(r"[\x00-\x7f][^\x00-\x7f]*|[^\x00-\x7f]+")
 _NO_LIMIT = 1 << 40  # what transformers writes where nobody knows the length of a context
 
 
@@ -193,6 +196,21 @@ class ModelFolder:
         lengths = [self._json(name).get(key) for name, key in _CONTEXT.items()]
         return next((n for n in lengths if isinstance(n, int) and 0 < n < _NO_LIMIT), None)
 
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Returns the files of templates and vocabulary, by name: a folder of these is the same."""
+        here = Path(self.path)
+        names = (*NAMES, *TEMPLATE_FILES)
+        files = [here / name for name in names] + sorted(here.glob(f"{TEMPLATE_FOLDER}/*.jinja"))
+        return {f.relative_to(here).as_posix(): f.read_bytes() for f in files if f.is_file()}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Returns a SHA-256 that is equal for equal templates with equal tokens."""
+        rows = [[t.name, t.text, t.tokens, sorted(t.stops)] for t in self.templates]
+        data = json.dumps([rows, sorted(self.special)], sort_keys=True)
+        return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
+
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
         """Returns the vocabulary; None where the folder has none that is read."""
@@ -215,7 +233,8 @@ class ModelFolder:
         """Returns the ids of a rendering, and where in it each begins (code points).
 
         A special token has its id where the template writes it; in a text, it is what the
-        tokenizer makes of its letters. Raises ValueError for a lone surrogate.
+        tokenizer makes of its letters. Raises ValueError for a lone surrogate, and for what the
+        tokenizer of the model would encode otherwise.
         """
         assert self.vocabulary is not None
         ids: list[int] = []
@@ -223,7 +242,12 @@ class ModelFolder:
         text, at = aligned.text, 0
         for tag in self._tags_in(aligned):
             start, end = tag.span() if tag else (len(text), len(text))
-            run = text[at:start]
+            run, origins = self._as_encoded(text[at:start])
+            if not at and run and self.vocabulary.leads:
+                raise ValueError(
+                    "the template begins with text, before which the tokenizer puts a space; "
+                    "begin it with a special token"
+                )
             in_run = self._bpe.encode(run)
             ids += in_run
             sizes = accumulate(map(self._size, in_run), initial=0)
@@ -231,12 +255,29 @@ class ModelFolder:
                 starts += [at + size for size in sizes][:-1]
             else:
                 ends = [*accumulate(len(char.encode()) for char in run)]
-                starts += [at + bisect_right(ends, size) for size in sizes][:-1]
+                starts += [at + origins[bisect_right(ends, size)] for size in [*sizes][:-1]]
             if tag:
+                if why := self.vocabulary.unfit.get(tag[0]):
+                    raise ValueError(f"the special token {tag[0]!r} {why}")
                 ids.append(self.vocabulary.special[tag[0]])
                 starts.append(start)
             at = end
         return ids, starts
+
+    def _as_encoded(self, run: str) -> tuple[str, Sequence[int]]:
+        """Returns a text as the tokenizer sees it, and where in the text each character is from."""
+        assert self.vocabulary is not None
+        if lacks := set(self.vocabulary.lacks).intersection(run.encode()):
+            raise ValueError(f"the vocabulary has no token for the byte {min(lacks):#04x}")
+        if not self.vocabulary.composed or is_normalized("NFC", run):
+            return run, range(len(run))
+        out, origins = "", list[int]()
+        for part in _BY_ASCII.finditer(run):  # nothing is composed across the beginning of a part
+            composed = normalize("NFC", part[0])
+            same = composed == part[0]
+            origins += [part.start() + i * same for i in range(len(composed))]
+            out += composed
+        return out, origins
 
     def _size(self, token: int) -> int:
         """Returns how many bytes a token has."""
@@ -266,14 +307,21 @@ class ModelFolder:
 
     def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
         """Returns the findings of a chat, and no Episode, because no format is known."""
-        return None, list(self._findings(chat)) if chat.is_readable and chat.messages else []
+        return None, self.placed(chat)[1]
 
-    def _findings(self, chat: Chat) -> Iterator[Finding]:
+    def placed(self, chat: Chat) -> tuple[Aligned | None, list[Finding]]:
+        """Returns the rendering of a chat, None where a text has no place, and the findings."""
+        if not (chat.is_readable and chat.messages):
+            return None, []
         try:
             outcome = self.outcome(chat)
         except OutOfBoundsError as error:
-            yield Finding("MYP730", f"rendering was stopped after {error}", help=GROWS)
-            return
+            message = f"rendering was stopped after {error}"
+            return None, [Finding("MYP730", message, help=GROWS)]
+        findings = list(self._findings(outcome, chat))
+        return (outcome if isinstance(outcome, Aligned) else None), findings
+
+    def _findings(self, outcome: Outcome, chat: Chat) -> Iterator[Finding]:
         if isinstance(outcome, Failed):
             does = "refuses this conversation" if outcome.refused else "fails"
             yield Finding("MYP730", f"the chat template {does}: {outcome.message}")
@@ -313,7 +361,10 @@ class ModelFolder:
             return
         if len(outcome.text.encode()) <= self.context_length:
             return  # a token has a byte at least
-        ids, starts = self.ids(outcome)
+        try:
+            ids, starts = self.ids(outcome)
+        except ValueError:  # then no length is known
+            return
         if len(ids) <= self.context_length:
             return
         limit = starts[self.context_length]

@@ -15,7 +15,8 @@ from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of, text_of
 
 _CONFIG, _SAVED, _OLD = "tokenizer_config.json", "chat_template.jinja", "chat_template.json"
-_FOLDER = "additional_chat_templates"
+TEMPLATE_FOLDER = "additional_chat_templates"
+TEMPLATE_FILES = (_SAVED, _CONFIG, _OLD, "special_tokens_map.json", "generation_config.json")
 _WITHOUT_FOLDER = {"bos_token": "<s>", "eos_token": "</s>"}
 
 
@@ -66,7 +67,7 @@ def _of_folder(here: Path) -> list[tuple[str, Path, str]]:
     """Returns (name, file, source) of each template; a file of its own hides what settings say."""
     out = [("", here / _SAVED, text_of(str(here / _SAVED)))] if (here / _SAVED).is_file() else []
     out += [
-        (file.stem, file, text_of(str(file))) for file in sorted((here / _FOLDER).glob("*.jinja"))
+        (file.stem, file, text_of(str(file))) for file in sorted((here / TEMPLATE_FOLDER).glob("*.jinja"))
     ]
     for name in (_CONFIG, _OLD):
         if not out and (here / name).is_file():

@@ -185,7 +185,7 @@ class Encoder:
         """
         line = read_line(raw, first=first)
         if line.fault is not None:
-            return _refused(line.fault.finding)
+            return refused(line.fault.finding)
         return self.record(line.value, [spot.finding for spot in line.spots])
 
     def _against(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -198,15 +198,15 @@ class Encoder:
         episode, findings = self.checker.read(record)
         against = self._against([*about, *findings])
         if episode is None or against:
-            return _refused(*(map(with_help, against) if self.checker.shape else against))
-        warned = Counter(
-            graded.code
-            for f in (*about, *findings)
-            if self.checker.selects(f.code)
-            and (graded := self.checker.graded(f)).severity == "warning"
-        )
+            return refused(*(map(with_help, against) if self.checker.shape else against))
+        warned = self._warnings([*about, *findings])
         outcome = self._outcome(record, episode)
         return replace(outcome, warned=warned) if warned else outcome
+
+    def _warnings(self, findings: Iterable[Finding]) -> Counter[str]:
+        """Returns how many warnings there are of each code."""
+        graded = (self.checker.graded(f) for f in findings if self.checker.selects(f.code))
+        return Counter(f.code for f in graded if f.severity == "warning")
 
     def _outcome(self, record: Any, episode: Episode, *, proved: bool = False) -> LineOutcome:
         """Returns the outcome of a record that nothing is against: one line never ends a run."""
@@ -215,7 +215,7 @@ class Encoder:
         except ValueError as error:
             code, _, message = str(error).partition(" ")
             coded = code in RULES
-            return _refused(Finding(code if coded else "MYP301", message if coded else str(error)))
+            return refused(Finding(code if coded else "MYP301", message if coded else str(error)))
 
     def _encoded(self, record: Any, episode: Episode, *, proved: bool) -> LineOutcome:
         if self.options.preferences:
@@ -332,14 +332,14 @@ class Encoder:
         if other is not None:
             rejected, findings = self.dialect.read(other)
             if rejected is None:
-                return _refused(*[f for f in findings if f.severity == "error"])
+                return refused(*[f for f in findings if f.severity == "error"])
             episodes, kinds = [episode, rejected], [CHOSEN, REJECTED]
         samples = tuple(
             replace(self.sample(e), kind=kind) for e, kind in zip(episodes, kinds, strict=True)
         )
         long = next((s for s in samples if not self._fits(s)), None)
         if long is not None:
-            return self._too_long(long) or _refused(self._length_finding(long))
+            return self._too_long(long) or refused(self._length_finding(long))
         return LineOutcome(WRITTEN, samples, tags=self._tags(episodes))
 
     def sample(self, episode: Episode, *, proved: bool = False) -> Sample:
@@ -390,7 +390,7 @@ class Encoder:
 
     def _not_split(self, sample: Sample, why: str) -> LineOutcome:
         finding = self._length_finding(sample)
-        return _refused(replace(finding, message=f"{finding.message}, and {why}"))
+        return refused(replace(finding, message=f"{finding.message}, and {why}"))
 
     def _split(self, episode: Episode) -> list[Episode]:
         """Returns the episode in parts of whole turns; [] if it cannot be split.
@@ -430,5 +430,6 @@ class Encoder:
         )
 
 
-def _refused(*findings: Finding) -> LineOutcome:
+def refused(*findings: Finding) -> LineOutcome:
+    """Returns the outcome of a line that is refused for some findings."""
     return LineOutcome(REFUSED, findings=findings)

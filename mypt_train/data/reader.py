@@ -19,6 +19,7 @@ import numpy as np
 
 import mypt_spec
 from mypt_cli import atomic
+from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.names import MANIFEST, PLAN, REJECTS, WORK
 from mypt_cli.store import StoreError, is_url
 from mypt_cli.store.kept import Cache, CacheError, LocalCopy
@@ -26,6 +27,7 @@ from mypt_spec.dialect import copied_to, name_in
 from mypt_spec.tokenizer.vocabulary import COPIES, VocabularyError
 from mypt_train.data.formats import MEGATRON, manifest, parquet, trainer_of
 from mypt_train.data.formats.manifest import BAD, KINDS
+from mypt_train.data.formats.model import model_format
 from mypt_train.data.shard import INDEX, Shard, ShardError, miscounted, misplaced, missummed
 
 _TRIES = 3
@@ -187,12 +189,15 @@ class ShardReader:
         options = self.manifest["options"]
         trainer = trainer_of(options.get("format", "bin"))
         if trainer:
+            rows = "rows" if trainer != MEGATRON else "an indexed data set"
             mask_option = "" if self.mask == "model" else f" --mask {self.mask}"
             check = f"mypt-lint --trainer-rows {self.folder / 'train'}{mask_option} --dialect"
             copy = next((n for n in COPIES if n in self.manifest["vocabulary_sha256"]), None)
-            check += f" {self._spoken()}" + (f" --vocab {self.folder / copy}" if copy else "")
-            rows = "rows" if trainer != MEGATRON else "an indexed data set"
-            check = f"check them with {check}, or " if trainer != MEGATRON else ""
+            if trainer == MEGATRON or "model" in options:
+                check = ""
+            else:
+                check += f" {self._spoken()}" + (f" --vocab {self.folder / copy}" if copy else "")
+                check = f"check them with {check}, or "
             raise ShardError(
                 f"{self.name}: holds {rows} for {trainer}, which are no shards; {check}prepare the "
                 "data again with --format bin"
@@ -239,12 +244,16 @@ class ShardReader:
         This is the usual vocabulary, or the copy of another one in the folder.
         """
         expected = self.manifest["vocabulary_sha256"]
+        dialect: mypt_spec.Dialect
         try:
-            dialect = mypt_spec.dialect(
-                self._spoken(),
-                vocabulary=next((self.folder / n for n in COPIES if n in expected), None),
-            )
-        except (VocabularyError, KeyError, mypt_spec.SpecError) as error:
+            if "model" in self.manifest["options"]:
+                dialect = model_format(str(self.folder))
+            else:
+                dialect = mypt_spec.dialect(
+                    self._spoken(),
+                    vocabulary=next((self.folder / n for n in COPIES if n in expected), None),
+                )
+        except (UsageError, VocabularyError, KeyError, mypt_spec.SpecError) as error:
             raise ShardError(f"{error.args[0]}; prepare the data again") from None
         if dialect.tokenizer.files != expected:
             actual_digests, expected_digests = (

@@ -18,6 +18,7 @@ from mypt_cli.jsonl.values import MAX_LINE
 from mypt_lint.settings.settings import Settings
 from mypt_spec.findings import Finding
 from mypt_train.data.encode_line import Encoder, LineOutcome
+from mypt_train.data.encode_model import encoder_of
 from mypt_train.data.formats.manifest import TokenIds
 from mypt_train.data.formats.options import Options
 from mypt_train.data.unit_files import DEFAULT_DTYPE, REFUSED, WRITTEN
@@ -95,7 +96,7 @@ def _unread(block: Block) -> Finding:
     return Finding("MYP007", long)
 
 
-_encoder = lru_cache(maxsize=4)(Encoder)  # one for all units of a process: it learns as it works
+_encoder = lru_cache(maxsize=4)(encoder_of)  # one for all units of a process: it learns as it works
 
 
 class Encoded:

@@ -199,6 +199,7 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
     for name, content in dialect.all_files.items():
         plan.put(name, content, alone=alone)
     dtype = dtype_of(dialect.tokenizer.vocab_size)
+    named = {} if options.model else {"dialect": dialect.name}
     masked = {"mask": options.episode_mask} if options.history == "per-turn" else {}
     out = {
         "schema": SCHEMA,
@@ -212,7 +213,7 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
         "special_ids": dict(dialect.tokenizer.special),
         "spec_fingerprint": dialect.fingerprint,
         "vocabulary_sha256": dialect.tokenizer.files,
-        "options": options.as_dict() | {"dialect": dialect.name} | masked,
+        "options": options.as_dict() | named | masked,
         "inputs": [
             source.described() | totals.account_of(number)
             for number, source in enumerate(plan.inputs)

@@ -14,6 +14,7 @@ from itertools import islice
 
 from mypt_cli.words import counted
 from mypt_train.data.encode_line import Encoder
+from mypt_train.data.encode_model import encoder_of
 from mypt_train.data.unit_files import REFUSED
 from mypt_train.scale.planning.pieces import Piece, piece_blocks
 from mypt_train.scale.planning.plan import Plan
@@ -72,7 +73,7 @@ def estimated(
         new = 0
         if source.rules not in encoders:
             new = len(lines) // 2  # the first records of a process take several times as long
-            encoders[source.rules] = Encoder(plan.options, source.rules)
+            encoders[source.rules] = encoder_of(plan.options, source.rules)
             plan.options.loaded_dialect.tokenizer.encode_batch([" "])  # loaded before it is timed
         encoder = encoders[source.rules]
         outcomes = [*encoder.lines(lines[:new], first=True)] if new else []

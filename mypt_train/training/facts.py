@@ -54,12 +54,13 @@ def facts_of_run(
     splits = [split for reader in readers for split in reader.manifest["splits"].values()]
     files = [shard["files"] for split in splits for shard in split["shards"]]
     data = {
-        "dialect": readers[0].dialect.name,
         "spec_fingerprint": first["spec_fingerprint"],
         "vocabulary_sha256": first["vocabulary_sha256"],
         "vocab_size": first["vocab_size"],
         "fingerprint": hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest(),
     }
+    if readers[0].dialect.table.terminals:  # not what a chat template writes
+        data["dialect"] = readers[0].dialect.name
     if (mask := readers[0].mask) != USUAL_MASK:
         data["mask"] = mask
     usual, values = asdict(TrainConfig()), config.as_dict()

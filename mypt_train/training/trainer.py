@@ -187,6 +187,9 @@ class _Run:
         self.readers = open_data(folders, verify=verify, cache=cache, quiet=quiet)
         self.train, self.val = corpus(self.readers, "train"), corpus(self.readers, "val")
         self.notes: list[str] = []
+        if legality is not None and not self.train.dialect.table.terminals:
+            self.legality = None
+            self.notes.append("legality is not measured: a chat template has no grammar")
         self.stages = self._stages([None] if phases is None else list(phases))
         self.val_rows = _rows(self.val, c)[: c.val_rows]
         if c.patience and not self.val_rows:

@@ -76,7 +76,8 @@ Splits = Annotated[dict[Literal["train", "val"], Split], Meta(min_length=2)]
 class ReaderOptions(TypedDict):
     """The options that a reader needs."""
 
-    dialect: str
+    dialect: NotRequired[str]
+    model: NotRequired[str]
     phase: int | None
     context_length: Length
     pack: bool

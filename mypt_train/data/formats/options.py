@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import mypt_spec
@@ -11,7 +11,9 @@ from mypt_spec.encoder import Mask
 from mypt_spec.history import valid_policy
 from mypt_train.data.formats import FORMATS, TRAINERS, in_parquet, packs, parquet, trainer_of
 
-_USUAL = {("mask", "model"), ("history", "keep"), ("message_indices", False)}
+_USUAL = {("mask", "model"), ("history", "keep"), ("message_indices", False), ("model", None)}
+# What a chat template decides, or what asks for the blocks of a dialect.
+_OF_DIALECTS = ("phase", "preferences", "vocabulary", "message_indices", "history")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Options:
     - `history`: what each conversation becomes, a name of `mypt_spec.history.HISTORIES`.
     - `message_indices`: rows for trainers say of each token which message of its record it comes
       from.
+    - `model`: the folder of a model whose chat template writes the records, in place of a dialect.
     - `vocabulary`: the path of a file of ranks to use in place of the dialect's own vocabulary.
 
     Raises ValueError for values out of range, and for values that exclude one another.
@@ -57,9 +60,12 @@ class Options:
     mask: str = "model"
     history: str = "keep"
     message_indices: bool = False
+    model: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mask", str(Mask.from_name(self.mask)))
+        if self.model is not None:
+            self._refuse_dialects()
         if valid_policy(self.history) == "per-turn" and self.preferences:
             raise ValueError(
                 "preferences rank the last answers alone: leave out the history per-turn, or take "
@@ -111,15 +117,39 @@ class Options:
     def loaded_dialect(self) -> mypt_spec.Dialect:
         """Returns the dialect on the vocabulary.
 
-        Raises KeyError and VocabularyError as `mypt_spec.dialect` does.
+        Raises KeyError and VocabularyError as `mypt_spec.dialect` does, and UsageError for a model
+        without a chat template or a vocabulary that is read.
         """
+        if self.model is not None:
+            from mypt_train.data.formats.model import model_format  # not loaded at every start
+
+            return model_format(self.model)
         dialect = mypt_spec.dialect(self.dialect, vocabulary=self.vocabulary)
         dialect.tokenizer.encode("")  # raises now for a missing vocabulary, not at the first line
         return dialect
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the options as JSON. Those that came later are left out where they are usual."""
-        return {k: v for k, v in asdict(self).items() if (k, v) not in _USUAL}
+        out = {k: v for k, v in asdict(self).items() if (k, v) not in _USUAL}
+        return {k: v for k, v in out.items() if k != "dialect" or self.model is None}
+
+    def _refuse_dialects(self) -> None:
+        """Raises ValueError for options that a chat template cannot follow."""
+        usual = {field.name: field.default for field in fields(self)}
+        changed = [name for name in _OF_DIALECTS if getattr(self, name) != usual[name]]
+        if self.mask not in ("model", "last"):
+            changed.append("mask")
+        if self.long == "split-turns":
+            changed.append("long")
+        for name in changed:
+            option = "vocab" if name == "vocabulary" else name.replace("_", "-")
+            value = getattr(self, name)
+            has = {"mask": "model or last", "long": "error or drop"}.get(name)
+            then = f"choose {has}" if has else "remove it"
+            raise ValueError(
+                f"--{option}{'' if value is True else f' {value}'} needs a dialect, and --model "
+                f"names none; {then}, or use --dialect"
+            )
 
     def possible(self) -> None:
         """Raises UsageError if the dialect or the installed packages cannot follow the options."""

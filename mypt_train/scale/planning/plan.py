@@ -122,7 +122,9 @@ class Plan:
         OSError.
         """
         if alone:
-            atomic.write(Path(self.out, *key.split("/")), [data])
+            path = Path(self.out, *key.split("/"))
+            path.parent.mkdir(exist_ok=True)
+            atomic.write(path, [data])
         else:
             self.store().put(key, data)
 

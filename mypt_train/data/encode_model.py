@@ -1,0 +1,108 @@
+"""Decides what becomes of one line of input by the chat template of a model.
+
+Input: a line of JSONL. Output: a LineOutcome, as `encode_line` has it. Text and ids are those of
+the template; a token is trained if it begins in a part that the model writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mypt_lint.check.from_settings import checker
+from mypt_lint.check.suppress import untrainable
+from mypt_lint.settings.settings import NO_SETTINGS, Settings
+from mypt_lint.template.align import Aligned
+from mypt_records.chat import Chat, JsonValue
+from mypt_spec.encoder import Mask
+from mypt_spec.findings import Finding, with_help
+from mypt_train.data.encode_line import Encoder, LineOutcome, refused
+from mypt_train.data.formats.manifest import dtype_of
+from mypt_train.data.formats.model import ModelFormat
+from mypt_train.data.formats.options import Options
+from mypt_train.data.templates.template import Sample
+from mypt_train.data.unit_files import WRITTEN
+
+
+def encoder_of(options: Options, rules: Settings = NO_SETTINGS) -> Encoder:
+    """Returns what turns lines into samples, for one set of options."""
+    return ModelEncoder(options, rules) if options.model else Encoder(options, rules)
+
+
+class ModelEncoder(Encoder):
+    """Turns lines into samples by the chat template of a model, for one set of options."""
+
+    def __init__(self, options: Options, rules: Settings = NO_SETTINGS) -> None:
+        self.options = options
+        self.dialect = options.loaded_dialect
+        assert isinstance(self.dialect, ModelFormat)
+        self.model = self.dialect.model
+        self.dtype = np.dtype(dtype_of(self.dialect.tokenizer.vocab_size))
+        base = checker(rules, self.dialect, with_fixes=False, formatless=True)
+        self.checker = replace(base, by_model=self._read)
+        self.counting = rules.counting
+        self.refuses_crlf = bool(self._against([Finding("MYP010", "")]))
+        self._placed: tuple[Chat, Aligned | None, list[Finding]] | None = None
+
+    def _read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
+        aligned, findings = self.model.placed(chat)
+        self._placed = chat, aligned, findings
+        return None, findings
+
+    def lines(self, raw_lines: list[bytes], *, first: bool = False) -> list[LineOutcome]:
+        """Returns the outcomes of several lines; `first` as `line` has it, of the first of them."""
+        lines = raw_lines if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in raw_lines]
+        return [self.line(raw, first=first and i == 0) for i, raw in enumerate(lines)]
+
+    def record(self, record: Any, about: Iterable[Finding] = ()) -> LineOutcome:
+        """Returns the outcome of a JSON value; `about` are the findings about its line."""
+        self._placed = None
+        findings = [*about, *self.checker.read(record)[1]]
+        against = self._against(findings)
+        chat, aligned, hidden = self._placed or (None, None, [])
+        if against or chat is None or aligned is None:
+            errors = [untrainable(f) for f in hidden if f.severity == "error"]
+            nothing = [Finding("MYP906", "the chat template has no conversation to write")]
+            return refused(*map(with_help, against or errors or nothing))
+        try:
+            sample = self._sample(chat, aligned)
+        except ValueError as error:
+            return refused(Finding("MYP301", str(error)))
+        if not self._fits(sample):
+            return self._too_long(sample) or refused(self._length_finding(sample))
+        return LineOutcome(WRITTEN, (sample,), warned=self._warnings(findings) or None)
+
+    def _sample(self, chat: Chat, aligned: Aligned) -> Sample:
+        ids, starts = self.model.ids(aligned)
+        weights = np.zeros(len(ids), np.float32)
+        last = max((i for i, m in enumerate(chat.messages) if m.role == "user"), default=-1)
+        weighed = False
+        for span in aligned.trained:
+            inside = (p.leaf.message for p in aligned.pieces if span.start <= p.start < span.end)
+            number = span.message if span.message >= 0 else next(inside, len(chat.messages) - 1)
+            if Mask.from_name(self.options.mask).last and number < last:
+                continue
+            weight = _weight(chat, number)
+            weighed |= weight != 1
+            begin, end = np.searchsorted(starts, [span.start, span.end])
+            weights[begin:end] = weight
+        weights[:1] = 0  # no token before it could predict it
+        mask: npt.NDArray[np.uint8] = (weights > 0).astype(np.uint8)
+        each = weights if (weights != mask).any() else None
+        return Sample(np.array(ids, self.dtype), mask, weights=each, weighed=weighed)
+
+
+def _weight(chat: Chat, number: int) -> float:
+    """Returns how much a message is trained. Raises ValueError for weights of parts."""
+    message = chat.messages[number]
+    weight = message.weight or JsonValue(1, "")
+    if isinstance(weight.value, dict) or any(t.weight is not None for t in message.content or ()):
+        raise ValueError(
+            "parts of a message have weights of their own, which --model does not read: give the "
+            "message one weight, or use --dialect"
+        )
+    return float(weight.value)
