@@ -235,9 +235,7 @@ class Plan:
         (dialect,) = first
         return dialect, [settings for _, settings, _ in results], [s for *_, s in results]
 
-    def of_model(
-        self, sources: Sequence[Source], say: Say
-    ) -> tuple[list[Settings], list[Source]]:
+    def of_model(self, sources: Sequence[Source], say: Say) -> tuple[list[Settings], list[Source]]:
         """Returns (settings of each, sources to read) for chats that a chat template writes.
 
         Raises UsageError for records of a dialect.

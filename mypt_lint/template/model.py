@@ -225,6 +225,10 @@ class ModelFolder:
         return Bpe(partial(encoding, self.vocabulary), self.vocabulary.patterns)
 
     @cached_property
+    def _lacks(self) -> frozenset[int]:
+        return frozenset(self.vocabulary.lacks if self.vocabulary else ())
+
+    @cached_property
     def _tags(self) -> re.Pattern[str]:
         assert self.vocabulary is not None
         return spelled(frozenset(self.vocabulary.special))
@@ -267,7 +271,7 @@ class ModelFolder:
     def _as_encoded(self, run: str) -> tuple[str, Sequence[int]]:
         """Returns a text as the tokenizer sees it, and where in the text each character is from."""
         assert self.vocabulary is not None
-        if lacks := set(self.vocabulary.lacks).intersection(run.encode()):
+        if self._lacks and (lacks := self._lacks.intersection(run.encode())):
             raise ValueError(f"the vocabulary has no token for the byte {min(lacks):#04x}")
         if not self.vocabulary.composed or is_normalized("NFC", run):
             return run, range(len(run))
@@ -313,6 +317,10 @@ class ModelFolder:
         """Returns the rendering of a chat, None where a text has no place, and the findings."""
         if not (chat.is_readable and chat.messages):
             return None, []
+        if media := [part for message in chat.messages for part in message.media]:
+            kind = media[0].value.get("type") if isinstance(media[0].value, dict) else "part"
+            message = f"{kind}: only texts are rendered, so this part would be left out"
+            return None, [Finding("MYP730", message, media[0].at, help="remove it")]
         try:
             outcome = self.outcome(chat)
         except OutOfBoundsError as error:

@@ -67,7 +67,8 @@ def _of_folder(here: Path) -> list[tuple[str, Path, str]]:
     """Returns (name, file, source) of each template; a file of its own hides what settings say."""
     out = [("", here / _SAVED, text_of(str(here / _SAVED)))] if (here / _SAVED).is_file() else []
     out += [
-        (file.stem, file, text_of(str(file))) for file in sorted((here / TEMPLATE_FOLDER).glob("*.jinja"))
+        (file.stem, file, text_of(str(file)))
+        for file in sorted((here / TEMPLATE_FOLDER).glob("*.jinja"))
     ]
     for name in (_CONFIG, _OLD):
         if not out and (here / name).is_file():

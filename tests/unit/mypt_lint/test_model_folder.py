@@ -238,6 +238,13 @@ def test_names_and_tools_without_a_place(
     assert codes(folder(tmp_path, TOOLS), record, capsys) == []
 
 
+def test_a_part_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = {"messages": chat("What is this?", "A cat.")}
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
+    record["messages"][0]["content"] = [{"type": "text", "text": "What is this?"}, image]
+    assert codes(folder(tmp_path, CHATML), record, capsys) == ["MYP730 /messages/0/content/1"]
+
+
 def test_a_folder_that_names_a_dialect_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
