@@ -282,9 +282,16 @@ def _shard_items(folder: str, number: int) -> Iterator[Item]:
                         mask = shard.mask[item.start : item.start + len(item.ids)]
                         segments, text = masked(dialect, item.ids, mask), raw
                     yield Item(
-                        label, dialect, item.episode, segments, item.findings, raw, text=text,
-                        lacks=lacks,
-                    )  # fmt: skip
+                        label,
+                        dialect,
+                        item.episode,
+                        segments,
+                        item.findings,
+                        raw,
+                        None,
+                        text,
+                        lacks,
+                    )
     except ShardError as error:
         raise UsageError(str(error)) from None
 

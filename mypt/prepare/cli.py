@@ -28,6 +28,7 @@ examples:
   mypt-prepare 's3://logs/*.jsonl.zst' --out sft           objects, by the extra store
   mypt-prepare sharegpt.json --dialect gabgpt --out sft    records of other tools
   mypt-prepare data/ --out sft --vocab small.tiktoken      on another vocabulary
+  mypt-prepare chats.jsonl --out sft --model Qwen3-0.6B    by the model's own chat template
   mypt-prepare data/ --out rows --format trl               rows for TRL's SFTTrainer
   mypt-prepare data/ --out sft --resume                    go on after a kill, with the same options
 

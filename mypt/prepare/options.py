@@ -135,8 +135,10 @@ def request_of(
     pack = not trainer_of(chosen.format) if chosen.pack is None else chosen.pack
     with waiting("listing inputs", quiet=chosen.quiet):
         inputs = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
+        values = {field.name: getattr(chosen, field.name) for field in fields(Options)}
+        values["pack"] = pack
         if chosen.model is not None:
-            return _of_model(chosen, plan, inputs, say, pack=pack)
+            return _of_model(chosen, values, plan, inputs, say)
         dialect, rules, sources = plan.one_dialect(inputs, say, what="a data set")
     for source, rule in zip(sources, rules, strict=True):
         shape = rule["records"]
@@ -151,8 +153,7 @@ def request_of(
             f"{dialect.name}: token ids of {models} need the vocabulary of the model: add --vocab "
             "with its folder or tokenizer.json; --vocab gpt2 makes ids of GPT-2, for a new model"
         )
-    values = {field.name: getattr(chosen, field.name) for field in fields(Options)}
-    values |= {"dialect": dialect.spec, "phase": plan.top["phase"], "pack": pack}
+    values |= {"dialect": dialect.spec, "phase": plan.top["phase"]}
     options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
     for rule in dict.fromkeys(rules):
         checker(rule, options.loaded_dialect)  # raises for bad settings, before anything is written
@@ -160,19 +161,17 @@ def request_of(
 
 
 def _of_model(
-    chosen: argparse.Namespace, plan: Plan, inputs: list[Source], say: Callable[[str], None], *,
-    pack: bool,
+    chosen: argparse.Namespace, values: dict[str, Any], plan: Plan, inputs: list[Source],
+    say: Callable[[str], None],
 ) -> tuple[list[Source], list[Settings], Options]:  # fmt: skip
-    """Returns what `request_of` does for the chat template of a model."""
+    """Returns what `request_of` does, for the chat template of a model."""
     from mypt_train.data.formats.model import model_format
     from mypt_train.data.formats.options import Options
 
-    if chosen.dialect not in (None, AUTO):
-        raise UsageError("--model and --dialect both name a format; remove one")
-    if chosen.system is not None:
-        raise UsageError("--system needs a dialect, and --model names none; remove it")
-    names = (field.name for field in fields(Options) if field.name != "dialect")
-    options = Options(**{name: getattr(chosen, name) for name in names} | {"pack": pack})
+    for name, value in (("dialect", values.pop("dialect")), ("system", chosen.system)):
+        if value not in (None, AUTO):
+            raise UsageError(f"--{name} cannot be used with --model, which names no dialect")
+    options = Options(**values)
     plan.by_model = model_format(chosen.model).model.read
     rules, sources = plan.of_model(inputs, say)
     return sources, rules, options

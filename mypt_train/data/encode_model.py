@@ -53,19 +53,14 @@ class ModelEncoder(Encoder):
         self._placed = chat, aligned, findings
         return None, findings
 
-    def lines(self, raw_lines: list[bytes], *, first: bool = False) -> list[LineOutcome]:
-        """Returns the outcomes of several lines; `first` as `line` has it, of the first of them."""
-        lines = raw_lines if self.refuses_crlf else [raw.removesuffix(b"\r") for raw in raw_lines]
-        return [self.line(raw, first=first and i == 0) for i, raw in enumerate(lines)]
-
     def record(self, record: Any, about: Iterable[Finding] = ()) -> LineOutcome:
         """Returns the outcome of a JSON value; `about` are the findings about its line."""
         self._placed = None
         findings = [*about, *self.checker.read(record)[1]]
         against = self._against(findings)
-        chat, aligned, hidden = self._placed or (None, None, [])
+        chat, aligned, by_model = self._placed or (None, None, list[Finding]())
         if against or chat is None or aligned is None:
-            errors = [untrainable(f) for f in hidden if f.severity == "error"]
+            errors = [untrainable(f) for f in by_model if f.severity == "error"]
             nothing = [Finding("MYP906", "the chat template has no conversation to write")]
             return refused(*map(with_help, against or errors or nothing))
         try:

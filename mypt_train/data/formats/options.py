@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import mypt_spec
@@ -12,8 +12,11 @@ from mypt_spec.history import valid_policy
 from mypt_train.data.formats import FORMATS, TRAINERS, in_parquet, packs, parquet, trainer_of
 
 _USUAL = {("mask", "model"), ("history", "keep"), ("message_indices", False), ("model", None)}
-# What a chat template decides, or what asks for the blocks of a dialect.
-_OF_DIALECTS = ("phase", "preferences", "vocabulary", "message_indices", "history")
+# The values of options that need no dialect.
+_OF_MODELS: dict[str, list[Any]] = {
+    "phase": [None], "vocabulary": [None], "preferences": [False], "message_indices": [False],
+    "history": ["keep"], "mask": ["model", "last"], "long": ["error", "drop"],
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,13 @@ class Options:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mask", str(Mask.from_name(self.mask)))
-        if self.model is not None:
-            self._refuse_dialects()
+        for name, values in _OF_MODELS.items() if self.model is not None else ():
+            if getattr(self, name) not in values:
+                option = {"vocabulary": "vocab"}.get(name, name.replace("_", "-"))
+                raise ValueError(
+                    f"--{option} {getattr(self, name)} needs a dialect, and --model names none; "
+                    "remove it, or use --dialect"
+                )
         if valid_policy(self.history) == "per-turn" and self.preferences:
             raise ValueError(
                 "preferences rank the last answers alone: leave out the history per-turn, or take "
@@ -130,26 +138,11 @@ class Options:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the options as JSON. Those that came later are left out where they are usual."""
-        out = {k: v for k, v in asdict(self).items() if (k, v) not in _USUAL}
-        return {k: v for k, v in out.items() if k != "dialect" or self.model is None}
-
-    def _refuse_dialects(self) -> None:
-        """Raises ValueError for options that a chat template cannot follow."""
-        usual = {field.name: field.default for field in fields(self)}
-        changed = [name for name in _OF_DIALECTS if getattr(self, name) != usual[name]]
-        if self.mask not in ("model", "last"):
-            changed.append("mask")
-        if self.long == "split-turns":
-            changed.append("long")
-        for name in changed:
-            option = "vocab" if name == "vocabulary" else name.replace("_", "-")
-            value = getattr(self, name)
-            has = {"mask": "model or last", "long": "error or drop"}.get(name)
-            then = f"choose {has}" if has else "remove it"
-            raise ValueError(
-                f"--{option}{'' if value is True else f' {value}'} needs a dialect, and --model "
-                f"names none; {then}, or use --dialect"
-            )
+        values = asdict(self).items()
+        no_dialect = self.model is not None
+        return {
+            k: v for k, v in values if (k, v) not in _USUAL and (k, no_dialect) != ("dialect", True)
+        }
 
     def possible(self) -> None:
         """Raises UsageError if the dialect or the installed packages cannot follow the options."""
