@@ -50,6 +50,7 @@ examples:
   mypt-view data.jsonl.gz:118 -n 3 --ids
   mypt-view data.jsonl --all --html view.html
   mypt-view sft:3 --mask                 the third episode of a folder that mypt-prepare has made
+  mypt-view data.jsonl --model Qwen3-0.6B --mask   by the model's own chat template
   mypt-view --kind text episode.txt      serialised text instead of JSONL
   mypt-view data.jsonl:7 --text | mypt-lint --kind text -
 
@@ -69,6 +70,12 @@ def _options(out: Parser) -> None:
     some("-n --number N", "show N episodes (default: 1)", type=positive)
     some("--all", "show all episodes to the end of the file")
     add_dialect(add)
+    add(
+        "--model DIR",
+        "show what the chat template of a model makes of records, with its ids and loss mask: its "
+        "folder, or a .gguf file",
+        type=model_path,
+    )
     add(
         "--vocab PATH",
         "show ids of another vocabulary than that of the format",
@@ -144,6 +151,8 @@ def _run(options: argparse.Namespace) -> int:
             raise UsageError(f"--mask-name: {path} has the mask of mypt-prepare; remove the option")
         items = first(_shard_items(path, line or 1), _count(options))
         return _show(items, path, NO_SETTINGS.counting, options)
+    if options.model is not None:
+        return _by_model(_source(path), line, options)
     checker, kind, source, doubt, counting = _checker(_source(path), options)
     layouts = checker.dialect.table.layouts
     if options.layout is not None and options.layout not in layouts:
@@ -154,6 +163,30 @@ def _run(options: argparse.Namespace) -> int:
     if (options.history, mask) != ("keep", "model"):
         items = as_prepared(items, options.history, mask)
     return _show(items, source.path, counting, options)
+
+
+def _by_model(source: Source, line: int | None, options: argparse.Namespace) -> int:
+    """Shows what the chat template of a model makes of records; returns the exit status."""
+    from functools import partial
+
+    from mypt_lint.run.plan import planned
+    from mypt_train.data.encode_model import encoder_of
+    from mypt_train.data.formats.model import model_format
+    from mypt_train.data.formats.options import Options
+    from mypt_view.items import rendered
+
+    for name in ("dialect", "vocab", "system", "layout"):
+        if getattr(options, name) not in (None, AUTO):
+            raise UsageError(f"--{name} cannot be used with --model, which names no dialect")
+    plan = planned(options, usual=DEFAULTS)
+    plan.by_model = model_format(options.model).model.read
+    (rules,), (source,) = plan.of_model([source], lambda _: None)
+    chosen = Options(
+        model=options.model, pack=False, mask=options.mask_name, history=options.history
+    )
+    encoder = encoder_of(chosen, rules)
+    items = _items(encoder.checker, source, "record", line, "", options)
+    return _show(map(partial(rendered, encoder), items), source.path, rules.counting, options)
 
 
 def _count(options: argparse.Namespace) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.jsonl.blocks import Source
@@ -30,6 +30,9 @@ from mypt_spec.encoder import Mask, Segment
 from mypt_spec.episode import Episode, Event, Place, events_of
 from mypt_spec.findings import Finding, regraded
 from mypt_spec.table import TEXT
+
+if TYPE_CHECKING:
+    from mypt_train.data.encode_line import Encoder
 
 _BOM = "\ufeff"
 
@@ -181,6 +184,17 @@ def masked(dialect: Dialect, ids: Any, mask: Any) -> tuple[Segment, ...]:
         run = [number for number, _ in pairs]
         out.append(Segment(Event(TEXT, dialect.tokenizer.decode(run)), run, loss, ()))
     return tuple(out)
+
+
+def rendered(encoder: Encoder, item: Item) -> Item:
+    """Returns the item of a record with the text, ids and loss that a chat template makes of it."""
+    outcome = None if item.value is None else encoder.record(item.value)
+    if outcome is None or not outcome.samples:
+        return replace(item, lacks="the chat template does not write the record")
+    (sample,) = outcome.samples
+    segments = masked(encoder.dialect, sample.ids, sample.mask)
+    text = encoder.dialect.tokenizer.decode(sample.ids)
+    return replace(item, segments=segments, text=text, lacks="", shape="")
 
 
 def as_prepared(items: Iterable[Item], history: str, mask: str) -> Iterator[Item]:

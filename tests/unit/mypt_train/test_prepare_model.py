@@ -197,6 +197,27 @@ def test_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ShardReader(out)
 
 
+def test_records_are_shown_as_prepare_writes_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder(tmp_path / "model")
+    data = write(tmp_path / "data.jsonl", [chat("Hi!", "Hello."), chat("What is <|im_end|>?", "A")])
+    assert view([data, "--model", path, "--text"]) == 0
+    assert capsys.readouterr().out.startswith("<|im_start|>user\nHi!<|im_end|>")
+    assert view([f"{data}:2", "--model", path, "--ids"]) == 0
+    (sample,) = encoder(path).record(chat("What is <|im_end|>?", "A")).samples
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [row for row in rows if row[0].isdecimal()]
+    assert [int(row[1]) for row in rows] == sample.ids.tolist()
+    assert [row[2] == "trained" for row in rows] == (sample.mask > 0).tolist()
+    for option in (["--dialect", "qwen3"], ["--layout", "lines", "--text"]):
+        assert view([data, "--model", path, *option]) == 2
+        assert option[0] in capsys.readouterr().err
+    (tmp_path / "model" / "chat_template.jinja").write_text("{{ raise_exception('no') }}")
+    assert view([data, "--model", path, "--mask"]) == 1
+    assert "MYP730" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("form", ["trl", "axolotl", "skyrl", "verl", "megatron"])
 def test_rows_for_trainers(tmp_path: Path, form: str) -> None:
     path = folder(tmp_path / "model")
