@@ -23,8 +23,6 @@ from mypt_spec.table import PADDING, TEXT, TokenTable
 from mypt_spec.tokenizer.sources import read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
 
-NAME = "chat template"
-
 
 @dataclass(frozen=True, eq=False)
 class ModelFormat(Dialect):
@@ -44,10 +42,8 @@ class ModelFormat(Dialect):
 
 def model_format(path: str) -> ModelFormat:
     """Returns the format of a model folder, read once. Raises UsageError where it has none."""
-    try:
-        facts = [(entry.name, entry.stat()) for entry in Path(path).iterdir()]
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}; name a model folder") from None
+    files = Path(path).iterdir() if Path(path).is_dir() else ()
+    facts = [(file.name, file.stat()) for file in files]
     return _loaded(path, frozenset((name, s.st_size, s.st_mtime_ns) for name, s in facts))
 
 
@@ -59,7 +55,7 @@ def _loaded(path: str, _: frozenset[tuple[str, int, int]]) -> ModelFormat:
     except VocabularyError as error:
         raise UsageError(str(error)) from None
     table = TokenTable(
-        NAME, NAME, "", vocabulary.name, vocabulary.ids, _padding(model, vocabulary),
+        "chat template", "", "", vocabulary.name, vocabulary.ids, _padding(model, vocabulary),
         vocabulary.size, {}, dict(vocabulary.special), {"compact": ""}, (),
         composed=vocabulary.composed,
     )  # fmt: skip
