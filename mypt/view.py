@@ -180,7 +180,7 @@ def _by_model(source: Source, line: int | None, options: argparse.Namespace) -> 
             raise UsageError(f"--{name} cannot be used with --model, which names no dialect")
     plan = planned(options, usual=DEFAULTS)
     plan.by_model = model_format(options.model).model.read
-    (rules,), (source,) = plan.of_model([source], lambda _: None)
+    (source,), (rules,) = plan.of_model([source], lambda _: None)
     chosen = Options(
         model=options.model, pack=False, mask=options.mask_name, history=options.history
     )

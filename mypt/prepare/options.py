@@ -17,7 +17,6 @@ from mypt_train.data.formats import FORMATS, trainer_of
 
 if TYPE_CHECKING:
     from mypt_cli.jsonl.blocks import Source
-    from mypt_lint.run.plan import Plan
     from mypt_lint.settings.settings import Settings
     from mypt_train.data.formats.options import Options
 
@@ -129,16 +128,23 @@ def request_of(
     from mypt_lint.check.from_settings import checker
     from mypt_lint.run.plan import planned
     from mypt_records.names import NAMES, TEXTS
+    from mypt_train.data.formats.model import model_format
     from mypt_train.data.formats.options import Options
 
     plan = planned(chosen)
     pack = not trainer_of(chosen.format) if chosen.pack is None else chosen.pack
     with waiting("listing inputs", quiet=chosen.quiet):
         inputs = sorted(plan.files(chosen.paths, say=say), key=lambda source: source.path)
-        values = {field.name: getattr(chosen, field.name) for field in fields(Options)}
-        values["pack"] = pack
+        values = {f.name: getattr(chosen, f.name) for f in fields(Options)} | {"pack": pack}
         if chosen.model is not None:
-            return _of_model(chosen, values, plan, inputs, say)
+            for name, value in (("dialect", values.pop("dialect")), ("system", chosen.system)):
+                if value not in (None, AUTO):
+                    raise UsageError(
+                        f"--{name} cannot be used with --model, which names no dialect"
+                    )
+            options = Options(**values)
+            plan.by_model = model_format(chosen.model).model.read
+            return (*plan.of_model(inputs, say), options)
         dialect, rules, sources = plan.one_dialect(inputs, say, what="a data set")
     for source, rule in zip(sources, rules, strict=True):
         shape = rule["records"]
@@ -157,23 +163,6 @@ def request_of(
     options = Options(**values | ({"vocabulary": None} if chosen.vocabulary == GPT2 else {}))
     for rule in dict.fromkeys(rules):
         checker(rule, options.loaded_dialect)  # raises for bad settings, before anything is written
-    return sources, rules, options
-
-
-def _of_model(
-    chosen: argparse.Namespace, values: dict[str, Any], plan: Plan, inputs: list[Source],
-    say: Callable[[str], None],
-) -> tuple[list[Source], list[Settings], Options]:  # fmt: skip
-    """Returns what `request_of` does, for the chat template of a model."""
-    from mypt_train.data.formats.model import model_format
-    from mypt_train.data.formats.options import Options
-
-    for name, value in (("dialect", values.pop("dialect")), ("system", chosen.system)):
-        if value not in (None, AUTO):
-            raise UsageError(f"--{name} cannot be used with --model, which names no dialect")
-    options = Options(**values)
-    plan.by_model = model_format(chosen.model).model.read
-    rules, sources = plan.of_model(inputs, say)
     return sources, rules, options
 
 

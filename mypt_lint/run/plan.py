@@ -165,8 +165,6 @@ class Plan:
             if vocabulary is None and resolution.settings["kind"] == "rows":
                 vocabulary = _prepared_with(source.path)
             key = (resolution.settings, resolution.dialect, resolution.others, vocabulary)
-            if self.by_model:
-                _refuse_native(resolution)
             if key not in checkers:
                 plain = resolution.checker(vocabulary, baseline=baseline, edits=self.edits)
                 checkers[key] = replace(plain, by_model=self.by_model)
@@ -235,15 +233,10 @@ class Plan:
         (dialect,) = first
         return dialect, [settings for _, settings, _ in results], [s for *_, s in results]
 
-    def of_model(self, sources: Sequence[Source], say: Say) -> tuple[list[Settings], list[Source]]:
-        """Returns (settings of each, sources to read) for chats that a chat template writes.
-
-        Raises UsageError for records of a dialect.
-        """
+    def of_model(self, sources: Sequence[Source], say: Say) -> tuple[list[Source], list[Settings]]:
+        """Returns (sources to read, settings of each) for chats that a chat template writes."""
         results = [self.resolved(source, say) for source in sources]
-        for result in results:
-            _refuse_native(result)
-        return [result.settings for result in results], [result.source for result in results]
+        return [result.source for result in results], [result.settings for result in results]
 
     def _dialects_of(self, sources: Sequence[Source], say: Say) -> list[_Choice]:
         """Returns `dialect_of` each source; many files, and objects, are read side by side."""
@@ -267,7 +260,7 @@ class Plan:
         return here
 
     def resolved(self, source: Source, say: Say) -> Resolved:
-        """Returns how a source is checked; `say` is told what is found."""
+        """Returns how a source is checked; `say` is told what is found. Raises UsageError."""
         options = self.of(source.path)
         requested, usual = options["records"], self.defaults["dialect"]
         sure = options["dialect"] != AUTO and options.origin("dialect") != "default"
@@ -278,7 +271,11 @@ class Plan:
                 say(f"{source.path}: {about(options['records'])}; checked by the chat template")
             elif options["records"] not in (requested, OTHER):
                 say(f"{source.path}: {shape_note(options['records'], name if sure else '')}")
-            return Resolved(options, name if sure else DEFAULTS["dialect"], (), source, not sure)
+            formatless = not sure or self.by_model is not None
+            return Resolved(options, name if sure else DEFAULTS["dialect"], (), source, formatless)
+        if self.by_model:
+            told = f"{source.path}: --model reads chats of other tools, such as openai"
+            raise UsageError(f"{told}; make them with mypt-convert, or use --dialect alone")
         _check_system(options, name, source)
         if name != AUTO:
             if options["kind"] != "record":
@@ -295,13 +292,6 @@ class Plan:
         say(_guessed(source, guess))
         others = tuple(d for d in dialects if d is not guess.dialect) if guess.sure else ()
         return Resolved(options, guess.dialect.name, others, guess.source)
-
-
-def _refuse_native(resolution: Resolved) -> None:
-    """Raises UsageError for records that no chat template reads."""
-    if not resolution.formatless:
-        told = f"{resolution.source.path}: --model reads chats of other tools, such as openai"
-        raise UsageError(f"{told}; make them with mypt-convert, or use --dialect alone")
 
 
 def _check_system(options: Settings, name: str, source: Source) -> None:

@@ -201,6 +201,11 @@ class Aligner:
         self._stop, self._special = spelled(stops), spelled(stops | special)
         self._forms: Memo[str, _Form] = Memo(_MAX_FORMS)
 
+    @staticmethod
+    def without_texts(messages: list[dict[str, Any]]) -> Any:
+        """Returns messages with "" for each text: what else they say has no place of its own."""
+        return _replaced(messages, {leaf.path: "" for leaf in leaves_of(messages)})
+
     def align(self, messages: list[Any], tools: list[Any] | None = None) -> Aligned:
         """Returns the rendering of a conversation with the place of each text.
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import accumulate, product
+from itertools import accumulate, chain, product
 from pathlib import Path
 from typing import Any
 from unicodedata import is_normalized, normalize
@@ -182,7 +182,6 @@ class ModelFolder:
         added = self._json("tokenizer.json").get("added_tokens") or ()
         names |= {row["content"] for row in added if row.get("special")}
         self.special = frozenset(filter(None, names))
-        self._sizes: dict[int, int] = {}
         self._aligned: Bounded[Outcome] = Bounded(_Templates, self.templates, self.special)
 
     def _json(self, name: str) -> dict[str, Any]:
@@ -225,8 +224,11 @@ class ModelFolder:
         return Bpe(partial(encoding, self.vocabulary), self.vocabulary.patterns)
 
     @cached_property
-    def _lacks(self) -> frozenset[int]:
-        return frozenset(self.vocabulary.lacks if self.vocabulary else ())
+    def _sizes(self) -> dict[int, int]:
+        """Returns how many bytes each token has."""
+        assert self.vocabulary is not None
+        sizes = {i: len(token) for token, i in self.vocabulary.ranks.items()}
+        return sizes | {i: len(tag.encode()) for tag, i in self.vocabulary.special.items()}
 
     @cached_property
     def _tags(self) -> re.Pattern[str]:
@@ -242,53 +244,51 @@ class ModelFolder:
         """
         assert self.vocabulary is not None
         ids: list[int] = []
-        starts: list[int] = []
+        written, places = list[str](), list[Sequence[int]]()
         text, at = aligned.text, 0
         for tag in self._tags_in(aligned):
             start, end = tag.span() if tag else (len(text), len(text))
-            run, origins = self._as_encoded(text[at:start])
+            run, run_places = self._as_encoded(text, at, start)
             if not at and run and self.vocabulary.leads:
                 raise ValueError(
                     "the template begins with text, before which the tokenizer puts a space; "
                     "begin it with a special token"
                 )
-            in_run = self._bpe.encode(run)
-            ids += in_run
-            sizes = accumulate(map(self._size, in_run), initial=0)
-            if run.isascii():
-                starts += [at + size for size in sizes][:-1]
-            else:
-                ends = [*accumulate(len(char.encode()) for char in run)]
-                starts += [at + origins[bisect_right(ends, size)] for size in [*sizes][:-1]]
+            ids += self._bpe.encode(run)
             if tag:
                 if why := self.vocabulary.unfit.get(tag[0]):
                     raise ValueError(f"the special token {tag[0]!r} {why}")
                 ids.append(self.vocabulary.special[tag[0]])
-                starts.append(start)
+            written += [run, text[start:end]]
+            places += [run_places, range(start, end)]
             at = end
+        whole = "".join(written)
+        sizes = map(self._sizes.__getitem__, ids)
+        starts = [*accumulate(sizes, initial=0)][:-1]
+        if not whole.isascii():
+            at_byte = [i for i, char in enumerate(whole) for _ in char.encode()]
+            starts = [at_byte[start] for start in starts]
+        if not all(isinstance(part, range) for part in places):
+            origins = [*chain.from_iterable(places)]
+            starts = [origins[start] for start in starts]
         return ids, starts
 
-    def _as_encoded(self, run: str) -> tuple[str, Sequence[int]]:
-        """Returns a text as the tokenizer sees it, and where in the text each character is from."""
+    def _as_encoded(self, text: str, start: int, end: int) -> tuple[str, Sequence[int]]:
+        """Returns a part of a text as the tokenizer sees it, and from where each character is."""
         assert self.vocabulary is not None
-        if self._lacks and (lacks := self._lacks.intersection(run.encode())):
-            raise ValueError(f"the vocabulary has no token for the byte {min(lacks):#04x}")
+        run = text[start:end]
+        lacks = self.vocabulary.lacks
+        if lacks and (absent := set(lacks).intersection(run.encode())):
+            raise ValueError(f"the vocabulary has no token for the byte {min(absent):#04x}")
         if not self.vocabulary.composed or is_normalized("NFC", run):
-            return run, range(len(run))
+            return run, range(start, end)
         out, origins = "", list[int]()
         for part in _BY_ASCII.finditer(run):  # nothing is composed across the beginning of a part
             composed = normalize("NFC", part[0])
             same = composed == part[0]
-            origins += [part.start() + i * same for i in range(len(composed))]
+            origins += [start + part.start() + i * same for i in range(len(composed))]
             out += composed
         return out, origins
-
-    def _size(self, token: int) -> int:
-        """Returns how many bytes a token has."""
-        size = self._sizes.get(token)
-        if size is None:
-            size = self._sizes[token] = len(self._bpe.decode_bytes([token]))
-        return size
 
     def _tags_in(self, aligned: Aligned) -> Iterator[re.Match[str] | None]:
         """Yields the special tokens that the template writes, and None for the end."""
@@ -304,10 +304,14 @@ class ModelFolder:
 
         Raises OutOfBoundsError.
         """
-        tools = None if chat.tools is None else [tool.value for tool in chat.tools]
-        options = chat.extras.get(_OPTIONS)
-        options = options if isinstance(options, dict) else {}
-        return self._aligned([_as_openai(m) for m in chat.messages], tools, options)
+        return self._aligned(*_arguments(chat))
+
+    def stray_tag(self, chat: Chat) -> str | None:
+        """Returns a special token that tools, keys or options spell: nothing keeps it text."""
+        messages, tools, options = _arguments(chat)
+        rest = json.dumps([Aligner.without_texts(messages), tools, options], ensure_ascii=False)
+        tag = self._tags.search(rest)
+        return tag[0] if tag else None
 
     def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
         """Returns the findings of a chat, and no Episode, because no format is known."""
@@ -383,6 +387,14 @@ class ModelFolder:
                 yield Finding("MYP736", f"{lengths}: this answer is beyond", at)
             elif span.end > limit:
                 yield Finding("MYP735", f"{lengths}: this answer is cut off", at)
+
+
+def _arguments(chat: Chat) -> tuple[list[dict[str, Any]], list[Any] | None, dict[str, Any]]:
+    """Returns the messages, tools and options of a chat, as a template takes them."""
+    tools = None if chat.tools is None else [tool.value for tool in chat.tools]
+    options = chat.extras.get(_OPTIONS)
+    options = options if isinstance(options, dict) else {}
+    return [_as_openai(m) for m in chat.messages], tools, options
 
 
 def _as_openai(message: Message) -> dict[str, Any]:

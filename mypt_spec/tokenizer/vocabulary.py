@@ -26,6 +26,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from mypt_spec.table import IdSet, RequiredVocabulary
@@ -72,7 +73,7 @@ class Vocabulary:
     by_character: bool = False
     leads: bool = False
 
-    @property
+    @cached_property
     def lacks(self) -> bytes:
         """Returns the bytes that have no token; what is written without them can be encoded."""
         return _lacking(self.ranks)

@@ -72,6 +72,9 @@ class ModelEncoder(Encoder):
         return LineOutcome(WRITTEN, (sample,), warned=self._warnings(findings) or None)
 
     def _sample(self, chat: Chat, aligned: Aligned) -> Sample:
+        if tag := self.model.stray_tag(chat):
+            message = f"a tool, key or option spells the special token {tag!r}, and would become it"
+            raise ValueError(f"{message}; remove it there")
         ids, starts = self.model.ids(aligned)
         weights = np.zeros(len(ids), np.float32)
         last = max((i for i, m in enumerate(chat.messages) if m.role == "user"), default=-1)

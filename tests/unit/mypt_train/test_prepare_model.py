@@ -102,6 +102,18 @@ def test_a_text_that_spells_a_tag_stays_text(tmp_path: Path) -> None:
     assert trained(outcome) == "<|im_start|> begins.<|im_end|>"
 
 
+def test_a_tag_outside_of_texts_is_refused(tmp_path: Path) -> None:
+    """In a tool, it would become a special token: no text of a message holds it."""
+    one = encoder(folder(tmp_path, "{% if tools %}{{ tools | tojson }}{% endif %}" + CHATML))
+    function = {"name": "get", "description": "Ends in <|im_end|>.", "parameters": {}}
+    record = chat("Hi!", "Hello.") | {"tools": [{"type": "function", "function": function}]}
+    outcome = one.record(record)
+    assert outcome.status == "refused"
+    assert "'<|im_end|>'" in outcome.findings[0].message
+    function["description"] = "Ends."
+    assert one.record(record).status == "written"
+
+
 def test_composed_texts_have_the_ids_of_the_tokenizer(tmp_path: Path) -> None:
     """What a tokenizer of NFC makes of letters with marks apart; the mask stays at its place."""
     from tokenizers import normalizers
