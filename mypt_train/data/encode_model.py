@@ -63,6 +63,8 @@ class ModelEncoder(Encoder):
             errors = [untrainable(f) for f in by_model if f.severity == "error"]
             nothing = [Finding("MYP906", "the chat template has no conversation to write")]
             return refused(*map(with_help, against or errors or nothing))
+        if not aligned.trained:  # a prompt alone is legal, but trains nothing
+            return refused(Finding("MYP218", "the conversation has no answer"))
         try:
             sample = self._sample(chat, aligned)
         except ValueError as error:
@@ -73,8 +75,7 @@ class ModelEncoder(Encoder):
 
     def _sample(self, chat: Chat, aligned: Aligned) -> Sample:
         if tag := self.model.stray_tag(chat):
-            message = f"a tool, key or option spells the special token {tag!r}, and would become it"
-            raise ValueError(f"{message}; remove it there")
+            raise ValueError(f"a tool, key or option spells the special token {tag!r}; remove it")
         ids, starts = self.model.ids(aligned)
         weights = np.zeros(len(ids), np.float32)
         last = max((i for i, m in enumerate(chat.messages) if m.role == "user"), default=-1)

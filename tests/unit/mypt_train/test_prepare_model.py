@@ -160,7 +160,10 @@ def test_what_the_template_cannot_write_is_refused(tmp_path: Path) -> None:
         Options(model=str(tmp_path / "0"), pack=False), RULES.having(ignore=("MYP730",))
     )
     assert [f.code for f in ignoring.record(chat("a", "b")).findings] == ["MYP906"]
-    assert encoder(folder(tmp_path / "2")).record({"messages": []}).status == "refused"
+    last = encoder(folder(tmp_path / "2"))
+    assert last.record({"messages": []}).status == "refused"
+    assert [f.code for f in last.record(chat("Hi!")).findings] == ["MYP218"]
+    assert last.record(chat("Hi!", "Hello.", "And?")).status == "written"
 
 
 def test_options_of_a_record_reach_the_template(tmp_path: Path) -> None:
