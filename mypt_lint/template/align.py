@@ -26,7 +26,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -238,7 +239,12 @@ class Aligner:
         missing = [leaf for leaf in leaves if (leaf.text, leaf.kind, leaf.message) not in written]
         starts = [0, *(end for _, end in spans)]
         ends_of_prompts = [(index, starts[n] + size) for index, n, size in form.prompts]
-        trained = self._trained(text, pieces, ends_of_prompts, marked)
+        names = Counter(leaf.message for leaf in leaves if leaf.kind == NAME)
+        begins = [
+            (index, _after_earlier(pieces, index, start) if index in form.other_prompts else start)
+            for index, start in ends_of_prompts
+        ]
+        trained = self._trained(text, pieces, begins, marked, names)
         return Aligned(text, tuple(pieces), trained, tuple(missing), form.other_prompts)
 
     def _form(
@@ -257,7 +263,7 @@ class Aligner:
 
     def _new_form(self, worded: list[Any], tools: list[Any] | None) -> _Form:
         text, _ = self.render(worded, tools)
-        words = list(_WORD.finditer(text))
+        words, literals = list(_WORD.finditer(text)), _WORD.split(text)[::2]
         starts, prompts, others = [0, *(word.end() for word in words)], [], []
         for index, message in enumerate(worded):
             if message["role"] == "assistant":
@@ -266,28 +272,45 @@ class Aligner:
                     others.append(index)
                 size = _common(prompt, text)
                 number = sum(start <= size for start in starts) - 1
-                prompts.append((index, number, size - starts[number]))
-        literals = _WORD.split(text)[::2]
+                in_literal = min(size - starts[number], len(literals[number]))
+                prompts.append((index, number, in_literal))
         return _Form(literals, [int(word[1]) for word in words], prompts, tuple(others))
 
     def _trained(
-        self, text: str, pieces: list[Piece], begins: Spans, marked: Spans
+        self,
+        text: str,
+        pieces: list[Piece],
+        begins: Spans,
+        marked: Spans,
+        names: Mapping[int, int],
     ) -> tuple[Trained, ...]:
-        """Returns what the model writes: what the template marks, else from prompt to stop."""
+        """Returns what the model writes: what the template marks, else from prompt to stop.
+
+        `names` counts the calls of messages: a result may repeat the name of its call.
+        """
         if marked:
             ends = {span: self._stop.search(text, *span) for span in marked}
             return tuple(Trained(*span, -1, bool(ends[span])) for span in marked)
         out = []
         for n, (index, start) in enumerate(begins):
             limit = begins[n + 1][1] if n + 1 < len(begins) else len(text)
-            own_ends = (
-                p.end for p in pieces if p.leaf.message == index and start <= p.end <= limit
-            )
-            after = max(own_ends, default=start)
+            own = [p for p in pieces if p.leaf.message == index and start <= p.end <= limit]
+            of_calls = [p.end for p in own if p.leaf.kind == NAME][: names[index]]
+            ends_of_texts = (p.end for p in own if p.leaf.kind != NAME)
+            after = max((*ends_of_texts, *of_calls), default=start)
+            others = (p.start for p in pieces if p.leaf.message > index and p.start >= after)
+            limit = min(limit, next(others, limit))  # the stop token after a result is not its own
             stop = self._stop.search(text, after, limit)
             other = stop or self._special.search(text, after, limit)
             out.append(Trained(start, other.end() if other else after, index, bool(stop)))
         return tuple(out)
+
+
+def _after_earlier(pieces: list[Piece], index: int, start: int) -> int:
+    """Returns where an answer begins whose prompt is not there: after all earlier texts before."""
+    first = next((p.start for p in pieces if p.leaf.message == index), None)
+    ends = (p.end for p in pieces if p.leaf.message < index and (first is None or p.end <= first))
+    return max((start, *ends))
 
 
 def spelled(tokens: frozenset[str]) -> re.Pattern[str]:

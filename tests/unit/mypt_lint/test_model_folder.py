@@ -128,6 +128,37 @@ def test_a_thought_in_an_answer_that_the_template_lifts(answer: str, places: lis
     assert [leaf.text for leaf in dropped.missing] == ["Hm.</think>"]
 
 
+def test_the_result_of_a_call_is_not_trained() -> None:
+    """Also where the template writes the name of the call, or a stop token, only after it."""
+    repeats = CHATML.replace(
+        "{{ m.content }}<|im_end|>",
+        "{% if m.tool_calls %}{% for c in m.tool_calls %}<call>{{ c.function.name }}:"
+        "{{ c.function.arguments.a }}{% endfor %}{% for c in m.tool_calls %}<result>"
+        "{{ c.function.name }}:{{ messages[loop.index].content }}{% endfor %}"
+        "{% else %}{{ m.content }}<|im_end|>{% endif %}",
+    )
+    call = {"type": "function", "function": {"name": "get", "arguments": {"a": "Oslo"}}}
+    result = {"role": "tool", "content": "Sun"}
+    messages = [*chat("?", "", tool_calls=[call]), result, {"role": "assistant", "content": "OK."}]
+    aligned = aligner(repeats).align(messages)
+    assert trained(aligned) == ["<call>get:Oslo", "OK.<|im_end|>"]
+    assert [span.stopped for span in aligned.trained] == [False, True]
+
+
+def test_an_answer_without_its_prompt_begins_after_the_question() -> None:
+    """Mistral-Nemo writes the system prompt in the last message only if that is the user's."""
+    moves = (
+        "{% for m in messages[1:] %}{% if m.role == 'user' %}[I]{% if loop.last %}"
+        "{{ messages[0].content }}\n{% endif %}{{ m.content }}[/I]{% else %}"
+        "{{ m.content }}<|im_end|>{% endif %}{% endfor %}"
+    )
+    aligned = aligner(moves).align([{"role": "system", "content": "Brief."}, *chat("Hi!", "Yo.")])
+    assert aligned.other_prompts == (2,)
+    assert [leaf.kind for leaf in aligned.missing] == ["system"]
+    assert all("Hi" not in text and "!" not in text for text in trained(aligned))
+    assert trained(aligned)[0].endswith("Yo.<|im_end|>")
+
+
 def test_what_is_nowhere_is_missing() -> None:
     aligned = aligner(CHATML).align(chat("Hi!", "Hello.", reasoning_content="They greet."))
     assert [leaf.kind for leaf in aligned.missing] == ["thought"]
