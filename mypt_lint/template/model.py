@@ -14,21 +14,30 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property, partial
 from itertools import accumulate, chain, product
 from pathlib import Path
 from typing import Any
 from unicodedata import is_normalized, normalize
 
+from mypt_cli.errors import UsageError
 from mypt_cli.inputs import json_of
 from mypt_lint.template.align import NAME, THOUGHT, Aligned, Aligner, AlignError, Leaf, spelled
-from mypt_lint.template.bounds import Bounded, OutOfBoundsError
+from mypt_lint.template.bounds import Bounded, OutOfBoundsError, bounded
 from mypt_lint.template.render import Failed, failure
 from mypt_lint.template.sandbox import compiled
-from mypt_lint.template.source import TEMPLATE_FILES, TEMPLATE_FOLDER, Template, load
+from mypt_lint.template.source import (
+    TEMPLATE_FILES,
+    TEMPLATE_FOLDER,
+    Template,
+    added_tokens,
+    load,
+)
 from mypt_records.chat import Call, Chat, Message, located
 from mypt_spec.bodies.strict_json import escape
 from mypt_spec.findings import Finding, regraded
+from mypt_spec.memo import Memo
 from mypt_spec.tokenizer.bpe import Bpe, encoding
 from mypt_spec.tokenizer.sources import NAMES, read_vocabulary
 from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
@@ -36,6 +45,9 @@ from mypt_spec.tokenizer.vocabulary import Vocabulary, VocabularyError
 _PROBES = Path(__file__).parent / "conversations.jsonl"
 _FOR_TOOLS = "tool_use"  # the name of a second template, for conversations with tools
 _OPTIONS = "chat_template_kwargs"
+_OWN = frozenset({"messages", "tools", "add_generation_prompt", "self"})  # no options
+_MAX_OPTIONS = 64
+_MAX_STOPPED = 3
 _KINDS = {
     "user": "question", "assistant": "answer", "tool": "result", "system": "system prompt",
     NAME: "name of a call",
@@ -101,15 +113,33 @@ def _call(call: dict[str, Any], form: Form) -> dict[str, Any]:
     return call | {"function": call["function"] | {"arguments": value}}
 
 
+def _in_use(templates: list[Template]) -> list[Template]:
+    """Returns the template for conversations without tools, and the one for those with tools."""
+    by_name = {template.name: template for template in templates}
+    usual = by_name.get("") or by_name.get("default") or templates[0]
+    return [usual, by_name.get(_FOR_TOOLS) or usual]
+
+
+def _syntax_error(templates: list[Template]) -> str:
+    """Returns why Jinja does not compile one of the templates; "" if it compiles all."""
+    for template in templates:
+        try:
+            compiled(template.text)
+        except MemoryError:
+            raise
+        except Exception as error:
+            why = failure(error)
+            return f"{template.path}: line {why.line} of the chat template: {why.message}"
+    return ""
+
+
 class _Templates:
     """Aligns conversations by the templates of a folder; in the process that renders."""
 
     def __init__(self, templates: list[Template], special: frozenset[str]) -> None:
-        by_name = {template.name: template for template in templates}
-        usual = by_name.get("") or by_name.get("default") or templates[0]
+        usual, tools = _in_use(templates)
         self._usual = _OneTemplate(usual, special)
-        tools = by_name.get(_FOR_TOOLS)
-        self._for_tools = _OneTemplate(tools, special) if tools else self._usual
+        self._for_tools = self._usual if tools is usual else _OneTemplate(tools, special)
 
     def __call__(
         self, messages: list[dict[str, Any]], tools: list[Any] | None, options: dict[str, Any]
@@ -121,7 +151,8 @@ class _OneTemplate:
     def __init__(self, template: Template, special: frozenset[str]) -> None:
         self.template = template
         self._render = compiled(template.text)
-        self._aligners: dict[str, Aligner] = {}  # by their options
+        self._aligners: Memo[str, Aligner] = Memo(_MAX_OPTIONS)  # by their options
+        self._now = datetime.now()  # one for all renderings, which are compared
         eos = [template.tokens[name] for name in ("eos_token",) if name in template.tokens]
         self._stops, self._special = template.stops.union(eos), special
         self.form = self._best_form()
@@ -135,11 +166,13 @@ class _OneTemplate:
 
     def _outcome(self, messages: Any, tools: Any, options: dict[str, Any], form: Form) -> Outcome:
         key = json.dumps(options, sort_keys=True)
-        if key not in self._aligners:
+        aligner = self._aligners.entries.get(key)
+        if aligner is None:
             render = partial(self._text, options=options)
-            self._aligners[key] = Aligner(render, self._stops, self._special)
+            aligner = Aligner(render, self._stops, self._special)
+            self._aligners.keep(key, aligner)
         try:
-            return self._aligners[key].align(in_form(messages, form), tools)
+            return aligner.align(in_form(messages, form), tools)
         except AlignError as error:
             return error.leaf
         except MemoryError:
@@ -150,7 +183,8 @@ class _OneTemplate:
     def _text(
         self, messages: Any, tools: Any, *, prompt: bool = False, options: dict[str, Any]
     ) -> tuple[str, list[tuple[int, int]]]:
-        variables = {**self.template.tokens, "documents": None, **options}
+        usual = {"documents": None, "strftime_now": self._now.strftime}
+        variables = {**self.template.tokens, **usual, **options}
         return self._render(
             messages=messages, tools=tools, add_generation_prompt=prompt, **variables
         )
@@ -165,9 +199,7 @@ class _OneTemplate:
             aligned = [one for one in outcomes if isinstance(one, Aligned)]
             return sum(not one.missing for one in aligned), len(aligned)
 
-        best = max(FORMS, key=score)  # of equals the first
-        self._aligners.clear()
-        return best
+        return max(FORMS, key=score)  # of equals the first
 
 
 class ModelFolder:
@@ -179,10 +211,17 @@ class ModelFolder:
     def __init__(self, path: str) -> None:
         self.path, self.templates = path, load(path)
         names = {token for template in self.templates for token in template.tokens.values()}
-        added = self._json("tokenizer.json").get("added_tokens") or ()
-        names |= {row["content"] for row in added if row.get("special")}
+        names |= {row["content"] for row in added_tokens(Path(path)) if row.get("special")}
         self.special = frozenset(filter(None, names))
         self._aligned: Bounded[Outcome] = Bounded(_Templates, self.templates, self.special)
+        self._stopped = 0  # records in a row whose rendering was stopped
+        compiled("")  # Jinja is loaded here, or is missing
+        try:
+            fault = bounded(_syntax_error, _in_use(self.templates))
+        except OutOfBoundsError as error:
+            fault = f"{path}: reading the chat template was stopped after {error}"
+        if fault:
+            raise UsageError(fault)
 
     def _json(self, name: str) -> dict[str, Any]:
         file = Path(self.path) / name
@@ -193,7 +232,7 @@ class ModelFolder:
     def context_length(self) -> int | None:
         """Returns how many tokens the model reads; None where the folder does not say."""
         lengths = [self._json(name).get(key) for name, key in _CONTEXT.items()]
-        return next((n for n in lengths if isinstance(n, int) and 0 < n < _NO_LIMIT), None)
+        return next((n for n in lengths if type(n) is int and 0 < n < _NO_LIMIT), None)
 
     @property
     def files(self) -> dict[str, bytes]:
@@ -325,11 +364,23 @@ class ModelFolder:
             kind = media[0].value.get("type") if isinstance(media[0].value, dict) else "part"
             message = f"{kind}: only texts are rendered, so this part would be left out"
             return None, [Finding("MYP730", message, media[0].at, help="remove it")]
+        options = chat.extras.get(_OPTIONS, {})
+        if not isinstance(options, dict):
+            return None, [Finding("MYP104", f'"{_OPTIONS}" must be an object', f"/{_OPTIONS}")]
+        if own := sorted(_OWN & set(options)):
+            message = f'"{_OPTIONS}" has "{own[0]}", which trainers pass themselves'
+            remove = f'remove "{own[0]}"'
+            return None, [Finding("MYP730", message, f"/{_OPTIONS}", help=remove)]
+        if self._stopped >= _MAX_STOPPED:
+            message = f"not rendered: the {_MAX_STOPPED} renderings before it were stopped"
+            return None, [Finding("MYP730", message, help=GROWS)]
         try:
             outcome = self.outcome(chat)
         except OutOfBoundsError as error:
+            self._stopped += 1
             message = f"rendering was stopped after {error}"
             return None, [Finding("MYP730", message, help=GROWS)]
+        self._stopped = 0
         findings = list(self._findings(outcome, chat))
         return (outcome if isinstance(outcome, Aligned) else None), findings
 

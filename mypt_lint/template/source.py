@@ -112,20 +112,35 @@ def _stops(config: dict[str, Any], here: Path) -> frozenset[str]:
     settings = here / "generation_config.json"
     if settings.is_file():
         ids_of_eos = _json(settings).get("eos_token_id")
-        ids |= set(ids_of_eos) if isinstance(ids_of_eos, list) else {ids_of_eos}
+        listed = ids_of_eos if isinstance(ids_of_eos, list) else [ids_of_eos]
+        if not all(number is None or isinstance(number, int) for number in listed):
+            raise UsageError(f"{settings}: eos_token_id must be an id, or a list of ids")
+        ids |= set(listed)
     decoder = config.get("added_tokens_decoder")
     added: dict[Any, str | None] = {
         int(key): _spelled(value)
         for key, value in (decoder if isinstance(decoder, dict) else {}).items()
         if re.fullmatch("[0-9]+", key)
     }
-    tokenizer = here / "tokenizer.json"
-    if tokenizer.is_file() and not ids <= set(added):
-        for item in _json(tokenizer).get("added_tokens") or ():
-            if isinstance(item, dict):
-                added.setdefault(item.get("id"), _spelled(item))
+    if not ids <= set(added):
+        for item in added_tokens(here):
+            added.setdefault(item["id"], item["content"])
     stops = {added.get(number) for number in ids} | {_spelled(config.get("eos_token"))}
     return frozenset(token for token in stops if token)
+
+
+def added_tokens(here: Path) -> list[dict[str, Any]]:
+    """Returns the added tokens of the `tokenizer.json` in a folder. Raises UsageError."""
+    file = here / "tokenizer.json"
+    rows = (_json(file).get("added_tokens") or []) if file.is_file() else []
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict)
+        and isinstance(row.get("id"), int)
+        and isinstance(row.get("content"), str)
+        for row in rows
+    ):
+        raise UsageError(f"{file}: added_tokens must be a list of objects with id and content")
+    return rows
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mypt.lint.cli import main
 from mypt_lint.template.align import Aligned, Aligner, AlignError
+from mypt_lint.template.bounds import OutOfBoundsError
 from mypt_lint.template.model import ModelFolder
 from mypt_lint.template.sandbox import compiled
 from mypt_records.shapes import openai as shape
@@ -274,6 +275,59 @@ def test_a_part_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
     image = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
     record["messages"][0]["content"] = [{"type": "text", "text": "What is this?"}, image]
     assert codes(folder(tmp_path, CHATML), record, capsys) == ["MYP730 /messages/0/content/1"]
+
+
+def test_a_clock_in_the_template_is_one_for_all_renderings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = folder(tmp_path, "{{ strftime_now('%H:%M:%S.%f') }}" + CHATML)
+    assert codes(clock, {"messages": chat("Hi!", "Hello.")}, capsys) == []
+
+
+def test_options_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here, record = folder(tmp_path, CHATML), {"messages": chat("Hi!", "Hello.")}
+    at = "/chat_template_kwargs"
+    assert codes(here, record | {at[1:]: {"tools": []}}, capsys) == [f"MYP730 {at}"]
+    assert codes(here, record | {at[1:]: ["x"]}, capsys) == [f"MYP104 {at}"]
+    assert codes(here, record | {at[1:]: {"x": 1}}, capsys) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("chat_template.jinja", "{{ oops(", "line 1 of the chat template: unexpected"),
+        ("tokenizer.json", '{"added_tokens": [{"special": true}]}', "must be a list of objects"),
+        ("tokenizer.json", '{"added_tokens": {"a": 1}}', "must be a list of objects"),
+        ("generation_config.json", '{"eos_token_id": [[1]]}', "must be an id, or a list of ids"),
+    ],
+)
+def test_a_damaged_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, message: str
+) -> None:
+    (folder(tmp_path, CHATML) / name).write_text(text)
+    (tmp_path / "x.jsonl").write_text(json.dumps({"messages": chat("Hi!", "Hello.")}) + "\n")
+    assert main([str(tmp_path / "x.jsonl"), "--model", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path / name}: " in error
+    assert message in error
+
+
+def test_a_template_that_never_ends_is_not_tried_for_all_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = ModelFolder(str(folder(tmp_path, CHATML)))
+    tried = []
+
+    def endless(*args: Any) -> Any:
+        tried.append(args)
+        raise OutOfBoundsError("10 seconds")
+
+    monkeypatch.setattr(model, "_aligned", endless)
+    record = shape.read({"messages": chat("Hi!", "Hello.")})
+    findings = [model.read(None, record)[1][0] for _ in range(5)]
+    assert [finding.code for finding in findings] == ["MYP730"] * 5
+    assert findings[4].message == "not rendered: the 3 renderings before it were stopped"
+    assert len(tried) == 3
 
 
 def test_a_folder_that_names_a_dialect_too(
