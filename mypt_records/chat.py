@@ -120,7 +120,7 @@ class Chat:
     """A conversation, read from a record of the shape `shape`.
 
     With two answers, `messages` end with the chosen one and `rejected` are the messages of the
-    other; `label` says whether the answer is good. `tools` are the declared ones, None where
+    other, which follow the first `shared` of `messages`; `label` says whether the answer is good. `tools` are the declared ones, None where
     nothing declares any. `extras` are the top-level keys that are no messages, with null left out.
     `serialised` is the dialect of a record that is a text with tags, and has no messages here.
     `findings` say what of the record could not be read, or is not known here. `facts` has the
@@ -135,6 +135,7 @@ class Chat:
     extras: dict[str, Any] = field(default_factory=dict, compare=False)
     serialised: str = ""
     findings: tuple[Finding, ...] = ()
+    shared: int = 0
     facts: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def texts(self, *, rejected: bool = True) -> Iterator[tuple[Message, Text]]:

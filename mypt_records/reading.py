@@ -58,6 +58,7 @@ class Reader:
         top: frozenset[str],
         used: Collection[str],
         rejected: Iterable[Message] = (),
+        shared: int = 0,
     ) -> Chat:
         """Returns the chat of a record; of its keys, `used` are read and others are `top`."""
         label = self.label(record)
@@ -78,6 +79,7 @@ class Reader:
             label,
             extras,
             findings=tuple(self.findings),
+            shared=shared,
         )
 
     def message(self, item: Mapping[str, Any], draft: Message) -> Message:

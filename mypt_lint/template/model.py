@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import accumulate, chain, product
@@ -354,7 +354,12 @@ class ModelFolder:
 
     def read(self, _: object, chat: Chat) -> tuple[None, list[Finding]]:
         """Returns the findings of a chat, and no Episode, because no format is known."""
-        return None, self.placed(chat)[1]
+        findings = self.placed(chat)[1]
+        if chat.is_readable and chat.rejected:
+            messages = (*chat.messages[: chat.shared], *chat.rejected)
+            rejected = self.placed(replace(chat, messages=messages, rejected=()))[1]
+            findings += [finding for finding in rejected if finding not in findings]
+        return None, findings
 
     def placed(self, chat: Chat) -> tuple[Aligned | None, list[Finding]]:
         """Returns the rendering of a chat, None where a text has no place, and the findings."""

@@ -71,6 +71,7 @@ def read(record: dict[str, Any]) -> Chat:
         top=TOP - alpaca.unread(record, used) - _unread(record, used, [*question, *chosen]),
         used=(*used, "system"),
         rejected=rejected[same:],
+        shared=len(question) + same,
     )
 
 

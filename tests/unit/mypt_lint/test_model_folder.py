@@ -247,6 +247,27 @@ def test_findings_are_at_the_users_own_row(
     assert codes(folder(tmp_path, refuses + CHATML), record, capsys) == ["MYP730 "]
 
 
+@pytest.mark.parametrize(
+    ("record", "at"),
+    [
+        ({"prompt": "Hi!", "chosen": "Hello.", "rejected": "x"}, "/rejected"),
+        (
+            {"chosen": chat("Hi!", "Hello."), "rejected": chat("Hi!", "x", "So?", "y")},
+            "/rejected/1/content",
+        ),
+        (
+            {"prompt": chat("Hi!"), "chosen": chat("", "So.")[1:], "rejected": chat("", "x")[1:]},
+            "/rejected/0/content",
+        ),
+    ],
+)
+def test_rejected_answers_are_rendered_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], record: dict[str, Any], at: str
+) -> None:
+    hides = CHATML.replace("{{ m.content }}", "{{ '' if m.content == 'x' else m.content }}")
+    assert codes(folder(tmp_path, hides), record, capsys) == [f"MYP732 {at}"]
+
+
 def test_names_and_tools_without_a_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
