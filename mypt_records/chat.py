@@ -120,11 +120,11 @@ class Chat:
     """A conversation, read from a record of the shape `shape`.
 
     With two answers, `messages` end with the chosen one and `rejected` are the messages of the
-    other, which follow the first `shared` of `messages`; `label` says whether the answer is good. `tools` are the declared ones, None where
-    nothing declares any. `extras` are the top-level keys that are no messages, with null left out.
-    `serialised` is the dialect of a record that is a text with tags, and has no messages here.
-    `findings` say what of the record could not be read, or is not known here. `facts` has the
-    results of the functions `once_per_chat`, by name.
+    other, which follow the first `shared` of `messages`; `label` says whether the answer is good.
+    `tools` are the declared ones, None where nothing declares any. `extras` are the top-level keys
+    that are no messages, with null left out. `serialised` is the dialect of a record that is a text
+    with tags, and has no messages here. `findings` say what of the record could not be read, or is
+    not known here. `facts` has the results of the functions `once_per_chat`, by name.
     """
 
     shape: str
