@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -291,18 +292,29 @@ class Aligner:
         if marked:
             ends = {span: self._stop.search(text, *span) for span in marked}
             return tuple(Trained(*span, -1, bool(ends[span])) for span in marked)
-        out = []
+        own: dict[int, list[Piece]] = {index: [] for index, _ in begins}
+        for piece in pieces:
+            if piece.leaf.message in own:
+                own[piece.leaf.message].append(piece)
+        starts, out = [piece.start for piece in pieces], []
         for n, (index, start) in enumerate(begins):
             limit = begins[n + 1][1] if n + 1 < len(begins) else len(text)
-            own = [p for p in pieces if p.leaf.message == index and start <= p.end <= limit]
-            of_calls = [p.end for p in own if p.leaf.kind == NAME][: names[index]]
-            ends_of_texts = (p.end for p in own if p.leaf.kind != NAME)
-            after = max((*ends_of_texts, *of_calls), default=start)
-            others = (p.start for p in pieces if p.leaf.message > index and p.start >= after)
-            limit = min(limit, next(others, limit))  # the stop token after a result is not its own
-            stop = self._stop.search(text, after, limit)
-            other = stop or self._special.search(text, after, limit)
-            out.append(Trained(start, other.end() if other else after, index, bool(stop)))
+            here = [p for p in own[index] if start <= p.end <= limit]
+            repeated = [p for p in here if p.leaf.kind == NAME][names[index] :]
+            here = [p for p in here if p not in repeated]
+            begin: int | None = start
+            while begin is not None:  # again if a part of the answer is after a result
+                later = (
+                    p.start for p in pieces[bisect_left(starts, begin) :] if p.leaf.message > index
+                )
+                end = min(limit, next(later, limit))
+                after = max(
+                    (p.end for p in here if begin <= p.end and p.start < end), default=begin
+                )
+                stop = self._stop.search(text, after, end)
+                other = stop or self._special.search(text, after, end)
+                out.append(Trained(begin, other.end() if other else after, index, bool(stop)))
+                begin = next((p.start for p in here if p.start >= max(end, begin + 1)), None)
         return tuple(out)
 
 

@@ -146,6 +146,20 @@ def test_the_result_of_a_call_is_not_trained() -> None:
     assert [span.stopped for span in aligned.trained] == [False, True]
 
 
+def test_a_text_that_the_template_moves_after_the_result() -> None:
+    """As Gemma 4's does with the text of a message that has calls."""
+    moves = CHATML.replace(
+        "{{ m.content }}",
+        "{% for c in m.tool_calls %}<call>{{ c.function.arguments.a }}</call>"
+        "<result>{{ messages[2].content }}</result>{% endfor %}"
+        "{% if m.role != 'tool' %}{{ m.content }}{% endif %}",
+    )
+    call = {"type": "function", "function": {"name": "get", "arguments": {"a": "Oslo"}}}
+    last = [{"role": "tool", "content": "Sun"}, {"role": "assistant", "content": "OK."}]
+    aligned = aligner(moves).align([*chat("?", "I look.", tool_calls=[call]), *last])
+    assert trained(aligned) == ["<call>Oslo", "I look.<|im_end|>", "OK.<|im_end|>"]
+
+
 def test_an_answer_without_its_prompt_begins_after_the_question() -> None:
     """Mistral-Nemo writes the system prompt in the last message only if that is the user's."""
     moves = (
