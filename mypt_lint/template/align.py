@@ -226,8 +226,10 @@ class Aligner:
                 raise AlignError(leaves[suspects[0]] if suspects else None)
             unchanged.add(new[0])
         pieces = [Piece(leaves[i], *span) for i, span in zip(form.order, spans, strict=True)]
+        dropped: list[Leaf] = []  # thoughts in answers
         for i in sorted(unchanged):
-            parts = _between(leaves[i], pieces, text)
+            parts, unwritten = _between(leaves[i], pieces, text)
+            dropped += unwritten
             if not parts:  # is it written at all?
                 words = _THOUGHT.sub(lambda tag: f"Qx999999z{tag[0]}", leaves[i].text)
                 worded = words if words != leaves[i].text else f"{words}Qx999999z"
@@ -246,7 +248,7 @@ class Aligner:
             for index, start in ends_of_prompts
         ]
         trained = self._trained(text, pieces, begins, marked, names)
-        return Aligned(text, tuple(pieces), trained, tuple(missing), form.other_prompts)
+        return Aligned(text, tuple(pieces), trained, (*missing, *dropped), form.other_prompts)
 
     def _form(
         self, messages: list[Any], tools: list[Any] | None, leaves: list[Leaf], unchanged: set[int]
@@ -369,10 +371,11 @@ def _fit(form: _Form, leaves: list[Leaf], text: str) -> tuple[Spans | None, list
     return spans, []
 
 
-def _between(leaf: Leaf, pieces: list[Piece], text: str) -> list[Piece]:
+def _between(leaf: Leaf, pieces: list[Piece], text: str) -> tuple[list[Piece], list[Leaf]]:
     """Returns the place of a text that the template looks into; [] if it is not found once.
 
-    A thought that an answer holds between tags may have left it: then these are two pieces.
+    A thought that an answer holds between tags may have left it: then these are two pieces. Or it
+    is nowhere: such thoughts are returned, too.
     """
     start = max((p.end for p in pieces if p.leaf.message < leaf.message), default=0)
     end = min((p.start for p in pieces if p.leaf.message > leaf.message), default=len(text))
@@ -380,14 +383,17 @@ def _between(leaf: Leaf, pieces: list[Piece], text: str) -> list[Piece]:
         start, end = 0, len(text)
     span = _once(leaf.text, text, start, end)
     if span is not None:
-        return [Piece(leaf, *span)]
-    out = []
+        return [Piece(leaf, *span)], []
+    out, dropped = [], []
     for part in _THOUGHT.split(leaf.text) if _THOUGHT.search(leaf.text) else ():
         span = _once(part, text, start, end) if part.strip() else None
         if span is not None:
             out.append(Piece(leaf, *span))
             start = span[1]
-    return out if out and out[-1].end - out[-1].start >= len(part.strip()) else []
+        elif part.strip() and not any(each(part.strip()) in text for each in FILTERS):
+            dropped.append(Leaf(part.strip(), leaf.path, THOUGHT, leaf.message))
+    is_there = out and out[-1].end - out[-1].start >= len(part.strip())
+    return (out, dropped) if is_there else ([], [])
 
 
 def _once(part: str, text: str, start: int, end: int) -> tuple[int, int] | None:

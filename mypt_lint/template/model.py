@@ -485,5 +485,5 @@ def _at(code: str, message: str, leaf: Leaf, chat: Chat) -> Finding:
             pointer = "".join(f"/{escape(str(token))}" for token in path[3:])
             return located(code, message, call.arguments, pointer)
         return located(code, message, call.name)
-    texts = source.thoughts if leaf.kind == THOUGHT else source.content
+    texts = source.content if key == "content" else source.thoughts
     return located(code, message, texts[0]) if texts else Finding(code, message, source.at)

@@ -127,6 +127,9 @@ def test_a_thought_in_an_answer_that_the_template_lifts(answer: str, places: lis
     earlier = aligner(CHATML.replace("{{ m.content }}", f"{{{{ {parts}[-1] }}}}"))
     dropped = earlier.align(chat("Really?", "Hm.</think>"))
     assert [leaf.text for leaf in dropped.missing] == ["Hm.</think>"]
+    in_part = earlier.align(chat("Really?", "<think>Hm.</think>Yes."))
+    assert [(leaf.kind, leaf.text) for leaf in in_part.missing] == [("thought", "Hm.")]
+    assert trained(in_part) == ["Yes.<|im_end|>"]
 
 
 def test_the_result_of_a_call_is_not_trained() -> None:
@@ -259,6 +262,16 @@ def test_findings_are_at_the_users_own_row(
     assert codes(folder(tmp_path, without), record, capsys) == ["MYP731 /conversations/0/value"]
     refuses = "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}"
     assert codes(folder(tmp_path, refuses + CHATML), record, capsys) == ["MYP730 "]
+
+
+def test_thoughts_in_answers_that_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As by the template of DeepSeek's distilled models, which drops that of the last answer."""
+    drops = CHATML.replace("m.content", "m.content.split('</think>')[-1]")
+    record = {"messages": chat("Hi!", "<think>A greeting.</think>Hello.", "So?", "x</think>Yes.")}
+    at = [f"MYP731 /messages/{index}/content" for index in (1, 3)]
+    assert codes(folder(tmp_path, drops), record, capsys) == at
 
 
 @pytest.mark.parametrize(
