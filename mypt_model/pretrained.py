@@ -34,6 +34,9 @@ from mypt_model.shape import ModelError
 
 _NAME, _WINDOW = "mypt", "sliding_attention"  # our attention, and a kind of layer
 _PROBE, _NARROW = 12, 4  # tokens of a text, and of a window, that show whether logits are equal
+_UNREADABLE = (
+    OSError, ValueError, TypeError, KeyError, RuntimeError, ArithmeticError, AttributeError,
+)  # fmt: skip
 _NEEDS = "this model runs by transformers: pip install 'mypt-tags[pretrained]'"
 
 
@@ -182,7 +185,7 @@ def open_pretrained(folder: Path) -> Pretrained:
             )
         )  # fmt: skip
         inner, info = result
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+    except (*_UNREADABLE, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ModelError(f"{folder}: transformers cannot read this model: {reason}") from None
     try:
@@ -209,7 +212,7 @@ def open_hollow(folder: Path, vocab_size: int) -> Pretrained:
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         with torch.device("meta"):
             out = _wrapped(_built(config, torch.float32)).grown(vocab_size)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+    except _UNREADABLE as error:
         reason = str(error).strip().partition("\n")[0]
         raise ModelError(f"{folder}: transformers cannot read this model: {reason}") from None
     out.inner.to_empty(device="cpu")

@@ -429,6 +429,13 @@ def test_a_folder_with_code_runs_none(tmp_path: Path) -> None:
         open_pretrained(tmp_path)
 
 
+def test_a_shape_that_transformers_divides_by(tmp_path: Path) -> None:
+    shape = {"model_type": "llama", "hidden_size": 8, "num_attention_heads": 0}
+    write(tmp_path / "config.json", shape)
+    with pytest.raises(ModelError, match="by zero"):
+        open_pretrained(tmp_path)
+
+
 def test_the_command(qwen: Path, sft: Path, tmp_path: Path) -> None:
     words = ["--data", str(sft), "--out", str(tmp_path / "r"), "--init-from", str(qwen), "--steps"]
     few = ["--set", "train.val_every=-1", "--set", "train.legality_every=-1"]
