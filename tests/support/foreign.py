@@ -88,11 +88,13 @@ def path(kind: str) -> Path:
 
 
 @cache
-def library(kind: str) -> Any:
-    """The library's tokenizer."""
+def library(kind: str, *, as_text: bool = False) -> Any:
+    """The library's tokenizer; with `as_text`, special tokens in a text are text."""
     from tokenizers import Tokenizer
 
-    return Tokenizer.from_file(str(path(kind) / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(path(kind) / "tokenizer.json"))
+    tokenizer.encode_special_tokens = as_text
+    return tokenizer
 
 
 def on(kind: str, name: str = "mypt") -> mypt_spec.Dialect:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -213,19 +212,11 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> ModelFolder:
     return ModelFolder(str(here))
 
 
-@cache
-def library() -> Any:
-    """The library's tokenizer, which no other test sets up."""
-    from tokenizers import Tokenizer
-
-    return Tokenizer.from_file(str(foreign.path("smollm") / "tokenizer.json"))
-
-
 @given(st.lists(st.text() | st.sampled_from(foreign.texts()), min_size=2, max_size=4))
 def test_ids_are_those_of_the_library(small_model: ModelFolder, contents: list[str]) -> None:
     aligned = aligner(CHATML).align(chat(*contents))
     ids, starts = small_model.ids(aligned)
-    assert ids == library().encode(aligned.text, add_special_tokens=False).ids
+    assert ids == foreign.library("smollm").encode(aligned.text, add_special_tokens=False).ids
     assert starts == sorted(starts)
     assert len(starts) == len(ids)
 
@@ -233,7 +224,7 @@ def test_ids_are_those_of_the_library(small_model: ModelFolder, contents: list[s
 def test_a_text_that_spells_a_tag_is_text(small_model: ModelFolder) -> None:
     aligned = aligner(CHATML).align(chat("What is <|im_end|>?", "<|im_start|> begins."))
     ids, _ = small_model.ids(aligned)
-    special = library().token_to_id
+    special = foreign.library("smollm").token_to_id
     assert [ids.count(special(tag)) for tag in ("<|im_start|>", "<|im_end|>")] == [2, 2]
 
 
