@@ -145,6 +145,12 @@ class Chat:
                 yield message, text
 
     @property
+    def last_question(self) -> int:
+        """Returns the number of the last message of the user, -1 for none."""
+        roles = [message.role for message in self.messages]
+        return max((i for i, role in enumerate(roles) if role == "user"), default=-1)
+
+    @property
     def is_readable(self) -> bool:
         """Returns whether all of the conversation could be read."""
         return all(f.severity != "error" or f.code in _HARMLESS for f in self.findings)

@@ -274,8 +274,8 @@ class Plan:
             formatless = not sure or self.by_model is not None
             return Resolved(options, name if sure else DEFAULTS["dialect"], (), source, formatless)
         if self.by_model:
-            told = f"{source.path}: --model reads chats of other tools, such as openai"
-            raise UsageError(f"{told}; make them with mypt-convert, or use --dialect alone")
+            fault = f"{source.path}: --model reads chats of other tools, such as openai"
+            raise UsageError(f"{fault}; make them with mypt-convert, or use --dialect alone")
         _check_system(options, name, source)
         if name != AUTO:
             if options["kind"] != "record":

@@ -199,7 +199,7 @@ class Aligner:
         stops: frozenset[str],
         special: frozenset[str],
     ) -> None:
-        self.render, self.stops = render, stops
+        self.render = render
         self._stop, self._special = spelled(stops), spelled(stops | special)
         self._forms: Memo[str, _Form] = Memo(_MAX_FORMS)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 MEMORY = 1 << 30  # bytes, beside what is loaded; where the system counts them (Linux)
-SECONDS = 10  # of processor time, for all conversations
+SECONDS = 10  # of processor time, for each call
 DEADLINE = 120  # seconds by the clock, where the system counts no processor time or is very busy
 T = TypeVar("T")
 

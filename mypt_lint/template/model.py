@@ -153,8 +153,8 @@ class _OneTemplate:
         self._render = compiled(template.text)
         self._aligners: Memo[str, Aligner] = Memo(_MAX_OPTIONS)  # by their options
         self._now = datetime.now()  # one for all renderings, which are compared
-        eos = [template.tokens[name] for name in ("eos_token",) if name in template.tokens]
-        self._stops, self._special = template.stops.union(eos), special
+        self._stops = template.stops | {template.tokens.get("eos_token", "")}
+        self._special = special
         self.form = self._best_form()
 
     def outcome(
@@ -402,11 +402,10 @@ class ModelFolder:
             yield _at("MYP732", message, outcome, chat)
 
     def _of_rendering(self, outcome: Aligned, chat: Chat) -> Iterator[Finding]:
-        last = max((i for i, m in enumerate(chat.messages) if m.role == "user"), default=0)
         for leaf in outcome.missing:
             message = f"the chat template leaves out this {_KINDS.get(leaf.kind, leaf.kind)}"
             finding = _at("MYP731", message, leaf, chat)
-            earlier = leaf.kind == THOUGHT and leaf.message < last
+            earlier = leaf.kind == THOUGHT and leaf.message < chat.last_question
             yield regraded(finding, "info") if earlier else finding
         names = [tool.name for tool in chat.tools or () if tool.name is not None]
         absent = [name for name in names if name.text not in outcome.text]

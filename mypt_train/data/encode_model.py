@@ -78,12 +78,12 @@ class ModelEncoder(Encoder):
             raise ValueError(f"a tool, key or option spells the special token {tag!r}; remove it")
         ids, starts = self.model.ids(aligned)
         weights = np.zeros(len(ids), np.float32)
-        last = max((i for i, m in enumerate(chat.messages) if m.role == "user"), default=-1)
+        first = chat.last_question if Mask.from_name(self.options.mask).last else -1
         weighed = False
         for span in aligned.trained:
             inside = (p.leaf.message for p in aligned.pieces if span.start <= p.start < span.end)
             number = span.message if span.message >= 0 else next(inside, len(chat.messages) - 1)
-            if Mask.from_name(self.options.mask).last and number < last:
+            if number < first:
                 continue
             weight = _weight(chat, number)
             weighed |= weight != 1
