@@ -45,12 +45,16 @@ def test_many_clients_at_once(server: Running) -> None:
 
     count, counts = either(16, 64), server.service.rows.counts
     alone = [one(at) for at in range(8)]
-    steps, ids = counts.steps, counts.ids
-    with ThreadPoolExecutor(count) as pool:
-        together = list(pool.map(one, range(count)))
-    assert together == alone * (count // 8)
-    assert counts.ids - ids > 2 * (counts.steps - steps), "rows were drawn together"
-    assert counts.reused > (count + 8) * 8, "what one row had read of a prompt, the others did not"
+    for asked in (count, 2 * count, 3 * count):  # how many begin at the same moment is chance
+        steps, ids = counts.steps, counts.ids
+        with ThreadPoolExecutor(count) as pool:
+            together = list(pool.map(one, range(count)))
+        assert together == alone * (count // 8)
+        assert counts.ids - ids > 2 * (counts.steps - steps), "rows were drawn together"
+        if counts.reused > (asked + 8) * 8:
+            break
+    else:
+        pytest.fail("what one row had read of a prompt, the others did not")
     assert (counts.running, counts.waiting) == (0, 0)
 
 
