@@ -5,7 +5,7 @@ messages of the record are the turns that can be trained on. A stopped turn is l
 messages, because its end is not the model's. So is a turn whose text spells a tag, because no
 record can tell it from a real tag. The metadata key `_transcript` holds the whole conversation:
 
-    version   5; older ones are read, too (see `read_transcript`)
+    version   5
     grammar   fingerprint of the grammar that the ids belong to
     ids       all token ids
     origins   [origin, number] in runs: prompt, sampled, forced, injected

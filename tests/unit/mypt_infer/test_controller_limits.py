@@ -132,36 +132,6 @@ def test_results_of_one_message_share_the_room() -> None:
     assert "Done." in str(controller.answer()["content"])
 
 
-# Transcripts of before
-
-
-OLD = [
-    (version, line)
-    for version, source in ((1, 2), (2, 2), (3, 3))
-    for line in Path(__file__)
-    .with_name(f"transcripts_of_version_{source}.jsonl")
-    .read_bytes()
-    .splitlines()
-]
-
-
-@pytest.mark.parametrize(
-    ("version", "line"), OLD, ids=[f"{v}-{json.loads(line)['_note']}" for v, line in OLD]
-)
-def test_transcripts_of_older_versions_replay(version: int, line: bytes) -> None:
-    record = json.loads(line)
-    transcript = record["_transcript"] | {"version": version}
-    record["_transcript"] = transcript
-    grammars = {mypt_spec.dialect(name).fingerprint: name for name in mypt_spec.dialects()}
-    dialect = grammars[transcript["grammar"]]
-    history, _ = replay(record, dialect)
-    assert history.ids == transcript["ids"]
-    resumed = Controller.from_record(record, Script([]), dialect=dialect)
-    again = json.loads(json.dumps(resumed.record()))
-    assert again["_transcript"]["version"] == 5
-    assert replay(again, dialect)[0].ids == history.ids
-
-
 @pytest.mark.parametrize("waiting", [2, 3, 7])
 @pytest.mark.parametrize("tags", [0, 9])
 def test_results_that_wait_fit_with_their_tags_and_an_answer(waiting: int, tags: int) -> None:
