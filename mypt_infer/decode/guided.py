@@ -47,7 +47,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_infer.decode.base.allow import AllowSet
-from mypt_infer.decode.base.listed_ids import Ids
 from mypt_infer.decode.base.tools import ToolSpec
 from mypt_infer.decode.base.vocab import Ints, Trie
 from mypt_infer.decode.compile.call_graph import OPENED
@@ -449,16 +448,14 @@ class Guided(Engine):
     def _place(self, state: int) -> Place:
         place, answer = self._at(state), self.calls.answer
         text, reading = self._read(state)
-        listed, at = None, reading.position(text)
+        at = reading.position(text)
         if answer is not None and self.tables.holes[place.hole][0] == RESPONSE:
             rule, at = answer.rule, at if answer.json else Position(False, "")
         else:
             rule = self._rule(place.hole, text)
             rule = rule._replace(spare=rule.spare + _SLACK + self._call)
-            if self.kind in LISTS:
-                listed = Ids(last=self.kind in IDS_LAST).read(text)
         matcher = self._matcher(state)
-        return Place(matcher, place.companion, text, place.ending, at, listed, rule)
+        return Place(matcher, place.companion, text, place.ending, at, reading, rule)
 
     def _ending(self, state: int, token: int) -> list[int] | None:
         proved = self._options.entries.get(state)
@@ -553,11 +550,7 @@ class Guided(Engine):
         proved = self._proofs(state, place, doubt, soon=True)
         if is_complete and not proved.cut:
             self._options.keep(state, proved, proved.size)
-        certain = offered.sure
-        if proved.cut:
-            certain = False
-        elif is_complete:
-            certain = True
+        certain = False if proved.cut else is_complete or offered.sure
         offered = offered.without(proved.none.tolist())
         offered.lengths.update(zip(proved.ids.tolist(), proved.least.tolist(), strict=True))
         return replace(offered, sure=certain)

@@ -24,13 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_infer.decode.base.allow import AllowSet
-from mypt_infer.decode.base.listed_ids import Ids
 from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.tables import DEAD_STATE
 from mypt_infer.decode.llguidance.completion import EXPANSIONS
 from mypt_infer.decode.llguidance.grammar import Rule
 from mypt_infer.decode.llguidance.ground import Ground
-from mypt_infer.decode.llguidance.position import Position
+from mypt_infer.decode.llguidance.position import Position, Reading
 from mypt_spec.bodies.strict_json import Fault, faults, loads
 
 # A string in which more ids may follow than this is free: it has no list of values.
@@ -53,8 +52,8 @@ class Place(NamedTuple):
     """A place in a body.
 
     `matcher`: llguidance's, which is not changed. `companion`: its state. `text`: the body so far.
-    `ending`: tokens that complete the body from here. `at`: where in the JSON; `listed`: where in a
-    list of calls. `rule`: what binds the values.
+    `ending`: tokens that complete the body from here. `at`: where in the JSON; `reading`: what was
+    read of it. `rule`: what binds the values.
     """
 
     matcher: Any
@@ -62,7 +61,7 @@ class Place(NamedTuple):
     text: bytes
     ending: tuple[int, ...]
     at: Position
-    listed: Ids | None
+    reading: Reading
     rule: Rule
 
     @property
@@ -309,13 +308,15 @@ class Prover:
         candidates = tried.rest(token)
         if after in self.ground.fixes:
             candidates += [[*self.ground.fixes[after], *e] for e in tried.list]
-        if self.tails and _shallow(place.listed, self.ground.search.vocabulary.tokens[token]):
+        begun = place.text + self.ground.search.vocabulary.tokens[token]
+        # Tails are what follows between calls, or among a call's own members.
+        if self.tails and len(place.reading.on(begun).stack) <= 2:
             candidates += self.tails
         index = tried.first(candidates, token, after, good)
         beyond = place.matcher.deep_copy() if index < 0 and most > 0 else None
         if beyond is None or not beyond.consume_token(token):
             return index, False, 0
-        visits, begun = 0, place.text + self.ground.search.vocabulary.tokens[token]
+        visits = 0
         # What the known ending has may be a key once more, so the search may have to do without.
         for tail in (tried.ending_of(place), b""):
             ending = self.ground.search.ending(
@@ -439,9 +440,3 @@ def groups(
     members[alone] = np.arange(len(alone))
     members[many] = group_of[keys[many]]
     return np.concatenate([alone, first_of[used]]), members
-
-
-def _shallow(ids: Ids | None, text: bytes) -> bool:
-    """Returns whether a text ends between calls or among a call's members, after that of `ids`."""
-    after = ids.read(text) if ids is not None else None
-    return after is not None and 0 <= after.depth <= 2
