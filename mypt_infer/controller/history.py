@@ -89,12 +89,9 @@ class History:
     def __len__(self) -> int:
         return self.head + len(self.ids) - self.start
 
-    def context(self, begin: int = 0) -> list[int]:
-        """Returns the ids that the model sees, from the `begin`-th on."""
-        head, start = self.head, self.start
-        if begin < head:
-            return self.ids[begin:head] + self.ids[start:]
-        return self.ids[start + begin - head :]
+    def context(self) -> list[int]:
+        """Returns the ids that the model sees."""
+        return self.ids[: self.head] + self.ids[self.start :]
 
     def add(self, ids: Sequence[int], origin: str) -> None:
         """Appends ids."""
