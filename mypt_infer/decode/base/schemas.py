@@ -142,13 +142,13 @@ def plain(tool: ToolSpec) -> tuple[ToolSpec, Notes]:
     return ToolSpec(tool.name, schema, tool.description), reader.notes
 
 
-def plain_schema(name: str, schema: Any, *, strict: bool = False) -> tuple[Any, Notes]:
-    """Returns (schema, notes): a schema of any value that says only what binds it.
+def plain_schema(schema: Any, *, strict: bool = False) -> tuple[Any, Notes]:
+    """Returns (schema, notes): the schema of a response that says only what binds a value.
 
-    `notes` are about what is not of JSON Schema, `name` is for errors. Raises SchemaFault for what
-    is no schema; with `strict`, for such a keyword or type, too.
+    `notes` are about what is not of JSON Schema. Raises SchemaFault for what is no schema; with
+    `strict`, for such a keyword or type, too.
     """
-    reader = _Reader(name, schema)
+    reader = _Reader("response", schema)
     plain_part = reader.read()
     if strict and (refusal := reader.notes.refusal()):
         raise reader.fault("", refusal)

@@ -57,7 +57,7 @@ class Response:
             raise ResponseError("a response is a regex, a schema or a lark grammar: name one")
         if self.schema is not None:
             grammar = f"{_HEAD}start: %json {json.dumps(self.plain, ensure_ascii=False)}"
-            _, notes = plain_schema("response", self.schema, strict=self.strict)
+            _, notes = plain_schema(self.schema, strict=self.strict)
             warn_of(notes, "the schema of the response")
         elif not isinstance(text := getattr(self, fields[0]), str):
             raise ResponseError(f"{fields[0]} is a text, got {type(text).__name__}")
@@ -73,7 +73,7 @@ class Response:
     @property
     def plain(self) -> dict[str, Any]:
         """Returns the schema as llguidance reads it."""
-        schema, _ = plain_schema("response", self.schema)
+        schema, _ = plain_schema(self.schema)
         schema = {} if schema is True else schema
         if not isinstance(schema, dict):
             raise ResponseError("no text fits the schema false")
