@@ -94,7 +94,8 @@ class Engine:
 
     def state_facts(self, state: int) -> StateFacts:
         """Returns what is known of a state."""
-        return table_facts(self.tables, state)
+        blocks, distances, to_close, final = self.tables.lists
+        return StateFacts(blocks[state], final[state], distances[state], to_close[state])
 
     def inner(self, state: int) -> int | None:
         """Returns the state of the tables in which at least the same bytes follow; None if none."""
@@ -127,8 +128,3 @@ def table_options(tables: Tables, state: int) -> Options:
     else:
         ids, states = tables.listed(state)
     return Options(ids, *tables.facts(states))
-
-
-def table_facts(tables: Tables, state: int) -> StateFacts:
-    blocks, distances, to_close, final = tables.lists
-    return StateFacts(blocks[state], final[state], distances[state], to_close[state])

@@ -16,9 +16,7 @@ from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.compile.build_tables import build
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.tables import Tables
-from mypt_infer.decode.engine import (
-    Engine,
-)
+from mypt_infer.decode.engine import Engine
 from mypt_infer.decode.llguidance.grammar import EngineError, installed
 from mypt_infer.decode.llguidance.response import Response
 from mypt_spec import Dialect
