@@ -104,10 +104,8 @@ def _declared(
     out: list[ToolSpec] = []
     for tool in tools:
         try:
-            one = declare([tool])
+            one = declare([*out, tool])[-1:]
             plain_tools(one, strict=strict)
-            if one[0].name in [t.name for t in out]:
-                raise SchemaFault(one[0].name, "", "declared twice")
         except SchemaFault as fault:
             skipped.append(Skipped(fault.tool, str(fault)))
         else:
