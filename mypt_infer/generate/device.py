@@ -269,13 +269,9 @@ class DeviceBatch:
     """
 
     def __init__(self, batch: BatchDecoder, device: torch.device | str = "cpu") -> None:
-        self.of = [DeviceDecoder(batch.groups[0][0], device)] * len(batch)
-        self._groups = [(self.of[0], torch.tensor(batch.groups[0][1], device=device))]
-        for decoder, rows in batch.groups[1:]:
-            tensors = DeviceDecoder(decoder, device)
-            self._groups.append((tensors, torch.tensor(rows, device=device)))
-            for row in rows:
-                self.of[row] = tensors
+        tensors = {id(decoder): DeviceDecoder(decoder, device) for decoder, _ in batch.groups}
+        self.of = [tensors[id(decoder)] for decoder in batch.decoders]
+        self._groups = [(self.of[r[0]], torch.tensor(r, device=device)) for _, r in batch.groups]
 
     def step(self, states: Tensor, ids: Tensor) -> Tensor:
         """Returns the states after one token for each row: int64, (rows,)."""
