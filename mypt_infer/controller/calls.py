@@ -99,8 +99,7 @@ class Calls:
         if room < LEAST:
             full = error("no_room", "the context has no room for a result; answer without it")
             size = count_result(self._history.format, full)
-            most = room + self._budget.answer // 2
-            if self._budget.options.answer_reserve is None or size > most:
+            if size > room + self._budget.answer // 2:
                 return events.Stop("max_tokens", "no room for a result")
             yield self.give(call, full)
             return None

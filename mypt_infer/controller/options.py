@@ -22,7 +22,7 @@ _LEAST = {
     "answer_reserve": 0,
 }
 # The limits that may be None.
-_OPTIONAL = ("max_think_tokens", "max_toolcall_tokens", "context_length", "answer_reserve")
+_OPTIONAL = ("max_think_tokens", "max_toolcall_tokens", "context_length")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,11 @@ class Options:
     - `max_steps`: calls with their results, and the answer; each is a step.
     - `max_tokens`: ids that the model draws.
     - `max_think_tokens`, `max_toolcall_tokens`: ids in one such block.
-    - `max_result_tokens`: ids of one result; longer ones are shortened. With `answer_reserve`, no
-      result takes more than half of a context.
+    - `max_result_tokens`: ids of one result; longer ones are shortened. No result takes more than
+      half of a context.
     - `context_length`: ids that the model can see; the oldest turns are dropped.
     - `answer_reserve`: ids of the context that no result may take, so that an answer fits after it;
-      of a small context at most a third. None: a result may take the whole context.
+      of a small context at most a third.
     - `seconds`, `tool_seconds`: for the turn, and for one call of a tool.
     - `think`: True makes the model think first, False forbids thinking, None leaves it to the
       model.
@@ -50,7 +50,7 @@ class Options:
     max_toolcall_tokens: int | None = None
     max_result_tokens: int = 1024
     context_length: int | None = None
-    answer_reserve: int | None = 128
+    answer_reserve: int = 128
     seconds: float | None = None
     tool_seconds: float | None = 30.0
     think: bool | None = None
@@ -75,26 +75,22 @@ class Budget:
 
     def __init__(self, options: Options, history: Sized) -> None:
         self.options, self._history, self.sampled = options, history, 0
+        self._length = options.context_length or sys.maxsize
 
     @property
     def remaining(self) -> int:
         """Returns the number of ids that the model may still draw."""
-        most, length = self.options.max_tokens - self.sampled, self.options.context_length
-        return most if length is None else min(most, length - RESERVE - len(self._history))
+        return min(self.options.max_tokens - self.sampled, self.longest - len(self._history))
 
     @property
     def prompt(self) -> int:
         """Returns the number of ids that a prompt may have without turns being dropped."""
-        length = self.options.context_length
-        if length is None:
-            return sys.maxsize
-        return self.longest - min(self.options.max_tokens, length // 2)
+        return self.longest - min(self.options.max_tokens, self._length // 2)
 
     @property
     def longest(self) -> int:
         """Returns the number of ids that a prompt may have at most."""
-        length = self.options.context_length
-        return sys.maxsize if length is None else length - RESERVE
+        return self._length - RESERVE
 
     def limit_reached(self, call: int | None) -> str:
         """Returns why the model may draw no further id; "" if it may.
@@ -115,35 +111,22 @@ class Budget:
     def answer(self) -> int:
         """Returns the number of ids that are kept free for the answer."""
         options = self.options
-        if options.context_length is None or options.answer_reserve is None:
-            return 0
-        free = options.context_length - RESERVE
-        return min(options.answer_reserve, free // 3, options.max_tokens - self.sampled)
+        return min(options.answer_reserve, self.longest // 3, options.max_tokens - self.sampled)
 
     @property
     def longest_result(self) -> int:
         """Returns the number of ids that one result may have, however empty the context is."""
-        options = self.options
-        if options.context_length is None or options.answer_reserve is None:
-            return options.max_result_tokens
-        return min(options.max_result_tokens, max(LEAST, (options.context_length - RESERVE) // 2))
+        return min(self.options.max_result_tokens, max(LEAST, self.longest // 2))
 
     def result(self, tags: int, waiting: int) -> int:
         """Returns the number of ids that the next result may have, without its `tags`.
 
         `waiting` is the number of results that the context must still hold, this one included.
         """
-        options = self.options
-        if options.context_length is None:
-            return self.longest_result
-        room = options.context_length - RESERVE - len(self._history) - self.answer
-        if options.answer_reserve is None:
-            return min(self.longest_result, room)
+        room = self.longest - len(self._history) - self.answer
         return min(self.longest_result, room // waiting - tags)
 
     @property
     def worth_dropping(self) -> int:
         """Returns the number of ids of a result for which old turns are dropped."""
-        if self.options.context_length is None or self.options.answer_reserve is None:
-            return 0
         return self.longest_result // 2

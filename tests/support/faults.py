@@ -167,7 +167,7 @@ def conversation(dialect: str, seed: int, *, turns: int) -> None:
         max_steps=rng.randrange(1, 4), max_tokens=rng.choice([5, 30, 200]), max_think_tokens=rng.choice([None, None, 3]), tool_seconds=None,
         max_toolcall_tokens=rng.choice([None, 10]), context_length=rng.choice([None, 320, 600]), seconds=rng.choice([None, 30.0]),
         max_result_tokens=rng.choice([64, 300]), think=rng.choice([*[None] * 6, True, False]),
-        answer_reserve=rng.choice([128, 128, 20, 0, None]),
+        answer_reserve=rng.choice([128, 128, 20, 0]),
     )  # fmt: skip
     controller = Controller(
         chaos, tools, dialect=dialect, system=chaos.system, options=options, clock=lambda: now[0]

@@ -112,16 +112,6 @@ def test_old_turns_make_room_for_a_result() -> None:
     assert controller.source.context == controller.history.context()[:-1]  # type: ignore[attr-defined]
 
 
-def test_without_a_reserve_a_result_may_take_everything() -> None:
-    text = "word " * 2000
-    controller, events = talk(
-        CALL + "word " * 40, "x", value=text, context_length=400, answer_reserve=None
-    )
-    end = turn_end(events)
-    assert (end.reason, end.message) == ("max_tokens", "the context of 400 ids is full")
-    assert controller.answer()["content"] == STOPPED
-
-
 def test_results_of_one_message_share_the_room() -> None:
     calls = json.dumps([call("find", {}, id=f"c{i}") for i in range(3)])
     answer = "<message_start>Done.<message_end>\n<end>\n"
