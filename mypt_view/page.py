@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 from mypt_cli.errors import UsageError
 from mypt_cli.terminal import HIDDEN
@@ -37,24 +37,14 @@ _HEADLINE = 90
 _SCRIPTS = ("page.js", "search.js", "overview.js", "steering.js")
 
 
-class TagTotal(NamedTuple):
-    """Tokens whose innermost block this is, its tags included; or those of a mark.
+class TagTotals:
+    """Adds up items of one dialect, by the innermost block of each token, its tags included.
 
-    `times` is how many such blocks or marks there are.
+    Marks count by themselves. The rows add up to all tokens.
     """
 
-    kind: str
-    tag: str
-    times: int
-    tokens: int
-    trained: int
-
-
-class TagTotals:
-    """Adds up items of one dialect. The rows add up to all tokens."""
-
     def __init__(self) -> None:
-        self._rows: dict[str, list[int]] = {}
+        self._rows: dict[str, Counter[str]] = {}
         self._table: TokenTable | None = None
 
     def add(self, item: Item) -> None:
@@ -67,22 +57,25 @@ class TagTotals:
                 terminal.mark or not (terminal.opens or terminal.closes)
             )
             kind = event.terminal.lower() if mark else inside[-1] if inside else ""
-            row = self._rows.setdefault(kind, [0, 0, 0])
-            row[0] += terminal is not None and (mark or bool(terminal.opens))
-            row[1] += len(segment.ids)
-            row[2] += sum(segment.losses)
+            row = self._rows.setdefault(kind, Counter(times=0))
+            row["times"] += terminal is not None and (mark or bool(terminal.opens))
+            row["tokens"] += len(segment.ids)
+            row["trained"] += sum(segment.losses)
 
-    def rows(self) -> list[TagTotal]:
-        """Returns one row for each block or mark that occurs, in the order of the token table."""
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns a row for each block or mark that occurs, in the order of the token table.
+
+        `times` is how many such blocks or marks there are, `tokens` and `trained` count ids.
+        """
         terminals = self._table.terminals.values() if self._table is not None else ()
-        order = {
+        shown = {
             t.opens or t.name.lower(): t.shown
             for t in terminals
             if t.opens or t.mark or not t.closes
         }
         return [
-            TagTotal(kind, tag, *self._rows[kind])
-            for kind, tag in order.items()
+            {"kind": kind, "tag": tag, **self._rows[kind]}
+            for kind, tag in shown.items()
             if kind in self._rows
         ]
 
@@ -148,7 +141,7 @@ def page(content: Collected, source: str) -> bytes:
         "dialect": content.dialect,
         "phases": list(content.phases),
         "rules": content.rules,
-        "tags": [row._asdict() for row in content.tags.rows()],
+        "tags": content.tags.rows(),
         "starts": content.starts,
         "rows": content.rows,
     }
