@@ -79,13 +79,7 @@ class _App:
         return JSONResponse({"object": "list", "data": [self._model()]})
 
     async def model(self, request: Request) -> Response:
-        if request.path_params["name"] != self.service.name:
-            raise ApiError(
-                f"the model {request.path_params['name']!r} is not here",
-                status=404,
-                param="model",
-                code="model_not_found",
-            )
+        self.service.check_model(request.path_params["name"])
         return JSONResponse(self._model())
 
     def _model(self) -> Json:

@@ -144,7 +144,7 @@ class Service:
 
     async def chat(self, params: Chat) -> Running:
         """Returns the answers to a request of /v1/chat/completions. Raises ApiError."""
-        self._check(params.model)
+        self.check_model(params.model)
         names = Names(self._tools)
         tools = names.tools(params.tools or ())
         tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
@@ -178,7 +178,7 @@ class Service:
 
     async def complete(self, params: Completion) -> Running:
         """Returns the answers to a request of /v1/completions. Raises ApiError."""
-        self._check(params.model)
+        self.check_model(params.model)
         loop = asyncio.get_running_loop()
         tools = Names(self._tools).tools(params.tools or ())
         tool_names = [_name(tool, at) for at, tool in enumerate(tools)]
@@ -211,7 +211,8 @@ class Service:
             raise ApiError(f"prompt: {error}", param="prompt") from None
         return Prompt(ids, frozenset())
 
-    def _check(self, name: str) -> None:
+    def check_model(self, name: str) -> None:
+        """Raises ApiError for the name of another model."""
         if name != self.name:
             raise ApiError(
                 f"the model {name!r} is not here; this server has {self.name!r}",
