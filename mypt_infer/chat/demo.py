@@ -14,6 +14,7 @@ from mypt_infer.controller.source import Script
 from mypt_infer.decode.compile.call_graph import body_of
 from mypt_infer.run_format import format_of
 from mypt_infer.toolbox import error_type
+from mypt_infer.workspace.index.terms import STOP, concepts, terms_of
 from mypt_spec import Dialect
 from mypt_spec.encoder import tag_ids
 from mypt_spec.episode import Event, Message, Part, events_of
@@ -23,18 +24,8 @@ from mypt_spec.validator import Run
 _SENTENCE = re.compile(r"[^.!?]+[.!?]?")
 # The most characters of a document that are quoted.
 _LETTERS = 200
-_WORD = re.compile(r"\w{3,}")
-# The number of first letters of a word that a document must have.
-_STEM = 5
-# Words of a question that say nothing about its subject.
-_QUESTION = (
-    "about and any are can could did does for from give has have how into may must not please shall"
-    " should tell that the their there these they this was were what when where which who why will"
-    " with would you your aber auf aus bei bitte das dass dem den der des die ein eine einen einer"
-    " für gibt hat hier ich ist kann mein mir mit muss nach nicht oder sich sie sind über und uns"
-    " von vor wann warum was welche wer wie wird wir wurde zum zur"
-)
-_COMMON = frozenset(_QUESTION.split())
+# The most words of a question that are looked for.
+_WORDS = 48
 
 
 class Demo(Script):
@@ -170,6 +161,6 @@ class Demo(Script):
 
 def _fits(document: Any, question: str) -> bool:
     """Returns whether a document has a word of the question: searches always find something."""
-    words = {w[:_STEM] for w in _WORD.findall(question.casefold()) if w not in _COMMON}
-    text = f"{document.get('title', '')} {document.get('text', '')}".casefold()
-    return any(word in text for word in words)
+    text = f"{document.get('title', '')} {document.get('text', '')}"
+    here = {term for language in STOP for term in terms_of(text, language, stop=False)}
+    return any(here.intersection(terms) for _, terms in concepts(question, [*STOP], _WORDS))
