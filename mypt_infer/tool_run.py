@@ -66,13 +66,14 @@ def threaded(
     run = _Thread(function, argument)
     end = time.monotonic() + (inf if seconds is None else seconds)
     try:
-        while not run.ended.wait(min(_POLL, end - time.monotonic())):
+        while True:
+            with contextlib.suppress(TimeoutError):
+                return run.outcome.result(min(_POLL, end - time.monotonic()))
             if stopped() or time.monotonic() >= end:
                 raise Unfinished
     except BaseException:
         run.abandon()
         raise
-    return run.outcome.result()
 
 
 async def awaited(
@@ -116,7 +117,6 @@ class _Thread:
     def __init__(self, function: _Function, argument: Any) -> None:
         self.outcome: Future[Finished] = Future()
         self.outcome.set_running_or_notify_cancel()
-        self.ended = threading.Event()
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
         self._abandoned = False
         context = contextvars.copy_context()
@@ -126,7 +126,7 @@ class _Thread:
         try:
             thread.start()
         except RuntimeError as raised:  # there are too many threads
-            self._end(Finished(raised=raised))
+            self.outcome.set_result(Finished(raised=raised))
 
     def _run(self, function: _Function, argument: Any) -> None:
         try:
@@ -136,10 +136,6 @@ class _Thread:
                 outcome = asyncio.run(self._noted(value))
         except BaseException as raised:
             outcome = Finished(raised=raised)
-        self._end(outcome)
-
-    def _end(self, outcome: Finished) -> None:
-        self.ended.set()
         self.outcome.set_result(outcome)
 
     async def _noted(self, value: Awaitable[Any]) -> Finished:
