@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from copy import deepcopy
 
 from mypt_infer.controller import events
 from mypt_infer.controller.history import History
 from mypt_infer.controller.transcript import Replies
 from mypt_infer.controller.turn import Turn
-from mypt_infer.toolbox import copied
 
 
 class Driver:
@@ -101,8 +100,4 @@ def failed(error: BaseException) -> events.Stop:
 
 def _copy(event: events.Event) -> events.Event:
     """Returns an event that a listener cannot change."""
-    if isinstance(event, events.CallParsed):
-        return replace(event, arguments=copied(event.arguments))
-    if isinstance(event, events.ToolResult):
-        return replace(event, value=copied(event.value))
-    return event
+    return deepcopy(event) if isinstance(event, events.CallParsed | events.ToolResult) else event
