@@ -43,8 +43,8 @@ NOTHING = ("qzxqv wvvkj", "Mietpreisbremse", "brontosaurus gingerbread")
 REFRESH = """
 import sys, pathlib
 from mypt_infer.workspace.build import refresh
-from mypt_infer.workspace.embedders import embedder_of_name
-embedder = embedder_of_name(sys.argv[3])
+from mypt_infer.workspace.embedders import embedder_for
+embedder = embedder_for(sys.argv[3])
 report = refresh(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), embedder)
 assert report.changed == 1
 status = pathlib.Path("/proc/self/status").read_text()  # getrusage counts the parent's memory

@@ -68,7 +68,7 @@ def _options(out: Parser) -> None:
 
 def _run(chosen: argparse.Namespace) -> None:
     from mypt_infer.workspace.build import refresh
-    from mypt_infer.workspace.embedders import embedder_of_name
+    from mypt_infer.workspace.embedders import embedder_for
     from mypt_infer.workspace.engine import WorkspaceEngine
     from mypt_infer.workspace.index.store import default_index, embedder_of
 
@@ -76,7 +76,7 @@ def _run(chosen: argparse.Namespace) -> None:
     if not base.is_dir():
         raise NotADirectoryError(f"{base} is not a folder")
     index = Path(chosen.index_dir) if chosen.index_dir else default_index(base)
-    embedder = embedder_of_name(chosen.embedder or embedder_of(index))
+    embedder = embedder_for(chosen.embedder or embedder_of(index))
     with Bar(0, unit="files", quiet=chosen.quiet) as bar:
         report = refresh(base, index, embedder, progress=bar.show)
     serves = chosen.mcp or chosen.mcp_port is not None

@@ -32,29 +32,23 @@ _EXCERPT = 200
 
 
 def embedder_for(value: Embedder | Callable[[list[str]], Any] | str) -> Embedder | None:
-    """Returns an embedder that was given in any of its forms; None for "none"."""
-    if isinstance(value, str):
-        return embedder_of_name(value)
-    if isinstance(value, Embedder) and not isinstance(value, type):
-        return value
-    return Called(value)
-
-
-def embedder_of_name(name: str) -> Embedder | None:
-    """Returns the embedder with the name that an index or an option says.
+    """Returns an embedder that was given in any of its forms, or by the name that an index has.
 
     "" and "none" are none, "hashing" is a HashingEmbedder, an address is that of a service. Raises
     ValueError for another name.
     """
+    if not isinstance(value, str):
+        known = isinstance(value, Embedder) and not isinstance(value, type)
+        return value if known else Called(value)
     default = HashingEmbedder()
-    if name in ("", "none"):
+    if value in ("", "none"):
         return None
-    if name in ("hashing", default.name):
+    if value in ("hashing", default.name):
         return default
-    if name.startswith(("http://", "https://")):
-        return Service(name)
+    if value.startswith(("http://", "https://")):
+        return Service(value)
     raise ValueError(
-        f"no embedder {name!r}; expected none, hashing, or the address of a service, "
+        f"no embedder {value!r}; expected none, hashing, or the address of a service, "
         "http://localhost:8080/v1/embeddings; a function of Python that an index was made with is "
         "given to WorkspaceEngine again"
     )

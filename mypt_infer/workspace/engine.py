@@ -18,7 +18,7 @@ from typing import Any
 
 from mypt_infer.workspace import build
 from mypt_infer.workspace.build import Progress, silent
-from mypt_infer.workspace.embedders import embedder_for, embedder_of_name
+from mypt_infer.workspace.embedders import embedder_for
 from mypt_infer.workspace.index import store
 from mypt_infer.workspace.index.documents import texts
 from mypt_infer.workspace.index.embed import Embedder
@@ -54,7 +54,7 @@ class WorkspaceEngine:
         self.base_dir = Path(base_dir)
         self.index_dir = Path(index_dir or store.default_index(self.base_dir))
         before = store.embedder_of(self.index_dir)
-        self.embedder = embedder_of_name(before) if embedder is None else embedder_for(embedder)
+        self.embedder = embedder_for(before if embedder is None else embedder)
         self._lock = threading.RLock()
         self._db: sqlite3.Connection | None = None
         self._version = -1

@@ -13,7 +13,7 @@ import pytest
 
 from mypt.index import main
 from mypt_infer.workspace import Called, EmbedderError, HashingEmbedder, WorkspaceEngine
-from mypt_infer.workspace.embedders import Service, embedder_of_name
+from mypt_infer.workspace.embedders import Service, embedder_for
 from mypt_infer.workspace.index.embed import vectors_for
 from tests.support.build import write_texts
 from tests.support.endpoints import stand_in
@@ -141,8 +141,8 @@ def test_any_function_is_an_embedder(base: Path, tmp_path: Path) -> None:
     score = other.search("cat")[0].score
     words_alone = WorkspaceEngine(base, tmp_path / "w", embedder="none").search("cat")[0].score
     assert_close(score, words_alone, terms=12, dtype=np.float32)
-    assert embedder_of_name("hashing") is not None
-    assert embedder_of_name("none") is None
+    assert embedder_for("hashing") is not None
+    assert embedder_for("none") is None
     assert WorkspaceEngine(base, tmp_path / "index", embedder="hashing").search("cat")
 
 
