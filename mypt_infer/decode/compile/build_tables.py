@@ -14,7 +14,7 @@ from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_infer.decode.base.vocab import Ints, Trie
 from mypt_infer.decode.compile.call_graph import Bodies, Part
 from mypt_infer.decode.compile.grammar_graph import GrammarDfa, GrammarGraph, names_in_tags
-from mypt_infer.decode.compile.nfa import CALLING, HOLE, NfaError, TooLarge
+from mypt_infer.decode.compile.nfa import CALLING, HOLE, TooLarge
 from mypt_infer.decode.compile.pieces import OUT, Piece, PieceGraph, Reads, piece_of, tokens_from
 from mypt_infer.decode.compile.tables import DEAD_STATE, Edges, Frame, Tables
 from mypt_infer.decode.compile.token_classes import TokenClasses, token_classes
@@ -50,22 +50,14 @@ def build(
     key = (dialect.fingerprint, repr((holes, tool_key, sorted(forbidden_blocks), response)))
     entry = _built.entries.get(key)
     if entry is None:
-
-        def tables_with(parts: list[tuple[Bodies, Part]] | None) -> Tables:
-            graph = GrammarGraph(
-                dialect, tools, forbidden_blocks, holes=holes, response=response, parts=parts
-            )
-            grammar = graph.build()
-            leaves = token_classes(dialect, grammar.text)
-            pieces = [(piece_of(dialect.fingerprint, *p, leaves), p[1].tool) for p in parts or ()]
-            return tables_of(grammar, leaves, pieces)
-
+        parts: list[tuple[Bodies, Part]] = []
         try:
-            entry = tables_with([])
-        except NfaError:  # where a call goes on is not told by its name alone
-            if holes:
-                raise
-            entry = tables_with(None)
+            grammar = GrammarGraph(
+                dialect, tools, forbidden_blocks, holes=holes, response=response, parts=parts
+            ).build()
+            leaves = token_classes(dialect, grammar.text)
+            pieces = [(piece_of(dialect.fingerprint, *p, leaves), p[1].tool) for p in parts]
+            entry = tables_of(grammar, leaves, pieces)
         except TooLarge as error:
             name = max(tools, key=lambda tool: len(repr(tool.schema))).name
             raise SchemaFault(
