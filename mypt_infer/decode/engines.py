@@ -17,7 +17,7 @@ from mypt_infer.decode.compile.build_tables import build
 from mypt_infer.decode.compile.grammar_graph import call_ends
 from mypt_infer.decode.compile.tables import Tables
 from mypt_infer.decode.engine import Engine
-from mypt_infer.decode.llguidance.grammar import EngineError, installed
+from mypt_infer.decode.llguidance.grammar import EngineError
 from mypt_infer.decode.llguidance.response import Response
 from mypt_spec import Dialect
 from mypt_spec.table import LISTS
@@ -85,19 +85,15 @@ def _reader(
     """Returns the engine of that name, without care for the ids of calls."""
     if name not in ENGINES:
         raise EngineError(f"no engine {name!r}; known are {', '.join(ENGINES)}")
-    if response is not None and not installed():
-        raise EngineError(
-            "a response is read by llguidance, which is not installed: "
-            "pip install 'mypt-tags[llguidance]'"
-        )
     from mypt_infer.decode.guided import Guided
 
     guided = partial(Guided, dialect, tools, forbidden_blocks, response=response)
     if name == "llguidance":
         return guided(tables=False)
     hard = (has_free_object(t.schema) or letters_of_values(t.schema) > _LETTERS for t in tools)
-    if name == "auto" and any(hard) and installed():
-        with suppress(SchemaFault):  # else the tables, which write such an object as {}
+    if name == "auto" and any(hard):
+        # Else the tables, which write such an object as {}.
+        with suppress(SchemaFault, EngineError):
             return guided(tables=False)
     try:
         if response is not None:

@@ -265,15 +265,6 @@ class _Words:
         return self.tokenizer.encode_as_written(text)
 
 
-def installed() -> bool:
-    """Returns whether llguidance can be imported."""
-    try:
-        import llguidance  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
 # The bytes of a token in llguidance, about.
 _WORD = 300
 _words = Memo[tuple[str, int], Any](16, room=ROOM)
