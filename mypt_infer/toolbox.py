@@ -13,7 +13,7 @@ from typing import Any
 
 from mypt_infer.tool_run import Finished, Unfinished, awaited, here, threaded, time_limit
 from mypt_spec.bodies.json_schema import SchemaError, misfits
-from mypt_spec.bodies.strict_json import faults
+from mypt_spec.bodies.strict_json import faults, shortened
 
 # Says whether a result has room.
 Fits = Callable[[Any], bool]
@@ -212,8 +212,7 @@ def copied(value: Any) -> Any:
 def error(kind: str, message: str) -> dict[str, Any]:
     """Returns an error as a result."""
     text = message.encode("utf-8", "replace").decode()
-    text = text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "…"
-    return {"error": {"type": kind, "message": text}}
+    return {"error": {"type": kind, "message": shortened(text, MAX_MESSAGE)}}
 
 
 def error_type(value: Any) -> str:

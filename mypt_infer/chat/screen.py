@@ -18,6 +18,7 @@ from rich.text import Text
 from mypt_cli.terminal import Display
 from mypt_cli.words import counted
 from mypt_infer.controller import events
+from mypt_spec.bodies.strict_json import shortened
 
 # The most characters of a call or a result on its line.
 _LINE = 100
@@ -72,7 +73,7 @@ class Screen:
         elif isinstance(event, events.CallParsed):
             arguments = ", ".join(f"{key}={_json(value)}" for key, value in event.arguments.items())
             detail = self._detail(json.dumps(event.arguments, ensure_ascii=False, indent=2))
-            self._step(f"  {event.name}({_short(arguments)}) [{detail}]", "yellow")
+            self._step(f"  {event.name}({shortened(arguments, _LINE)}) [{detail}]", "yellow")
             self._wait(event.name)
         elif isinstance(event, events.CallDropped):
             self._step("  a call was taken off before it was complete", "red")
@@ -182,14 +183,11 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LINE else text[:_LINE] + "…"
-
-
 def _summary(value: Any) -> str:
     """Returns a result in a few words."""
     if isinstance(value, dict) and isinstance(value.get("error"), dict):
-        return _short(f"error {value['error'].get('type')}: {value['error'].get('message')}")
+        error = value["error"]
+        return shortened(f"error {error.get('type')}: {error.get('message')}", _LINE)
     if isinstance(value, dict) and isinstance(value.get("documents"), list):
         return counted(len(value["documents"]), "document")
-    return _short(_json(value))
+    return shortened(_json(value), _LINE)

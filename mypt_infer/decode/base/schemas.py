@@ -20,7 +20,7 @@ from typing import Any
 
 from mypt_infer.decode.base.tools import SchemaFault, ToolSpec
 from mypt_records.type_names import standard_types
-from mypt_spec.bodies.strict_json import a_kind_of
+from mypt_spec.bodies.strict_json import a_kind_of, shortened
 
 TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
 # What JSON Schema defines, and what has no effect on which values fit.
@@ -355,5 +355,4 @@ def _referenced(schema: Any) -> tuple[set[str], frozenset[str]]:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:60] + "..."
+    return shortened(repr(value), 60)
