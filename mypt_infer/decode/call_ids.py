@@ -22,7 +22,7 @@ refused, so the distance to an ending grows by one token:
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -44,15 +44,13 @@ from mypt_spec.table import IDS_LAST, LISTS, TEXT
 class Distinct(Engine):
     """Wraps an engine, and refuses ids that are empty or occur twice."""
 
-    tables_only = False
-
     def __init__(self, engine: Engine, dialect: Dialect) -> None:
         self.engine, self.dialect, self.tables = engine, dialect, engine.tables
         self._last = call_ends(dialect)[0] in IDS_LAST
         words = vocabulary(dialect.tokenizer, dialect.table.base_vocabulary)
         self.words, self._texts = words.tokens, words.texts
         self._size = self.tables.size
-        self._places = Numbered[tuple[int, Ids], tuple[int, Ids]](self._size)
+        self.places: Numbered[tuple[int, Ids], tuple[int, Ids]] = Numbered(self._size)
         engine.on_forgetting(self._forget)
         engine.hold_used(self._used)
         self._lock = threading.RLock()
@@ -62,7 +60,7 @@ class Distinct(Engine):
 
     @property
     def nbytes(self) -> int:
-        return self.engine.nbytes + self._places.size
+        return self.engine.nbytes + self.places.size
 
     def only(self, tool: int) -> Tables:
         return self.engine.only(tool)
@@ -167,7 +165,7 @@ class Distinct(Engine):
 
     def _split(self, state: int) -> tuple[int, Ids]:
         if state >= self._size:
-            return self._places[state]
+            return self.places[state]
         depth = -1 if self.tables.block[state] == CALLING else 0
         return state, Ids(depth=depth, last=self._last)
 
@@ -176,18 +174,12 @@ class Distinct(Engine):
             return inner
         key = (inner, ids)
         with self._lock:
-            return self._places.number(key, key, STATE_BYTES + sum(map(len, ids.seen)))
-
-    def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
-        self._places.on_forgetting(listener)
-
-    def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
-        self._places.hold_used(used)
+            return self.places.number(key, key, STATE_BYTES + sum(map(len, ids.seen)))
 
     def _used(self) -> list[int]:
         """Returns the other engine's states of the pairs that are in use."""
-        return [self._places[number][0] for number in self._places.used_numbers()]
+        return [self.places[number][0] for number in self.places.used_numbers()]
 
     def _forget(self, numbers: set[int]) -> None:
         with self._lock:
-            self._places.drop(lambda place: place[0] in numbers)
+            self.places.drop(lambda place: place[0] in numbers)

@@ -6,13 +6,14 @@ An engine answers for the next state and for what may follow; `engines` picks on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mypt_infer.decode.base.allow import AllowSet
 from mypt_infer.decode.base.vocab import Ints
 from mypt_infer.decode.compile.tables import DEAD_STATE, Tables
+from mypt_infer.decode.llguidance.numbered import Numbered
 from mypt_spec.episode import Event
 
 
@@ -44,14 +45,18 @@ class Options(NamedTuple):
 class Engine:
     """Says what the decoder asks; this engine answers from tables alone.
 
-    States below `tables.size` are those of the tables; all others are the engine's.
-    `tables_only`: there are no others.
+    States below `tables.size` are those of the tables; all others are in `places`.
     """
 
-    tables_only = True
+    places: Numbered[Any, Any] | None = None
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
+
+    @property
+    def tables_only(self) -> bool:
+        """Returns whether the tables hold all states."""
+        return self.places is None
 
     @property
     def nbytes(self) -> int:
@@ -111,9 +116,13 @@ class Engine:
 
     def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
         """Calls a method with the engine's states whenever it forgets some."""
+        if self.places is not None:
+            self.places.on_forgetting(listener)
 
     def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
         """Forgets none of the states that a method returns, as long as the method lives."""
+        if self.places is not None:
+            self.places.hold_used(used)
 
     def only(self, tool: int) -> Tables:
         """Returns the tables with this tool alone, if distances depend on the tool."""

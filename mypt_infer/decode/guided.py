@@ -38,7 +38,7 @@ only `</myPT_toolcall>` may follow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -106,8 +106,6 @@ class Guided(Engine):
     what it shares with others of the same tools.
     """
 
-    tables_only = False
-
     def __init__(
         self,
         dialect: Dialect,
@@ -126,7 +124,7 @@ class Guided(Engine):
         self.first, self.endings = self.calls.first, self.calls.endings
         self.size = self.tables.size
         # Plain tuples of numbers: the collector of garbage looks at each once, not each time.
-        self.places = Numbered[tuple[int, int, int], tuple[Any, ...]](
+        self.places: Numbered[tuple[int, int, int], tuple[Any, ...]] = Numbered(
             self.size, before=lambda place: int(place[1])
         )
         self._matchers = Memo[int, tuple[Any, bool]](_MAX_ENTRIES, room=_MATCHERS, each=_MATCHER)
@@ -237,12 +235,6 @@ class Guided(Engine):
         if hole is not None:
             return super().state_facts(hole)._replace(final=False)
         return self._facts(state, len(self._at(state).ending))
-
-    def on_forgetting(self, listener: Callable[[set[int]], None]) -> None:
-        self.places.on_forgetting(listener)
-
-    def hold_used(self, used: Callable[[], Iterable[int]]) -> None:
-        self.places.hold_used(used)
 
     def only(self, tool: int) -> Tables:
         least = len(self.endings.get(tool + 1, ()))

@@ -43,9 +43,8 @@ def request(made: Decoder, seed: int) -> list[int]:
 
 def places(made: Decoder) -> list[Any]:
     engine: Any = made.engine
-    inner = [engine.engine] if hasattr(engine, "engine") else [engine]
-    out = [e.places for e in inner if hasattr(e, "places")]
-    return [*out, engine._places] if hasattr(engine, "_places") else out
+    engines = [engine.engine, engine] if hasattr(engine, "engine") else [engine]
+    return [e.places for e in engines if e.places is not None]
 
 
 TAGGED = str(Path(__file__).parents[4] / "examples/qwen3_coder")
