@@ -8,7 +8,6 @@ many of its items as it can use, and the result says that it is not whole.
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +21,6 @@ _TOKEN = 128
 _MARK = "…"
 # The characters of a text below which items are dropped instead: so many still say something.
 _USEFUL = 100
-_SPACE = re.compile(r"\s+")
 
 
 def truncate_result(value: Any, most: int, count: Callable[[Any], int]) -> tuple[Any, bool]:
@@ -98,7 +96,7 @@ class _Shape:
             self.longest_list = max(self.longest_list, len(value))
             return [self._collapsed(inner) for inner in value]
         if isinstance(value, str):
-            text = _SPACE.sub(" ", value).strip()
+            text = " ".join(value.split())
             self.longest_text = max(self.longest_text, len(text))
             return text
         return value

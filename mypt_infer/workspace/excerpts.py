@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-_SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w+")
 # Characters of scripts without spaces between words: two in a row are searched for.
 _DENSE = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")
@@ -30,7 +29,7 @@ def snippet(text: str, query: str, letters: int) -> str:
     >>> snippet("Alpha beta gamma. The crane stops at noon. Delta.", "when does the crane stop", 27)
     '…The crane stops at noon.…'
     """
-    line = _SPACE.sub(" ", text).strip()
+    line = " ".join(text.split())
     if len(line) <= letters:
         return line
     room = letters - 2 * len(_MARK)

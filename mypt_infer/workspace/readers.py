@@ -18,7 +18,6 @@ from typing import NamedTuple
 MAX_TITLE = 200
 # The most pages of a PDF.
 MAX_PAGES = 2000
-_SPACE = re.compile(r"\s+")
 _HEADING = re.compile(
     r"^[ ]{0,3}#{1,6}[ \t]+(.+?)[ \t]*#*$|^(\S.*)\n(?:=+|-{3,})[ \t]*$", re.MULTILINE
 )
@@ -76,7 +75,7 @@ def read(path: str, data: bytes) -> Content:
 
 def one_line(text: str) -> str:
     """Returns a title on one line: white space becomes single, and the length at most MAX_TITLE."""
-    text = _SPACE.sub(" ", text).strip()
+    text = " ".join(text.split())
     return text if len(text) <= MAX_TITLE else text[: MAX_TITLE - 1] + "…"
 
 
@@ -200,7 +199,7 @@ def _html(data: bytes) -> tuple[str, str]:
     parser = _Html()
     parser.feed(decode(data))
     parser.close()
-    lines = [_SPACE.sub(" ", line).strip() for line in "".join(parser.text).split("\n")]
+    lines = [" ".join(line.split()) for line in "".join(parser.text).split("\n")]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
     return "".join(parser.title) or "".join(parser.heading), text
 
