@@ -165,6 +165,13 @@ class Reader:
             self.add("MYP104", f'"{name}" must be a string, got {kind_of(value)}', at)
         return None
 
+    def system(self, record: dict[str, Any]) -> list[Message]:
+        """Returns the system prompt that is a key of a record, if there is one."""
+        text = self.string(record.get("system"), "/system", "system")
+        if text is None or not text.text:
+            return []
+        return [Message("system", "system", "/system", (text,))]
+
     def parts(self, content: Any, at: str, key: str = "content") -> Parts | None:
         """Returns (texts, media, thoughts) of a string or a list of parts; None with a finding."""
         if isinstance(content, str):

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from mypt_records.chat import Chat, Message, Text
+from mypt_records.chat import Chat, Text
 from mypt_records.checks.registry import check
 from mypt_records.fixes import without_end
 from mypt_spec.findings import Finding, Fix, regraded
@@ -39,18 +39,15 @@ def control_string(chat: Chat) -> Iterator[Finding]:
     strings, thoughts = strings_of("formats"), strings_of("thoughts")
     separate = any(message.thoughts for message in chat.messages)
     for message in (*chat.messages, *chat.rejected):
+        where = f"the {message.alias} message"
         for text in message.content or ():
             fixable = not message.calls and message.role != "tool"  # the text is a whole string
-            yield from _in(text, strings, f"the {message.alias} message", _HINT, fixable=fixable)
+            yield from _in(text, strings, where, _HINT, fixable=fixable)
             if separate and message.role == "assistant":
                 hint = "move the thought to where the others are"
-                yield from _in(text, thoughts, _answer(message), hint)
+                yield from _in(text, thoughts, f"{where}, beside separate thoughts", hint)
             elif message.role == "assistant":
-                yield from _unpaired(text, thoughts.pattern, f"the {message.alias} message")
-
-
-def _answer(message: Message) -> str:
-    return f"the {message.alias} message, beside separate thoughts"
+                yield from _unpaired(text, thoughts.pattern, where)
 
 
 def _unpaired(text: Text, tags: re.Pattern[str], where: str) -> Iterator[Finding]:

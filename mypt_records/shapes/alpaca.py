@@ -49,12 +49,8 @@ def read(record: dict[str, Any]) -> Chat:
 
 def question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
     """Returns the messages up to the question, and the keys that these are read from."""
-    messages: list[Message] = []
     used = ["system", "history"]
-    if record.get("system") not in (None, ""):
-        system = _text(record, "system", reader)
-        messages += [] if system is None else [Message("system", "system", "/system", (system,))]
-    messages += _history(record.get("history"), reader)
+    messages = reader.system(record) + _history(record.get("history"), reader)
     key = _question_key(record)
     context = _first(record, tuple(name for name in CONTEXTS if name != key))
     if key is None:

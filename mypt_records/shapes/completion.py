@@ -26,20 +26,12 @@ def read(record: dict[str, Any]) -> Chat:
 def read_as(shape: str, record: dict[str, Any]) -> Chat:
     """Returns a record as a chat of a shape with these keys. Never raises."""
     reader = Reader()
-    messages = system(record, reader)
+    messages = reader.system(record)
     for key, role in (("prompt", "user"), ("completion", "assistant")):
         messages += question_messages(record, key, role, reader)
     tools = reader.tools(record.get("tools"), "/tools")
     used = ("prompt", "completion", "system")
     return reader.chat(shape, record, messages, tools, top=TOP, used=used)
-
-
-def system(record: dict[str, Any], reader: Reader) -> list[Message]:
-    """Returns the system prompt that is a key of the record, if there is one."""
-    text = reader.string(record.get("system"), "/system", "system")
-    return (
-        [] if text is None or not text.text else [Message("system", "system", "/system", (text,))]
-    )
 
 
 def question_messages(record: dict[str, Any], key: str, role: str, reader: Reader) -> list[Message]:

@@ -13,7 +13,7 @@ from typing import Any
 from mypt_records.chat import Chat, Message
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca, sharegpt
-from mypt_records.shapes.completion import as_turns, system
+from mypt_records.shapes.completion import as_turns
 
 ABOUT = "preference records (chosen, rejected)"
 PROMPT = 'add a top-level "system"'
@@ -77,21 +77,15 @@ def read(record: dict[str, Any]) -> Chat:
 
 def _question(record: dict[str, Any], reader: Reader) -> tuple[list[Message], list[str]]:
     """Returns the messages of the question, and the keys that these are read from."""
-    if record.get("prompt") is not None:
-        return [*system(record, reader), *as_turns(record["prompt"], "/prompt", "user", reader)], [
-            "prompt"
-        ]
-    if inside := _inside(record):
+    key = "prompt" if record.get("prompt") is not None else None
+    if key is None and (inside := _inside(record)):
         reader.unknown(inside, _INPUT, "/input", 'the object "input"')
         return as_turns(inside["messages"], "/input/messages", "user", reader), ["input"]
-    for key in sharegpt.LISTS:
-        if isinstance(record.get(key), list):
-            return [*system(record, reader), *as_turns(record[key], f"/{key}", "user", reader)], [
-                key
-            ]
-    if any(record.get(key) is not None for key in alpaca.QUESTIONS):
+    key = key or sharegpt.list_key(record)
+    if key is None and any(record.get(name) is not None for name in alpaca.QUESTIONS):
         return alpaca.question(record, reader)
-    return system(record, reader), []
+    asked = [] if key is None else as_turns(record[key], f"/{key}", "user", reader)
+    return reader.system(record) + asked, [] if key is None else [key]
 
 
 def _inside(record: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from mypt_records.chat import Chat
 from mypt_records.reading import Reader
 from mypt_records.shapes import alpaca
-from mypt_records.shapes.completion import question_messages, system
+from mypt_records.shapes.completion import question_messages
 
 ABOUT = "prompts without answers (prompt)"
 PROMPT = 'add a top-level "system"'
@@ -29,6 +29,6 @@ def fit(record: dict[str, Any]) -> int:
 def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat. Never raises."""
     reader = Reader()
-    messages = [*system(record, reader), *question_messages(record, "prompt", "user", reader)]
+    messages = [*reader.system(record), *question_messages(record, "prompt", "user", reader)]
     tools = reader.tools(record.get("tools"), "/tools")
     return reader.chat("prompt", record, messages, tools, top=TOP, used=("prompt", "system"))

@@ -32,7 +32,7 @@ _ROLE, _TEXT = ("from", "role"), ("value", "content")
 
 def fit(record: dict[str, Any]) -> int:
     """Returns how many signs there are that a record has this shape; 0 if it has not."""
-    key = _list(record)
+    key = list_key(record)
     if key is None:
         return 0
     first = record[key][0] if record[key] else None
@@ -44,11 +44,8 @@ def fit(record: dict[str, Any]) -> int:
 def read(record: dict[str, Any]) -> Chat:
     """Returns a record as a chat. Never raises."""
     reader = Reader()
-    messages: list[Message] = []
-    if record.get("system") not in (None, ""):
-        system = reader.string(record["system"], "/system", "system")
-        messages += [] if system is None else [Message("system", "system", "/system", (system,))]
-    key = _list(record)
+    messages = reader.system(record)
+    key = list_key(record)
     if key is None or not record[key]:
         reader.add("MYP104", '"conversations" must be an array that is not empty', "/conversations")
     else:
@@ -71,7 +68,8 @@ def message_of(item: Any, at: str, reader: Reader) -> Message | None:
     return (openai.message_of if by_role else _message)(item, at, reader)
 
 
-def _list(record: dict[str, Any]) -> str | None:
+def list_key(record: dict[str, Any]) -> str | None:
+    """Returns the key of the list of messages, if there is one."""
     return next((key for key in LISTS if isinstance(record.get(key), list)), None)
 
 
