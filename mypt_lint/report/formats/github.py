@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TextIO
 
-from mypt_cli.terminal import Display
 from mypt_lint.check.diagnostic import Diagnostic, Summary
-from mypt_lint.report.formats import summary
+from mypt_lint.report.formats import Lines, summary
 from mypt_lint.report.paths import relative
 
 _COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -25,12 +24,11 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-class Report:
+class Report(Lines):
     """Annotates the first finding of each rule, then others; the log and summary have the rest."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._display = Display(stream)
+        super().__init__(stream)
         self._number = 0
         self._first: dict[str, dict[str, _Numbered]] = {severity: {} for severity in _COMMANDS}
         self._waiting: dict[str, list[_Numbered]] = {severity: [] for severity in _COMMANDS}

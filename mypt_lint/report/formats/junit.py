@@ -6,18 +6,17 @@ import re
 from typing import TextIO
 from xml.sax.saxutils import escape, quoteattr
 
-from mypt_cli.terminal import Display
 from mypt_cli.words import one_of
 from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.report.formats import Lines
 
 MOST = 1000  # cases of one file, held until its end: a suite begins with their number
 _NO_XML = re.compile("[\ufffe\uffff]")
 
 
-class Report:
+class Report(Lines):
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._display = Display(stream)
+        super().__init__(stream)
         self._file: str | None = None
         self._cases: list[str] = []
         self._count = 0

@@ -6,18 +6,17 @@ import html
 import re
 from typing import TextIO
 
-from mypt_cli.terminal import Display
 from mypt_lint.check.diagnostic import Diagnostic, Summary
+from mypt_lint.report.formats import Lines
 from mypt_lint.report.totals import summary_line
 from mypt_spec.findings import RULES
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~-])")
 
 
-class Report:
+class Report(Lines):
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._display = Display(stream)
+        super().__init__(stream)
         self._first: dict[str, Diagnostic] = {}
 
     def finding(self, diagnostic: Diagnostic) -> None:
