@@ -7,7 +7,6 @@ is checked here, once.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -78,10 +77,8 @@ class ShardReader:
             ("dtype", manifest.dtype_of(tokenizer.vocab_size)),
         ):
             if self.manifest[key] != number:
-                raise ShardError(
-                    f"{self.name}/{MANIFEST}: {key} is {self.manifest[key]}, {self.dialect.name} "
-                    f"has {number}; prepare the data again"
-                )
+                why = f"{key} is {self.manifest[key]}, {self.dialect.name} has {number}"
+                raise _spoilt(f"{self.name}/{MANIFEST}", why)
         for name, entry in self.files.items():
             self._check(name, entry, verify=verify)
 
@@ -120,7 +117,7 @@ class ShardReader:
         """
         split_entry = self.manifest["splits"][split]
         for why in missummed(split_entry) if check else ():
-            raise ShardError(f"{self.name}/{MANIFEST}: {split}: {why}; prepare the data again")
+            raise _spoilt(f"{self.name}/{MANIFEST}", f"{split}: {why}")
         for entry in split_entry["shards"]:
             shard = self._shard(entry)
             if check:
@@ -183,7 +180,7 @@ class ShardReader:
         misplaces = (why for *_, why in misplaced(shard, len(self.manifest["inputs"])))
         wrong = wrong or next(chain(misplaces, miscounted(shard, entry)), "")
         if wrong:
-            raise ShardError(f"{self.name}/{shard.name}: {wrong}; prepare the data again")
+            raise _spoilt(f"{self.name}/{shard.name}", wrong)
 
     def _refuse_rows(self) -> None:
         options = self.manifest["options"]
@@ -219,16 +216,13 @@ class ShardReader:
             ids, mask, index = parquet.load(path, INDEX)
         except Exception as error:  # pyarrow raises errors of all kinds for bad files
             why = " ".join(str(error).split())
-            raise ShardError(f"{path}: cannot be read: {why}; prepare the data again") from None
+            raise _spoilt(path, f"cannot be read: {why}") from None
         if len(ids) and ids.dtype != dtype:
-            raise ShardError(
-                f"{path}: holds ids of type {ids.dtype}, expected {dtype}; prepare the data again"
-            )
+            raise _spoilt(path, f"holds ids of type {ids.dtype}, expected {dtype}")
         if not (len(ids) == len(mask) == tokens and len(index) == episodes):
-            raise ShardError(
-                f"{path}: holds {len(ids)} ids, {len(mask)} masks and {len(index)} episodes, "
-                f"expected {tokens}, {tokens} and {episodes}; prepare the data again"
-            )
+            found = f"{len(ids)} ids, {len(mask)} masks and {len(index)} episodes"
+            expected = f"{tokens}, {tokens} and {episodes}"
+            raise _spoilt(path, f"holds {found}, expected {expected}")
         return ids, mask, index
 
     def _spoken(self) -> str:
@@ -236,7 +230,7 @@ class ShardReader:
         try:
             return copied_to(self.folder) or name_in(self.manifest["options"]["dialect"])
         except mypt_spec.SpecError as error:
-            raise ShardError(f"{self.name}: {error}; prepare the data again") from None
+            raise _spoilt(self.name, error) from None
 
     def _dialect(self) -> mypt_spec.Dialect:
         """Returns the dialect on the vocabulary that the data was prepared with.
@@ -300,7 +294,7 @@ class ShardReader:
         except OSError as error:
             raise ShardError(f"{path}: cannot be read: {error.strerror or error}") from None
         except ValueError as error:
-            raise ShardError(f"{path}: {error}; prepare the data again") from None
+            raise _spoilt(path, error) from None
 
     def _check(self, name: str, entry: dict[str, Any], *, verify: bool) -> None:
         path = self.folder / name
@@ -311,7 +305,7 @@ class ShardReader:
             else:
                 size = path.stat().st_size
         except OSError as error:
-            raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
+            raise _spoilt(path, error.strerror or error) from None
         if size != entry["bytes"]:
             raise ShardError(
                 f"{self.name}/{name}: has {size} bytes, expected {entry['bytes']}; copy or prepare "
@@ -358,43 +352,35 @@ def _refusing() -> Iterator[None]:
         ) from None
 
 
-def _mapped(path: Path, dtype: np.dtype[Any], count: int, offset: int = 0) -> Any:
-    """Returns an array of `count` items that fills a file from byte `offset` on, mapped.
+def _spoilt(where: object, why: object) -> ShardError:
+    return ShardError(f"{where}: {why}; prepare the data again")
+
+
+def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> Any:
+    """Returns an array of `count` items that fills a file, mapped.
 
     Raises ShardError if the file has another size.
     """
     try:
         size = path.stat().st_size
-        if size != offset + count * dtype.itemsize:
-            raise ShardError(
-                f"{path}: has {size} bytes, {count} items need {offset + count * dtype.itemsize}; "
-                "prepare the data again"
-            )
-        return np.memmap(path, dtype, "r", offset, (count,)) if count else np.zeros(0, dtype)
+        if size != count * dtype.itemsize:
+            raise _spoilt(path, f"has {size} bytes, {count} items need {count * dtype.itemsize}")
+        return np.memmap(path, dtype, "r", shape=(count,)) if count else np.zeros(0, dtype)
     except OSError as error:
-        raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
+        raise _spoilt(path, error.strerror or error) from None
 
 
 def _saved(path: Path, dtype: np.dtype[np.void], count: int) -> Any:
     """Returns the array of records that `np.save` wrote to a file, mapped.
 
-    Raises ShardError for any other file: numpy's own reader raises errors of many kinds for a bad
-    header, and believes any length in it.
+    Raises ShardError for any other file.
     """
-    header = io.BytesIO()
-    described = np.lib.format.dtype_to_descr(dtype)
-    head = {"descr": described, "fortran_order": False, "shape": (count,)}
-    np.lib.format.write_array_header_1_0(header, head)
     try:
-        with path.open("rb") as file:
-            data = file.read(10)
-            length = int.from_bytes(data[8:], "little")
-            data += file.read(length)
+        array = np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
-        raise ShardError(f"{path}: {error.strerror or error}; prepare the data again") from None
-    # Versions of numpy pad the header with more or fewer spaces.
-    if data[:8] + data[10:].strip() != header.getvalue()[:8] + header.getvalue()[10:].strip():
-        raise ShardError(
-            f"{path}: is not an array of {count} entries of {dtype}; prepare the data again"
-        )
-    return _mapped(path, dtype, count, 10 + length)
+        raise _spoilt(path, error.strerror or error) from None
+    except Exception:  # numpy raises errors of many kinds for a bad header
+        array = None
+    if array is None or array.dtype != dtype or array.shape != (count,):
+        raise _spoilt(path, f"is not an array of {count} entries of {dtype}")
+    return array
