@@ -75,7 +75,12 @@ def save(
         spoilt = [name for name, weight in weights.items() if not torch.isfinite(weight).all()]
         refuse_spoilt(out, step, spoilt)
         try:
-            _write(path, weights, state, model, stamped(facts, step), beside)
+            with atomic.folder(path) as part:
+                save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
+                save_file(state, part / OPTIMIZER)
+                files = measured(part, [WEIGHTS, OPTIMIZER])
+                dtype = next(iter(weights.values())).dtype
+                complete(part, files, model, dtype, stamped(facts, step), beside)
         except (OSError, SafetensorError) as error:
             raise unwritten(path, error) from None
         drop_old(out, keep)
@@ -128,21 +133,6 @@ def _last_of(out: Path) -> str:
 def _on_first(tensor: Tensor, world: World) -> Tensor:
     full = full_tensor(tensor)
     return full.cpu().contiguous() if world.first else torch.empty(0)
-
-
-def _write(
-    path: Path,
-    weights: dict[str, Tensor],
-    state: dict[str, Tensor],
-    model: Net,
-    facts: dict[str, Any],
-    beside: Mapping[str, bytes],
-) -> None:
-    with atomic.folder(path) as part:
-        save_file(weights, part / WEIGHTS, metadata={"format": "pt"})
-        save_file(state, part / OPTIMIZER)
-        dtype = next(iter(weights.values())).dtype
-        complete(part, measured(part, [WEIGHTS, OPTIMIZER]), model, dtype, facts, beside)
 
 
 def measured(folder: Path, names: Iterable[str]) -> Files:
@@ -233,8 +223,7 @@ def load_weights(folder: Path, model: Net) -> int:
     fresh = lacking(folder, source.config, model)
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            by_id = name.endswith(("embed_tokens.weight", "lm_head.weight"))
-            (weight[: len(weights[name])] if by_id else weight).copy_(weights[name])
+            weight[: len(weights[name])] = weights[name]
     return fresh
 
 
