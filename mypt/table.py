@@ -41,6 +41,5 @@ PROG = "mypt"
 
 
 def command(name: str) -> Command:
-    """Returns a command."""
     result: Command = import_module(MODULES[name]).main
     return result

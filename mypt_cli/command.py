@@ -82,7 +82,6 @@ class Command:
             raise UsageError(f"{first}: no such file or folder; did you mean {self.name} {hit}?")
 
     def parser(self) -> Parser:
-        """Returns the parser of the command line."""
         out = Parser(self.name, self.about, self.epilog)
         self.options(out)
         out.add_common(self.quiet)

@@ -109,7 +109,6 @@ class Parser(argparse.ArgumentParser):
         )
 
     def group(self, title: str) -> Options:
-        """Returns what adds options to the group of that title."""
         there = (group for group in self._action_groups if group.title == title)
         return Options(next(there, None) or self.add_argument_group(title))
 

@@ -54,15 +54,12 @@ class DialectJudge:
     dialect: Dialect
 
     def read(self, record: Any) -> tuple[Episode | None, list[Finding]]:
-        """Returns the Episode of a record, if it has one, and its findings."""
         return self.dialect.check(record)
 
     def selects(self, code: str) -> bool:
-        """Returns True."""
         return True
 
     def severity(self, finding: Finding) -> str:
-        """Returns the severity of the finding itself."""
         return finding.severity
 
 

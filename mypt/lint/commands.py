@@ -54,7 +54,6 @@ ABOUT = {
 
 
 def subcommand(name: str) -> Command:
-    """Returns one of the commands in ABOUT."""
     if name == "completion":
         from mypt.table import MODULES
         from mypt_cli.completion import command

@@ -67,7 +67,6 @@ class Document:
         return min(start + column - 1, self._end(row))
 
     def span(self, item: Diagnostic) -> tuple[int, int]:
-        """Returns the span of a finding."""
         return self.offset(item.row, item.column), self.offset(item.end_row, item.end_column)
 
     def fix(self, item: Diagnostic) -> list[Edit]:

@@ -21,7 +21,6 @@ QUIET = "print findings and nothing else"
 
 
 def options(out: Parser) -> None:
-    """Adds the options of linting."""
     add = out.group("input")
     add("PATH", "files, folders, patterns, or - for standard input", dest="paths", nargs="*")
     add_dialect(add, "found out, mypt in doubt")

@@ -340,7 +340,6 @@ ABOUT = {name: about for name, (about, _, _) in _COMMANDS.items()}
 
 
 def subcommand(name: str) -> Command:
-    """Returns one of the commands in ABOUT."""
     about, options, body = _COMMANDS[name]
     note = "interrupted; what is made is kept"
     return Command(

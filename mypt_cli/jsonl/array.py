@@ -88,7 +88,6 @@ class _Cutter:
         self.in_string = self.escaped = False
 
     def complete_blocks(self, position: int) -> Iterator[Block]:
-        """Yields what is complete."""
         self.flush()
         yield from [replace(block, position=position, kind="array") for block in self.out]
         self.out = []

@@ -196,7 +196,6 @@ class Unfinished:
         return self.length if self.length > self.limit else 0
 
     def add(self, piece: bytes) -> None:
-        """Adds what follows."""
         self.length += len(piece)
         if not self.too_long:
             self._buffer.write(piece)

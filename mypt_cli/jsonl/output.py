@@ -56,7 +56,6 @@ class Output:
         self.write_bytes(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
     def write_bytes(self, data: bytes) -> None:
-        """Writes bytes as they are."""
         try:
             self._stream.write(data)
         except OSError as error:

@@ -52,7 +52,6 @@ class Cache:
 
     @property
     def root(self) -> Path:
-        """Returns the folder of the cache."""
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         return self.folder or Path(home, "mypt-tags", "shards")
 

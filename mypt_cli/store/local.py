@@ -33,7 +33,6 @@ class LocalFiles:
                         yield _entry(key, os.stat(path))
 
     def head(self, key: str) -> Entry:
-        """Returns what is known of a file."""
         with _as_faults():
             path = self._path(key)
             if os.path.isdir(path):
@@ -41,7 +40,6 @@ class LocalFiles:
             return _entry(key, os.stat(path))
 
     def get(self, key: str, start: int, end: int | None) -> tuple[Entry, bytes]:
-        """Returns bytes of a file."""
         with _as_faults(), open(self._path(key), "rb") as file:
             entry = _entry(key, os.fstat(file.fileno()))
             file.seek(start)
@@ -72,7 +70,6 @@ class LocalFiles:
                 ) from None
 
     def delete(self, key: str) -> None:
-        """Deletes a file."""
         with _as_faults(), suppress(FileNotFoundError):
             os.unlink(self._path(key))
 

@@ -51,19 +51,16 @@ class Bucket:
             )
 
     def entries(self, folder: str) -> Iterator[Entry]:
-        """Yields the objects below a folder, as the store lists them."""
         with self._as_faults(listing=True):
             for some in self._obstore.list(self._store, folder or None, chunk_size=_LISTED):
                 for meta in some:
                     yield _entry(meta)
 
     def head(self, key: str) -> Entry:
-        """Returns what is known of an object."""
         with self._as_faults():
             return _entry(self._obstore.head(self._store, key))
 
     def get(self, key: str, start: int, end: int | None) -> tuple[Entry, memoryview]:
-        """Returns bytes of an object."""
         part = (start, end) if end is not None else {"offset": start}
         options = {"range": part} if start or end is not None else None
         with self._as_faults():
@@ -71,14 +68,12 @@ class Bucket:
             return _entry(result.meta), memoryview(result.bytes())
 
     def put(self, key: str, data: bytes | Path, *, absent: bool) -> None:
-        """Writes an object."""
         with self._as_faults():
             body = _mapped(data) if isinstance(data, Path) else data
             mode = "create" if absent else None
             self._obstore.put(self._store, key, body, mode=mode, chunk_size=_part(len(body)))
 
     def delete(self, key: str) -> None:
-        """Deletes an object."""
         try:
             with self._as_faults():
                 self._obstore.delete(self._store, key)

@@ -112,7 +112,6 @@ class Store:
         return Entry(key, entry.size, entry.etag)
 
     def exists(self, key: str) -> bool:
-        """Returns whether an object is there."""
         with suppress_missing():
             self.head(key)
             return True

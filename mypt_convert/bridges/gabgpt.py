@@ -16,18 +16,14 @@ from mypt_spec.table import TokenTable
 
 
 class GabGPT(Bridge):
-    """The bridge of GabGPT."""
-
     KINDS = frozenset({"user", "think", "text"})
 
     def message_steps(self, message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
-        """Returns the steps of a message."""
         kind = "user" if message["role"] == "user" else "text"
         keys = {"think": "think", "content": kind}
         return [value_step(kind, message, key, at) for key, kind in keys.items() if key in message]
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
-        """Returns a record with the steps that have a place in it."""
         messages: list[dict[str, Any]] = []
         think: dict[str, Any] = {}  # of the next answer, with its metadata
         final = answers(conversation.steps)

@@ -50,7 +50,6 @@ class MessageBridge(Bridge):
 
     @classmethod
     def of(cls, dialect: Dialect) -> MessageBridge:
-        """Returns the bridge of a dialect."""
         if not isinstance(dialect.adapter, Messages):
             return cls()
         paths = dialect.adapter.paths
@@ -72,7 +71,6 @@ class MessageBridge(Bridge):
         )
 
     def message_steps(self, message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
-        """Returns the steps of a message."""
         role = message["role"]
         if role != "assistant":
             return [value_step(role, message, "content", at)]
@@ -82,7 +80,6 @@ class MessageBridge(Bridge):
         return out + calls_of(message.get("tool_calls", ()), f"{at}/tool_calls")
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
-        """Returns a record with the steps that have a place in it."""
         steps, final = conversation.steps, answers(conversation.steps)
         unnamed = conversation.extras.get(UNNAMED) is True and not self.names_tool
         unnamed = unnamed and "call" in self.KINDS

@@ -35,7 +35,6 @@ class ToolChat(Bridge):
     HEADS: tuple[str, ...] = ("system",)
 
     def message_steps(self, message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
-        """Returns the steps of a message."""
         role, body = message["role"], f"{at}/content"
         out = [value_step(key, message, key, at) for key in _WAITING if key in message]
         if role == "assistant_toolcall":
@@ -47,7 +46,6 @@ class ToolChat(Bridge):
         return [*out, value_step("text" if role == "assistant" else role, message, "content", at)]
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
-        """Returns a record with the steps that have a place in it."""
         out: dict[str, Any] = {}
         messages: list[dict[str, Any]] = []
         waiting: dict[str, Any] = {}  # context or think of a later message, and its metadata

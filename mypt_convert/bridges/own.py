@@ -41,7 +41,6 @@ class OwnBridge(Bridge):
 
     @classmethod
     def of(cls, schema: RecordSchema) -> OwnBridge:
-        """Returns the bridge of a format with such records."""
         roles = {}
         for kind, names in _NAMES.items():
             canonical = (schema.aliases.get(name, name) for name in names)
@@ -52,7 +51,6 @@ class OwnBridge(Bridge):
         return cls(schema, roles, thought, frozenset({*roles, *(["think"] if thought else [])}))
 
     def steps(self, record: dict[str, Any], table: TokenTable) -> Conversation:
-        """Returns a canonical record as steps."""
         schema = self.schema
         kinds = {role: kind for kind, role in self.roles.items()}
         out: list[Step] = []
@@ -68,7 +66,6 @@ class OwnBridge(Bridge):
         return Conversation(tuple(out), {k: v for k, v in record.items() if k != schema.messages})
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
-        """Returns a record with the steps that have a place in it."""
         schema, final = self.schema, answers(conversation.steps)
         messages: list[dict[str, Any]] = []
         before: dict[str, Any] = {}  # the thought of the answer that follows

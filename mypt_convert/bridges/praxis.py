@@ -17,12 +17,9 @@ from mypt_spec.table import TokenTable
 
 
 class Praxis(Bridge):
-    """The bridge of Praxis."""
-
     KINDS = frozenset({"system", "developer", "user", "text", "call", "result", "eos"})
 
     def message_steps(self, message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
-        """Returns the steps of a message."""
         role = message["role"]
         if "contents" not in message:
             kind = "text" if role == "assistant" else role
@@ -41,7 +38,6 @@ class Praxis(Bridge):
         return out
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
-        """Returns a record with the steps that have a place in it."""
         messages: list[dict[str, Any]] = []
         for step in conversation.steps:
             item, meta = _item(step), metadata_of(step.meta)

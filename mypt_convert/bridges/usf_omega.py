@@ -28,8 +28,6 @@ _KEYS = {"content": "text", "tool_calls": "tool_calls", "self_reflection": "self
 
 
 class USFOmega(Bridge):
-    """The bridge of USF Omega."""
-
     KINDS = frozenset(
         {IDENTITY, "system", "developer", "user", "think", "text", "call", "result", "reflection"}
     )
@@ -43,7 +41,6 @@ class USFOmega(Bridge):
     LAST = ("chosen",)
 
     def message_steps(self, message: dict[str, Any], at: str, table: TokenTable) -> list[Step]:
-        """Returns the steps of a message."""
         if message["role"] != "assistant":
             return [value_step(message["role"], message, "content", at)]
         items = [(kind, message, key, at) for key, kind in _KEYS.items() if key in message]
@@ -61,7 +58,6 @@ class USFOmega(Bridge):
         return out
 
     def record(self, conversation: Conversation, table: TokenTable) -> dict[str, Any]:
-        """Returns a record with the steps that have a place in it."""
         messages: list[dict[str, Any]] = []
         head: dict[str, Any] = {}
         unnamed = conversation.extras.get(UNNAMED) is True

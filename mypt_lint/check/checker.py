@@ -164,7 +164,6 @@ class Checker:
         return [f for f in findings if self.severity(f) == "error" and self.selects(f.code)]
 
     def selects(self, code: str) -> bool:
-        """Returns whether findings of a code are reported."""
         return code in self.codes or code in ALWAYS
 
     def severity(self, finding: Finding) -> str:
@@ -173,7 +172,6 @@ class Checker:
         return level if finding.code in ALWAYS else dict(self.severities).get(finding.code, level)
 
     def graded(self, finding: Finding) -> Finding:
-        """Returns the finding with its severity by the settings."""
         severity = self.severity(finding)
         return finding if severity == finding.severity else regraded(finding, severity)
 

@@ -72,7 +72,6 @@ class DataSet:
         self.episodes, self.prompts, self._answers, self._evaluated, self._toolless = tables
 
     def is_eval(self, path: str) -> bool:
-        """Returns whether a file is for evaluation."""
         name = path.replace("\\", "/").removeprefix("./")
         if self._globs:
             return any(matches(glob, name) for glob in self._globs)

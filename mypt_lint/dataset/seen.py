@@ -32,7 +32,6 @@ class DigestTable:
         return int(self._values[at]) if is_present else None
 
     def get(self, key: int) -> int | None:
-        """Returns the value of a key, None where there is none."""
         _, at, is_present = self._find(key)
         return int(self._values[at]) if is_present else None
 

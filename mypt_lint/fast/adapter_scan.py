@@ -49,7 +49,6 @@ class _Block(NamedTuple):
     tools: dict[int, tuple[int, Any]]
 
     def texts_of(self, i: int) -> list[str]:
-        """Returns the texts of a line."""
         ends = self.splits.ends
         return self.splits.texts[ends[i - 1] if i else 0 : ends[i]]
 

@@ -98,7 +98,6 @@ class CleanTexts:
         return not rewrites(self.table, text)
 
     def has_tag(self, text: str) -> bool:
-        """Returns whether a text spells a tag."""
         return self.table.literals.search(text) is not None
 
     def tagged(self, value: Any, encoded: bytes | bytearray) -> bool:

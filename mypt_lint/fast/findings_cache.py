@@ -78,7 +78,6 @@ class FindingsCache:
         self.encode = msgspec.json.Encoder().encode
 
     def line(self, raw: bytes, *, row: int, filename: str) -> list[Diagnostic]:
-        """Returns what `Checker.line` returns."""
         try:
             findings = self._findings(raw)
         except Exception:  # the checker has its own words for what goes wrong

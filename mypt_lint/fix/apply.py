@@ -139,7 +139,6 @@ class Fixer:
         yield from _halved([f for f in ordered if _key(f) in blamed])
 
     def wants(self, finding: Finding) -> bool:
-        """Returns whether the fix of a finding is to be made."""
         fix = finding.fix
         return fix is not None and finding.code in self.checker.codes and (fix.safe or self.unsafe)
 

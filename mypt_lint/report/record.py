@@ -49,7 +49,6 @@ class JsonText:
         return _ASCII.encode(value)
 
     def finding(self, diagnostic: Diagnostic) -> str:
-        """Returns a finding as JSON text."""
         value = record(diagnostic)
         try:
             return self(value)

@@ -96,7 +96,6 @@ class Plan:
         self.left_out = LeftOut()
 
     def of(self, path: str | None) -> Settings:
-        """Returns the settings of a file."""
         return settings(path, self.config, self.defaults, self.cli_options)
 
     @property

@@ -19,7 +19,6 @@ _HINT = 'write an object, as JSON text: "{}" where there are no arguments'
 
 
 def calls(chat: Chat) -> Iterator[Call]:
-    """Yields all calls of a chat."""
     for message in (*chat.messages, *chat.rejected):
         yield from message.calls
 

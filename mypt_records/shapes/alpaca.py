@@ -24,7 +24,6 @@ TOP = frozenset({
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     key, answered = _question_key(record), _first(record, ANSWERED)
     if key is None or answered is None or (key == "prompt" and isinstance(record[key], list)):
         return 0
@@ -32,7 +31,6 @@ def fit(record: dict[str, Any]) -> int:
 
 
 def read(record: dict[str, Any]) -> Chat:
-    """Returns a record as a chat. Never raises."""
     reader = Reader()
     messages, used = question(record, reader)
     key = _first(record, ANSWERED)

@@ -14,12 +14,10 @@ TOP = frozenset({"prompt", "completion", "system", "language", "tools", "chat_te
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     return 3 if {"prompt", "completion"} <= record.keys() else 0
 
 
 def read(record: dict[str, Any]) -> Chat:
-    """Returns a record as a chat. Never raises."""
     return read_as("completion", record)
 
 

@@ -14,11 +14,9 @@ TOP = completion.TOP | {*LABELS}
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     labelled = any(record.get(key) is not None for key in LABELS)
     return 4 if labelled and completion.fit(record) else 0
 
 
 def read(record: dict[str, Any]) -> Chat:
-    """Returns a record as a chat. Never raises."""
     return completion.read_as("kto", record)

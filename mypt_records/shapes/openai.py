@@ -45,7 +45,6 @@ _INSTEAD = ("tool_calls", "function_call", "refusal", "audio", *THOUGHTS)
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     messages = record.get("messages")
     if not isinstance(messages, list) or not messages:
         return 0
@@ -53,7 +52,6 @@ def fit(record: dict[str, Any]) -> int:
 
 
 def read(record: dict[str, Any]) -> Chat:
-    """Returns a record as a chat. Never raises."""
     reader = Reader()
     out: list[Message] = []
     if record.get("system") is not None:

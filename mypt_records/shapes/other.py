@@ -79,7 +79,6 @@ _KINDS = (
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     return next((3 for kind in _KINDS if kind.fits(record)), 0)
 
 

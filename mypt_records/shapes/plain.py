@@ -19,7 +19,6 @@ _UNANSWERED = re.compile(r"^#{1,4} ?(?:Response|Answer|Output|Assistant) ?:\s*\Z
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     return int(isinstance(record.get("text"), str))
 
 

@@ -35,12 +35,10 @@ _SIDES = {"chosen": _CHOSEN, "rejected": _REJECTED}
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     return 6 if all(any(key in record for key in names) for names in _SIDES.values()) else 0
 
 
 def read(record: dict[str, Any]) -> Chat:
-    """Returns a record as a chat. Never raises."""
     reader = Reader()
     question, used = _question(record, reader)
     sides = {}

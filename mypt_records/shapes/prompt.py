@@ -21,13 +21,11 @@ _ANSWERS = {"completion", "chosen", "rejected", "messages", "conversations"}
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     prompt, answered = record.get("prompt"), not _ANSWERS.isdisjoint(record) or alpaca.fit(record)
     return 1 if isinstance(prompt, str | list) and prompt and not answered else 0
 
 
 def read(record: dict[str, Any]) -> Chat:
-    """Returns a record as a chat. Never raises."""
     reader = Reader()
     messages = [*reader.system(record), *question_messages(record, "prompt", "user", reader)]
     tools = reader.tools(record.get("tools"), "/tools")

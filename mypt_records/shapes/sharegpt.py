@@ -31,7 +31,6 @@ _ROLE, _TEXT = ("from", "role"), ("value", "content")
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     key = list_key(record)
     if key is None:
         return 0
@@ -42,7 +41,6 @@ def fit(record: dict[str, Any]) -> int:
 
 
 def read(record: dict[str, Any]) -> Chat:
-    """Returns a record as a chat. Never raises."""
     reader = Reader()
     messages = reader.system(record)
     key = list_key(record)
@@ -69,7 +67,6 @@ def message_of(item: Any, at: str, reader: Reader) -> Message | None:
 
 
 def list_key(record: dict[str, Any]) -> str | None:
-    """Returns the key of the list of messages, if there is one."""
     return next((key for key in LISTS if isinstance(record.get(key), list)), None)
 
 

@@ -22,7 +22,6 @@ _BEGINNING = 20_000  # characters that are looked at for tags
 
 
 def fit(record: dict[str, Any]) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     text = record.get("text")
     return 1 if isinstance(text, str) and format_of(text) else 0
 

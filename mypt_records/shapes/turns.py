@@ -14,14 +14,12 @@ TOP: frozenset[str] = frozenset()
 
 
 def fit(record: Any) -> int:
-    """Returns how many signs there are that a record has this shape; 0 if it has not."""
     if not isinstance(record, list) or not record:
         return 0
     return int(all(isinstance(m, dict) and ("role" in m or "from" in m) for m in record))
 
 
 def read(record: Any) -> Chat:
-    """Returns a record as a chat. Never raises."""
     reader = Reader()
     if not isinstance(record, list):
         reader.add("MYP101", "the record is not a list of messages", "")

@@ -34,12 +34,10 @@ class Phase:
 
 
 def from_user(content: str, **keys: Any) -> Message:
-    """Returns a message of the user."""
     return {"role": "user", "content": content, **keys}
 
 
 def from_assistant(content: str, **keys: Any) -> Message:
-    """Returns a message of the assistant."""
     return {"role": "assistant", "content": content, **keys}
 
 
@@ -53,7 +51,6 @@ def called(name: str, arguments: dict[str, Any], content: Any, **keys: Any) -> T
 
 
 def searched(draw: Draw, thing: Thing, result: Message) -> Turn:
-    """Returns a call that searches for a thing, and its result."""
     arguments: Message = {"query": thing.name}
     if draw.often(0.5):
         arguments["top_k"] = draw.pick((3, 5, 10))
@@ -139,7 +136,6 @@ def search(draw: Draw, _: Turn) -> Turn:
 
 
 def listing(draw: Draw, _: Turn) -> Turn:
-    """Returns a turn that lists some documents."""
     documents = draw.documents(draw.pick((2, 3, 4)), lambda: _document(draw))
     rows = [{"doc_id": d.doc_id, "title": d.title} for d in documents]
     answer = draw.data["phase4"]["listed"].format(n=len(documents), titles=draw.listed(documents))

@@ -94,7 +94,6 @@ def search_and_summarize(draw: Draw, _: Turn) -> Turn:
 
 
 def list_read_and_summarize(draw: Draw, _: Turn) -> Turn:
-    """Returns a turn that lists all documents, reads one and summarizes it."""
     documents = draw.documents(draw.pick((2, 3, 4)), lambda: _document(draw))
     document = draw.pick(documents)
     rows = [{**_reference(d), "path": f"{d.doc_id}.txt"} for d in documents]

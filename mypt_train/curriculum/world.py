@@ -65,7 +65,6 @@ class Document:
 
     @property
     def gist(self) -> str:
-        """Returns the facts of the document, as one line."""
         return " ".join(self.facts.values())
 
 
@@ -106,7 +105,6 @@ class Draw:
         self.data, self.things = world(language)
 
     def pick(self, items: Any) -> Any:
-        """Draws one of some items, all equally likely."""
         return items[self.chance.randrange(len(items))]
 
     def often(self, share: float) -> bool:
@@ -140,7 +138,6 @@ class Draw:
         )
 
     def thing(self) -> Thing:
-        """Draws a thing of the world."""
         thing: Thing = self.pick(self.things)
         return thing
 

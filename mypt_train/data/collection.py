@@ -64,7 +64,6 @@ class Totals:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the counts as JSON."""
         return {
             "accounts": {file: self.account_of(file) for file in self.accounts},
             "tags": dict(self.tags),

@@ -204,7 +204,6 @@ class Encoder:
         return replace(outcome, warned=warned) if warned else outcome
 
     def _warnings(self, findings: Iterable[Finding]) -> Counter[str]:
-        """Returns how many warnings there are of each code."""
         graded = (self.checker.graded(f) for f in findings if self.checker.selects(f.code))
         return Counter(f.code for f in graded if f.severity == "warning")
 

@@ -45,7 +45,6 @@ class Answers:
 
     @property
     def bodies(self) -> set[str]:
-        """Returns the kinds of bodies in the rules."""
         items = (item for ways in self.rules.values() for way in ways for item in way.items)
         return {value for kind, value in items if kind == "body"}
 

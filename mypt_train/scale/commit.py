@@ -238,7 +238,6 @@ def _manifest(plan: Plan, store: Store, sealed: Sealed, *, alone: bool = False) 
 
 
 def _dumped(manifest: Mapping[str, Any]) -> bytes:
-    """Returns a manifest as the bytes of its file."""
     return json.dumps(manifest, indent=1, sort_keys=True).encode() + b"\n"
 
 

@@ -41,7 +41,6 @@ class UnitOutcomes:
     aside: list[int] = field(default_factory=list)
 
     def summary(self) -> str:
-        """Returns this in words."""
         suffix = f", {len(self.there)} there before" if self.there else ""
         suffix += f", {len(self.aside)} set aside" if self.aside else ""
         return f"{counted(len(self.built), 'unit')} made{suffix}"

@@ -39,7 +39,6 @@ class Estimate:
     reasons: str = ""
 
     def summary(self, plan: Plan) -> str:
-        """Returns this in words."""
         size = sum(source.bytes for source in plan.inputs)
         units, groups = counted(len(plan.units), "unit"), counted(plan.groups, "group")
         by = "a rule of thumb; --sample measures"

@@ -56,7 +56,6 @@ class Batch:
     weights: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
-        """Returns the batch with its tensors on a device."""
         moved: dict[str, Any] = {
             name: value.to(device, non_blocking=True)
             for name, value in vars(self).items()

@@ -47,5 +47,4 @@ class Report(Lines):
         return self.cell(f"{place} {diagnostic.finding.message}")
 
     def cell(self, text: str) -> str:
-        """Returns any text, as text in a cell of a table."""
         return _SPECIAL.sub(r"\\\1", html.escape(self._display.line(text), quote=False))

@@ -53,7 +53,6 @@ def answers(episode: Episode, dialect: Dialect, *, last: bool) -> int:
 
 
 def reported(counts: Mapping[str, int]) -> dict[str, Any]:
-    """Returns the counts as the manifest has them."""
     return {name: counts.get(name, 0) for name in COUNTED} | {
         "context_tokens": counts.get("tokens", 0) - counts.get("trained_tokens", 0)
     }

@@ -74,7 +74,6 @@ class Template:
 
     @property
     def each_weight(self) -> npt.NDArray[np.float32]:
-        """Returns the weight of each run."""
         return self.loss.astype(np.float32) if self.weights is None else self.weights
 
     def spell(self, values: list[Any]) -> list[str]:

@@ -69,7 +69,6 @@ class Plan:
 
     @cached_property
     def groups(self) -> int:
-        """Returns the number of groups."""
         return -(-len(self.units) // self.group)
 
     def of_group(self, number: int) -> list[int]:
@@ -194,7 +193,6 @@ def refuse_web_server(out: str) -> None:
 
 
 def dumped(plan: Plan) -> bytes:
-    """Returns a plan as the bytes of its file."""
     return msgspec.json.encode(_body(plan) | {"sha256": plan.sha256}) + b"\n"
 
 

@@ -89,7 +89,6 @@ def save(
 
 
 def state_of(model: Net, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Returns the tensors of an optimizer, by their names in checkpoints."""
     return {
         f"{key}:{name}": value
         for name, weight in model.named_parameters()

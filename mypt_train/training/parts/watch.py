@@ -133,7 +133,6 @@ class Watch:
             self._linger()
 
     def close(self) -> None:
-        """Ends the watch."""
         self.closed.set()
         self.wake.set()
         # A thread that is inside of the store while Python ends would end the process by a signal.
