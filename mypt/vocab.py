@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from mypt_cli.command import Command
-from mypt_cli.errors import UsageError, refuse_url
+from mypt_cli.errors import UsageError
 from mypt_cli.parser import Parser
 from mypt_cli.run import saying
 from mypt_lint.settings.options import add_dialect, add_settings
@@ -73,20 +73,18 @@ def _texts(chosen: argparse.Namespace, totals: Counter[str]) -> Iterator[str]:
 
 
 def _run(chosen: argparse.Namespace) -> None:
-    from mypt_cli.atomic import replacing
+    from mypt_cli.jsonl.output import Output
     from mypt_cli.progress import Bar
     from mypt_spec.tokenizer.vocabulary import write_ranks
     from mypt_train.curriculum.bpe import learn
 
-    refuse_url(chosen.output)
     totals = Counter[str]()
-    with Bar(chosen.size, unit="tokens", quiet=chosen.quiet) as bar:
+    with (
+        Output(chosen.output, ()) as out,
+        Bar(chosen.size, unit="tokens", quiet=chosen.quiet) as bar,
+    ):
         ranks = learn(_texts(chosen, totals), chosen.size, progress=bar.at)
-    try:
-        with replacing(chosen.output) as out:
-            out.write(write_ranks(ranks))
-    except OSError as error:
-        raise UsageError(f"{chosen.output}: cannot be written: {error.strerror or error}") from None
+        out.write_bytes(write_ranks(ranks))
     if not chosen.quiet:
         print(
             f"{chosen.output}: {len(ranks)} ids of text, learnt from {totals['texts']} texts of "

@@ -69,7 +69,7 @@ def _job(groups: Sequence[Group], size: int) -> Job:
         (number, group.kind, source)
         for number, group in enumerate(groups)
         for source in group.sources
-        if not (source.stdin or source.size is None or source.stream is not None)
+        if not source.streamed
     ]
     sources = [source for *_, source in chosen]
     inputs, pieces = cut_inputs(sources, [NO_SETTINGS] * len(sources), size=size, hashed="nothing")

@@ -175,11 +175,7 @@ class _Session:
     def _not_launched(self, groups: Sequence[Group], prepared: Sequence[str]) -> str:
         """Returns a line about what is checked here although there is a launcher; "" if nothing."""
         options = self.options
-        streams = {
-            source.path
-            for source in _sources(groups)
-            if source.stdin or source.size is None or source.stream is not None
-        }
+        streams = {source.path for source in _sources(groups) if source.streamed}
         data_set = ["what compares all records (--data-set)"] if self.plan.top["data-set"] else []
         here = [*sorted(streams), *prepared, *map(str, options.template), *data_set]
         if not (options.launcher and here):

@@ -286,13 +286,12 @@ def _one_line(raw: bytes) -> bytes:
         return raw + b"\n"
     if _COMPLETE.fullmatch(raw):
         return raw.replace(b"\n", b" ") + b"\n"
-    return _LINE_END.sub(_no_line_end, raw) + b"\n"
+    return (
+        _LINE_END.sub(lambda run: b" " if run[0] == b"\n" else run[0].replace(b"\n", b"\v"), raw)
+        + b"\n"
+    )
 
 
 # Text in which every string has its end.
 _COMPLETE = re.compile(rb'(?:[^"]++|"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+")*+')
 _LINE_END = re.compile(rb'"[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+(?:"|\\?\n)?|\n')
-
-
-def _no_line_end(match: re.Match[bytes]) -> bytes:
-    return b" " if match[0] == b"\n" else match[0].replace(b"\n", b"\v")

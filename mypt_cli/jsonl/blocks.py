@@ -47,10 +47,14 @@ class Source:
         return bool(self.etag)
 
     @property
+    def streamed(self) -> bool:
+        """Returns whether it can be read only once."""
+        return self.size is None or self.stdin or self.stream is not None
+
+    @property
     def divisible(self) -> bool:
         """Returns whether parts of it can be read by themselves: it is a plain regular file."""
-        streamed = self.size is None or self.stdin or self.stream is not None
-        return not (streamed or self.compressed or self.remote)
+        return not (self.streamed or self.compressed or self.remote)
 
     def open(self) -> BinaryIO:
         """Returns the bytes on disk. Close them only if they are neither `stream` nor stdin."""

@@ -45,7 +45,7 @@ def parquet_blocks(
     `stream` is read in place of the file, and can be sought in.
     """
     arrow = parquet_module(source.path)
-    if stream is None and (source.stdin or source.stream is not None or source.size is None):
+    if stream is None and source.streamed:
         raise UsageError(
             f"{source.path}: Parquet is read from its end, so it must be a file; save it as one"
         )

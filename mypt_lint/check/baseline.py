@@ -61,21 +61,15 @@ def _digest(raw: bytes, exact: bool) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def _bare(record: Any) -> Any:
-    if not isinstance(record, dict):
-        return record
-    return {
-        key: [_without_optout(item) for item in value] if isinstance(value, list) else value
-        for key, value in _without_optout(record).items()
-    }
-
-
-def _without_optout(item: Any) -> Any:
-    return (
-        {key: value for key, value in item.items() if not key.startswith("_")}
-        if isinstance(item, dict)
-        else item
-    )
+def _bare(item: Any, *, inner: bool = False) -> Any:
+    """Returns a record, or an item of one of its lists, without metadata."""
+    if not isinstance(item, dict):
+        return item
+    bare = {key: value for key, value in item.items() if not key.startswith("_")}
+    for key, value in bare.items() if not inner else ():
+        if isinstance(value, list):
+            bare[key] = [_bare(one, inner=True) for one in value]
+    return bare
 
 
 def read(path: str) -> frozenset[Key]:

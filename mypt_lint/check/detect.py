@@ -193,7 +193,7 @@ def _head(source: Source, least: int = _HEAD) -> tuple[bytes, Source]:
         head += piece
         if not piece:
             break
-    if source.size is not None and not source.stdin and source.stream is None:
+    if not source.streamed:
         stream.close()
         return head, source
     return head, replace(source, stream=cast(BinaryIO, _Replayed(head, stream)))

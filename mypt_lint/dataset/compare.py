@@ -90,7 +90,7 @@ class DataSet:
         for number, (checker, source) in enumerate(self._sources):
             if source.path not in evaluated:
                 continue
-            if source.stdin or source.size is None or source.stream is not None:
+            if source.streamed:
                 raise UsageError(
                     f"{source.path}: evaluation data is read twice, so it must be a file"
                 )

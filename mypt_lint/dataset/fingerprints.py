@@ -82,7 +82,8 @@ def of_chat(chat: Chat) -> Fingerprint:
     label = None if chat.label is None else chat.label.value
     toolless = [messages, [_message_data(m) for m in chat.rejected], label]
     questions = tuple((plain(m.text), m.at) for m in chat.messages if m.role == "user")
-    last = next((i for i in reversed(range(len(messages))) if _answers(chat.messages[i])), None)
+    answers = [m.role == "assistant" and bool(m.text.strip()) for m in chat.messages]
+    last = next((i for i in reversed(range(len(messages))) if answers[i]), None)
     base = Fingerprint(_json([toolless, tools]), _json(toolless), user_texts=questions)
     if last is None or chat.rejected or label is not None:
         return base
@@ -94,10 +95,6 @@ def of_chat(chat: Chat) -> Fingerprint:
         answer=answer.text,
         answer_at=answer.content[0].at if answer.content else answer.at,
     )
-
-
-def _answers(message: chats.Message) -> bool:
-    return message.role == "assistant" and bool(message.text.strip())
 
 
 def _message_data(message: chats.Message) -> list[Any]:

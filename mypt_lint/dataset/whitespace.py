@@ -64,19 +64,16 @@ def _composed(text: str, pointer: str) -> Iterator[Finding]:
         return
     at = in_common(text, new)
     end = at + 1
-    while end < min(len(text), at + _MOST_CHARACTERS) and (
-        combining(text[end]) or _joins(text[at:end], text[end])
-    ):
+    while end < min(len(text), at + _MOST_CHARACTERS):
+        before, after = (len(normalize("NFC", text[at:stop])) for stop in (end, end + 1))
+        if not combining(text[end]) and after != before:
+            break
         end += 1
     part = text[at:end]
     message = f'"{part}" is spelled {_hex(part)}; in NFC it is {_hex(normalize("NFC", part))}'
     fix = _replaced("write the text in NFC", pointer, new)
     hint = "normalise texts to NFC where they are made"
     yield Finding("MYP609", message, pointer, (at, end), help=hint, fix=fix)
-
-
-def _joins(text: str, char: str) -> bool:
-    return len(normalize("NFC", text + char)) == len(normalize("NFC", text))
 
 
 def _replaced(title: str, pointer: str, text: str) -> Fix:

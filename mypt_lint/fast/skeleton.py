@@ -155,9 +155,7 @@ class Skeletons:
             if value.__class__ is str:
                 work.out.strings += 1
                 heads = spec is not None and spec.kind == STRING
-                out[key] = (
-                    work.signed(self.head(value)) if heads else work.string(value, spec, lost=True)
-                )
+                out[key] = work.signed(self.head(value)) if heads else work.string(value, spec)
             elif key == schema.messages and value.__class__ is list:
                 out[key] = [work.item(item, schema) for item in value]
             else:
@@ -274,11 +272,11 @@ class _Work(Placeholders):
             elif declares:
                 out[key] = self.signed(self.skeletons.head(value))
             else:
-                out[key] = self.string(value, fields.get(key), lost=lost)
+                out[key] = self.string(value, fields.get(key))
         return out
 
-    def string(self, text: str, spec: Field | None, *, lost: bool) -> str:
-        """Returns the string of a key, signed. `lost`: it is not read if its key is unknown."""
+    def string(self, text: str, spec: Field | None) -> str:
+        """Returns the string of a key, signed."""
         kind = spec.kind if spec is not None else ""
         if spec is None or kind == STRING:
             return self.text(text)

@@ -39,10 +39,8 @@ class Repairs:
                 self._rows.setdefault(place, set()).add(item.number)
         self.active = any(group.checker.codes & CODES for group in groups)
         self._there = (data.episodes, data.prompts)
-        self._moved = (
-            DigestTable(),
-            DigestTable(),
-        )  # digests of episodes and prompts before, to those after
+        # Digests of episodes and prompts before, to those after.
+        self._moved = (DigestTable(), DigestTable())
 
     def rows(self, path: str) -> tuple[set[int], set[int]]:
         """Returns the rows of a file that are to be deleted, and those with texts to be changed."""

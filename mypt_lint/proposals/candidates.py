@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import product, tee
 from typing import Any
 
 from mypt_lint.proposals.typed_tags import TypedTags
@@ -105,18 +105,14 @@ class _Record:
     record: dict[str, Any]
     episode: Episode | None
     check: _Check
-    _fixes_by_pointer: dict[str, tuple[list[Fix], Iterator[Fix]]] = field(default_factory=dict)
+    _unread: dict[str, Iterator[Fix]] = field(default_factory=dict)  # by pointer
     _dropped: dict[str, Fix | None] = field(default_factory=dict)
 
     def fixes(self, finding: Finding) -> Iterator[Fix]:
-        """Yields all candidates for a finding. Findings of one place have the same."""
-        if finding.pointer not in self._fixes_by_pointer:
-            self._fixes_by_pointer[finding.pointer] = [], self._fixes(finding.pointer)
-        cached, remaining = self._fixes_by_pointer[finding.pointer]
-        yield from cached
-        for fix in remaining:
-            cached.append(fix)
-            yield fix
+        """Returns all candidates for a finding. Findings of one place have the same."""
+        at = finding.pointer
+        self._unread[at], out = tee(self._unread.get(at) or self._fixes(at))
+        return out
 
     def _fixes(self, pointer: str) -> Iterator[Fix]:
         message = self._message(pointer)

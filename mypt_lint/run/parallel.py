@@ -81,11 +81,11 @@ def units(checker: Checker, sources: list[Source], parts: list[list[Part]]) -> I
             yield True, source, partial(_range, fast, source, part)
         if ranges_:
             continue
-        if source.size is None or source.stdin or source.stream is not None:
+        if source.streamed:
             yield False, source, partial(check_lines, fast, source)
             continue
         for piece in pieces(fast, source):
-            yield True, source, partial(_one, piece)
+            yield True, source, lambda piece=piece: [piece()]
 
 
 def _parts(source: Source) -> list[Part]:
@@ -100,10 +100,6 @@ def _range(fast: FastChecker, source: Source, part: Part) -> list[Chunk]:
     for chunk in check_lines(fast, source, part=part):
         out.join(chunk)
     return [out]
-
-
-def _one(piece: Callable[[], Chunk]) -> list[Chunk]:
-    return [piece()]
 
 
 def _work(

@@ -90,7 +90,7 @@ def _cut(
         counting.add(length)
         entry = Input(source.path, length, cut, source.compressed, "", source.etag, rules)
         return entry, [Piece(number, start, end) for start, end in at]
-    if source.size is None or source.stdin or source.stream is not None:
+    if source.streamed:
         raise UsageError(f"{source.path}: a stream cannot be read twice; write it to a file")
     try:
         with open(source.path, "rb") as stream:
