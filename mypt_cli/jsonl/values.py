@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mypt_cli.jsonl.blocks import Source
+from mypt_cli.jsonl.blocks import Block, Source
 from mypt_cli.jsonl.line import read_line
 from mypt_cli.jsonl.records import record_blocks
 from mypt_spec.findings import Finding
@@ -33,15 +33,22 @@ class Line:
 def lines(source: Source) -> Iterator[Line]:
     """Yields each record of a source, in constant memory. Raises UsageError for unreadable ones."""
     for block in record_blocks(source, max_line=MAX_LINE):
-        if block.too_long:
-            message = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
-            too_long = Finding("MYP007", message)
-            yield Line(source.path, block.first_row, block.position, fault=too_long)
+        if block.too_long or block.broken:
+            yield Line(source.path, block.first_row, block.position, fault=unread(block))
             continue
-        for row, raw in enumerate([] if block.broken else block.lines(), block.first_row):
+        for row, raw in enumerate(block.lines(), block.first_row):
             line = read_line(raw, first=row == 1)
             fault = line.fault.finding if line.fault is not None else None
             spots = tuple(spot.finding for spot in line.spots)
             yield Line(source.path, row, block.position, line.value, fault, spots)
-        if block.broken:
-            yield Line(source.path, block.first_row, block.position, fault=block.finding())
+
+
+def unread(block: Block) -> Finding:
+    """Returns the finding about the one line of a block that cannot be read."""
+    if not block.too_long:
+        return block.finding()
+    unit, hint = "record", "split the conversation"
+    if block.kind == "lines":
+        unit, hint = "line", f"{hint}, or check that lines end in LF"
+    message = f"the {unit} has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
+    return Finding("MYP007", message, help=hint)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from mypt_cli.jsonl.blocks import Block, Source, blocks
 from mypt_cli.jsonl.line import is_utf16
-from mypt_cli.jsonl.values import MAX_LINE
+from mypt_cli.jsonl.values import unread
 from mypt_lint.check.checker import Checker
 from mypt_lint.check.diagnostic import Diagnostic
 from mypt_lint.check.origins import placed
@@ -22,13 +22,7 @@ BLOCK = 96 << 10  # larger pieces of memory go back to the system and come anew,
 
 def too_long(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:
     """Returns the finding about a line that is not read because of its length."""
-    unit = "line" if block.kind == "lines" else "record"
-    message = f"the {unit} has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
-    hint = "split the conversation"
-    if block.kind == "lines":
-        hint += ", or check that lines end in LF"
-    items = _about(checker, checker.insist(Finding("MYP007", message, help=hint)), row, path)
-    return placed(items, block, row)
+    return placed(_about(checker, checker.insist(unread(block)), row, path), block, row)
 
 
 def broken_off(checker: Checker, block: Block, row: int, path: str) -> list[Diagnostic]:

@@ -126,9 +126,7 @@ class _Source:
             return self._remove(path)
         if op == "replace" or (op == "add" and self._has(path) and not self._is_item(path)):
             return self._replace(path, operation["value"])
-        if op == "add":
-            return self._add(path, operation["value"])
-        raise ValueError(f"no fix does {op!r} at {path!r}")
+        return self._add(path, operation["value"])
 
     def _has(self, path: str) -> bool:
         place = self.places.member(path)

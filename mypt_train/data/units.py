@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mypt_cli.jsonl.blocks import Block
-from mypt_cli.jsonl.values import MAX_LINE
+from mypt_cli.jsonl.values import unread
 from mypt_lint.settings.settings import Settings
-from mypt_spec.findings import Finding
 from mypt_train.data.encode_line import Encoder, LineOutcome
 from mypt_train.data.encode_model import encoder_of
 from mypt_train.data.formats.manifest import TokenIds
@@ -54,7 +53,7 @@ def encoded(
             if skip > 0:
                 pass
             elif lines is None:
-                unit.take(LineOutcome(REFUSED, findings=(_unread(block),)), row)
+                unit.take(LineOutcome(REFUSED, findings=(unread(block),)), row)
             else:
                 unit.add(lines, row, begins=begins)
             row += 1 if lines is None else len(lines)
@@ -86,14 +85,6 @@ def _cut(block: Block, size: int, unit_bytes: int) -> Iterator[tuple[list[bytes]
             begin, length, unit_bytes = i, 0, 0
     if begin < len(lines) or not lines:
         yield lines[begin:], length
-
-
-def _unread(block: Block) -> Finding:
-    """Returns the finding about the one line of a block that cannot be read."""
-    if not block.too_long:
-        return block.finding()
-    long = f"the line has {block.too_long:,} bytes; at most {MAX_LINE:,} are read"
-    return Finding("MYP007", long)
 
 
 _encoder = lru_cache(maxsize=4)(encoder_of)  # one for all units of a process: it learns as it works

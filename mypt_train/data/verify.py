@@ -7,7 +7,7 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,8 @@ def check_folder(path: str, codes: frozenset[str]) -> Iterator[Chunk]:
             for entry, shard in zip(entries, reader.shards(split, check=False), strict=True):
                 places = _shard(reader, shard, entry)
                 name = str(Path(path) / min(entry["files"]))
-                yield _chunk(places, shard, reader.dialect.name, codes, name)
-        yield _report(
-            list(_unnamed(reader)), str(Path(path) / MANIFEST), reader.dialect.name, codes
-        )
+                yield _report(places, name, reader.dialect.name, codes, shard)
+        yield _report(_unnamed(reader), str(Path(path) / MANIFEST), reader.dialect.name, codes)
     except ShardError as error:
         yield _report([(0, 0, 0, Finding("MYP505", str(error)))], path, "", codes)
 
@@ -176,18 +174,10 @@ def _unnamed(reader: ShardReader) -> Iterator[_Place]:
                 yield 0, 0, 0, Finding("MYP508", message, help=hint)
 
 
-def _chunk(
-    places: Iterator[_Place], shard: Shard, dialect: str, codes: frozenset[str], filename: str
-) -> Chunk:
-    chunk = _report(list(places), filename, dialect, codes)
-    faulty = len({item.row for item in chunk.findings if item.row})
-    units, size = len(shard.index), shard.ids.nbytes
-    total = Summary(units=units, clean=units - faulty, faulty=faulty, files=1, bytes=size)
-    total.add(chunk.summary)
-    return replace(chunk, summary=total)
-
-
-def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[str]) -> Chunk:
+def _report(
+    places: Iterable[_Place], filename: str, dialect: str, codes: frozenset[str],
+    shard: Shard | None = None,
+) -> Chunk:  # fmt: skip
     diagnostics = []
     for number, start, end, finding in places:
         if finding.code in codes:
@@ -195,6 +185,7 @@ def _report(places: list[_Place], filename: str, dialect: str, codes: frozenset[
             place = row, start + 1, row, after
             diagnostics.append(Diagnostic(finding, filename, *place, dialect))
     diagnostics.sort(key=lambda item: item.sort_key)
-    summary = Summary()
-    summary.tally(diagnostics)
-    return Chunk(diagnostics, summary)
+    chunk = Chunk(diagnostics)
+    if shard is not None:
+        chunk.summary = Summary(units=len(shard.index), files=1, bytes=shard.ids.nbytes)
+    return chunk.counted(len({item.row for item in diagnostics}) if shard is not None else 0)

@@ -44,17 +44,11 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """One run of a unit. `number` counts its attempts from 1, `last` says that no other comes.
+class Attempt(Ended):
+    """One run of a unit. `number` counts its attempts from 1, `last` says that no other comes."""
 
-    `result` is what the unit's function returned, `error` what went wrong, "" if nothing did.
-    """
-
-    unit: int
-    number: int
-    result: Any
-    error: str
-    last: bool
+    number: int = 1
+    last: bool = True
 
 
 def attempts(
@@ -88,4 +82,4 @@ def attempts(
         while first in over:
             over.remove(first)
             first += 1
-        yield Attempt(ended.unit, number, ended.result, ended.error, not again)
+        yield Attempt(ended.unit, ended.result, ended.error, number, not again)
